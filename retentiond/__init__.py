@@ -1,0 +1,3 @@
+"""retentiond: consumed retention for Apache Kafka."""
+
+__version__ = "0.1.0"

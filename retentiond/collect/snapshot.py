@@ -1,0 +1,102 @@
+"""One cycle's evidence, frozen: what was read, and what could not be read.
+
+Names live in the three dimension tuples (`topics`, `partitions`, `groups`); facts refer to
+them by position, because Spark is several times faster on integers than on names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.model import Failure, GroupKind
+
+COMMIT_SCHEMA = pa.schema(
+    [
+        pa.field("group_id", pa.int32(), nullable=False),  # position in Snapshot.groups
+        pa.field("partition_id", pa.int32(), nullable=False),  # position in Snapshot.partitions
+        pa.field("offset", pa.int64()),  # null: there is a commit, but it could not be read
+    ]
+)
+"""A committed offset (grain: group and partition). Only partitions of the snapshot's topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReading:
+    """One enabled topic. ``failure`` is set when its id, its configs or its metadata are unread."""
+
+    name: str
+    policy: TopicPolicy | PolicyConflict
+    topic_id: str | None
+    is_internal: bool
+    cleanup_policy: frozenset[str]  # of "delete", "compact"
+    forced_retention_ms: int | None  # retention.ms; None is unlimited
+    recreated: bool = False  # its id differs from the one remembered
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReading:
+    """One partition's offsets; None where one is unread, and then ``failure`` says why."""
+
+    topic: int  # position in Snapshot.topics
+    partition: int
+    log_start_offset: int | None
+    high_watermark: int | None
+    last_stable_offset: int | None
+    retention_offset: int | None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReading:
+    """One group. ``failure`` is set when its kind or its offsets could not be read as a whole."""
+
+    group_id: str
+    kind: GroupKind
+    state: str  # as the coordinator says it ("Stable", "Empty", ...); "Absent" if only named
+    failure: Failure | None = None
+
+    @property
+    def is_live(self) -> bool:
+        return self.state not in ("Empty", "Dead", "Absent")
+
+
+class GroupTopic(NamedTuple):
+    """A group that may read a topic, by position in Snapshot.groups and Snapshot.topics."""
+
+    group: int
+    topic: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that one cycle knows.
+
+    - ``topics``: the enabled topics, sorted by name.
+    - ``partitions``: all partitions of those topics, sorted by topic and partition.
+    - ``groups``: every group of the cluster and every group that a policy requires or that is
+      remembered, sorted by name, so that "the smallest id" is "the first by name".
+    - ``commits``: `COMMIT_SCHEMA`, one row for each group and partition at most.
+    - ``remembered``: `COMMIT_SCHEMA`, the last commits seen in earlier cycles.
+    - ``readers``: live members subscribed or assigned to a topic, and groups with commits on
+      partitions of a topic that its metadata doesn't show.
+    - ``problems``: why the listing of groups is not complete, a sentence each; empty: complete.
+    """
+
+    cluster_id: str
+    taken_at_ms: int
+    topics: tuple[TopicReading, ...]
+    partitions: tuple[PartitionReading, ...]
+    groups: tuple[GroupReading, ...]
+    commits: pa.Table
+    remembered: pa.Table
+    readers: frozenset[GroupTopic]
+    problems: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        return not self.problems

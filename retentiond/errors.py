@@ -1,0 +1,47 @@
+"""The errors of retentiond, split by what the caller does about them.
+
+    RetentiondError
+    ├── ConfigError        the operator mends the file: exit 2, nothing was touched
+    ├── UsageError         the operator mends the command: exit 2, nothing was touched
+    ├── KafkaUnavailable   the cluster can't be asked now: the cycle failed, try again later
+    ├── SparkUnavailable   the plan can't be worked out now: rebuild the session, try again later
+    └── StateError         the state directory can't be trusted: stop, delete nothing
+
+A reading that failed for *one* partition, group or topic is no exception but a
+value (`retentiond.model.Failure`): it holds what it touches and nothing else.
+"""
+
+from __future__ import annotations
+
+
+class RetentiondError(Exception):
+    """Base of all errors that reach the user; ``str()`` is one sentence with what to do."""
+
+
+class ConfigError(RetentiondError):
+    """The configuration can't be used.
+
+    ``path`` is the path of the key (``topics[2].groups.min``), where there is one.
+    """
+
+    def __init__(self, message: str, *, path: str | None = None, file: str | None = None) -> None:
+        self.message = message
+        self.path = path
+        self.file = file
+        super().__init__(": ".join(part for part in (file, path, message) if part))
+
+
+class UsageError(RetentiondError):
+    """The command line asks for something that can't be done."""
+
+
+class KafkaUnavailable(RetentiondError):
+    """No part of the cluster's state could be read."""
+
+
+class SparkUnavailable(RetentiondError):
+    """The Spark session is gone or can't be made."""
+
+
+class StateError(RetentiondError):
+    """The state directory is locked, unwritable or damaged."""

@@ -1,0 +1,123 @@
+"""What retentiond asks of a Kafka cluster: the one seam between the product and its clients.
+
+`retentiond.kafka.cluster.KafkaCluster` implements it with confluent-kafka and kafka-python,
+`tests.fakes.FakeCluster` in memory; the same contract suite runs on both. Whatever fails for
+one topic, partition or group comes back as a `Failure` in its place and never vanishes; only
+when nothing can be read is `KafkaUnavailable` raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from retentiond.model import Commit, Failure, GroupKind, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic as the metadata shows it. ``topic_id`` is Kafka's, base64 as its tools print it."""
+
+    name: str
+    topic_id: str
+    is_internal: bool
+    partitions: tuple[int, ...]  # ascending
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    cleanup_policy: frozenset[str]
+    retention_ms: int | None  # None is unlimited
+
+
+class OffsetBound(Enum):
+    """Which offset a look-up asks for."""
+
+    LOG_START = "log_start"
+    HIGH_WATERMARK = "high_watermark"
+    LAST_STABLE = "last_stable"
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorState:
+    """What must not change while groups are listed, and who may see them.
+
+    ``leaders`` holds (partition, leader, leader epoch) of every partition of
+    ``__consumer_offsets``; empty before any group ever committed.
+    """
+
+    leaders: frozenset[tuple[int, int, int]]
+    leaderless: tuple[int, ...]
+    may_describe_cluster: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    group_id: str
+    kind: GroupKind
+    state: str
+    protocol_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMembers:
+    """The topics that live members are subscribed or assigned to, by name."""
+
+    topics: frozenset[str]
+
+
+class RequestResult(Enum):
+    """What a refused or lost DeleteRecords means for the caller."""
+
+    REFUSED = "refused"  # the broker said no: nothing was moved
+    MOVED = "moved"  # asked the wrong broker: nothing was moved, ask again
+    UNKNOWN = "unknown"  # no answer, or an answer that doesn't rule out that it was applied
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFailure:
+    result: RequestResult
+    failure: Failure
+
+
+class Kafka(Protocol):
+    def cluster_id(self) -> str:
+        """The cluster's id. Raises `KafkaUnavailable` when no broker answers."""
+
+    def topic_names(self) -> frozenset[str]:
+        """All topics that the principal may see; refreshes the client's metadata."""
+
+    def describe_topics(
+        self, names: Collection[str]
+    ) -> Mapping[str, TopicDescription | Failure]: ...
+
+    def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]: ...
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], bound: OffsetBound
+    ) -> Mapping[TopicPartition, int | Failure]: ...
+
+    def offsets_at(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | None | Failure]:
+        """First offset whose record is at or after the timestamp; None: none is (Kafka's -1)."""
+
+    def coordinator_state(self) -> CoordinatorState: ...
+
+    def list_groups(self) -> Sequence[ListedGroup]:
+        """Groups of all kinds, from every broker. Raises `KafkaUnavailable` if any didn't answer."""
+
+    def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
+        """All commits of each group."""
+
+    def members(self, groups: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
+        """What the live members of each group read, as far as their protocol shows it."""
+
+    def delete_records(
+        self, cutoffs: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | DeleteFailure]:
+        """DeleteRecords (KIP-107); the low watermark, or why not. Offsets must be positive."""
+
+    def close(self) -> None: ...
