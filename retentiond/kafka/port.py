@@ -63,9 +63,14 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupMembers:
-    """The topics that live members are subscribed or assigned to, by name."""
+    """What live members are subscribed or assigned to.
+
+    ``patterns`` are subscriptions by regular expression, which the coordinator matches to
+    topics (KIP-848).
+    """
 
     topics: frozenset[str]
+    patterns: tuple[str, ...] = ()
 
 
 class RequestResult(Enum):
@@ -101,13 +106,13 @@ class Kafka(Protocol):
 
     def offsets_at(
         self, timestamps_ms: Mapping[TopicPartition, int]
-    ) -> Mapping[TopicPartition, int | None | Failure]:
+    ) -> Mapping[TopicPartition, int | Failure | None]:
         """First offset whose record is at or after the timestamp; None: none is (Kafka's -1)."""
 
     def coordinator_state(self) -> CoordinatorState: ...
 
     def list_groups(self) -> Sequence[ListedGroup]:
-        """Groups of all kinds, from every broker. Raises `KafkaUnavailable` if any didn't answer."""
+        """Groups of all kinds. Raises `KafkaUnavailable` if a broker did not answer."""
 
     def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
         """All commits of each group."""

@@ -1,0 +1,139 @@
+"""The group census: every group, what it committed, what its members read, what is missing.
+
+A listing is complete only if nothing could have hidden a group from it (all of these hide
+groups without an error): every broker answered, the principal may see all groups, every
+partition of ``__consumer_offsets`` has a leader, and no leadership moved meanwhile.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from retentiond.collect.snapshot import GroupReading
+from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.port import CoordinatorState, GroupMembers, Kafka, ListedGroup
+from retentiond.model import Commit, Failure, GroupKind
+
+SETTLE_S = 0.15
+"""While a coordinator migrates, the listing lacks its groups for up to 114 ms without an
+error, and the metadata may still show the old leader. So leadership is read at least this
+long before and after the listing."""
+
+READABLE = (GroupKind.CLASSIC, GroupKind.CONSUMER, GroupKind.STREAMS)
+
+SHARE_GROUP = Failure("UNSUPPORTED_KIND", "the offsets of share groups are not read yet")
+UNKNOWN_GROUP = Failure("UNKNOWN_KIND", "this version does not know groups of that kind")
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """Groups by name. ``commits`` lacks groups that failed; ``problems``: see `Snapshot`."""
+
+    groups: Mapping[str, GroupReading] = field(default_factory=dict)
+    commits: Mapping[str, Sequence[Commit]] = field(default_factory=dict)
+    members: Mapping[str, GroupMembers] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    def may_read(self, group: str, topic: str) -> bool:
+        """Whether a live member of the group is subscribed or assigned to the topic."""
+        members = self.members.get(group)
+        if members is None:
+            return False
+        return topic in members.topics or any(_matches(p, topic) for p in members.patterns)
+
+
+def _matches(pattern: str, topic: str) -> bool:
+    """The coordinator speaks RE2; a pattern that Python can't read may match anything."""
+    try:
+        return re.fullmatch(pattern, topic) is not None
+    except re.error:
+        return True
+
+
+def take_census(
+    kafka: Kafka, before: CoordinatorState, wait_until: Callable[[float], None]
+) -> Census:
+    """All groups. ``before`` was read at least `SETTLE_S` ago.
+
+    ``wait_until`` sleeps until a `time.monotonic` instant. Never raises `KafkaUnavailable`:
+    what can't be asked makes the census incomplete.
+    """
+    try:
+        listed = kafka.list_groups()
+        listed_at = time.monotonic()
+        commits = kafka.commits([g.group_id for g in listed if g.kind in READABLE])
+        members = kafka.members([g for g in listed if _is_live(g) and g.kind in READABLE])
+        wait_until(listed_at + SETTLE_S)
+        after = kafka.coordinator_state()
+    except KafkaUnavailable as error:
+        return Census(problems=(str(error),))
+    return Census(
+        groups={g.group_id: _reading(g, commits, members) for g in listed},
+        commits={
+            group: found for group, found in commits.items() if not isinstance(found, Failure)
+        },
+        members={
+            group: found for group, found in members.items() if not isinstance(found, Failure)
+        },
+        problems=problems(before, after),
+    )
+
+
+def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ...]:
+    """Why a listing taken between the two readings may lack groups, a sentence each."""
+    found: list[str] = []
+    if not after.may_describe_cluster:
+        found.append(
+            "Kafka hides groups from this principal: grant it DESCRIBE on the cluster "
+            "(kafka-acls --add --cluster --operation Describe)"
+        )
+    leaderless = sorted({*before.leaderless, *after.leaderless})
+    if leaderless:
+        found.append(
+            f"{len(leaderless)} partitions of __consumer_offsets have no leader "
+            f"({', '.join(map(str, leaderless[:5]))}): their groups can't be seen"
+        )
+    if before.leaders != after.leaders:
+        found.append("group coordinators moved while the groups were listed")
+    return tuple(found)
+
+
+def _is_live(group: ListedGroup) -> bool:
+    return group.state not in ("Empty", "Dead")
+
+
+def _reading(
+    group: ListedGroup,
+    commits: Mapping[str, Sequence[Commit] | Failure],
+    members: Mapping[str, GroupMembers | Failure],
+) -> GroupReading:
+    return GroupReading(
+        group_id=group.group_id,
+        kind=group.kind,
+        state=group.state,
+        failure=_failure(group, commits.get(group.group_id, ()), members.get(group.group_id)),
+    )
+
+
+def _failure(
+    group: ListedGroup,
+    commits: Sequence[Commit] | Failure,
+    members: GroupMembers | Failure | None,
+) -> Failure | None:
+    """Why the group as a whole is unreadable.
+
+    Members that hide their subscriptions (a classic group in the midst of a rebalance does)
+    are no reason while the group's commits tell what it reads.
+    """
+    if group.kind is GroupKind.SHARE:
+        return SHARE_GROUP
+    if group.kind not in READABLE:
+        return UNKNOWN_GROUP
+    if isinstance(commits, Failure):
+        return commits
+    if isinstance(members, Failure) and not commits:
+        return members
+    return None

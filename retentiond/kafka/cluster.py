@@ -1,0 +1,92 @@
+"""The real cluster: two clients behind one port, each for what it was measured to do soundly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import ParamSpec, TypeVar
+
+from retentiond.kafka import commits, groups
+from retentiond.kafka.connection import Connection
+from retentiond.kafka.port import (
+    CoordinatorState,
+    DeleteFailure,
+    GroupMembers,
+    ListedGroup,
+    OffsetBound,
+    TopicConfig,
+    TopicDescription,
+)
+from retentiond.kafka.properties import ClientSettings
+from retentiond.kafka.records import RecordsClient
+from retentiond.model import Commit, Failure, TopicPartition
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Observer = Callable[[str, str, float], None]
+"""Told of each request: (api, result "ok" or "failed", seconds)."""
+
+
+class KafkaCluster:
+    """Implements `retentiond.kafka.port.Kafka`. Safe to use from several threads."""
+
+    def __init__(self, settings: ClientSettings, observe: Observer) -> None:
+        self._connection = Connection(settings)
+        self._records = RecordsClient(settings)
+        self._observe = observe
+
+    def cluster_id(self) -> str:
+        described = self._timed(
+            "cluster_id", self._connection.run, self._connection.describe_cluster
+        )
+        return str(described["cluster_id"])
+
+    def topic_names(self) -> frozenset[str]:
+        return self._timed("list_topics", self._records.topic_names)
+
+    def describe_topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure]:
+        return self._timed("describe_topics", self._records.describe_topics, names)
+
+    def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
+        return self._timed("describe_configs", self._records.topic_configs, names)
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], bound: OffsetBound
+    ) -> Mapping[TopicPartition, int | Failure]:
+        return self._timed("list_offsets", self._records.offsets, partitions, bound)
+
+    def offsets_at(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | Failure | None]:
+        return self._timed("list_offsets_by_time", self._records.offsets_at, timestamps_ms)
+
+    def coordinator_state(self) -> CoordinatorState:
+        return self._timed("coordinator_state", groups.coordinator_state, self._connection)
+
+    def list_groups(self) -> Sequence[ListedGroup]:
+        return self._timed("list_groups", groups.list_groups, self._connection)
+
+    def commits(self, group_ids: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
+        return self._timed("offset_fetch", commits.commits, self._connection, group_ids)
+
+    def members(self, listed: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
+        return self._timed("describe_groups", groups.members, self._connection, listed)
+
+    def delete_records(
+        self, cutoffs: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | DeleteFailure]:
+        return self._timed("delete_records", self._records.delete_records, cutoffs)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _timed(self, api: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        started = time.monotonic()
+        result = "failed"
+        try:
+            answer = call(*args, **kwargs)
+            result = "ok"
+            return answer
+        finally:
+            self._observe(api, result, time.monotonic() - started)

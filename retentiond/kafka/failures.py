@@ -1,0 +1,73 @@
+"""Both clients' errors, turned into retentiond's values at one boundary."""
+
+from __future__ import annotations
+
+import kafka.errors as kp_errors
+from confluent_kafka import KafkaError, KafkaException
+
+from retentiond.kafka.port import DeleteFailure, RequestResult
+from retentiond.model import Failure
+
+LEADER_MOVED = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    }
+)
+"""Answers that a metadata refresh and a second request mend, whatever ``retriable()`` says."""
+
+REFUSED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError.INVALID_REQUEST,
+        KafkaError._INVALID_ARG,
+        KafkaError._AUTHENTICATION,
+        KafkaError._UNSUPPORTED_FEATURE,
+    }
+)
+"""Answers of DeleteRecords that prove that no log start offset was moved."""
+
+
+def of_confluent(error: BaseException) -> Failure:
+    """A confluent-kafka exception, or a future's time-out, as a value."""
+    if isinstance(error, KafkaException):
+        cause: KafkaError = error.args[0]
+        return Failure(cause.name(), cause.str())
+    if isinstance(error, TimeoutError):
+        return Failure("_TIMED_OUT", "the client did not answer in time")
+    return Failure(type(error).__name__, str(error))
+
+
+def of_kafka_python(error: BaseException) -> Failure:
+    """A kafka-python exception as a value; its class name is the code."""
+    if isinstance(error, kp_errors.BrokerResponseError):
+        return Failure(error.message or type(error).__name__, error.description or str(error))
+    return Failure(type(error).__name__, str(error))
+
+
+def of_error_code(code: int, message: str | None = None) -> Failure:
+    """A protocol error code as a value, with the message the broker sent, if any."""
+    error = kp_errors.for_code(code)
+    return Failure(error.message or error.__name__, message or error.description or "")
+
+
+def has_moved(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() in LEADER_MOVED
+
+
+def of_deletion(error: BaseException) -> DeleteFailure:
+    """What a failed DeleteRecords proves. Anything not known to be a refusal proves nothing."""
+    failure = of_confluent(error)
+    if has_moved(error):
+        return DeleteFailure(RequestResult.MOVED, failure)
+    if isinstance(error, KafkaException) and error.args[0].code() in REFUSED:
+        return DeleteFailure(RequestResult.REFUSED, failure)
+    return DeleteFailure(RequestResult.UNKNOWN, failure)

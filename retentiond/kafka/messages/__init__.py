@@ -1,0 +1,21 @@
+"""Protocol messages that kafka-python 3.0.12 lacks, from the JSON definitions beside this file.
+
+The definitions hold the field names, types and order of Kafka's own message format, for one
+version each; kafka-python makes encoders and decoders of them.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from kafka.protocol.api_message import ApiMessage
+
+_HERE = sys.modules[__name__]
+
+
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=_HERE):  # type: ignore[misc,call-arg]  # untyped base
+    """KIP-848: what the members of consumer groups subscribe to."""
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=_HERE):  # type: ignore[misc,call-arg]  # untyped base
+    """Answer to `ConsumerGroupDescribeRequest`."""

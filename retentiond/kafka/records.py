@@ -1,0 +1,204 @@
+"""Topics, configs, offset look-ups and DeleteRecords, through confluent-kafka's AdminClient.
+
+librdkafka's habits that this file knows about: an offset look-up whose leader is dead answers
+-1001 without an exception; a moved leader is reported as not retriable and goes on failing
+until the metadata is refreshed; futures need a longer time-out than their request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as ConfluentPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
+
+from retentiond.errors import KafkaUnavailable
+from retentiond.kafka import failures
+from retentiond.kafka.oauth import TokenSource
+from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicConfig, TopicDescription
+from retentiond.kafka.properties import ClientSettings
+from retentiond.model import Failure, TopicPartition
+
+T = TypeVar("T")
+
+GRACE_S = 5.0
+"""How much longer a future is waited for than its request may take."""
+
+DELETE_TIMEOUT_S = 5.0
+"""How long a leader may wait for its followers; a deletion that takes longer is read back."""
+
+NO_OFFSET = -1
+"""An offset look-up by time found no record that young."""
+
+INTERNAL_TOPICS = frozenset(
+    {
+        "__consumer_offsets",
+        "__transaction_state",
+        "__share_group_state",
+        "__cluster_metadata",
+        "__remote_log_metadata",
+    }
+)
+"""Kafka's own topics, also those that its metadata doesn't mark as internal."""
+
+_BOUNDS: dict[OffsetBound, tuple[OffsetSpec, IsolationLevel]] = {
+    OffsetBound.LOG_START: (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
+    OffsetBound.HIGH_WATERMARK: (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
+    OffsetBound.LAST_STABLE: (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
+}
+
+
+class RecordsClient:
+    """Thread-safe; one long-lived AdminClient."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._timeout = settings.request_timeout_s
+        config: dict[str, Any] = {"log_level": 0, **settings.confluent}
+        if settings.oauth:
+            config["oauth_cb"] = TokenSource(settings.oauth).for_confluent
+        self._admin = AdminClient(config)
+
+    def topic_names(self) -> frozenset[str]:
+        """All visible topics. Asking for them also refreshes librdkafka's leaders."""
+        try:
+            return frozenset(self._admin.list_topics(timeout=self._timeout).topics)
+        except KafkaException as error:
+            raise KafkaUnavailable(f"the topics can't be listed: {_reason(error)}") from error
+
+    def describe_topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure]:
+        if not names:
+            return {}
+        futures = self._admin.describe_topics(
+            TopicCollection(list(names)), request_timeout=self._timeout
+        )
+        return {name: self._outcome(future, _description) for name, future in futures.items()}
+
+    def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
+        if not names:
+            return {}
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+        futures = self._admin.describe_configs(resources, request_timeout=self._timeout)
+        return {
+            resource.name: self._outcome(future, _config) for resource, future in futures.items()
+        }
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], bound: OffsetBound
+    ) -> Mapping[TopicPartition, int | Failure]:
+        spec, isolation = _BOUNDS[bound]
+        return self._look_up(dict.fromkeys(partitions, spec), isolation, _offset)
+
+    def offsets_at(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | Failure | None]:
+        specs = {
+            partition: OffsetSpec.for_timestamp(timestamp)
+            for partition, timestamp in timestamps_ms.items()
+        }
+        return self._look_up(specs, IsolationLevel.READ_UNCOMMITTED, _offset_or_none)
+
+    def delete_records(
+        self, cutoffs: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | DeleteFailure]:
+        """Raises ValueError for an offset that isn't positive: -1 would mean "everything"."""
+        for partition, cutoff in cutoffs.items():
+            if cutoff <= 0:
+                raise ValueError(f"refusing to delete {partition} up to {cutoff}")
+        if not cutoffs:
+            return {}
+        futures = self._admin.delete_records(
+            [ConfluentPartition(*partition, offset) for partition, offset in cutoffs.items()],
+            request_timeout=DELETE_TIMEOUT_S + GRACE_S / 2,
+            operation_timeout=DELETE_TIMEOUT_S,
+        )
+        answers: dict[TopicPartition, int | DeleteFailure] = {}
+        for key, future in futures.items():
+            try:
+                low_watermark: int = future.result(DELETE_TIMEOUT_S + GRACE_S).low_watermark
+                answers[TopicPartition(key.topic, key.partition)] = low_watermark
+            except (KafkaException, TimeoutError) as error:
+                answers[TopicPartition(key.topic, key.partition)] = failures.of_deletion(error)
+        return answers
+
+    def _look_up(
+        self,
+        specs: Mapping[TopicPartition, OffsetSpec],
+        isolation: IsolationLevel,
+        read: Callable[[int], T],
+    ) -> dict[TopicPartition, T | Failure]:
+        """One look-up, and a second one, with fresh leaders, for the partitions that moved."""
+        answers, moved = self._look_up_once(specs, isolation, read)
+        if moved:
+            self.topic_names()
+            again, _ = self._look_up_once({key: specs[key] for key in moved}, isolation, read)
+            answers.update(again)
+        return answers
+
+    def _look_up_once(
+        self,
+        specs: Mapping[TopicPartition, OffsetSpec],
+        isolation: IsolationLevel,
+        read: Callable[[int], T],
+    ) -> tuple[dict[TopicPartition, T | Failure], list[TopicPartition]]:
+        """The answers, and the partitions whose leader moved."""
+        if not specs:
+            return {}, []
+        futures = self._admin.list_offsets(
+            {ConfluentPartition(*partition): spec for partition, spec in specs.items()},
+            isolation_level=isolation,
+            request_timeout=self._timeout,
+        )
+        answers: dict[TopicPartition, T | Failure] = {}
+        moved: list[TopicPartition] = []
+        for key, future in futures.items():
+            partition = TopicPartition(key.topic, key.partition)
+            try:
+                answers[partition] = read(future.result(self._timeout + GRACE_S).offset)
+            except (KafkaException, TimeoutError) as error:
+                answers[partition] = failures.of_confluent(error)
+                if failures.has_moved(error):
+                    moved.append(partition)
+        return answers, moved
+
+    def _outcome(self, future: Future[Any], read: Callable[[Any], T]) -> T | Failure:
+        try:
+            return read(future.result(self._timeout + GRACE_S))
+        except (KafkaException, TimeoutError) as error:
+            return failures.of_confluent(error)
+
+
+def _offset(offset: int) -> int | Failure:
+    """The offset; librdkafka answers a dead leader with -1001 and no exception."""
+    if offset < 0:
+        return Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not answer")
+    return offset
+
+
+def _offset_or_none(offset: int) -> int | Failure | None:
+    return None if offset == NO_OFFSET else _offset(offset)
+
+
+def _description(described: Any) -> TopicDescription:
+    return TopicDescription(
+        name=described.name,
+        topic_id=str(described.topic_id),
+        is_internal=described.is_internal or described.name in INTERNAL_TOPICS,
+        partitions=tuple(sorted(partition.id for partition in described.partitions)),
+    )
+
+
+def _config(entries: Mapping[str, Any]) -> TopicConfig:
+    retention_ms = int(entries["retention.ms"].value)
+    return TopicConfig(
+        cleanup_policy=frozenset(
+            policy.strip() for policy in entries["cleanup.policy"].value.split(",")
+        ),
+        retention_ms=None if retention_ms < 0 else retention_ms,
+    )
+
+
+def _reason(error: KafkaException) -> str:
+    return str(error.args[0].str())
