@@ -1,0 +1,70 @@
+# The daemon with Debian's Python 3.11 and Java 17, and Spark. Build it with scripts/image, or with
+#   docker build -t retentiond .
+# Where pip needs a company's certificates: --secret id=ca_bundle,src=/path/to/bundle.crt
+ARG BASE=debian:bookworm-slim
+
+FROM ${BASE} AS builder
+# setuptools and wheel come from Debian: PySpark is published as source only, and pip would fetch
+# its build tools without any hash if it were left to isolate the build.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends \
+        ca-certificates python3 python3-pip python3-setuptools python3-wheel
+WORKDIR /build
+COPY requirements.txt requirements-build.txt ./
+RUN --mount=type=secret,id=ca_bundle \
+    if [ -s /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
+    && python3 -m pip install --no-cache-dir --break-system-packages --require-hashes \
+        --only-binary :all: --requirement requirements-build.txt \
+    && python3 -m pip wheel --no-cache-dir --no-build-isolation --require-hashes \
+        --wheel-dir wheels --requirement requirements.txt
+# Without pip: what runs can't install anything. Compiled here: the file system is read-only later.
+RUN python3 -m venv --without-pip /opt/retentiond \
+    && python3 -m pip --python /opt/retentiond/bin/python install --no-cache-dir --no-index \
+        --no-deps --compile wheels/*.whl
+# Left out, 105 MB that nothing in the daemon can reach: the jars of the Scala shell for Spark
+# Connect (Spark's launcher adds them for `--remote` JVM clients only; ours is Python), Spark's
+# examples, and the test suites of pandas and pyarrow. All other jars stay: spark://, sc:// and
+# k8s:// masters need more of them than local[*] shows.
+RUN cd /opt/retentiond/lib/python3.11/site-packages \
+    && rm -r pyspark/jars/connect-repl pyspark/examples pandas/tests pyarrow/tests
+COPY pyproject.toml README.md LICENSE ./
+COPY retentiond retentiond
+RUN python3 -m pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation \
+        --wheel-dir project . \
+    && python3 -m pip --python /opt/retentiond/bin/python install --no-cache-dir --no-index \
+        --no-deps --compile project/*.whl
+
+FROM ${BASE}
+LABEL org.opencontainers.image.title="retentiond" \
+    org.opencontainers.image.description="Consumed retention for Apache Kafka" \
+    org.opencontainers.image.licenses="Apache-2.0"
+# procps: Spark's launch script calls ps, and says so on stderr where it is missing.
+# man1: the slim image leaves it out, and the Java package fails to link into it.
+RUN mkdir -p /usr/share/man/man1 \
+    && apt-get update \
+    && apt-get install --yes --no-install-recommends \
+        ca-certificates openjdk-17-jre-headless procps python3 \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log \
+        /var/log/alternatives.log /tmp/* \
+    && groupadd --gid 10001 retentiond \
+    && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/retentiond \
+        --shell /usr/sbin/nologin retentiond \
+    && install --directory --owner=10001 --group=10001 --mode=0750 /var/lib/retentiond
+COPY --from=builder /opt/retentiond /opt/retentiond
+# The root file system may be read-only. /tmp must be writable and allow exec: Spark and the JVM
+# put scratch files there, and libraries that they load. The working directory is /tmp too, because
+# Spark makes its warehouse and artifact folders where it is started.
+ENV PATH=/opt/retentiond/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    RETENTIOND_CONFIG=/etc/retentiond/retentiond.yaml \
+    SPARK_LOCAL_DIRS=/tmp
+WORKDIR /tmp
+VOLUME /var/lib/retentiond
+EXPOSE 9477
+# By number, so that Kubernetes can see that it is not root.
+USER 10001:10001
+# For the default http.port; http.client, because urllib would ask a proxy from the environment.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "from http.client import HTTPConnection as C; c = C('127.0.0.1', 9477, timeout=4); c.request('GET', '/healthz'); raise SystemExit(c.getresponse().status != 200)"]
+ENTRYPOINT ["retentiond"]
+CMD ["run"]
