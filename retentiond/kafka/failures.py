@@ -28,7 +28,9 @@ REFUSED = frozenset(
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.UNSUPPORTED_VERSION,
         KafkaError.INVALID_REQUEST,
-        KafkaError._INVALID_ARG,
+        KafkaError._INVALID_ARG,  # these are librdkafka's own: nothing went out
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
         KafkaError._AUTHENTICATION,
         KafkaError._UNSUPPORTED_FEATURE,
     }

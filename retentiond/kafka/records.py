@@ -184,10 +184,18 @@ def _offset_or_none(offset: int) -> int | Failure | None:
 def _description(described: Any) -> TopicDescription:
     return TopicDescription(
         name=described.name,
-        topic_id=str(described.topic_id),
+        topic_id=_as_kafka_prints_it(described.topic_id),
         is_internal=described.is_internal or described.name in INTERNAL_TOPICS,
         partitions=tuple(sorted(partition.id for partition in described.partitions)),
     )
+
+
+def _as_kafka_prints_it(topic_id: Any) -> str:
+    """librdkafka prints ids in base64's standard alphabet, Kafka in the URL-safe one."""
+    return str(topic_id).translate(_URL_SAFE)
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
 
 
 def _config(entries: Mapping[str, Any]) -> TopicConfig:

@@ -1,0 +1,85 @@
+"""``retentiond audit``: what was deleted, when, and what became of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
+from retentiond.observe.report import rfc3339
+from retentiond.state.records import DeletionRecord, read_deletions
+
+
+def audit(
+    context: typer.Context,
+    config: ConfigPath = None,
+    output: OutputFormat = Output.TABLE,
+    debug: Debug = False,
+) -> None:
+    """Show every deletion that was asked for, oldest first, with the commits it rested on.
+
+    Example: retentiond audit --output json | jq '.[] | select(.outcome != "deleted")'
+    """
+    loaded = load(set_up(context, config, debug))
+    deletions = list(read_deletions(loaded.state_dir))
+    if output is Output.JSON:
+        json.dump([_document(each) for each in deletions], sys.stdout, indent=2)
+        sys.stdout.write("\n")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("REQUESTED", no_wrap=True)
+    table.add_column("TOPIC-PARTITION", overflow="fold")
+    for heading in ("FROM", "CUTOFF", "RECORDS"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("OUTCOME", no_wrap=True)
+    table.add_column("BOUND BY", overflow="fold")
+    for each in deletions:
+        table.add_row(
+            rfc3339(each.requested_at_ms),
+            f"{each.row.topic}-{each.row.partition}",
+            str(each.row.log_start_offset),
+            str(each.row.cutoff),
+            str(each.row.records),
+            _outcome(each),
+            each.row.binding_group or "-",
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"{len(deletions)} deletions")
+
+
+def _outcome(deletion: DeletionRecord) -> str:
+    return deletion.outcome.value if deletion.outcome else "unknown"
+
+
+def _document(deletion: DeletionRecord) -> dict[str, Any]:
+    """The plan's field names (`retentiond plan --output json`), and what the audit adds."""
+    row = deletion.row
+    return {
+        "cycle_id": deletion.cycle_id,
+        "cluster_id": deletion.cluster_id,
+        "topic": row.topic,
+        "partition": row.partition,
+        "topic_id": row.topic_id,
+        "log_start_offset": row.log_start_offset,
+        "high_watermark": row.high_watermark,
+        "min_committed_offset": row.min_committed_offset,
+        "binding_group": row.binding_group,
+        "binding_committed_offset": row.binding_committed_offset,
+        "retention_offset": row.retention_offset,
+        "cutoff": row.cutoff,
+        "verdict": row.verdict.value,
+        "reason": row.reason.value,
+        "groups": row.groups,
+        "records": row.records,
+        "requested_at": rfc3339(deletion.requested_at_ms),
+        "outcome": _outcome(deletion),
+        "low_watermark": deletion.low_watermark,
+        "error": deletion.error,
+        "evidence": {group.group_id: group.committed_offset for group in deletion.evidence},
+    }

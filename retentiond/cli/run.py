@@ -1,0 +1,69 @@
+"""``retentiond run``: the daemon, or a single cycle of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from contextlib import closing
+from typing import Annotated
+
+import structlog
+import typer
+
+from retentiond.cli.options import ConfigPath, Debug, Output, load, set_up
+from retentiond.cli.show import progress, show
+from retentiond.config import Config
+from retentiond.cycle import run_cycle, settle_open_deletions
+from retentiond.daemon import Daemon
+from retentiond.engine import Engine
+from retentiond.errors import UsageError
+from retentiond.observe import events
+from retentiond.observe.report import figures
+from retentiond.state.audit import Audit
+from retentiond.state.lock import StateLock
+
+
+def run(
+    context: typer.Context,
+    config: ConfigPath = None,
+    once: Annotated[bool, typer.Option("--once", help="Run a single cycle, then exit.")] = False,
+    output: Annotated[
+        Output | None,
+        typer.Option("--output", "-o", help="With --once: print the plan and its outcomes."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Run the daemon: gather, decide and delete every interval, and serve metrics.
+
+    Example: retentiond run --config /etc/retentiond/retentiond.yaml
+    """
+    if output is not None and not once:
+        raise UsageError("--output goes with --once; the daemon serves its plan at /api/plan")
+    path = set_up(context, config, debug)
+    loaded = load(path)
+    with StateLock(loaded.state_dir), closing(Audit.open(loaded.state_dir)) as audit:
+        if once:
+            failed = _run_once(loaded, audit, output or Output.TABLE)
+            raise typer.Exit(1 if failed else 0)
+        finished = Daemon(loaded, lambda: load(path), audit).run()
+    if not finished:
+        # A reading is still waiting for an answer, on a thread that the interpreter would join.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _run_once(config: Config, audit: Audit, output: Output) -> bool:
+    """Whether a deletion failed, or may have."""
+    engine = Engine(config, threading.Event(), lambda *_: None)
+    try:
+        with progress("running a cycle"):
+            engine.warm_up()
+            settle_open_deletions(engine.tools, audit)
+            report = run_cycle(engine.tools, config, audit)
+    finally:
+        engine.close()
+    structlog.get_logger().info(events.CYCLE, **figures(report))
+    show(report, output, with_outcomes=True)
+    return bool(report.failed)

@@ -1,0 +1,169 @@
+"""One cycle: gather, decide, act, tell."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from retentiond.act.delete import execute
+from retentiond.act.guard import verify
+from retentiond.act.limits import within_limits
+from retentiond.act.reconcile import reconcile
+from retentiond.collect.gather import gather
+from retentiond.collect.snapshot import Snapshot
+from retentiond.config import Config
+from retentiond.kafka.port import Kafka
+from retentiond.model import (
+    DeletionOutcome,
+    Outcome,
+    Plan,
+    PlanRow,
+    TopicPartition,
+    Verdict,
+)
+from retentiond.observe.report import CycleReport, count_groups
+from retentiond.plan.plan import decide
+from retentiond.plan.session import SparkSessions
+from retentiond.state.audit import Audit
+from retentiond.state.summary import begun, finished
+
+
+class Stop(Protocol):
+    """`threading.Event`, as far as a cycle needs it."""
+
+    def is_set(self) -> bool: ...
+
+    def wait(self, timeout: float) -> bool: ...
+
+
+class Stopped(Exception):
+    """The process is asked to end; nothing was left half done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a cycle works with. ``now`` gives epoch milliseconds."""
+
+    kafka: Kafka
+    spark: SparkSessions
+    now: Callable[[], int]
+    stop: Stop
+
+
+@dataclass(slots=True)
+class Watch:
+    """Seconds spent in each step of a cycle, in the order they were walked."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - started
+
+
+def plan_cycle(tools: Tools, config: Config) -> CycleReport:
+    """Gathers and decides, and touches nothing: what `retentiond plan` shows."""
+    watch = Watch()
+    planned_at_ms = tools.now()
+    snapshot, rows = _gather_and_decide(tools, config, planned_at_ms, watch)
+    plan = _plan(config, snapshot, new_cycle_id(), rows)
+    return CycleReport(plan, {}, count_groups(snapshot), watch.seconds)
+
+
+def run_cycle(tools: Tools, config: Config, audit: Audit) -> CycleReport:
+    """A whole cycle. With ``dry_run`` it walks the same path and stops before the request.
+
+    Raises `KafkaUnavailable`, `SparkUnavailable` and `StateError` when it can't be done, and
+    `Stopped` when the process is to end before anything was requested.
+    """
+    watch = Watch()
+    cycle_id = new_cycle_id()
+    planned_at_ms = tools.now()
+    snapshot, rows = _gather_and_decide(tools, config, planned_at_ms, watch)
+    with watch.step("guard"):
+        evidence_at_ms = tools.now()
+        second = _second_reading(tools, config, planned_at_ms, rows)
+        verified = verify(rows, snapshot, second) if second else None
+    approved = verified.approved if verified else ()
+    plan = _plan(config, snapshot, cycle_id, verified.rows if verified else rows)
+    outcomes: tuple[DeletionOutcome, ...] = ()
+    if config.dry_run:
+        outcomes = tuple(
+            DeletionOutcome(each.topic, each.partition, Outcome.NOT_ATTEMPTED) for each in approved
+        )
+    elif approved:
+        audit.record_cycle(begun(plan))
+        with watch.step("delete"):
+            outcomes = execute(
+                approved,
+                tools.kafka,
+                audit,
+                cycle_id=cycle_id,
+                evidence_at_ms=evidence_at_ms,
+                now=tools.now,
+                stop=tools.stop,
+            )
+    with watch.step("record"):
+        audit.record_cycle(finished(plan, outcomes, tools.now()))
+    by_partition = {TopicPartition(each.topic, each.partition): each for each in outcomes}
+    return CycleReport(plan, by_partition, count_groups(snapshot), watch.seconds)
+
+
+def settle_open_deletions(tools: Tools, audit: Audit) -> tuple[DeletionOutcome, ...]:
+    """Reads back what earlier cycles left without a proven outcome."""
+    return reconcile(audit, tools.kafka, tools.now())
+
+
+def new_cycle_id() -> str:
+    return uuid.uuid4().hex[:12]
+
+
+def _gather_and_decide(
+    tools: Tools, config: Config, planned_at_ms: int, watch: Watch
+) -> tuple[Snapshot, tuple[PlanRow, ...]]:
+    with watch.step("gather"):
+        snapshot = gather(tools.kafka, config, planned_at_ms, wait_until=_waiter(tools.stop))
+    with watch.step("decide"):
+        rows = within_limits(decide(tools.spark.get(), snapshot), config.limits)
+    return snapshot, rows
+
+
+def _second_reading(
+    tools: Tools, config: Config, planned_at_ms: int, rows: tuple[PlanRow, ...]
+) -> Snapshot | None:
+    """The guard's reading of the partitions about to be deleted, for the same moment in time."""
+    doomed = [
+        TopicPartition(row.topic, row.partition) for row in rows if row.verdict is Verdict.DELETE
+    ]
+    if not doomed:
+        return None
+    wait_until = _waiter(tools.stop)
+    return gather(tools.kafka, config, planned_at_ms, only=doomed, wait_until=wait_until)
+
+
+def _waiter(stop: Stop) -> Callable[[float], None]:
+    def wait_until(instant: float) -> None:
+        if stop.wait(max(0.0, instant - time.monotonic())):
+            raise Stopped
+
+    return wait_until
+
+
+def _plan(config: Config, snapshot: Snapshot, cycle_id: str, rows: tuple[PlanRow, ...]) -> Plan:
+    return Plan(
+        cycle_id=cycle_id,
+        cluster_id=snapshot.cluster_id,
+        planned_at_ms=snapshot.taken_at_ms,
+        dry_run=config.dry_run,
+        complete=snapshot.complete,
+        problems=snapshot.problems,
+        rows=rows,
+    )

@@ -1,0 +1,196 @@
+"""The long-lived process: scheduler, signals, HTTP, and what becomes of failures."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from types import FrameType
+
+import structlog
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+from prometheus_client.registry import CollectorRegistry
+
+from retentiond.config import Config
+from retentiond.cycle import Stopped, run_cycle, settle_open_deletions
+from retentiond.engine import Engine, build_versions, now_ms
+from retentiond.errors import ConfigError, RetentiondError
+from retentiond.observe import events
+from retentiond.observe.metrics import Metrics
+from retentiond.observe.report import CycleReport, figures
+from retentiond.observe.web import Board, Server, application
+from retentiond.state.audit import Audit
+
+SHUTDOWN_S = 7.0
+"""How long a running cycle may take to finish its request once the process is to end."""
+
+FIRST_RETRY_S = 1.0
+"""After a failed cycle the next try comes this soon, then twice as late each time."""
+
+JOB = "cycle"
+
+RELOAD = int(signal.SIGHUP)
+
+
+class Daemon:
+    """Runs cycles until a signal ends it. ``load`` reads the configuration anew, on SIGHUP."""
+
+    def __init__(self, config: Config, load: Callable[[], Config], audit: Audit) -> None:
+        self._load = load
+        self._audit = audit
+        self._log = structlog.get_logger()
+        self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._idle = threading.Event()
+        self._idle.set()
+        self._failures = 0
+        self._pending: Config | None = None
+
+        registry = CollectorRegistry()
+        self._metrics = Metrics(registry, build_versions())
+        self._board = Board(config.schedule.interval_ms)
+        app = application(self._board, registry, now_ms)
+        self._server = Server(app, config.http.host, config.http.port)
+        self._engine = Engine(config, self._stop, self._metrics.observe_request)
+        self._scheduler = BackgroundScheduler(
+            timezone=UTC,
+            executors={"default": ThreadPoolExecutor(1)},
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+        )
+
+    def run(self) -> bool:
+        """Returns when a signal asked for the end; True if no cycle had to be abandoned."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+        self._server.start()
+        self._engine.warm_up()
+        self._schedule(self._engine.config)
+        self._scheduler.start()
+        self._log.info(events.STARTED, **self._facts())
+        while (number := self._signals.get()) == RELOAD:
+            self._reload()
+        self._log.info(events.STOPPING, signal=signal.Signals(number).name)
+        return self._shut_down()
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self._signals.put(number)
+
+    def _facts(self) -> dict[str, object]:
+        config = self._engine.config
+        return {
+            **build_versions(),
+            "bootstrap_servers": config.kafka["bootstrap.servers"],
+            "interval_seconds": config.schedule.interval_ms / 1000,
+            "dry_run": config.dry_run,
+            "state_dir": str(config.state_dir),
+            "port": self._server.port,
+        }
+
+    def _schedule(self, config: Config) -> None:
+        """The first cycle at once, then every interval; a late one is coalesced, never doubled."""
+        self._scheduler.add_job(
+            self._tick,
+            "interval",
+            seconds=config.schedule.interval_ms / 1000,
+            next_run_time=datetime.now(UTC),
+            id=JOB,
+            replace_existing=True,
+        )
+
+    def _tick(self) -> None:
+        if self._stop.is_set():
+            return
+        self._idle.clear()
+        try:
+            self._adopt()
+            for outcome in settle_open_deletions(self._engine.tools, self._audit):
+                self._log.info(
+                    events.DELETION_SETTLED,
+                    topic=outcome.topic,
+                    partition=outcome.partition,
+                    outcome=outcome.outcome.value,
+                    error=outcome.error,
+                )
+            report = run_cycle(self._engine.tools, self._engine.config, self._audit)
+        except Stopped:
+            pass
+        except RetentiondError as error:
+            self._failed(error)
+        except Exception as error:  # noqa: BLE001 - a bug must not end the daemon in silence
+            self._failed(error, exc_info=True)
+        else:
+            self._succeeded(report)
+        finally:
+            self._idle.set()
+
+    def _succeeded(self, report: CycleReport) -> None:
+        if self._failures:
+            self._log.info(events.CYCLE_RECOVERED, tries=self._failures)
+        self._failures = 0
+        self._metrics.observe_cycle(report)
+        self._board.pin(report)
+        for outcome in report.failed:
+            self._log.warning(
+                events.DELETION_UNCLEAR,
+                topic=outcome.topic,
+                partition=outcome.partition,
+                outcome=outcome.outcome.value,
+                error=outcome.error,
+            )
+        self._log.info(events.CYCLE, **figures(report))
+
+    def _failed(self, error: Exception, *, exc_info: bool = False) -> None:
+        """Says so once, and tries again sooner than the interval, ever less often."""
+        interval_s = self._engine.config.schedule.interval_ms / 1000
+        delay_s = min(interval_s, FIRST_RETRY_S * 2**self._failures)
+        if not self._failures or self._board.trouble != type(error).__name__:
+            self._log.error(events.CYCLE_FAILED, error=str(error), exc_info=exc_info)
+        self._failures += 1
+        self._metrics.observe_failure()
+        self._board.trouble = type(error).__name__
+        self._scheduler.modify_job(
+            JOB, next_run_time=datetime.now(UTC) + timedelta(seconds=delay_s)
+        )
+
+    def _reload(self) -> None:
+        """Takes the configuration over from the next cycle on; a bad one changes nothing."""
+        try:
+            config = self._load()
+        except ConfigError as error:
+            self._log.error(events.CONFIG_REFUSED, error=str(error))
+            return
+        old = self._engine.config
+        fixed = [name for name in ("state_dir", "http") if _differs(name, old, config)]
+        if fixed:
+            self._log.warning(events.CONFIG_NEEDS_RESTART, settings=fixed)
+        self._pending = config
+        self._board.interval_ms = config.schedule.interval_ms
+        self._schedule(config)
+        self._log.info(events.CONFIG_RELOADED, dry_run=config.dry_run)
+
+    def _adopt(self) -> None:
+        config, self._pending = self._pending, None
+        if config is None:
+            return
+        if self._engine.fits(config):
+            self._engine.config = config
+            return
+        self._engine.close()
+        self._engine = Engine(config, self._stop, self._metrics.observe_request)
+
+    def _shut_down(self) -> bool:
+        self._stop.set()
+        self._scheduler.shutdown(wait=False)
+        finished = self._idle.wait(SHUTDOWN_S)
+        self._server.stop()
+        if finished:
+            self._engine.close()
+        self._log.info(events.STOPPED, abandoned_a_cycle=not finished)
+        return finished
+
+
+def _differs(name: str, old: Config, new: Config) -> bool:
+    return bool(getattr(old, name) != getattr(new, name))

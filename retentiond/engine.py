@@ -1,0 +1,57 @@
+"""What a configuration needs at work: the Kafka clients and the Spark session."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+
+import confluent_kafka
+import pyspark
+
+from retentiond import __version__
+from retentiond.config import Config
+from retentiond.cycle import Stop, Tools
+from retentiond.errors import SparkUnavailable
+from retentiond.kafka.cluster import KafkaCluster, Observer
+from retentiond.kafka.properties import translate
+from retentiond.plan.session import SparkSessions
+
+
+def now_ms() -> int:
+    """The system clock, epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def build_versions() -> dict[str, str]:
+    return {
+        "version": __version__,
+        "spark_version": pyspark.__version__,
+        "librdkafka_version": confluent_kafka.libversion()[0],
+    }
+
+
+class Engine:
+    """Clients and session, made from one configuration and closed together."""
+
+    def __init__(self, config: Config, stop: Stop, observe: Observer) -> None:
+        self.config = config
+        self._kafka = KafkaCluster(translate(config.kafka), observe)
+        self._spark = SparkSessions(config.spark.master, config.spark.conf)
+        self.tools = Tools(kafka=self._kafka, spark=self._spark, now=now_ms, stop=stop)
+
+    def warm_up(self) -> None:
+        """Starts Spark on the side, so that it is there when the first snapshot is."""
+        threading.Thread(target=self._start_spark, name="spark-start", daemon=True).start()
+
+    def _start_spark(self) -> None:
+        with contextlib.suppress(SparkUnavailable):  # the first cycle meets it again and says so
+            self._spark.get()
+
+    def fits(self, config: Config) -> bool:
+        """Whether that configuration talks to the same cluster with the same Spark."""
+        return config.kafka == self.config.kafka and config.spark == self.config.spark
+
+    def close(self) -> None:
+        self._kafka.close()
+        self._spark.stop()

@@ -1,0 +1,36 @@
+"""The names of all log events. Facts go beside them as key-values, never into the name."""
+
+from __future__ import annotations
+
+STARTED = "retentiond.started"
+"""The daemon runs: version, config, http address, interval, dry_run."""
+
+CYCLE = "retentiond.cycle"
+"""One canonical line for each cycle: its result, figures and seconds by step."""
+
+CYCLE_FAILED = "retentiond.cycle_failed"
+"""Cycles fail since now: the error. Said once, not for every try."""
+
+CYCLE_RECOVERED = "retentiond.cycle_recovered"
+"""Cycles no longer fail: after how many tries."""
+
+DELETION_UNCLEAR = "retentiond.deletion_unclear"
+"""A deletion failed or its outcome is unknown: topic, partition, cutoff, error."""
+
+DELETION_SETTLED = "retentiond.deletion_settled"
+"""A deletion left open by an earlier cycle or run has an outcome now."""
+
+CONFIG_RELOADED = "retentiond.config_reloaded"
+"""SIGHUP: the new configuration is in force from the next cycle on."""
+
+CONFIG_REFUSED = "retentiond.config_refused"
+"""SIGHUP: the file is bad; the old configuration stays in force."""
+
+CONFIG_NEEDS_RESTART = "retentiond.config_needs_restart"
+"""SIGHUP: these settings changed, and are read at start only."""
+
+STOPPING = "retentiond.stopping"
+"""A signal asked the daemon to end."""
+
+STOPPED = "retentiond.stopped"
+"""The daemon has ended; whether a cycle was abandoned in the middle of a reading."""

@@ -1,0 +1,119 @@
+"""The one port: metrics, health, and the last plan as JSON."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import uvicorn
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from retentiond.errors import ConfigError
+from retentiond.observe.report import CycleReport, document
+
+READY_INTERVALS = 3
+"""Ready means a complete cycle within that many intervals."""
+
+
+@dataclass(slots=True)
+class Board:
+    """What the daemon pins up for its readers: the last report, and when it was last complete.
+
+    Each field is replaced as a whole; readers on other threads see the old or the new one.
+    """
+
+    interval_ms: int
+    report: CycleReport | None = None
+    last_complete_ms: int | None = None
+    trouble: str | None = None  # why the last try brought no plan
+
+    def pin(self, report: CycleReport) -> None:
+        self.report = report
+        self.trouble = None
+        if report.plan.complete:
+            self.last_complete_ms = report.plan.planned_at_ms
+
+    def unready(self, now_ms: int) -> str | None:
+        """Why there is no fresh complete plan; None: there is."""
+        if self.last_complete_ms is None:
+            why = "no complete cycle yet"
+        elif now_ms - self.last_complete_ms > READY_INTERVALS * self.interval_ms:
+            why = f"no complete cycle within {READY_INTERVALS} intervals"
+        else:
+            return None
+        problems = self.report.plan.problems if self.report else ()
+        return "; ".join([why, *([self.trouble] if self.trouble else problems)])
+
+
+def application(board: Board, registry: CollectorRegistry, now: Callable[[], int]) -> Starlette:
+    def metrics(request: Request) -> Response:
+        encoder, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encoder(registry), headers={"content-type": content_type})
+
+    def healthz(_request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    def readyz(_request: Request) -> Response:
+        why = board.unready(now())
+        return PlainTextResponse(f"{why or 'ready'}\n", status_code=503 if why else 200)
+
+    def plan(_request: Request) -> Response:
+        if board.report is None:
+            return JSONResponse({"error": "no plan yet"}, status_code=503)
+        return JSONResponse(document(board.report, with_outcomes=True))
+
+    return Starlette(
+        routes=[
+            Route("/metrics", metrics),
+            Route("/healthz", healthz),
+            Route("/readyz", readyz),
+            Route("/api/plan", plan),
+        ]
+    )
+
+
+class Server:
+    """Serves an application on a thread of its own."""
+
+    def __init__(self, app: Starlette, host: str, port: int) -> None:
+        self._socket = _bind(host, port)
+        self.port: int = self._socket.getsockname()[1]
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, timeout_graceful_shutdown=1, lifespan="off"
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, name="http", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=3)
+        self._socket.close()
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises `ConfigError`: another process has the port, most often."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"{host}:{port} can't be listened on ({error.strerror}); choose another port",
+            path="http.port",
+        ) from error
+    return listener
