@@ -6,7 +6,6 @@ import contextlib
 import threading
 import time
 
-import confluent_kafka
 import pyspark
 
 from retentiond import __version__
@@ -15,6 +14,7 @@ from retentiond.cycle import Stop, Tools
 from retentiond.errors import SparkUnavailable
 from retentiond.kafka.cluster import KafkaCluster, Observer
 from retentiond.kafka.properties import translate
+from retentiond.kafka.versions import librdkafka_version
 from retentiond.plan.session import SparkSessions
 
 
@@ -27,7 +27,7 @@ def build_versions() -> dict[str, str]:
     return {
         "version": __version__,
         "spark_version": pyspark.__version__,
-        "librdkafka_version": confluent_kafka.libversion()[0],
+        "librdkafka_version": librdkafka_version(),
     }
 
 
