@@ -51,9 +51,9 @@ RUN mkdir -p /usr/share/man/man1 \
         --shell /usr/sbin/nologin retentiond \
     && install --directory --owner=10001 --group=10001 --mode=0750 /var/lib/retentiond
 COPY --from=builder /opt/retentiond /opt/retentiond
-# The root file system may be read-only. /tmp must be writable and allow exec: Spark and the JVM
-# put scratch files there, and libraries that they load. The working directory is /tmp too, because
-# Spark makes its warehouse and artifact folders where it is started.
+# The root file system may be read-only: only /tmp (Spark's scratch files, the folders that it makes
+# where it is started, native libraries that the JVM unpacks) and the state are written to. Mount
+# /tmp with exec: lz4 has a fallback in Java when its library can't be loaded, zstd has none.
 ENV PATH=/opt/retentiond/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     RETENTIOND_CONFIG=/etc/retentiond/retentiond.yaml \
