@@ -1,0 +1,137 @@
+"""YAML text to a `Tree`, by a walk over PyYAML's composed nodes.
+
+PyYAML's own constructors read YAML 1.1, keep the last of two equal keys and follow tags and
+aliases anywhere; in a file that decides what is deleted each of these is an error instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from retentiond.config.phrases import dotted
+from retentiond.config.tree import Scalar, Tree
+from retentiond.errors import ConfigError
+
+# A configuration is five levels deep. PyYAML's C composer recurses without a limit and takes
+# the process down (SIGSEGV) on a file of brackets, so depth is measured on events before it.
+_MOST_LEVELS = 50
+
+# 10,000 topic entries with all their settings are about 150,000 values. Aliases of aliases
+# multiply without end.
+_MOST_VALUES = 500_000
+
+_PLAIN, _UNTAGGED = "plain", "untagged"
+
+_Path = tuple[str | int, ...]
+
+
+class _Loader(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc] # C or Python
+    """Tells plain scalars from quoted ones, and both from nodes with a tag of their own."""
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: Any) -> str:
+        return _PLAIN if kind is yaml.ScalarNode and implicit[0] else _UNTAGGED
+
+
+def read_document(text: str) -> Tree | None:
+    """The file's tree, None where it holds nothing. Raises ConfigError with line or path."""
+    root = _compose(text)
+    return None if root is None else _Walk().tree(root, ())
+
+
+def _compose(text: str) -> yaml.Node | None:
+    if bad := yaml.reader.Reader.NON_PRINTABLE.search(text):
+        line = text.count("\n", 0, bad.start()) + 1
+        column = bad.start() - text.rfind("\n", 0, bad.start())
+        raise ConfigError(
+            f"line {line}, column {column}: the character {bad.group()!a} can't stand in YAML; "
+            "remove it, or write it as an escape between double quotes"
+        )
+    try:
+        _refuse_depth(text)
+        root: yaml.Node | None = yaml.compose(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as exc:
+        problem = ", ".join(part for part in (exc.context, exc.problem) if part)
+        where = _place(exc.problem_mark or exc.context_mark)
+        raise ConfigError(f"{where}: expected valid YAML ({problem})") from exc
+    return root
+
+
+def _refuse_depth(text: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _MOST_LEVELS:
+            raise ConfigError(
+                f"{_place(event.start_mark)}: expected at most {_MOST_LEVELS} nested levels"
+            )
+
+
+def _place(mark: Any) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}"
+
+
+class _Walk:
+    """One pass over the nodes, which counts what aliases multiply."""
+
+    def __init__(self) -> None:
+        self._values = 0
+        self._open: set[int] = set()  # ids of the collections that the walk is inside of
+
+    def tree(self, node: yaml.Node, at: _Path) -> Tree:
+        _refuse_tag(node, at)
+        self._values += 1
+        if self._values > _MOST_VALUES or len(self._open) > _MOST_LEVELS:
+            raise ConfigError(
+                "the aliases multiply too far: expected at most "
+                f"{_MOST_VALUES:,} values and {_MOST_LEVELS} nested levels",
+                path=dotted(at),
+            )
+        if isinstance(node, yaml.ScalarNode):
+            return Scalar(node.value, plain=node.tag == _PLAIN)
+        if id(node) in self._open:
+            raise ConfigError("this alias contains itself; write the value out", path=dotted(at))
+        self._open.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self._mapping(node, at)
+            return [self.tree(child, (*at, index)) for index, child in enumerate(node.value)]
+        finally:
+            self._open.remove(id(node))
+
+    def _mapping(self, node: yaml.MappingNode, at: _Path) -> dict[str, Tree]:
+        mapping: dict[str, Tree] = {}
+        lines: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            key, line = _key(key_node, at), key_node.start_mark.line + 1
+            if key in mapping:
+                raise ConfigError(
+                    f"this key is given twice, in lines {lines[key]} and {line}; keep one of them",
+                    path=dotted((*at, key)),
+                )
+            mapping[key], lines[key] = self.tree(value_node, (*at, key)), line
+        return mapping
+
+
+def _key(node: yaml.Node, at: _Path) -> str:
+    _refuse_tag(node, at)
+    if not isinstance(node, yaml.ScalarNode):
+        raise ConfigError(f"{_place(node.start_mark)}: expected a text as key", path=dotted(at))
+    if node.tag == _PLAIN and node.value == "<<":
+        raise ConfigError(
+            "merge keys are not supported; write the settings out, or put what all topics share "
+            "under defaults",
+            path=dotted((*at, node.value)),
+        )
+    return str(node.value)
+
+
+def _refuse_tag(node: yaml.Node, at: _Path) -> None:
+    if node.tag not in (_PLAIN, _UNTAGGED):
+        raise ConfigError(
+            "expected a value without a YAML tag; quote a text that starts with !", path=dotted(at)
+        )
