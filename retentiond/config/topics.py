@@ -1,0 +1,96 @@
+"""The sections ``defaults`` and ``topics``, as they stand in the file.
+
+KIP-68's keys are literal: ``retention.commitoffset.hours`` is one key. A value of None was not
+set in its place; `retentiond.config.policy` says what counts then.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+
+from retentiond.config.duration import HOUR_MS, MINUTE_MS
+from retentiond.config.section import Section
+from retentiond.config.values import (
+    INT64_MAX,
+    Count,
+    Flag,
+    Regex,
+    Text,
+    TopicName,
+    refused,
+    whole,
+)
+
+# Kafka's times are int64 milliseconds.
+Hours = Annotated[int, Field(ge=0, le=INT64_MAX // HOUR_MS), BeforeValidator(whole)]
+Minutes = Annotated[int, Field(ge=0, le=INT64_MAX // MINUTE_MS), BeforeValidator(whole)]
+Milliseconds = Annotated[int, Field(ge=0, le=INT64_MAX), BeforeValidator(whole)]
+
+
+class GroupRules(Section):
+    """Which groups decide over a topic."""
+
+    required: tuple[Text, ...] | None = None
+    """Groups that must have committed on the topic, else it is held. By default none."""
+
+    exclude: tuple[Regex, ...] | None = None
+    """Regular expressions; a group whose whole id matches one does not count. By default none."""
+
+    min: Count | None = None
+    """How many groups must count, else the topic is held. By default 1."""
+
+
+class TopicRules(Section):
+    """What holds for topics: for all of them under `defaults`, for some under `topics`."""
+
+    enable: Flag | None = Field(default=None, alias="retention.commitoffset.enable")
+    """Whether consumed records are deleted. By default false."""
+
+    hours: Hours | None = Field(default=None, alias="retention.commitoffset.hours")
+    """The consumed retention: a record stays at least so long. 0 is "as soon as consumed".
+    By default 168; any unit set on a topic beats all units of `defaults`."""
+
+    minutes: Minutes | None = Field(default=None, alias="retention.commitoffset.minutes")
+    """The consumed retention in minutes; beats hours."""
+
+    ms: Milliseconds | None = Field(default=None, alias="retention.commitoffset.ms")
+    """The consumed retention in milliseconds; beats minutes and hours."""
+
+    groups: GroupRules | None = None
+    """Which groups decide; each key set on a topic beats the same key of `defaults`."""
+
+    allow_compacted: Flag | None = None
+    """Whether records of a topic with cleanup.policy `compact,delete` may be deleted.
+    By default false."""
+
+    @property
+    def consumed_retention_ms(self) -> int | None:
+        """The consumed retention set here, None where no unit is."""
+        if self.ms is not None:
+            return self.ms
+        if self.minutes is not None:
+            return self.minutes * MINUTE_MS
+        return None if self.hours is None else self.hours * HOUR_MS
+
+
+class TopicEntry(TopicRules):
+    """One entry of `topics`: a topic by its name, or all whose name matches a pattern."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["name"]}, {"required": ["pattern"]}]}
+    )
+
+    name: TopicName | None = None
+    """Exactly this topic; beats every pattern."""
+
+    pattern: Regex | None = None
+    """A regular expression that the topic's whole name must match."""
+
+    @model_validator(mode="after")
+    def _one_of_name_and_pattern(self) -> Self:
+        if (self.name is None) == (self.pattern is None):
+            both_or_none = "not both" if self.name else "here are neither"
+            raise refused(f"expected either a name or a pattern, {both_or_none}")
+        return self
