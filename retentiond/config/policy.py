@@ -1,0 +1,132 @@
+"""What the configuration says about one topic, worked out once for every entry.
+
+An entry refines ``defaults``, which refine what is built in, setting by setting. An exact name
+beats every pattern; patterns that treat a topic differently are a conflict, never a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from retentiond.config.duration import HOUR_MS
+from retentiond.config.topics import GroupRules, TopicEntry, TopicRules
+from retentiond.errors import ConfigError
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPolicy:
+    """How a topic is treated. Policies are equal if they treat it alike, whatever their sources.
+
+    ``consumed_retention_ms``: 0 is "as soon as consumed". ``sources``: the entries of the file
+    that say so, as ``topics[2]``.
+    """
+
+    enabled: bool = False
+    consumed_retention_ms: int = 168 * HOUR_MS  # as in KIP-68
+    required_groups: tuple[str, ...] = ()
+    excluded: tuple[re.Pattern[str], ...] = ()
+    min_groups: int = 1
+    allow_compacted: bool = False
+    sources: tuple[str, ...] = field(default=(), compare=False)
+
+    def excludes(self, group_id: str) -> bool:
+        """Whether the group does not count."""
+        return any(regex.fullmatch(group_id) for regex in self.excluded)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyConflict:
+    """Patterns match the topic that would treat it differently; ``sources`` are their entries."""
+
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The policy of every entry, ready to be asked for thousands of topics."""
+
+    of_entries: tuple[TopicPolicy, ...]  # in the file's order, disabled ones included
+    by_name: dict[str, TopicPolicy]
+    by_pattern: tuple[tuple[re.Pattern[str], TopicPolicy], ...]
+
+    def policy_for(self, topic: str) -> TopicPolicy | PolicyConflict | None:
+        """The policy of an enabled topic; None where nothing enables it."""
+        if topic in self.by_name:
+            exact = self.by_name[topic]
+            return exact if exact.enabled else None
+        matches = [policy for regex, policy in self.by_pattern if regex.fullmatch(topic)]
+        if not any(policy.enabled for policy in matches):
+            return None
+        first, *others = matches
+        if not others:
+            return first
+        sources = tuple(source for policy in matches for source in policy.sources)
+        if any(policy != first for policy in others):
+            return PolicyConflict(sources)
+        return replace(first, sources=sources)
+
+
+def work_out_policies(defaults: TopicRules, topics: Sequence[TopicEntry]) -> Policies:
+    """Raises ConfigError where entries contradict each other or themselves."""
+    every_topic = _refined(TopicPolicy(), defaults)
+    of_entries: list[TopicPolicy] = []
+    by_name: dict[str, TopicPolicy] = {}
+    by_pattern: list[tuple[re.Pattern[str], TopicPolicy]] = []
+    for index, entry in enumerate(topics):
+        source = f"topics[{index}]"
+        _refuse_contradiction(defaults, entry, source)
+        policy = replace(_refined(every_topic, entry), sources=(source,))
+        of_entries.append(policy)
+        if entry.pattern is not None:
+            by_pattern.append((entry.pattern, policy))
+        elif entry.name is not None:
+            if entry.name in by_name:
+                (first,) = by_name[entry.name].sources
+                raise ConfigError(
+                    f"{first} has this name, too; keep one entry for the topic",
+                    path=f"{source}.name",
+                )
+            by_name[entry.name] = policy
+    return Policies(tuple(of_entries), by_name, tuple(by_pattern))
+
+
+def _refined(policy: TopicPolicy, rules: TopicRules) -> TopicPolicy:
+    """The policy with what the rules set in its place."""
+    groups = rules.groups or GroupRules()
+    required: tuple[str, ...] = _set(groups.required, policy.required_groups)
+    excluded: tuple[re.Pattern[str], ...] = _set(groups.exclude, policy.excluded)
+    return TopicPolicy(
+        enabled=_set(rules.enable, policy.enabled),
+        consumed_retention_ms=_set(rules.consumed_retention_ms, policy.consumed_retention_ms),
+        # Order and repetition make no difference to a topic, so they make none to equality.
+        required_groups=tuple(sorted(set(required))),
+        excluded=tuple(sorted(set(excluded), key=lambda regex: regex.pattern)),
+        min_groups=_set(groups.min, policy.min_groups),
+        allow_compacted=_set(rules.allow_compacted, policy.allow_compacted),
+    )
+
+
+def _set(value: _T | None, otherwise: _T) -> _T:
+    return otherwise if value is None else value
+
+
+def _refuse_contradiction(defaults: TopicRules, entry: TopicEntry, source: str) -> None:
+    """A group can't be both required and excluded by what holds for one entry."""
+    own, general = entry.groups or GroupRules(), defaults.groups or GroupRules()
+    required_by = source if own.required is not None else "defaults"
+    excluded_by = source if own.exclude is not None else "defaults"
+    required = (own if own.required is not None else general).required or ()
+    excluded = (own if own.exclude is not None else general).exclude or ()
+    for at, group in enumerate(required):
+        for index, regex in enumerate(excluded):
+            if regex.fullmatch(group):
+                raise ConfigError(
+                    f"this group is required, but {excluded_by}.groups.exclude[{index}] excludes "
+                    f"it for {source}; change one of the two",
+                    path=f"{required_by}.groups.required[{at}]",
+                )

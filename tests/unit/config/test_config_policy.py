@@ -1,0 +1,210 @@
+"""Which policy counts for a topic: levels, units, names, patterns, conflicts."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from retentiond.config import Config, PolicyConflict, TopicPolicy
+from retentiond.errors import ConfigError
+from tests.unit.config.files import MINIMAL, parsed
+
+HOUR_MS = 3_600_000
+INT64_MAX = 2**63 - 1
+
+
+def config_of(*entries: str, defaults: str = "{}") -> Config:
+    """Entries and defaults in flow style; ``enable`` stands for the long key."""
+    topics = "".join(f"  - {{{entry}}}\n" for entry in entries)
+    text = f"defaults: {defaults}\ntopics:\n{topics}"
+    return parsed(
+        MINIMAL + re.sub(r"\b(enable|hours|minutes|ms):", r"retention.commitoffset.\1:", text)
+    )
+
+
+def policy_of(config: Config, topic: str = "orders") -> TopicPolicy:
+    policy = config.policy_for(topic)
+    assert isinstance(policy, TopicPolicy)
+    return policy
+
+
+def test_what_nothing_sets_is_built_in() -> None:
+    policy = policy_of(config_of("name: orders, enable: true"))
+    assert policy == TopicPolicy(
+        enabled=True,
+        consumed_retention_ms=168 * HOUR_MS,
+        required_groups=(),
+        excluded=(),
+        min_groups=1,
+        allow_compacted=False,
+    )
+    assert policy.sources == ("topics[0]",)
+
+
+def test_a_topic_is_disabled_unless_something_enables_it() -> None:
+    assert config_of("name: orders").policy_for("orders") is None
+    assert config_of("name: orders, enable: false").policy_for("orders") is None
+    assert config_of("name: orders", defaults="{enable: true}").policy_for("orders") is not None
+
+
+def test_an_entry_can_disable_what_the_defaults_enable() -> None:
+    config = config_of("name: orders, enable: false", defaults="{enable: true}")
+    assert config.policy_for("orders") is None
+
+
+def test_a_topic_that_nothing_matches_has_no_policy() -> None:
+    config = config_of("name: orders", "pattern: 'stage\\..*'", defaults="{enable: true}")
+    for topic in ("order", "orders2", "Orders", "stage", "my.stage.a", "stage.a\n", ""):
+        assert config.policy_for(topic) is None
+
+
+@pytest.mark.parametrize(
+    ("units", "ms"),
+    [
+        ("hours: 2", 2 * HOUR_MS),
+        ("minutes: 3", 180_000),
+        ("ms: 4", 4),
+        ("hours: 2, minutes: 3", 180_000),
+        ("hours: 2, minutes: 3, ms: 4", 4),
+        ("hours: 2, ms: 0", 0),
+        ("minutes: 0, hours: 2", 0),
+        ("hours: 0", 0),
+        (f"ms: {INT64_MAX}", INT64_MAX),
+        (f"minutes: {INT64_MAX // 60_000}", INT64_MAX // 60_000 * 60_000),
+        (f"hours: {INT64_MAX // HOUR_MS}", INT64_MAX // HOUR_MS * HOUR_MS),
+    ],
+)
+def test_within_one_level_ms_beat_minutes_and_minutes_beat_hours(units: str, ms: int) -> None:
+    config = config_of(f"name: orders, enable: true, {units}")
+    assert policy_of(config).consumed_retention_ms == ms
+    in_defaults = config_of("name: orders", defaults=f"{{enable: true, {units}}}")
+    assert policy_of(in_defaults).consumed_retention_ms == ms
+
+
+@pytest.mark.parametrize("unit", ["hours: 2", "minutes: 120", f"ms: {2 * HOUR_MS}"])
+def test_any_unit_on_the_topic_beats_all_units_of_the_defaults(unit: str) -> None:
+    config = config_of(
+        f"name: orders, {unit}", defaults="{enable: true, ms: 7, minutes: 8, hours: 9}"
+    )
+    assert policy_of(config).consumed_retention_ms == 2 * HOUR_MS
+
+
+@pytest.mark.parametrize("unit", ["hours", "minutes", "ms"])
+@pytest.mark.parametrize("value", ["-1", "1.5", "'1'", "1h", "null", str(INT64_MAX + 1)])
+def test_a_retention_that_is_none_is_refused(unit: str, value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_of(f"name: orders, {unit}: {value}")
+    assert caught.value.path == f"topics[0].retention.commitoffset.{unit}"
+
+
+def test_a_retention_that_overflows_milliseconds_is_refused() -> None:
+    for unit, unit_ms in (("hours", HOUR_MS), ("minutes", 60_000)):
+        with pytest.raises(ConfigError, match=f"expected {INT64_MAX // unit_ms} or less"):
+            config_of(f"name: orders, {unit}: {INT64_MAX // unit_ms + 1}")
+
+
+def test_groups_of_a_topic_beat_those_of_the_defaults_key_by_key() -> None:
+    defaults = "{enable: true, groups: {required: [a, b], exclude: ['x.*'], min: 3}}"
+    kept = policy_of(config_of("name: orders", defaults=defaults))
+    assert (kept.required_groups, kept.min_groups) == (("a", "b"), 3)
+    assert kept.excluded == (re.compile("x.*"),)
+
+    changed = policy_of(
+        config_of("name: orders, groups: {required: [], min: 1}", defaults=defaults)
+    )
+    assert (changed.required_groups, changed.min_groups) == ((), 1)
+    assert changed.excluded == (re.compile("x.*"),)
+
+
+def test_allow_compacted_is_inherited_and_can_be_taken_back() -> None:
+    defaults = "{enable: true, allow_compacted: true}"
+    assert policy_of(config_of("name: orders", defaults=defaults)).allow_compacted
+    taken_back = config_of("name: orders, allow_compacted: false", defaults=defaults)
+    assert not policy_of(taken_back).allow_compacted
+
+
+def test_a_group_is_excluded_only_by_a_match_of_its_whole_id() -> None:
+    policy = policy_of(
+        config_of("name: orders, enable: true, groups: {exclude: ['console-.*', tmp]}")
+    )
+    assert policy.excludes("console-consumer-1")
+    assert policy.excludes("tmp")
+    assert not policy.excludes("my-console-consumer")
+    assert not policy.excludes("tmp2")
+    assert not policy.excludes("tmp\n")
+    assert not policy.excludes("")
+
+
+def test_a_required_group_may_match_an_exclusion_that_its_topic_overrides() -> None:
+    defaults = "{enable: true, groups: {exclude: ['.*']}}"
+    config = config_of(
+        "name: orders, groups: {required: [billing], exclude: []}",
+        "name: clicks",
+        defaults=defaults,
+    )
+    assert policy_of(config).required_groups == ("billing",)
+    assert policy_of(config, "clicks").excludes("billing")
+
+
+def test_a_group_both_required_and_excluded_by_the_defaults_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_of("name: orders", defaults="{groups: {required: [a, billing], exclude: [billing]}}")
+    assert caught.value.path == "defaults.groups.required[1]"
+    assert "defaults.groups.exclude[0] excludes it for topics[0]" in str(caught.value)
+
+
+def test_an_exact_name_beats_every_pattern_even_where_it_disables() -> None:
+    config = config_of(
+        "pattern: 'ord.*', enable: true, hours: 1",
+        "name: orders, enable: true, hours: 2",
+        "name: ordinals, enable: false",
+        "pattern: '.*', enable: true, hours: 3",
+    )
+    assert policy_of(config).consumed_retention_ms == 2 * HOUR_MS
+    assert policy_of(config).sources == ("topics[1]",)
+    assert config.policy_for("ordinals") is None
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        "enable: false",
+        "enable: true, hours: 2",
+        "enable: true, groups: {required: [a]}",
+        "enable: true, groups: {exclude: [a]}",
+        "enable: true, groups: {min: 2}",
+        "enable: true, allow_compacted: true",
+    ],
+)
+def test_patterns_that_treat_a_topic_differently_are_a_conflict(difference: str) -> None:
+    config = config_of(
+        "pattern: none", "pattern: 'or.*', enable: true", f"pattern: '.*ers', {difference}"
+    )
+    assert config.policy_for("orders") == PolicyConflict(("topics[1]", "topics[2]"))
+    assert config.policy_for("ordinals") == policy_of(config, "or")
+
+
+def test_patterns_that_treat_a_topic_alike_are_no_conflict() -> None:
+    config = config_of(
+        "pattern: 'or.*', enable: true, hours: 1, groups: {required: [a, b], exclude: [c, d]}",
+        "pattern: '.*rs', enable: true, minutes: 60, groups: {required: [b, a, a], "
+        "exclude: [d, c]}",
+    )
+    assert policy_of(config).consumed_retention_ms == HOUR_MS
+    assert policy_of(config).sources == ("topics[0]", "topics[1]")
+
+
+def test_patterns_that_all_disable_a_topic_are_no_conflict() -> None:
+    config = config_of("pattern: 'or.*', hours: 1", "pattern: '.*rs', hours: 2")
+    assert config.policy_for("orders") is None
+
+
+def test_the_policy_of_each_entry_is_given_in_the_order_of_the_file() -> None:
+    config = config_of("pattern: 'b.*', enable: true", "name: orders", "name: a, hours: 1")
+    assert [policy.sources for policy in config.policies] == [
+        ("topics[0]",),
+        ("topics[1]",),
+        ("topics[2]",),
+    ]
+    assert [policy.enabled for policy in config.policies] == [True, False, False]
