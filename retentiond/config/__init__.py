@@ -1,0 +1,21 @@
+"""The configuration: one YAML file, parsed at the edge into frozen values."""
+
+from retentiond.config.config import Config, Http, Limits, Schedule, Spark
+from retentiond.config.policy import PolicyConflict, TopicPolicy
+from retentiond.config.properties import Properties
+from retentiond.config.reader import load, parse
+from retentiond.config.words import describe
+
+__all__ = [
+    "Config",
+    "Http",
+    "Limits",
+    "PolicyConflict",
+    "Properties",
+    "Schedule",
+    "Spark",
+    "TopicPolicy",
+    "describe",
+    "load",
+    "parse",
+]

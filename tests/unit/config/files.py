@@ -1,0 +1,56 @@
+"""The files that the tests of the configuration read, and how a schema sees them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from retentiond.config import Config, parse
+from retentiond.config.document import read_document
+from retentiond.config.tree import Scalar, Tree
+
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parents[2] / "config"
+MALFORMED = sorted((HERE / "malformed").glob("*.yaml"))
+
+DEMO_ENVIRON = {
+    "RETENTIOND_DEMO_BOOTSTRAP": "localhost:19092",
+    "RETENTIOND_DEMO_STATE": "/tmp/retentiond-demo",
+    "RETENTIOND_DEMO_PORT": "19477",
+}
+
+MINIMAL = "kafka: {bootstrap.servers: localhost:9092}\n"
+ONE_TOPIC = "topics: [{name: orders}]\n"
+
+
+def parsed(text: str, environ: dict[str, str] | None = None, base_dir: Path = HERE) -> Config:
+    return parse(text, environ or {}, base_dir)
+
+
+def header(file: Path, word: str) -> str | None:
+    """What the comment ``# word: …`` at the top of a file says."""
+    found = re.search(rf"^# {word}: (.*)$", file.read_text("utf-8"), re.MULTILINE)
+    return found[1] if found else None
+
+
+def as_json(text: str) -> Any:
+    """The file as a JSON value, in YAML 1.2's reading: what a schema is held against."""
+    return _value(read_document(text))
+
+
+def _value(tree: Tree | None) -> Any:
+    match tree:
+        case dict():
+            return {key: _value(value) for key, value in tree.items()}
+        case list():
+            return [_value(value) for value in tree]
+        case Scalar(text=text, plain=True) if not tree.is_null:
+            try:
+                return json.loads(text)  # true, false and numbers are written alike
+            except json.JSONDecodeError:
+                return text
+        case Scalar(text=text, plain=False):
+            return text
+    return None

@@ -1,0 +1,194 @@
+"""Each setting: its default, what it accepts, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from retentiond.config import Config, Http, Limits, Properties
+from retentiond.config.duration import format_duration, parse_duration, say_duration
+from retentiond.errors import ConfigError
+from tests.unit.config.files import MINIMAL, ONE_TOPIC, parsed
+
+
+def with_setting(setting: str) -> Config:
+    return parsed(f"{MINIMAL}{ONE_TOPIC}{setting}\n")
+
+
+def test_what_is_not_set_has_its_documented_default() -> None:
+    config = parsed(MINIMAL + ONE_TOPIC)
+    assert config.schedule.interval_ms == 5 * 60 * 1000
+    assert config.dry_run is True
+    assert config.state_dir == Path("/var/lib/retentiond")
+    assert config.http == Http(host="0.0.0.0", port=9477)
+    assert config.spark.master == "local[2]"
+    assert config.spark.conf == {}
+    assert config.limits == Limits(
+        records_per_cycle=None, partitions_per_cycle=None, settle_cycles=1
+    )
+
+
+def test_kafka_properties_are_taken_literally() -> None:
+    config = parsed(
+        "kafka: {bootstrap.servers: 'a:1,b:2', request.timeout.ms: 0500, "
+        "enable.x: on, y: 1:30, z: true, empty: '', 007: seven}\n" + ONE_TOPIC
+    )
+    assert config.kafka == {
+        "bootstrap.servers": "a:1,b:2",
+        "request.timeout.ms": "0500",
+        "enable.x": "on",
+        "y": "1:30",
+        "z": "true",
+        "empty": "",
+        "007": "seven",
+    }
+
+
+def test_spark_properties_are_texts_however_they_are_written() -> None:
+    conf = with_setting("spark: {conf: {spark.a: 2, spark.b: false, spark.c: 1.50}}").spark.conf
+    assert conf == {"spark.a": "2", "spark.b": "false", "spark.c": "1.50"}
+
+
+def test_no_rendering_of_a_configuration_shows_a_property() -> None:
+    config = parsed(
+        "kafka: {bootstrap.servers: a, sasl.password: hunter2}\n"
+        f"spark: {{conf: {{spark.hadoop.fs.s3a.secret.key: hunter3}}}}\n{ONE_TOPIC}"
+    )
+    for rendering in (
+        repr(config),
+        str(config),
+        f"{config.kafka}",
+        repr(config.spark),
+        config.model_dump_json(),
+        str(config.model_dump()),
+    ):
+        assert "hunter" not in rendering
+    assert repr(config.kafka) == "Properties(bootstrap.servers=…, sasl.password=…)"
+    assert config.kafka["sasl.password"] == "hunter2"
+
+
+def test_nothing_can_be_changed_after_reading() -> None:
+    config = parsed(MINIMAL + ONE_TOPIC)
+    with pytest.raises(ValidationError, match="frozen"):
+        config.dry_run = False
+    with pytest.raises(ValidationError, match="frozen"):
+        config.http.port = 1
+    with pytest.raises(TypeError):
+        config.kafka["a"] = "b"  # type: ignore[index] # that it is refused is the point
+    assert isinstance(config.kafka, Properties)
+    assert isinstance(config.topics, tuple)
+
+
+@pytest.mark.parametrize("written", ["true", "false"])
+def test_dry_run_takes_true_and_false(written: str) -> None:
+    assert with_setting(f"dry_run: {written}").dry_run is (written == "true")
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["0", "1", "no", "off", "n", "False", "FALSE", "'false'", "'yes'", "null", "", "[]", "{}"],
+)
+def test_dry_run_refuses_all_else(written: str) -> None:
+    with pytest.raises(ConfigError, match=r"^dry_run: expected true or false, not "):
+        with_setting(f"dry_run: {written}")
+
+
+@pytest.mark.parametrize("port", [0, 1, 9477, 65_535])
+def test_a_port_in_range_is_taken(port: int) -> None:
+    assert with_setting(f"http: {{port: {port}}}").http.port == port
+
+
+@pytest.mark.parametrize("written", ["-1", "65536", "1.0", "true", "9_477", "٣", "9" * 5_000])
+def test_a_port_that_is_no_port_is_refused(written: str) -> None:
+    with pytest.raises(ConfigError, match=r"^http\.port: expected "):
+        with_setting(f"http: {{port: {written}}}")
+
+
+@pytest.mark.parametrize("limit", ["records_per_cycle", "partitions_per_cycle"])
+def test_a_limit_is_null_or_at_least_one(limit: str) -> None:
+    assert getattr(with_setting(f"limits: {{{limit}: null}}").limits, limit) is None
+    assert getattr(with_setting(f"limits: {{{limit}: 7}}").limits, limit) == 7
+    for written in ("0", "-1", "'null'", "none"):
+        with pytest.raises(ConfigError, match=rf"^limits\.{limit}: expected "):
+            with_setting(f"limits: {{{limit}: {written}}}")
+
+
+@pytest.mark.parametrize(
+    ("written", "ms"),
+    [
+        ("1000ms", 1_000),
+        ("1s", 1_000),
+        ("5m", 300_000),
+        ("6h", 21_600_000),
+        ("7d", 604_800_000),
+        ("'5m'", 300_000),
+        ("365d", 31_536_000_000),
+    ],
+)
+def test_an_interval_is_a_number_with_its_unit(written: str, ms: int) -> None:
+    assert with_setting(f"schedule: {{interval: {written}}}").schedule.interval_ms == ms
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["300", "'300'", "5 m", "5M", "m", "1h30m", "1.5h", "-5m", "05m", "366d", "999ms", "0s", "5w"],
+)
+def test_an_interval_that_is_none_is_refused(written: str) -> None:
+    with pytest.raises(ConfigError, match=r"^schedule\.interval: expected a duration "):
+        with_setting(f"schedule: {{interval: {written}}}")
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "123", "...", "true", "x" * 249])
+def test_a_topic_name_that_kafka_allows_is_taken(name: str) -> None:
+    assert parsed(f"{MINIMAL}topics: [{{name: {name}}}]").topics[0].name == name
+
+
+@pytest.mark.parametrize("name", ["''", ".", "..", "a/b", "a b", "ä", "x" * 250, "'a\n\n'", "null"])
+def test_a_topic_name_that_kafka_forbids_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"^topics\[0\]\.name: expected a t"):
+        parsed(f"{MINIMAL}topics: [{{name: {name}}}]")
+
+
+def test_a_group_may_be_a_number_or_a_word_of_yaml_without_quotes() -> None:
+    config = parsed(f"{MINIMAL}topics: [{{name: a, groups: {{required: [123, 007, on, true]}}}}]")
+    groups = config.topics[0].groups
+    assert groups is not None
+    assert groups.required == ("123", "007", "on", "true")
+
+
+def test_a_setting_is_read_from_plain_values_too() -> None:
+    document = {
+        "kafka": {"bootstrap.servers": "localhost:9092"},
+        "dry_run": False,
+        "schedule": {"interval": "10s"},
+        "topics": [{"name": "orders", "retention.commitoffset.ms": 0}],
+    }
+    config = Config.model_validate(document)
+    assert config.dry_run is False
+    assert config.schedule.interval_ms == 10_000
+    assert config.topics[0].ms == 0
+    with pytest.raises(ValidationError, match="expected true or false, not 0"):
+        Config.model_validate(document | {"dry_run": 0})
+    with pytest.raises(ValidationError, match="expected a whole number, not True"):
+        Config.model_validate(document | {"http": {"port": True}})
+
+
+@pytest.mark.parametrize("ms", [1, 999, 1_000, 90_000, 3_600_000, 86_400_000, 604_800_000])
+def test_a_duration_is_written_as_it_is_read(ms: int) -> None:
+    assert parse_duration(format_duration(ms)) == ms
+
+
+@pytest.mark.parametrize(
+    ("ms", "words"),
+    [
+        (1, "1 millisecond"),
+        (90_000, "1 minute 30 seconds"),
+        (6 * 3_600_000, "6 hours"),
+        (36 * 3_600_000, "1 day 12 hours"),
+        (86_400_001, "1 day 1 millisecond"),
+    ],
+)
+def test_a_duration_in_words_starts_with_its_largest_unit(ms: int, words: str) -> None:
+    assert say_duration(ms) == words

@@ -1,0 +1,41 @@
+"""What a configuration means, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from retentiond.config import describe
+from tests.unit.config.files import MINIMAL, parsed
+
+CONSUMED = "every group that reads the topic has committed past them"
+
+
+def words(entry: str) -> str:
+    ((_, sentence),) = describe(parsed(f"{MINIMAL}topics: [{{{entry}}}]"))
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("entry", "sentence"),
+    [
+        ("name: a", "not enabled, so nothing is deleted."),
+        (
+            "name: a, retention.commitoffset.enable: true",
+            f"records may go 7 days after they were written, once {CONSUMED}; at least 1 group.",
+        ),
+        (
+            "name: a, retention.commitoffset.enable: true, retention.commitoffset.minutes: 90, "
+            "groups: {required: [z, b, a], exclude: ['x.*', y], min: 4}, allow_compacted: true",
+            f"records may go 1 hour 30 minutes after they were written, once {CONSUMED}; "
+            "a, b and z must have committed; groups matching x.* or y do not count; also where "
+            "the topic is compacted as well as deleted from; at least 4 groups.",
+        ),
+    ],
+)
+def test_an_entry_is_put_in_one_sentence(entry: str, sentence: str) -> None:
+    assert words(entry) == sentence
+
+
+def test_entries_come_in_the_order_of_the_file() -> None:
+    config = parsed(f"{MINIMAL}topics: [{{name: b}}, {{pattern: 'a.*'}}, {{name: a}}]")
+    assert [entry for entry, _ in describe(config)] == ["b", "topics matching a.*", "a"]
