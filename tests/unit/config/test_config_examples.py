@@ -1,0 +1,116 @@
+"""The files that operators start from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from retentiond.config import TopicPolicy, describe, load
+from tests.unit.config.files import DEMO_ENVIRON, EXAMPLES, as_json
+
+REFERENCE = EXAMPLES / "retentiond.yaml"
+HOUR_MS = 3_600_000
+
+
+def test_the_reference_runs_against_this_machine_and_deletes_nothing() -> None:
+    config = load(REFERENCE, environ={})
+    assert config.dry_run is True
+    assert config.kafka == {"bootstrap.servers": "localhost:9092"}
+
+
+def test_the_reference_shows_the_defaults() -> None:
+    schema = json.loads((EXAMPLES / "retentiond.schema.json").read_text("utf-8"))
+    reference = as_json(REFERENCE.read_text("utf-8"))
+    shown = {path: value for path, value in _values(reference) if path[0] != "topics"}
+    documented = {
+        path: setting["default"] for path, setting in _settings(schema) if "default" in setting
+    }
+    assert len(documented) > 8
+    assert {path: shown[path] for path in documented} == documented
+    assert {path[1:]: value for path, value in shown.items() if path[0] == "defaults"} == {
+        ("retention.commitoffset.enable",): False,
+        ("retention.commitoffset.hours",): 168,
+        ("groups", "required"): [],
+        ("groups", "exclude"): [],
+        ("groups", "min"): 1,
+        ("allow_compacted",): False,
+    }
+
+
+def test_every_setting_appears_in_the_reference() -> None:
+    schema = json.loads((EXAMPLES / "retentiond.schema.json").read_text("utf-8"))
+    reference = as_json(REFERENCE.read_text("utf-8"))
+    written = {path for path, _ in _values(reference)}
+    # An entry of topics takes what defaults take: in one of the two places is enough.
+    written |= {("topics", *path[1:]) for path in written if path[0] == "defaults"}
+    written |= {("defaults", *path[1:]) for path in written if path[0] == "topics"}
+    settings = {path for path, _ in _settings(schema)}
+    assert ("topics", "groups", "required") in settings
+    assert settings - written == set()
+
+
+def test_the_demo_deletes_on_its_own_broker_and_leaves_the_archive_alone() -> None:
+    config = load(EXAMPLES / "demo.yaml", DEMO_ENVIRON)
+    assert config.dry_run is False
+    assert config.kafka == {"bootstrap.servers": "localhost:19092"}
+    assert config.state_dir == Path("/tmp/retentiond-demo")
+    assert config.http.port == 19477
+    assert config.schedule.interval_ms == 5_000
+    ages = {}
+    for topic in ("demo.orders.enriched", "demo.payments", "demo.clicks"):
+        policy = config.policy_for(topic)
+        assert isinstance(policy, TopicPolicy)
+        ages[topic] = policy.consumed_retention_ms
+    assert ages == {
+        "demo.orders.enriched": 0,
+        "demo.payments": 0,
+        "demo.clicks": 24 * HOUR_MS,
+    }
+    assert config.policy_for("demo.archive") is None
+
+
+def test_the_reference_in_words() -> None:
+    consumed = "every group that reads the topic has committed past them"
+    assert describe(load(REFERENCE, environ={})) == [
+        (
+            "orders.enriched",
+            f"records may go 6 hours after they were written, once {consumed}; billing and search "
+            "must have committed; groups matching console-consumer-.* do not count; at least 2 "
+            "groups.",
+        ),
+        (
+            "topics matching stage\\..*",
+            f"records may go 30 minutes after they were written, once {consumed}; at least 1 "
+            "group.",
+        ),
+        ("clicks.sessions", f"records may go as soon as {consumed}; at least 1 group."),
+    ]
+
+
+def _settings(
+    schema: dict[str, Any], section: dict[str, Any] | None = None, at: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Path and schema of every setting that is no section of its own."""
+    for name, setting in (section or schema)["properties"].items():
+        reference = setting.get("$ref") or setting.get("items", {}).get("$ref")
+        if reference:
+            below = schema["$defs"][reference.rpartition("/")[2]]
+            yield from _settings(schema, below, (*at, name))
+        elif "properties" in setting:
+            yield from _settings(schema, setting, (*at, name))
+        else:
+            yield (*at, name), setting
+
+
+def _values(document: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Path and value of everything written; the index of a topic is left out."""
+    if isinstance(document, dict) and document:
+        for key, value in document.items():
+            yield from _values(value, (*at, key))
+    elif isinstance(document, list) and any(isinstance(item, dict) for item in document):
+        for item in document:
+            yield from _values(item, at)
+    else:
+        yield at, document
