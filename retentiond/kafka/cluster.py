@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
 from retentiond.kafka import commits, groups
-from retentiond.kafka.connection import Connection
+from retentiond.kafka.connection import Connection, Link
 from retentiond.kafka.port import (
     CoordinatorState,
     DeleteFailure,
@@ -37,9 +37,7 @@ class KafkaCluster:
         self._observe = observe
 
     def cluster_id(self) -> str:
-        described = self._timed(
-            "cluster_id", self._connection.run, self._connection.describe_cluster
-        )
+        described = self._timed("cluster_id", self._connection.run, Link.describe_cluster)
         return str(described["cluster_id"])
 
     def topic_names(self) -> frozenset[str]:

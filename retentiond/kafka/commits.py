@@ -15,7 +15,7 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
 from retentiond.kafka import failures
-from retentiond.kafka.connection import Connection
+from retentiond.kafka.connection import Connection, Link
 from retentiond.model import Commit, Failure
 
 GROUPS_PER_REQUEST = 50
@@ -32,24 +32,24 @@ Commits = Sequence[Commit] | Failure
 def commits(connection: Connection, groups: Collection[str]) -> Mapping[str, Commits]:
     """All commits of each group. A failure on one partition is a commit without offset."""
 
-    async def ask() -> dict[str, Commits]:
-        found = await _fetch(connection, list(groups), GROUPS_PER_REQUEST)
+    async def ask(link: Link) -> dict[str, Commits]:
+        found = await _fetch(link, list(groups), GROUPS_PER_REQUEST)
         failed = [name for name, answer in found.items() if isinstance(answer, Failure)]
         if failed:
-            found.update(await _fetch(connection, failed, 1))
+            found.update(await _fetch(link, failed, 1))
         return found
 
     return connection.run(ask)
 
 
-async def coordinators(connection: Connection, groups: Collection[str]) -> dict[str, int | Failure]:
+async def coordinators(link: Link, groups: Collection[str]) -> dict[str, int | Failure]:
     """Each group's coordinator, asked anew: nothing is cached across calls."""
-    connection.forget_coordinators()
+    link.forget_coordinators()
     if not groups:
         return {}
-    if connection.version_of(FindCoordinatorRequest) < BATCHED_COORDINATORS:
-        return {group: await _coordinator(connection, group) for group in groups}
-    answer = await connection.send(
+    if link.version_of(FindCoordinatorRequest) < BATCHED_COORDINATORS:
+        return {group: await _coordinator(link, group) for group in groups}
+    answer = await link.send(
         FindCoordinatorRequest(
             key_type=CoordinatorType.GROUP.value,
             coordinator_keys=list(groups),
@@ -68,33 +68,31 @@ async def coordinators(connection: Connection, groups: Collection[str]) -> dict[
 _NO_COORDINATOR = Failure("COORDINATOR_NOT_AVAILABLE", "no broker coordinates the group")
 
 
-async def _coordinator(connection: Connection, group: str) -> int | Failure:
+async def _coordinator(link: Link, group: str) -> int | Failure:
     try:
-        return await connection.coordinator_of(group)
+        return await link.coordinator_of(group)
     except KafkaError as error:
         return failures.of_kafka_python(error)
 
 
-async def _fetch(
-    connection: Connection, groups: Sequence[str], groups_per_request: int
-) -> dict[str, Commits]:
+async def _fetch(link: Link, groups: Sequence[str], groups_per_request: int) -> dict[str, Commits]:
     found: dict[str, Commits] = {}
     by_node: dict[int, list[str]] = {}
-    for group, node in (await coordinators(connection, groups)).items():
+    for group, node in (await coordinators(link, groups)).items():
         if isinstance(node, Failure):
             found[group] = node
         else:
             by_node.setdefault(node, []).append(group)
     if not by_node:
         return found
-    size = groups_per_request if _takes_many(connection) else 1
+    size = groups_per_request if _takes_many(link) else 1
     batches = [
         (node, names[start : start + size])
         for node, names in by_node.items()
         for start in range(0, len(names), size)
     ]
-    answers = await connection.send_all(
-        [(node, _request(names, _takes_many(connection))) for node, names in batches]
+    answers = await link.send_all(
+        [(node, _request(names, _takes_many(link))) for node, names in batches]
     )
     for (_, names), answer in zip(batches, answers, strict=True):
         if isinstance(answer, Exception):
@@ -108,8 +106,8 @@ async def _fetch(
 _NOT_ANSWERED = Failure("NOT_ANSWERED", "the coordinator left the group out of its answer")
 
 
-def _takes_many(connection: Connection) -> bool:
-    return connection.version_of(OffsetFetchRequest) >= BATCHED_OFFSETS
+def _takes_many(link: Link) -> bool:
+    return link.version_of(OffsetFetchRequest) >= BATCHED_OFFSETS
 
 
 def _request(groups: Sequence[str], takes_many: bool) -> Any:

@@ -8,22 +8,25 @@ pinned for that reason.
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
+from kafka.net.compat import KafkaNetClient
 from kafka.protocol.metadata import MetadataRequest
 
 from retentiond.errors import KafkaUnavailable
+from retentiond.kafka import failures
 from retentiond.kafka.oauth import TokenSource
 from retentiond.kafka.properties import ClientSettings
 
 T = TypeVar("T")
 
 CONNECT_TIMEOUT_MS = 10_000
+"""How long to try to reach any broker."""
 
 MAX_IN_FLIGHT = 8
 """Requests waiting for one broker's answer at a time."""
@@ -31,31 +34,16 @@ MAX_IN_FLIGHT = 8
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
-class Connection:
-    """A kafka-python admin client, made when first needed and anew after it broke."""
+class Link:
+    """One live client, as the coroutines see it that `Connection.run` runs on its I/O thread."""
 
-    def __init__(self, settings: ClientSettings) -> None:
-        self._settings = settings
-        self._admin: KafkaAdminClient | None = None
-        self._lock = threading.Lock()
-
-    def run(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Runs a coroutine function on the client's I/O thread.
-
-        Raises `KafkaUnavailable` where it raises an error of the client or of the protocol.
-        """
-        try:
-            return self._open()._manager.run(request)  # type: ignore[no-any-return]  # untyped
-        except (KafkaError, OSError, asyncio.CancelledError) as error:
-            self.close()
-            raise KafkaUnavailable(
-                f"{self._settings.bootstrap_servers} can't be asked: {error}; "
-                "check kafka.bootstrap.servers, the network and the credentials"
-            ) from error
+    def __init__(self, admin: KafkaAdminClient) -> None:
+        self._admin = admin
+        self._manager = admin._manager
 
     async def send(self, request: Any, node_id: int | None = None) -> Any:
         """One request to a broker (any, by default); its decoded response."""
-        return await self._open()._manager.send(request, node_id=node_id)
+        return await self._manager.send(request, node_id=node_id)
 
     async def send_all(self, requests: Sequence[tuple[int, Any]]) -> list[Any]:
         """Requests to (node, request) at once, a bounded number in flight for each node.
@@ -71,8 +59,12 @@ class Connection:
             for node, positions in list(waiting.items()):
                 window, rest = positions[:MAX_IN_FLIGHT], positions[MAX_IN_FLIGHT:]
                 for position in window:
-                    request = requests[position][1]
-                    sent.append((position, self._open()._manager.send(request, node_id=node)))
+                    try:
+                        future = self._manager.send(requests[position][1], node_id=node)
+                    except KafkaError as error:  # a broker that the metadata does not know
+                        answers[position] = error
+                    else:
+                        sent.append((position, future))
                 if rest:
                     waiting[node] = rest
                 else:
@@ -88,45 +80,108 @@ class Connection:
         """Fresh metadata of ``__consumer_offsets``; the client learns today's brokers from it."""
         topic = MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)
         metadata = await self.send(MetadataRequest(topics=[topic], allow_auto_topic_creation=False))
-        self._open()._manager.cluster.update_metadata(metadata)
+        self._manager.cluster.update_metadata(metadata)
         return metadata
 
     async def describe_cluster(self) -> dict[str, Any]:
-        described: dict[str, Any] = await self._open()._describe_cluster()
+        described: dict[str, Any] = await self._admin._describe_cluster()
         return described
 
     async def coordinator_of(self, group: str) -> int:
         """The coordinator's node, asked for one group, as brokers before 3.0 need it."""
-        node: int = await self._open()._find_coordinator_id(group)
+        node: int = await self._admin._find_coordinator_id(group)
         return node
 
     def forget_coordinators(self) -> None:
         """kafka-python never invalidates its coordinator cache."""
-        self._open()._manager.cluster._coordinators.clear()
+        self._manager.cluster._coordinators.clear()
 
     def version_of(self, request: Any) -> int:
         """The highest version of a request that both sides speak.
 
         Raises `kafka.errors.IncompatibleBrokerVersion` if there is none.
         """
-        version: int = self._open()._manager.broker_version_data.api_version(request)
+        version: int = self._manager.broker_version_data.api_version(request)
         return version
 
-    def close(self) -> None:
-        with self._lock:
-            admin, self._admin = self._admin, None
-        if admin is not None:
-            admin.close()
+    def run(self, request: Callable[[Link], Awaitable[T]]) -> T:
+        """Blocks until the coroutine has ended on the I/O thread."""
+        return self._manager.run(request, self)  # type: ignore[no-any-return]  # untyped
 
-    def _open(self) -> KafkaAdminClient:
+    def close(self) -> None:
+        self._admin.close()
+
+
+class Connection:
+    """A kafka-python client, made when first needed and anew after it broke.
+
+    One request at a time: a client that broke is closed under nobody's feet.
+    """
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self._link: Link | None = None
+        self._lock = threading.Lock()
+
+    def run(self, request: Callable[[Link], Awaitable[T]]) -> T:
+        """Runs a coroutine function on the client's I/O thread.
+
+        Raises `KafkaUnavailable` where it raises an error of the client or of the protocol.
+        """
         with self._lock:
-            if self._admin is None:
-                settings = dict(self._settings.kafka_python)
-                if self._settings.oauth:
-                    settings["sasl_oauth_token_provider"] = TokenSource(self._settings.oauth)
-                self._admin = KafkaAdminClient(
-                    bootstrap_timeout_ms=CONNECT_TIMEOUT_MS,
-                    max_in_flight_requests_per_connection=2 * MAX_IN_FLIGHT,
-                    **settings,
-                )
-            return self._admin
+            try:
+                if self._link is None:
+                    self._link = Link(_connect(self._settings))
+                return self._link.run(request)
+            except KafkaUnavailable:  # a broker said no; the client is sound
+                raise
+            except (KafkaError, OSError) as error:
+                self._drop()
+                raise failures.unavailable(self._settings.bootstrap_servers, error) from error
+            except BaseException:
+                self._drop()
+                raise
+
+    def close(self) -> None:
+        """Waits for a request under way."""
+        with self._lock:
+            self._drop()
+
+    def _drop(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+
+def _connect(settings: ClientSettings) -> KafkaAdminClient:
+    """A client that has seen the cluster. One that has not leaves no thread and no socket."""
+    for name in SECRETIVE:
+        logging.getLogger(name).addFilter(_is_no_debugging)
+    options = dict(settings.kafka_python)
+    if settings.oauth:
+        options["sasl_oauth_token_provider"] = TokenSource(settings.oauth)
+    clients: list[KafkaNetClient] = []
+
+    def make(**config: Any) -> KafkaNetClient:
+        clients.append(KafkaNetClient(**config))
+        return clients[-1]
+
+    try:
+        return KafkaAdminClient(
+            bootstrap_timeout_ms=CONNECT_TIMEOUT_MS,
+            max_in_flight_requests_per_connection=2 * MAX_IN_FLIGHT,
+            kafka_client=make,
+            **options,
+        )
+    except BaseException:
+        for client in clients:  # its constructor starts a thread, and leaves it when it raises
+            client.close()
+        raise
+
+
+SECRETIVE = ("kafka.admin.client", "kafka.net.connection", "kafka.protocol.parser")
+"""kafka-python's loggers that print the configuration and SASL tokens when debugging."""
+
+
+def _is_no_debugging(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.DEBUG

@@ -5,6 +5,7 @@ from __future__ import annotations
 import kafka.errors as kp_errors
 from confluent_kafka import KafkaError, KafkaException
 
+from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.port import DeleteFailure, RequestResult
 from retentiond.model import Failure
 
@@ -59,6 +60,14 @@ def of_error_code(code: int, message: str | None = None) -> Failure:
     """A protocol error code as a value, with the message the broker sent, if any."""
     error = kp_errors.for_code(code)
     return Failure(error.message or error.__name__, message or error.description or "")
+
+
+def unavailable(servers: str, reason: object) -> KafkaUnavailable:
+    """The error to raise where nothing could be read."""
+    return KafkaUnavailable(
+        f"{servers} can't be asked: {reason}; "
+        "check kafka.bootstrap.servers, the network and the credentials"
+    )
 
 
 def has_moved(error: BaseException) -> bool:

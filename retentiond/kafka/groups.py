@@ -19,7 +19,7 @@ from kafka.protocol.consumer.metadata import (
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import failures
 from retentiond.kafka.commits import coordinators
-from retentiond.kafka.connection import Connection
+from retentiond.kafka.connection import Connection, Link
 from retentiond.kafka.messages import ConsumerGroupDescribeRequest
 from retentiond.kafka.port import CoordinatorState, GroupMembers, ListedGroup
 from retentiond.model import Failure, GroupKind
@@ -30,24 +30,31 @@ DESCRIBE = "DESCRIBE"
 
 CONSUMER_PROTOCOL = "consumer"
 
+NO_ERROR = 0
+
+UNKNOWN_TOPIC = 3
+"""No ``__consumer_offsets`` yet: nobody has committed."""
+
 KINDS = frozenset(kind.value for kind in GroupKind)
 
 
 def coordinator_state(connection: Connection) -> CoordinatorState:
     """Who leads ``__consumer_offsets`` now, and whether all groups are visible."""
 
-    async def ask() -> CoordinatorState:
-        metadata = await connection.offsets_topic()
-        cluster = await connection.describe_cluster()
-        partitions = [part for topic in metadata.topics for part in topic.partitions]
+    async def ask(link: Link) -> CoordinatorState:
+        metadata = await link.offsets_topic()
+        cluster = await link.describe_cluster()
+        (topic,) = metadata.topics
         return CoordinatorState(
             leaders=frozenset(
-                (part.partition_index, part.leader_id, part.leader_epoch) for part in partitions
+                (part.partition_index, part.leader_id, part.leader_epoch)
+                for part in topic.partitions
             ),
             leaderless=tuple(
-                sorted(part.partition_index for part in partitions if part.leader_id < 0)
+                sorted(part.partition_index for part in topic.partitions if part.leader_id < 0)
             ),
             may_describe_cluster=DESCRIBE in _operations(cluster["authorized_operations"]),
+            may_describe_offsets=topic.error_code in (NO_ERROR, UNKNOWN_TOPIC),
         )
 
     return connection.run(ask)
@@ -56,10 +63,10 @@ def coordinator_state(connection: Connection) -> CoordinatorState:
 def list_groups(connection: Connection) -> Sequence[ListedGroup]:
     """Every broker's groups. Raises `KafkaUnavailable` if one broker didn't answer in full."""
 
-    async def ask() -> list[ListedGroup]:
-        metadata = await connection.offsets_topic()
+    async def ask(link: Link) -> list[ListedGroup]:
+        metadata = await link.offsets_topic()
         nodes = [broker.node_id for broker in metadata.brokers]
-        answers = await connection.send_all([(node, ListGroupsRequest()) for node in nodes])
+        answers = await link.send_all([(node, ListGroupsRequest()) for node in nodes])
         groups: dict[str, ListedGroup] = {}
         for node, answer in zip(nodes, answers, strict=True):
             if isinstance(answer, Exception):
@@ -81,13 +88,13 @@ def members(
     """The members of classic and consumer groups (KIP-848); other kinds are a `Failure`."""
     wanted = {group.group_id: group for group in groups}
 
-    async def ask() -> dict[str, GroupMembers | Failure]:
+    async def ask(link: Link) -> dict[str, GroupMembers | Failure]:
         found: dict[str, GroupMembers | Failure] = {
             group.group_id: Failure("UNKNOWN_KIND", f"{group.kind} groups can't be described")
             for group in wanted.values()
             if group.kind not in (GroupKind.CLASSIC, GroupKind.CONSUMER)
         }
-        nodes = await coordinators(connection, [name for name in wanted if name not in found])
+        nodes = await coordinators(link, [name for name in wanted if name not in found])
         requests: list[tuple[int, Any]] = []
         asked: list[list[str]] = []
         for (node, kind), names in _by_node_and_kind(nodes, wanted, found).items():
@@ -95,7 +102,7 @@ def members(
                 batch = names[start : start + GROUPS_PER_REQUEST]
                 requests.append((node, _describe(kind, batch)))
                 asked.append(batch)
-        answers = await connection.send_all(requests)
+        answers = await link.send_all(requests)
         for batch, answer in zip(asked, answers, strict=True):
             if isinstance(answer, Exception):
                 failure = failures.of_kafka_python(answer)

@@ -45,12 +45,14 @@ class CoordinatorState:
     """What must not change while groups are listed, and who may see them.
 
     ``leaders`` holds (partition, leader, leader epoch) of every partition of
-    ``__consumer_offsets``; empty before any group ever committed.
+    ``__consumer_offsets``; empty before any group ever committed, and where the principal may
+    not see that topic: then ``may_describe_offsets`` is False.
     """
 
     leaders: frozenset[tuple[int, int, int]]
     leaderless: tuple[int, ...]
     may_describe_cluster: bool
+    may_describe_offsets: bool = True
 
 
 @dataclass(frozen=True, slots=True)

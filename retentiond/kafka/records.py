@@ -15,7 +15,6 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
-from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import failures
 from retentiond.kafka.oauth import TokenSource
 from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicConfig, TopicDescription
@@ -26,6 +25,9 @@ T = TypeVar("T")
 
 GRACE_S = 5.0
 """How much longer a future is waited for than its request may take."""
+
+METADATA_TIMEOUT_S = 10.0
+"""How long to try to reach any broker: librdkafka goes on trying for all of its time-out."""
 
 DELETE_TIMEOUT_S = 5.0
 """How long a leader may wait for its followers; a deletion that takes longer is read back."""
@@ -56,6 +58,7 @@ class RecordsClient:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._timeout = settings.request_timeout_s
+        self._servers = settings.bootstrap_servers
         config: dict[str, Any] = {"log_level": 0, **settings.confluent}
         if settings.oauth:
             config["oauth_cb"] = TokenSource(settings.oauth).for_confluent
@@ -64,9 +67,10 @@ class RecordsClient:
     def topic_names(self) -> frozenset[str]:
         """All visible topics. Asking for them also refreshes librdkafka's leaders."""
         try:
-            return frozenset(self._admin.list_topics(timeout=self._timeout).topics)
+            timeout = min(self._timeout, METADATA_TIMEOUT_S)
+            return frozenset(self._admin.list_topics(timeout=timeout).topics)
         except KafkaException as error:
-            raise KafkaUnavailable(f"the topics can't be listed: {_reason(error)}") from error
+            raise failures.unavailable(self._servers, failures.of_confluent(error)) from error
 
     def describe_topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure]:
         if not names:
@@ -206,7 +210,3 @@ def _config(entries: Mapping[str, Any]) -> TopicConfig:
         ),
         retention_ms=None if retention_ms < 0 else retention_ms,
     )
-
-
-def _reason(error: KafkaException) -> str:
-    return str(error.args[0].str())
