@@ -14,6 +14,9 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 TIMEOUT_S = 10.0
 
+DEFAULT_LIFETIME_S = 300
+"""Of a token whose endpoint doesn't say."""
+
 
 class TokenSource(AbstractTokenProvider):  # type: ignore[misc]  # untyped base
     """Hands out an access token and renews it when four fifths of its life are over."""
@@ -52,9 +55,14 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]  # untyped base
             },
         )
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
-            answer = json.load(response)
-        lifetime = float(answer.get("expires_in", 300))
+            body = response.read()
+        try:
+            answer = json.loads(body)
+            token = str(answer["access_token"])
+            lifetime = float(answer.get("expires_in", DEFAULT_LIFETIME_S))
+        except (ValueError, TypeError, KeyError, AttributeError):  # its text would show the token
+            raise OSError("the token endpoint's answer holds no access_token") from None
         now = time.time()
-        self._token = answer["access_token"]
+        self._token = token
         self._expires_at = now + lifetime
         self._renew_at = now + 0.8 * lifetime
