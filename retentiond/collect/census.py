@@ -46,7 +46,10 @@ class Census:
 
 
 def _matches(pattern: str, topic: str) -> bool:
-    """The coordinator speaks RE2; a pattern that Python can't read may match anything."""
+    """The coordinator speaks RE2; a pattern that Python can't read, or reads otherwise, may
+    match anything."""
+    if "[:" in pattern:  # [[:alpha:]] is a class of characters to RE2 and another set to Python
+        return True
     try:
         return re.fullmatch(pattern, topic) is not None
     except re.error:
@@ -89,6 +92,12 @@ def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ..
         found.append(
             "Kafka hides groups from this principal: grant it DESCRIBE on the cluster "
             "(kafka-acls --add --cluster --operation Describe)"
+        )
+    if not after.may_describe_offsets:
+        found.append(
+            "Kafka hides __consumer_offsets from this principal, so groups could go missing "
+            "unnoticed: grant it DESCRIBE on that topic "
+            "(kafka-acls --add --topic __consumer_offsets --operation Describe)"
         )
     leaderless = sorted({*before.leaderless, *after.leaderless})
     if leaderless:
