@@ -1,0 +1,59 @@
+"""What may be deleted: the only value that `retentiond.act.delete` executes.
+
+Invariant: an `Approved` never reaches a record that a relevant group has yet to read, and is
+never an offset that Kafka would take for something else (-1 is "everything up to the high
+watermark"). The constructor refuses such values; that the evidence is *true and complete* is
+`retentiond.act.guard`'s work, the only module that makes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from retentiond.model import GroupKind, PlanRow, TopicPartition
+
+
+class GroupEvidence(NamedTuple):
+    """A relevant group's committed offset on the partition, read right before the deletion."""
+
+    group_id: str
+    kind: GroupKind
+    committed_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """One partition's deletion up to ``offset``, the cutoff, borne out by two readings.
+
+    ``log_start_offset`` and ``evidence`` (one for each relevant group, sorted by name) are of
+    the second reading; ``row`` is the plan's with the figures that this reading changed. Raises
+    ValueError where the values contradict each other.
+    """
+
+    topic: str
+    partition: int
+    topic_id: str
+    offset: int
+    log_start_offset: int
+    evidence: tuple[GroupEvidence, ...]
+    row: PlanRow
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.log_start_offset < self.offset:
+            raise ValueError(
+                f"{self.topic}-{self.partition}: the cutoff {self.offset} is not above the "
+                f"log start offset {self.log_start_offset}"
+            )
+        if not self.evidence:
+            raise ValueError(f"{self.topic}-{self.partition}: no group has committed")
+        lowest = min(group.committed_offset for group in self.evidence)
+        if lowest < self.offset:
+            raise ValueError(
+                f"{self.topic}-{self.partition}: the cutoff {self.offset} is above the "
+                f"committed offset {lowest}"
+            )
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)

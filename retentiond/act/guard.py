@@ -1,0 +1,167 @@
+"""The last look before records are deleted.
+
+Invariant: no record at or above a relevant group's committed offset, younger than the consumed
+retention, or of an undecided transaction is deleted, by the evidence of the plan *and* of a
+second reading. Missing, partial, failed or contradictory evidence is an objection; it never
+shrinks the set of groups.
+
+The rule is stated once more, in `retentiond.act.rule`, in plain Python and without a line of
+`retentiond.plan`: a mistake in one of the two costs a hold and no record. This module alone
+makes `Approved` values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from retentiond.act.approved import Approved, GroupEvidence
+from retentiond.act.evidence import Evidence
+from retentiond.act.rule import Objection, check_partition, check_reading, relevant_groups
+from retentiond.collect.snapshot import Snapshot
+from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """``rows`` are the plan's, those that met an objection turned into holds; ``approved`` are
+    the deletions among them that met none, in the same order."""
+
+    approved: tuple[Approved, ...]
+    rows: tuple[PlanRow, ...]
+
+
+def verify(rows: Iterable[PlanRow], first: Snapshot, second: Snapshot) -> Verified:
+    """Holds every deletion that either reading does not bear out.
+
+    ``first`` is what the plan was made from. ``second`` was read after it and has the topics of
+    the planned deletions, all their partitions (offsets only where something is planned), and
+    the groups with their commits on all of them.
+    """
+    planned = tuple(rows)
+    topics = {row.topic for row in planned if row.verdict is Verdict.DELETE}
+    guard = _Guard(Evidence(first, topics), Evidence(second, topics))
+    approved: list[Approved] = []
+    verified: list[PlanRow] = []
+    for row in planned:
+        if row.verdict is not Verdict.DELETE:
+            verified.append(row)
+            continue
+        try:
+            deletion = guard.approve(row)
+        except Objection as objection:
+            verified.append(_held(row, objection))
+        else:
+            approved.append(deletion)
+            verified.append(deletion.row)
+    return Verified(tuple(approved), tuple(verified))
+
+
+class _Guard:
+    """Both readings. What holds for a whole topic is worked out once."""
+
+    def __init__(self, first: Evidence, second: Evidence) -> None:
+        self._first = first
+        self._second = second
+        self._groups: dict[str, _Groups | Objection] = {}
+
+    def approve(self, row: PlanRow) -> Approved:
+        """Raises `Objection`."""
+        self._check_readings()
+        if row.cutoff is None or row.topic_id is None:
+            raise Objection("the plan gives no cutoff or no topic id")
+        groups = self._groups_of(row.topic)
+        at = TopicPartition(row.topic, row.partition)
+        with _by_the_plan():
+            _check_topic_id(self._first, row)
+            check_partition(self._first, at, row.cutoff, groups.by_first, {})
+        _check_topic_id(self._second, row)
+        log_start, committed_offsets = check_partition(
+            self._second, at, row.cutoff, groups.by_second, self._first.commits(at)
+        )
+        return Approved(
+            topic=row.topic,
+            partition=row.partition,
+            topic_id=row.topic_id,
+            offset=row.cutoff,
+            log_start_offset=log_start,
+            evidence=tuple(
+                GroupEvidence(group_id, self._second.groups[group_id].kind, committed)
+                for group_id, committed in zip(groups.by_second, committed_offsets, strict=True)
+            ),
+            row=replace(row, log_start_offset=log_start, records=row.cutoff - log_start),
+        )
+
+    def _check_readings(self) -> None:
+        if self._first.cluster_id != self._second.cluster_id:
+            raise Objection(
+                f"the cluster is {self._second.cluster_id}, "
+                f"and the plan was made on {self._first.cluster_id}"
+            )
+        with _by_the_plan():
+            check_reading(self._first)
+        check_reading(self._second)
+
+    def _groups_of(self, topic: str) -> _Groups:
+        if topic not in self._groups:
+            try:
+                self._groups[topic] = self._compare_groups(topic)
+            except Objection as objection:
+                self._groups[topic] = objection
+        groups = self._groups[topic]
+        if isinstance(groups, Objection):
+            raise groups.with_traceback(None)
+        return groups
+
+    def _compare_groups(self, topic: str) -> _Groups:
+        with _by_the_plan():
+            by_first = relevant_groups(self._first, topic)
+        by_second = relevant_groups(self._second, topic)
+        gone = sorted(set(by_first) - set(by_second))
+        if gone:
+            raise Objection(f"group {gone[0]} was there for the plan and is gone", gone[0])
+        return _Groups(by_first, by_second)
+
+
+def _check_topic_id(evidence: Evidence, row: PlanRow) -> None:
+    topic_id = evidence.topics[row.topic].topic_id
+    if topic_id != row.topic_id:
+        raise Objection(f"the topic's id is {topic_id}, and the plan's is {row.topic_id}")
+
+
+class _Groups(NamedTuple):
+    """The relevant groups of a topic by each reading, sorted by name."""
+
+    by_first: tuple[str, ...]
+    by_second: tuple[str, ...]
+
+
+@contextmanager
+def _by_the_plan() -> Iterator[None]:
+    """Marks an objection that the plan should have found itself."""
+    try:
+        yield
+    except Objection as objection:
+        raise Objection(
+            f"by the plan's own reading, {objection.sentence}",
+            objection.group_id,
+            objection.committed_offset,
+        ) from None
+
+
+def _held(row: PlanRow, objection: Objection) -> PlanRow:
+    binding_group, binding_committed_offset = row.binding_group, row.binding_committed_offset
+    if objection.group_id is not None:
+        binding_group = objection.group_id
+        binding_committed_offset = objection.committed_offset
+    return replace(
+        row,
+        verdict=Verdict.HOLD,
+        reason=Reason.EVIDENCE_CHANGED,
+        records=0,
+        binding_group=binding_group,
+        binding_committed_offset=binding_committed_offset,
+        detail=objection.sentence,
+    )

@@ -1,0 +1,60 @@
+"""The blast radius of one cycle: at most so many records, from at most so many partitions.
+
+Invariants: the limits are never exceeded, and a cutoff is only ever lowered. Deletion always
+goes on: a first deletion that is too large for a whole cycle is done in part, up to the limit,
+and the next cycle does the next part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from retentiond.config import Limits
+from retentiond.model import PlanRow, Reason, Verdict
+
+
+def within_limits(rows: Iterable[PlanRow], limits: Limits) -> tuple[PlanRow, ...]:
+    """The same rows in the same order; deletions that don't fit become holds.
+
+    A row that doesn't fit takes nothing from the limits, so smaller ones after it may still go.
+    """
+    records, partitions = limits.records_per_cycle, limits.partitions_per_cycle
+    limited: list[PlanRow] = []
+    records_taken = partitions_taken = 0
+    for planned in rows:
+        row = planned
+        if row.verdict is Verdict.DELETE:
+            if partitions is not None and partitions_taken >= partitions:
+                row = _held(row, f"limits.partitions_per_cycle ({partitions}) is reached")
+            elif records is not None and records_taken + row.records > records:
+                row = (
+                    _lowered(row, records)
+                    if partitions_taken == 0
+                    else _held(
+                        row,
+                        f"limits.records_per_cycle ({records}) leaves {records - records_taken}, "
+                        f"and here are {row.records} to delete",
+                    )
+                )
+        if row.verdict is Verdict.DELETE:
+            records_taken += row.records
+            partitions_taken += 1
+        limited.append(row)
+    return tuple(limited)
+
+
+def _held(row: PlanRow, why: str) -> PlanRow:
+    return replace(row, verdict=Verdict.HOLD, reason=Reason.LIMIT_REACHED, records=0, detail=why)
+
+
+def _lowered(row: PlanRow, records: int) -> PlanRow:
+    """The first part of a deletion that is too large for one cycle."""
+    if row.log_start_offset is None or row.cutoff is None or records < 1:
+        return _held(row, f"limits.records_per_cycle ({records}) allows none")
+    return replace(
+        row,
+        cutoff=row.log_start_offset + records,
+        records=records,
+        detail=f"limits.records_per_cycle ({records}) lowers the cutoff from {row.cutoff}",
+    )

@@ -1,0 +1,154 @@
+"""The rule, stated for one reading: what speaks against a deletion.
+
+    cutoff <= min(every relevant group's committed offset, retention offset, end)
+
+Invariant: silence is no consent. Every function raises the first `Objection` it finds, and a
+figure or a group that is missing, unread or contradictory is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from retentiond.act.evidence import Commits, Evidence
+from retentiond.collect.snapshot import PartitionReading, TopicReading
+from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.model import TopicPartition
+
+
+class Objection(Exception):
+    """Why nothing may be deleted, in a sentence, and the group that is the cause, if one is."""
+
+    def __init__(
+        self, sentence: str, group_id: str | None = None, committed_offset: int | None = None
+    ) -> None:
+        self.sentence = sentence
+        self.group_id = group_id
+        self.committed_offset = committed_offset
+
+
+def check_reading(evidence: Evidence) -> None:
+    if evidence.problems:
+        raise Objection(f"the listing of groups is not complete: {evidence.problems[0]}")
+    if evidence.is_ambiguous:
+        raise Objection("the reading contradicts itself: a group or a commit is in it twice")
+
+
+def relevant_groups(evidence: Evidence, topic: str) -> tuple[str, ...]:
+    """The groups that decide over the topic, sorted by name; at least one."""
+    reading = evidence.topics.get(topic)
+    if reading is None:
+        raise Objection("the topic is not there")
+    policy = reading.policy
+    if isinstance(policy, PolicyConflict):
+        raise Objection(f"the policy contradicts itself: {', '.join(policy.sources)}")
+    _check_topic(reading, policy)
+    for group in evidence.unreadable:  # its topics are unknown, so it may read this one
+        if not policy.excludes(group.group_id):
+            sentence = f"group {group.group_id} could not be read ({group.failure})"
+            raise Objection(sentence, group.group_id)
+    relevant = tuple(
+        group_id
+        for group_id in sorted(evidence.readers_of(topic).union(policy.required_groups))
+        if not policy.excludes(group_id)
+    )
+    if not relevant:
+        raise Objection("no group reads the topic")
+    if len(relevant) < policy.min_groups:
+        raise Objection(f"{len(relevant)} groups count, and at least {policy.min_groups} must")
+    return relevant
+
+
+def _check_topic(reading: TopicReading, policy: TopicPolicy) -> None:
+    if reading.failure is not None:
+        raise Objection(f"the topic could not be read ({reading.failure})")
+    if not policy.enabled:
+        raise Objection("the policy does not enable the topic")
+    if reading.recreated:
+        raise Objection("the topic was recreated")
+    if reading.is_internal:
+        raise Objection("the topic is internal")
+    if "delete" not in reading.cleanup_policy:
+        raise Objection("the topic's cleanup.policy lacks delete")
+    if "compact" in reading.cleanup_policy and not policy.allow_compacted:
+        raise Objection("the topic is compacted, and its policy does not say allow_compacted")
+    forced_ms, consumed_ms = reading.forced_retention_ms, policy.consumed_retention_ms
+    if forced_ms is not None and consumed_ms > forced_ms:
+        raise Objection(
+            f"the consumed retention ({consumed_ms} ms) exceeds "
+            f"the topic's retention.ms ({forced_ms})"
+        )
+
+
+def check_partition(
+    evidence: Evidence, at: TopicPartition, cutoff: int, groups: Iterable[str], before: Commits
+) -> tuple[int, list[int]]:
+    """The log start offset, and the committed offset of each group, that bear the cutoff out.
+
+    ``groups`` are those of `relevant_groups`; ``before`` are the commits of an earlier reading,
+    which only make a sentence clearer.
+    """
+    if at not in evidence.partitions:
+        raise Objection("the partition is not there")
+    log_start, high_watermark = _check_bounds(evidence.partitions[at], cutoff)
+    commits = evidence.commits(at)
+    committed_offsets = []
+    for group_id in groups:
+        committed = commits.get(group_id)
+        if committed is None:
+            raise _absence(evidence, at, group_id)
+        if committed < cutoff:
+            raise _too_low(group_id, committed, before.get(group_id), cutoff)
+        if committed > high_watermark:
+            raise Objection(
+                f"group {group_id} has committed {committed}, "
+                f"beyond the high watermark {high_watermark}",
+                group_id,
+                committed,
+            )
+        committed_offsets.append(committed)
+    return log_start, committed_offsets
+
+
+def _check_bounds(reading: PartitionReading, cutoff: int) -> tuple[int, int]:
+    """Log start offset and high watermark."""
+    if reading.failure is not None:
+        raise Objection(f"the partition's offsets could not be read ({reading.failure})")
+    log_start = reading.log_start_offset
+    if log_start is None or log_start < 0:
+        raise Objection("the log start offset is unread")
+    if reading.high_watermark is None:
+        raise Objection("the high watermark is unread")
+    if reading.last_stable_offset is None:
+        raise Objection("the last stable offset is unread")
+    if reading.retention_offset is None:
+        raise Objection("the retention offset is unread")
+    if log_start >= cutoff:
+        raise Objection(f"the log start offset is already {log_start}")
+    end = min(reading.last_stable_offset, reading.high_watermark)
+    if cutoff > end:
+        raise Objection(f"the end is {end}, below the cutoff {cutoff}")
+    if cutoff > reading.retention_offset:
+        raise Objection(
+            f"records from offset {reading.retention_offset} on are younger than the consumed "
+            f"retention, and the cutoff is {cutoff}"
+        )
+    return log_start, reading.high_watermark
+
+
+def _absence(evidence: Evidence, at: TopicPartition, group_id: str) -> Objection:
+    if group_id in evidence.commits(at):
+        return Objection(f"the commit of group {group_id} could not be read", group_id)
+    remembered = evidence.remembered(at).get(group_id)
+    if remembered is not None:
+        sentence = f"group {group_id} had committed {remembered} and has no commit any more"
+        return Objection(sentence, group_id, remembered)
+    return Objection(f"group {group_id} has no commit on the partition", group_id)
+
+
+def _too_low(group_id: str, committed: int, before: int | None, cutoff: int) -> Objection:
+    if before is not None and committed < before:
+        sentence = f"group {group_id} moved back from {before} to {committed}"
+    else:
+        sentence = f"group {group_id} has committed {committed}, below the cutoff {cutoff}"
+    return Objection(sentence, group_id, committed)

@@ -1,0 +1,63 @@
+"""`Approved`: what its constructor refuses, and who may make one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import retentiond
+from retentiond.act.approved import Approved, GroupEvidence
+from retentiond.model import GroupKind
+from tests.unit.act.readings import ORDERS_0, deletion
+
+
+def approved(*, offset: int, log_start_offset: int, committed: tuple[int, ...]) -> Approved:
+    return Approved(
+        topic="orders",
+        partition=0,
+        topic_id="id-of-orders",
+        offset=offset,
+        log_start_offset=log_start_offset,
+        evidence=tuple(
+            GroupEvidence(f"group-{number}", GroupKind.CLASSIC, offset)
+            for number, offset in enumerate(committed)
+        ),
+        row=deletion(ORDERS_0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("offset", "log_start_offset", "committed"),
+    [
+        (-1, -1, (10,)),  # to Kafka: everything up to the high watermark
+        (-1, 0, (10,)),
+        (0, -1, (10,)),
+        (0, 0, (10,)),
+        (10, 10, (10,)),
+        (9, 10, (10,)),
+        (10, 0, ()),
+        (10, 0, (10, 9)),
+    ],
+)
+def test_an_approval_that_contradicts_itself_cannot_be_made(
+    offset: int, log_start_offset: int, committed: tuple[int, ...]
+) -> None:
+    with pytest.raises(ValueError, match="orders-0: "):
+        approved(offset=offset, log_start_offset=log_start_offset, committed=committed)
+
+
+def test_the_first_record_alone_can_be_approved() -> None:
+    assert approved(offset=1, log_start_offset=0, committed=(1,)).offset == 1
+
+
+def test_only_the_guard_makes_approvals() -> None:
+    package = Path(retentiond.__file__).parent
+    makers = [
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if re.search(r"\bApproved\(|\breplace\(\s*approved\b", path.read_text())
+    ]
+
+    assert makers == ["act/guard.py"]

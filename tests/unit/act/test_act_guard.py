@@ -1,0 +1,479 @@
+"""The guard: each single objection turns a deletion into a hold, in either reading.
+
+`OBJECTIONS` is a table so that a check that is removed from the guard fails its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from retentiond.act.approved import GroupEvidence
+from retentiond.act.guard import verify
+from retentiond.config import PolicyConflict
+from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition, Verdict
+from tests.unit.act.readings import (
+    CLICKS_0,
+    ORDERS_0,
+    ORDERS_1,
+    POLICY,
+    Reading,
+    changed,
+    deletion,
+    deletions,
+    healthy,
+)
+
+Change = Callable[[Reading], object]
+LOST = Failure("LEADER_NOT_AVAILABLE", "no leader")
+
+
+def topic(**changes: object) -> Change:
+    return lambda reading: reading.change_topic("orders", **changes)
+
+
+def policy(**changes: object) -> Change:
+    return topic(policy=replace(POLICY, **changes))  # type: ignore[arg-type]  # any field
+
+
+def offsets(**changes: object) -> Change:
+    return lambda reading: reading.change_partition(ORDERS_0, **changes)
+
+
+def commits(group: str, offset: int | None) -> Change:
+    return lambda reading: reading.commits.update({(group, ORDERS_0): offset})
+
+
+def no_commit(group: str) -> Change:
+    return lambda reading: reading.commits.pop((group, ORDERS_0))
+
+
+def excluding(pattern: str) -> Change:
+    return policy(excluded=(re.compile(pattern),))
+
+
+def unreadable(reading: Reading) -> None:
+    reading.add_group("audit")
+    reading.groups["audit"] = replace(reading.groups["audit"], failure=LOST)
+
+
+def reader(reading: Reading) -> None:
+    reading.add_group("audit")
+    reading.readers.add(("audit", "orders"))
+
+
+def remembered(reading: Reading) -> None:
+    reading.add_group("audit")
+    reading.remembered["audit", ORDERS_0] = 130
+
+
+def remembered_elsewhere(reading: Reading) -> None:
+    reading.add_group("audit")
+    reading.remembered["audit", ORDERS_1] = 130
+
+
+def commit_elsewhere(reading: Reading) -> None:
+    reading.add_group("audit")
+    reading.commits["audit", ORDERS_1] = 130
+
+
+def everybody(reading: Reading) -> None:
+    """Whoever the table names has read enough, so that the second reading objects to nothing."""
+    for group in ("audit", "payments"):
+        reading.add_group(group)
+        reading.commits.update({(group, at): 130 for at in reading.partitions})
+
+
+def everybody_on_clicks(reading: Reading) -> None:
+    reading.add_group("audit")
+    reading.commits["audit", CLICKS_0] = 150
+
+
+def nobody(reading: Reading) -> None:
+    reading.commits.clear()
+
+
+def no_topic(reading: Reading) -> None:
+    del reading.topics["orders"]
+    del reading.partitions[ORDERS_0], reading.partitions[ORDERS_1]
+    for group in ("billing", "search"):
+        del reading.commits[group, ORDERS_0], reading.commits[group, ORDERS_1]
+
+
+def no_partition(reading: Reading) -> None:
+    del reading.partitions[ORDERS_0]
+    for group in ("billing", "search"):
+        del reading.commits[group, ORDERS_0]
+
+
+OBJECTIONS: dict[str, tuple[Change, str]] = {
+    "listing incomplete": (
+        lambda reading: setattr(reading, "problems", ("broker 2 is down",)),
+        "the listing of groups is not complete: broker 2 is down",
+    ),
+    "topic missing": (no_topic, "the topic is not there"),
+    "topic unread": (topic(failure=LOST), "the topic could not be read (LEADER_NOT_AVAILABLE:"),
+    "topic without id": (topic(topic_id=None), "the topic's id is None"),
+    "topic of another id": (topic(topic_id="id-2"), "the topic's id is id-2"),
+    "topic recreated": (topic(recreated=True), "the topic was recreated"),
+    "topic internal": (topic(is_internal=True), "the topic is internal"),
+    "topic compacted": (
+        topic(cleanup_policy=frozenset({"compact"})),
+        "the topic's cleanup.policy lacks delete",
+    ),
+    "topic compacted and its policy allows it": (
+        lambda reading: reading.change_topic(
+            "orders",
+            cleanup_policy=frozenset({"compact"}),
+            policy=replace(POLICY, allow_compacted=True),
+        ),
+        "the topic's cleanup.policy lacks delete",
+    ),
+    "topic compacted and deleted from": (
+        topic(cleanup_policy=frozenset({"compact", "delete"})),
+        "its policy does not say allow_compacted",
+    ),
+    "topic without cleanup policy": (
+        topic(cleanup_policy=frozenset()),
+        "the topic's cleanup.policy lacks delete",
+    ),
+    "policies in conflict": (
+        topic(policy=PolicyConflict(("topics[0]", "topics[1]"))),
+        "the policy contradicts itself: topics[0], topics[1]",
+    ),
+    "policy does not enable": (policy(enabled=False), "the policy does not enable the topic"),
+    "consumed beyond forced retention": (
+        topic(forced_retention_ms=59_999),
+        "the consumed retention (60000 ms) exceeds the topic's retention.ms (59999)",
+    ),
+    "partition missing": (no_partition, "the partition is not there"),
+    "partition unread": (offsets(failure=LOST), "the partition's offsets could not be read"),
+    "log start offset unread": (offsets(log_start_offset=None), "log start offset is unread"),
+    "log start offset negative": (offsets(log_start_offset=-1), "log start offset is unread"),
+    "high watermark unread": (offsets(high_watermark=None), "the high watermark is unread"),
+    "last stable offset unread": (
+        offsets(last_stable_offset=None),
+        "the last stable offset is unread",
+    ),
+    "retention offset unread": (offsets(retention_offset=None), "retention offset is unread"),
+    "cutoff above the last stable offset": (
+        offsets(last_stable_offset=99),
+        "the end is 99, below the cutoff 100",
+    ),
+    "cutoff above the high watermark": (
+        offsets(high_watermark=99),
+        "the end is 99, below the cutoff 100",
+    ),
+    "cutoff above the retention offset": (
+        offsets(retention_offset=99),
+        "records from offset 99 on are younger than the consumed retention",
+    ),
+    "cutoff at the log start offset": (
+        offsets(log_start_offset=100),
+        "the log start offset is already 100",
+    ),
+    "cutoff below the log start offset": (
+        offsets(log_start_offset=101),
+        "the log start offset is already 101",
+    ),
+    "group below the cutoff": (commits("search", 99), "group search"),
+    "group beyond the high watermark": (
+        commits("search", 201),
+        "group search has committed 201, beyond the high watermark 200",
+    ),
+    "commit unreadable": (
+        commits("search", None),
+        "the commit of group search could not be read",
+    ),
+    "group without a commit here": (
+        no_commit("search"),
+        "group search has no commit on the partition",
+    ),
+    "group unreadable": (
+        unreadable,
+        "group audit could not be read (LEADER_NOT_AVAILABLE: no leader)",
+    ),
+    "reader without a commit": (reader, "group audit has no commit on the partition"),
+    "group with a commit on another partition": (
+        commit_elsewhere,
+        "group audit has no commit on the partition",
+    ),
+    "required group without a commit": (
+        policy(required_groups=("payments",)),
+        "group payments has no commit on the partition",
+    ),
+    "remembered group without a commit": (
+        remembered,
+        "group audit had committed 130 and has no commit any more",
+    ),
+    "group remembered on another partition": (
+        remembered_elsewhere,
+        "group audit has no commit on the partition",
+    ),
+    "nobody reads": (nobody, "no group reads the topic"),
+    "all excluded": (excluding(".*"), "no group reads the topic"),
+    "too few groups": (policy(min_groups=3), "2 groups count, and at least 3 must"),
+    "too few groups after exclusion": (
+        lambda reading: reading.change_topic(
+            "orders",
+            policy=replace(POLICY, min_groups=2, excluded=(re.compile("search"),)),
+        ),
+        "1 groups count, and at least 2 must",
+    ),
+}
+
+
+def held(rows: tuple[PlanRow, ...], at: TopicPartition) -> PlanRow:
+    (row,) = [row for row in rows if (row.topic, row.partition) == at]
+    assert row.verdict is Verdict.HOLD
+    assert row.reason is Reason.EVIDENCE_CHANGED
+    assert row.records == 0
+    assert row.cutoff == 100  # figures stay
+    return row
+
+
+def test_when_both_readings_bear_the_plan_out_it_is_approved() -> None:
+    verified = verify(deletions(), healthy().snapshot(), healthy().snapshot())
+
+    assert verified.rows == deletions()
+    assert [each.topic_partition for each in verified.approved] == [CLICKS_0, ORDERS_0, ORDERS_1]
+    approved = verified.approved[1]
+    assert (approved.topic_id, approved.offset, approved.log_start_offset) == (
+        "id-of-orders",
+        100,
+        10,
+    )
+    assert approved.evidence == (
+        GroupEvidence("billing", GroupKind.CLASSIC, 120),
+        GroupEvidence("search", GroupKind.CLASSIC, 120),
+    )
+    assert approved.row == deletion(ORDERS_0)
+
+
+@pytest.mark.parametrize("name", OBJECTIONS)
+def test_an_objection_in_the_second_reading_holds_the_deletion(name: str) -> None:
+    change, sentence = OBJECTIONS[name]
+
+    verified = verify(deletions(), healthy().snapshot(), changed(change).snapshot())
+
+    assert ORDERS_0 not in [each.topic_partition for each in verified.approved]
+    detail = held(verified.rows, ORDERS_0).detail
+    assert detail is not None
+    assert sentence in detail
+    assert "by the plan's own reading" not in detail
+
+
+def test_the_reading_that_objects_to_nothing_is_approved() -> None:
+    everything_read = changed(everybody).snapshot()
+
+    assert len(verify(deletions(), healthy().snapshot(), everything_read).approved) == 3
+
+
+@pytest.mark.parametrize("name", OBJECTIONS)
+def test_an_objection_in_the_plans_reading_holds_the_deletion(name: str) -> None:
+    change, sentence = OBJECTIONS[name]
+
+    verified = verify(deletions(), changed(change).snapshot(), changed(everybody).snapshot())
+
+    assert ORDERS_0 not in [each.topic_partition for each in verified.approved]
+    detail = held(verified.rows, ORDERS_0).detail
+    assert detail is not None
+    assert detail.startswith("by the plan's own reading, ")
+    assert sentence in detail
+
+
+EXACTLY_ENOUGH: dict[str, tuple[Change, ...]] = {
+    "last stable offset at the cutoff": (offsets(last_stable_offset=100),),
+    "high watermark at the cutoff and the commits": (
+        offsets(high_watermark=100),
+        commits("billing", 100),
+        commits("search", 100),
+    ),
+    "retention offset at the cutoff": (offsets(retention_offset=100),),
+    "log start offset right below the cutoff": (offsets(log_start_offset=99),),
+    "log start offset went back": (offsets(log_start_offset=0),),
+    "group at the cutoff": (commits("search", 100),),
+    "group at the high watermark": (commits("search", 200),),
+    "consumed retention as long as the forced one": (topic(forced_retention_ms=60_000),),
+    "forced retention unlimited": (topic(forced_retention_ms=None),),
+    "as many groups as must be": (policy(min_groups=2),),
+    "required groups that have committed": (policy(required_groups=("billing", "search")),),
+    "compaction allowed": (
+        topic(cleanup_policy=frozenset({"compact", "delete"})),
+        policy(allow_compacted=True),
+    ),
+    "unreadable group excluded": (unreadable, excluding("aud.*")),
+    "reader excluded": (reader, excluding("aud.*")),
+    "remembered group excluded": (remembered, excluding("aud.*")),
+    "group that reads another topic": (everybody_on_clicks,),
+}
+
+
+@pytest.mark.parametrize("name", EXACTLY_ENOUGH)
+def test_evidence_that_just_suffices_is_approved(name: str) -> None:
+    reading = changed(*EXACTLY_ENOUGH[name])
+
+    verified = verify([deletion(ORDERS_0)], reading.snapshot(), reading.snapshot())
+
+    assert [each.offset for each in verified.approved] == [100]
+
+
+def test_an_objection_to_one_partition_leaves_the_others_alone() -> None:
+    verified = verify(deletions(), healthy().snapshot(), changed(commits("search", 99)).snapshot())
+
+    assert [each.topic_partition for each in verified.approved] == [CLICKS_0, ORDERS_1]
+
+
+def test_an_objection_to_a_topic_leaves_other_topics_alone() -> None:
+    verified = verify(deletions(), healthy().snapshot(), changed(reader).snapshot())
+
+    assert [each.topic_partition for each in verified.approved] == [CLICKS_0]
+
+
+def test_a_group_that_moved_back_is_named_with_both_offsets() -> None:
+    verified = verify(
+        [deletion(ORDERS_0)], healthy().snapshot(), changed(commits("billing", 80)).snapshot()
+    )
+
+    row = held(verified.rows, ORDERS_0)
+    assert row.detail == "group billing moved back from 120 to 80"
+    assert (row.binding_group, row.binding_committed_offset) == ("billing", 80)
+
+
+def test_when_no_group_is_the_cause_the_plans_binding_group_stays() -> None:
+    verified = verify(
+        [deletion(ORDERS_0)], healthy().snapshot(), changed(offsets(failure=LOST)).snapshot()
+    )
+
+    row = held(verified.rows, ORDERS_0)
+    assert (row.binding_group, row.binding_committed_offset) == ("billing", 120)
+
+
+def test_a_group_that_is_new_below_the_cutoff_is_named_with_its_commit() -> None:
+    def newcomer(reading: Reading) -> None:
+        reading.add_group("audit")
+        reading.commits["audit", ORDERS_0] = 60
+
+    verified = verify([deletion(ORDERS_0)], healthy().snapshot(), changed(newcomer).snapshot())
+
+    row = held(verified.rows, ORDERS_0)
+    assert row.detail == "group audit has committed 60, below the cutoff 100"
+    assert (row.binding_group, row.binding_committed_offset) == ("audit", 60)
+
+
+def test_a_group_that_is_new_above_the_cutoff_becomes_evidence() -> None:
+    def newcomer(reading: Reading) -> None:
+        reading.add_group("audit")
+        reading.commits["audit", ORDERS_0] = 110
+
+    verified = verify([deletion(ORDERS_0)], healthy().snapshot(), changed(newcomer).snapshot())
+
+    assert [group.group_id for group in verified.approved[0].evidence] == [
+        "audit",
+        "billing",
+        "search",
+    ]
+
+
+def test_when_a_group_of_the_plan_is_gone_the_deletion_is_held() -> None:
+    second = changed(lambda reading: reading.drop_group("billing"))
+
+    verified = verify([deletion(ORDERS_0)], healthy().snapshot(), second.snapshot())
+
+    assert not verified.approved
+    row = held(verified.rows, ORDERS_0)
+    assert row.detail == "group billing was there for the plan and is gone"
+    assert row.binding_group == "billing"
+
+
+def test_when_the_cluster_is_another_nothing_is_approved() -> None:
+    second = changed(lambda reading: setattr(reading, "cluster_id", "cluster-b"))
+
+    verified = verify(deletions(), healthy().snapshot(), second.snapshot())
+
+    assert not verified.approved
+    assert held(verified.rows, CLICKS_0).detail == (
+        "the cluster is cluster-b, and the plan was made on cluster-a"
+    )
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        deletion(ORDERS_0, cutoff=None),
+        replace(deletion(ORDERS_0), topic_id=None),
+    ],
+    ids=["no cutoff", "no topic id"],
+)
+def test_a_deletion_that_lacks_its_figures_is_held(row: PlanRow) -> None:
+    reading = changed(topic(topic_id=row.topic_id))
+
+    verified = verify([row], reading.snapshot(), reading.snapshot())
+
+    assert not verified.approved
+    assert verified.rows[0].detail == "the plan gives no cutoff or no topic id"
+
+
+def test_a_commit_that_is_in_a_reading_twice_holds_everything() -> None:
+    snapshot = healthy().snapshot()
+    twice = replace(snapshot, commits=snapshot.commits.take([0, *range(snapshot.commits.num_rows)]))
+
+    verified = verify(deletions(), snapshot, twice)
+
+    assert not verified.approved
+    assert "a group or a commit is in it twice" in (held(verified.rows, CLICKS_0).detail or "")
+
+
+def test_a_group_that_is_in_a_reading_twice_holds_everything() -> None:
+    snapshot = healthy().snapshot()
+    twice = replace(snapshot, groups=(*snapshot.groups, snapshot.groups[0]))
+
+    verified = verify(deletions(), snapshot, twice)
+
+    assert not verified.approved
+
+
+def test_partitions_that_were_not_asked_for_still_show_who_reads_the_topic() -> None:
+    def not_asked(reading: Reading) -> None:
+        reading.add_group("audit")
+        reading.commits["audit", ORDERS_1] = 130
+        reading.change_partition(
+            ORDERS_1,
+            log_start_offset=None,
+            high_watermark=None,
+            last_stable_offset=None,
+            retention_offset=None,
+            failure=Failure("NOT_ASKED", ""),
+        )
+
+    verified = verify([deletion(ORDERS_0)], healthy().snapshot(), changed(not_asked).snapshot())
+
+    assert held(verified.rows, ORDERS_0).binding_group == "audit"
+
+
+def test_the_figures_of_the_second_reading_are_the_ones_that_go_on() -> None:
+    moved = changed(offsets(log_start_offset=40), commits("search", 140))
+
+    verified = verify([deletion(ORDERS_0)], healthy().snapshot(), moved.snapshot())
+
+    (approved,) = verified.approved
+    assert approved.log_start_offset == 40
+    assert approved.evidence[1].committed_offset == 140
+    assert (approved.row.log_start_offset, approved.row.records) == (40, 60)
+    assert verified.rows == (approved.row,)
+
+
+def test_rows_that_are_no_deletions_pass_untouched_and_in_order() -> None:
+    nothing = replace(
+        deletion(CLICKS_0), verdict=Verdict.NOTHING, reason=Reason.NOT_CONSUMED, records=0
+    )
+    rows = (nothing, deletion(ORDERS_0))
+    reading = changed(lambda reading: setattr(reading, "problems", ("broker 2 is down",)))
+
+    verified = verify(rows, reading.snapshot(), reading.snapshot())
+
+    assert verified.rows[0] == nothing
+    assert held(verified.rows, ORDERS_0)

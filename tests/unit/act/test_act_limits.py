@@ -1,0 +1,89 @@
+"""Limits: what fits goes in the plan's order, what does not is held, and something always goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from retentiond.act.limits import within_limits
+from retentiond.config import Limits
+from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
+from tests.unit.act.readings import deletion
+
+
+def row(partition: int, records: int) -> PlanRow:
+    return deletion(TopicPartition("orders", partition), cutoff=10 + records)
+
+
+def limits(*, records: int | None = None, partitions: int | None = None) -> Limits:
+    return Limits(records_per_cycle=records, partitions_per_cycle=partitions)
+
+
+def shown(rows: tuple[PlanRow, ...]) -> list[tuple[Verdict, int]]:
+    return [(each.verdict, each.records) for each in rows]
+
+
+def test_without_limits_nothing_changes() -> None:
+    rows = (row(0, 1_000_000), row(1, 2_000_000))
+
+    assert within_limits(rows, limits()) == rows
+
+
+def test_what_just_fits_goes_whole() -> None:
+    rows = (row(0, 60), row(1, 40))
+
+    assert within_limits(rows, limits(records=100, partitions=2)) == rows
+
+
+def test_a_row_that_does_not_fit_is_held_and_smaller_ones_after_it_go() -> None:
+    rows = within_limits((row(0, 60), row(1, 41), row(2, 40)), limits(records=100))
+
+    assert shown(rows) == [(Verdict.DELETE, 60), (Verdict.HOLD, 0), (Verdict.DELETE, 40)]
+    held = rows[1]
+    assert held.reason is Reason.LIMIT_REACHED
+    assert held.detail == "limits.records_per_cycle (100) leaves 40, and here are 41 to delete"
+    assert held.cutoff == 51  # figures stay
+
+
+def test_rows_beyond_the_partitions_of_a_cycle_are_held() -> None:
+    rows = within_limits((row(0, 1), row(1, 1), row(2, 1)), limits(partitions=2))
+
+    assert shown(rows) == [(Verdict.DELETE, 1), (Verdict.DELETE, 1), (Verdict.HOLD, 0)]
+    assert rows[2].reason is Reason.LIMIT_REACHED
+    assert rows[2].detail == "limits.partitions_per_cycle (2) is reached"
+
+
+def test_a_row_that_was_held_takes_no_place() -> None:
+    rows = within_limits((row(0, 60), row(1, 99), row(2, 10)), limits(records=100, partitions=2))
+
+    assert shown(rows) == [(Verdict.DELETE, 60), (Verdict.HOLD, 0), (Verdict.DELETE, 10)]
+
+
+def test_a_first_deletion_larger_than_the_cycle_is_done_in_part() -> None:
+    rows = within_limits((row(0, 101), row(1, 1)), limits(records=100))
+
+    assert shown(rows) == [(Verdict.DELETE, 100), (Verdict.HOLD, 0)]
+    assert rows[0].cutoff == 110
+    assert rows[0].reason is Reason.CONSUMED
+    assert rows[0].detail == "limits.records_per_cycle (100) lowers the cutoff from 111"
+    assert rows[1].detail == "limits.records_per_cycle (100) leaves 0, and here are 1 to delete"
+
+
+def test_only_the_first_deletion_is_done_in_part() -> None:
+    rows = within_limits((row(0, 1), row(1, 101)), limits(records=100))
+
+    assert shown(rows) == [(Verdict.DELETE, 1), (Verdict.HOLD, 0)]
+
+
+def test_other_rows_pass_untouched_and_count_for_nothing() -> None:
+    kept = replace(row(0, 0), verdict=Verdict.NOTHING, reason=Reason.NOT_CONSUMED)
+    rows = (kept, row(1, 100))
+
+    assert within_limits(rows, limits(records=100, partitions=1)) == rows
+
+
+def test_a_deletion_without_figures_is_never_lowered() -> None:
+    strange = replace(row(0, 101), cutoff=None)
+
+    (held,) = within_limits((strange,), limits(records=100))
+
+    assert held.verdict is Verdict.HOLD
