@@ -1,0 +1,262 @@
+"""Metrics, read back from the registry as Prometheus would scrape them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from prometheus_client.registry import CollectorRegistry
+
+from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason
+from retentiond.observe.metrics import Metrics
+from retentiond.observe.report import STEPS
+from tests.unit.observe.reports import PLANNED_AT_MS, outcome, report, row, unread
+
+BUILD = {"version": "1.2.3", "spark_version": "4.3.0", "librdkafka_version": "2.16.0"}
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry: CollectorRegistry) -> Metrics:
+    return Metrics(registry, BUILD)
+
+
+def series(registry: CollectorRegistry, name: str) -> dict[tuple[str, ...], float]:
+    """The values of a metric by the values of its labels, in the order of the labels' names."""
+    return {
+        tuple(value for _, value in sorted(sample.labels.items())): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def seen(
+    metrics: Metrics, rows: Iterable[PlanRow], outcomes: Iterable[DeletionOutcome] = ()
+) -> None:
+    metrics.observe_cycle(report(rows, outcomes))
+
+
+# Metric, its type, and its labels, as operators' dashboards and alerts name them.
+PROMISED = {
+    "retentiond_build": ("info", set(BUILD)),
+    "retentiond_cutoff_offset": ("gauge", {"topic", "partition"}),
+    "retentiond_cycle_duration_seconds": ("histogram", {"step"}),
+    "retentiond_cycles": ("counter", {"result"}),
+    "retentiond_deletions": ("counter", {"topic", "outcome"}),
+    "retentiond_groups": ("gauge", {"kind", "state"}),
+    "retentiond_high_watermark": ("gauge", {"topic", "partition"}),
+    "retentiond_kafka_request_duration_seconds": ("histogram", {"api", "result"}),
+    "retentiond_last_complete_cycle_timestamp_seconds": ("gauge", set()),
+    "retentiond_log_start_offset": ("gauge", {"topic", "partition"}),
+    "retentiond_min_committed_offset": ("gauge", {"topic", "partition"}),
+    "retentiond_partitions": ("gauge", {"topic", "verdict", "reason"}),
+    "retentiond_reclaimable_records": ("gauge", {"topic"}),
+    "retentiond_records_deleted": ("counter", {"topic"}),
+}
+
+
+def test_every_metric_has_the_promised_name_type_and_labels(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    seen(metrics, [row("orders")], [outcome("orders")])
+    metrics.observe_request("list_offsets", "ok", 0.01)
+    found = {
+        family.name: (
+            family.type,
+            {label for sample in family.samples for label in sample.labels} - {"le"},
+        )
+        for family in registry.collect()
+    }
+    assert found == PROMISED
+
+
+def test_every_metric_says_what_it_is(metrics: Metrics, registry: CollectorRegistry) -> None:
+    seen(metrics, [row("orders")])
+    assert [family.name for family in registry.collect() if not family.documentation] == []
+
+
+def test_the_build_is_one_series_with_all_versions(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    assert registry.get_sample_value("retentiond_build_info", BUILD) == 1
+
+
+def test_before_the_first_cycle_the_counters_of_cycles_stand_at_zero(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    assert series(registry, "retentiond_cycles_total") == {
+        ("ok",): 0,
+        ("incomplete",): 0,
+        ("failed",): 0,
+    }
+    assert registry.get_sample_value("retentiond_last_complete_cycle_timestamp_seconds") == 0
+
+
+def test_cycles_are_counted_by_result(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.observe_cycle(report())
+    metrics.observe_cycle(report())
+    metrics.observe_cycle(report(problems=("a broker is down",)))
+    metrics.observe_failure()
+    assert series(registry, "retentiond_cycles_total") == {
+        ("ok",): 2,
+        ("incomplete",): 1,
+        ("failed",): 1,
+    }
+
+
+def test_the_last_complete_cycle_is_when_it_was_planned(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.observe_cycle(report())
+    metrics.observe_cycle(report(problems=("a broker is down",), planned_at_ms=PLANNED_AT_MS + 1))
+    metrics.observe_failure()
+    at = registry.get_sample_value("retentiond_last_complete_cycle_timestamp_seconds")
+    assert at == PLANNED_AT_MS / 1000
+
+
+def test_a_cycle_is_timed_by_step_and_as_a_whole(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.observe_cycle(report())
+    metrics.observe_cycle(report())
+    name = "retentiond_cycle_duration_seconds"
+    assert series(registry, f"{name}_count") == {(step,): 2 for step in (*STEPS, "all")}
+    assert series(registry, f"{name}_sum") == {
+        ("gather",): 1.0,
+        ("decide",): 0.5,
+        ("guard",): 0.25,
+        ("delete",): 0.125,
+        ("record",): 0.0625,
+        ("all",): 1.9375,
+    }
+
+
+def test_requests_to_kafka_are_timed_by_api_and_result(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.observe_request("list_offsets", "ok", 0.2)
+    metrics.observe_request("list_offsets", "failed", 30.0)
+    name = "retentiond_kafka_request_duration_seconds"
+    assert series(registry, f"{name}_sum") == {
+        ("list_offsets", "ok"): 0.2,
+        ("list_offsets", "failed"): 30.0,
+    }
+
+
+def test_offsets_are_shown_by_partition(metrics: Metrics, registry: CollectorRegistry) -> None:
+    seen(metrics, [row("orders", 3)])
+    labels = {"topic": "orders", "partition": "3"}
+    assert {
+        name: registry.get_sample_value(f"retentiond_{name}", labels)
+        for name in ("log_start_offset", "high_watermark", "min_committed_offset", "cutoff_offset")
+    } == {
+        "log_start_offset": 10,
+        "high_watermark": 200,
+        "min_committed_offset": 100,
+        "cutoff_offset": 100,
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["log_start_offset", "high_watermark", "min_committed_offset", "cutoff_offset"]
+)
+def test_an_unknown_offset_is_no_series_and_not_zero(
+    metrics: Metrics, registry: CollectorRegistry, name: str
+) -> None:
+    seen(metrics, [row("orders"), unread("payments")])
+    assert {topic for _, topic in series(registry, f"retentiond_{name}")} == {"orders"}
+
+
+def test_partitions_are_counted_by_verdict_and_reason(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    seen(
+        metrics,
+        [
+            row("orders", 0),
+            row("orders", 1),
+            row("orders", 2, Reason.TOO_YOUNG),
+            row("payments", 0, Reason.NO_GROUP),
+        ],
+    )
+    assert series(registry, "retentiond_partitions") == {
+        ("consumed", "orders", "delete"): 2,
+        ("too_young", "orders", "nothing"): 1,
+        ("no_group", "payments", "hold"): 1,
+    }
+
+
+def test_groups_are_counted_by_kind_and_state(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    seen(metrics, [])
+    assert series(registry, "retentiond_groups") == {
+        ("classic", "empty"): 1,
+        ("consumer", "live"): 2,
+    }
+
+
+def test_deletions_and_their_records_add_up_over_cycles(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    seen(
+        metrics, [row("orders", 0), row("orders", 1)], [outcome("orders", 0), outcome("orders", 1)]
+    )
+    seen(metrics, [row("orders", 0), row("orders", 1)], [outcome("orders", 0)])
+    assert series(registry, "retentiond_records_deleted_total") == {("orders",): 270}
+    assert series(registry, "retentiond_deletions_total") == {("deleted", "orders"): 3}
+
+
+@pytest.mark.parametrize("what", [Outcome.FAILED, Outcome.UNKNOWN, Outcome.NOT_ATTEMPTED])
+def test_only_what_is_proven_counts_as_deleted(
+    metrics: Metrics, registry: CollectorRegistry, what: Outcome
+) -> None:
+    seen(metrics, [row("orders")], [outcome("orders", what=what)])
+    assert series(registry, "retentiond_records_deleted_total") == {("orders",): 0}
+    assert series(registry, "retentiond_deletions_total") == {(what.value, "orders"): 1}
+    assert series(registry, "retentiond_reclaimable_records") == {("orders",): 90}
+
+
+def test_what_was_deleted_is_no_longer_reclaimable(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    seen(metrics, [row("orders", 0), row("orders", 1)], [outcome("orders", 0)])
+    assert series(registry, "retentiond_reclaimable_records") == {("orders",): 90}
+    seen(metrics, [row("orders", 0, Reason.NOT_CONSUMED)])
+    assert series(registry, "retentiond_reclaimable_records") == {("orders",): 0}
+
+
+def test_a_topic_that_is_gone_leaves_no_series(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    seen(metrics, [row("orders"), row("payments")], [outcome("orders"), outcome("payments")])
+    seen(metrics, [row("payments")])
+    stale = [
+        sample.name
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.labels.get("topic") == "orders"
+    ]
+    assert stale == []
+    assert series(registry, "retentiond_records_deleted_total") == {("payments",): 90}
+
+
+def test_a_verdict_that_no_longer_holds_leaves_no_series(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    seen(metrics, [row("orders", reason=Reason.NO_GROUP)])
+    seen(metrics, [row("orders", reason=Reason.EMPTY)])
+    assert series(registry, "retentiond_partitions") == {("empty", "orders", "nothing"): 1}
+
+
+def test_after_a_failed_cycle_the_last_plan_stays_on_show(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    seen(metrics, [row("orders")])
+    metrics.observe_failure()
+    assert series(registry, "retentiond_high_watermark") == {("0", "orders"): 200}

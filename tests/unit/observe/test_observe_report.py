@@ -1,0 +1,177 @@
+"""The plan as JSON, and the canonical log line: the names that scripts rely on."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from retentiond.collect.snapshot import GroupReading
+from retentiond.model import Failure, GroupKind, Outcome, Reason
+from retentiond.observe.report import GroupCount, count_groups, document, figures, rfc3339
+from tests.unit.act.readings import Reading
+from tests.unit.observe.reports import outcome, report, row, unread
+
+PLAN_FIELDS = {"cycle_id", "cluster_id", "planned_at", "dry_run", "complete", "partitions"}
+ROW_FIELDS = {
+    "topic",
+    "partition",
+    "topic_id",
+    "log_start_offset",
+    "high_watermark",
+    "min_committed_offset",
+    "binding_group",
+    "retention_offset",
+    "cutoff",
+    "verdict",
+    "reason",
+    "groups",
+    "records",
+}
+OUTCOME_FIELDS = {"outcome", "low_watermark", "error"}
+
+
+def test_a_plan_has_the_promised_fields_and_few_more() -> None:
+    shown = document(report([row("orders")]), with_outcomes=False)
+    assert set(shown) == PLAN_FIELDS | {"problems"}
+    (partition,) = shown["partitions"]
+    assert set(partition) == ROW_FIELDS | {"binding_committed_offset", "detail"}
+
+
+def test_after_a_run_each_partition_also_has_its_outcome() -> None:
+    shown = document(report([row("orders")], [outcome("orders")]), with_outcomes=True)
+    (partition,) = shown["partitions"]
+    assert partition.keys() >= ROW_FIELDS | OUTCOME_FIELDS
+    assert (partition["outcome"], partition["low_watermark"], partition["error"]) == (
+        "deleted",
+        100,
+        None,
+    )
+
+
+def test_a_partition_for_which_no_request_went_out_was_not_attempted() -> None:
+    shown = document(report([row("orders", reason=Reason.NO_GROUP)]), with_outcomes=True)
+    assert shown["partitions"][0]["outcome"] == "not_attempted"
+
+
+def test_a_plan_survives_json_with_its_values() -> None:
+    shown = json.loads(json.dumps(document(report([row("orders", 3)]), with_outcomes=False)))
+    assert shown == {
+        "cycle_id": "0123456789ab",
+        "cluster_id": "cluster-a",
+        "planned_at": "2026-09-21T14:13:20.123Z",
+        "dry_run": False,
+        "complete": True,
+        "problems": [],
+        "partitions": [
+            {
+                "topic": "orders",
+                "partition": 3,
+                "topic_id": "id-of-orders",
+                "log_start_offset": 10,
+                "high_watermark": 200,
+                "min_committed_offset": 100,
+                "binding_group": "billing",
+                "binding_committed_offset": 100,
+                "retention_offset": 150,
+                "cutoff": 100,
+                "verdict": "delete",
+                "reason": "consumed",
+                "groups": 2,
+                "records": 90,
+                "detail": None,
+            }
+        ],
+    }
+
+
+def test_what_is_not_known_is_null_and_never_a_number() -> None:
+    shown = document(report([unread("orders")]), with_outcomes=False)["partitions"][0]
+    unknown = {name for name, value in shown.items() if value is None}
+    assert unknown >= {"topic_id", "log_start_offset", "high_watermark", "cutoff", "binding_group"}
+
+
+def test_the_reasons_of_an_incomplete_plan_are_in_it() -> None:
+    shown = document(report(problems=("a broker is down",)), with_outcomes=False)
+    assert (shown["complete"], shown["problems"]) == (False, ["a broker is down"])
+
+
+@pytest.mark.parametrize(
+    ("epoch_ms", "text"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (1_790_000_000_123, "2026-09-21T14:13:20.123Z"),
+        (1_790_000_000_000, "2026-09-21T14:13:20.000Z"),
+    ],
+)
+def test_times_are_rfc_3339_in_utc_with_milliseconds(epoch_ms: int, text: str) -> None:
+    assert rfc3339(epoch_ms) == text
+
+
+def test_the_canonical_line_has_every_figure_of_the_cycle() -> None:
+    rows = [
+        row("orders", 0),
+        row("orders", 1),
+        row("orders", 2, Reason.NOT_CONSUMED),
+        row("payments", 0, Reason.NO_GROUP),
+        row("payments", 1, Reason.NO_GROUP),
+        unread("refunds"),
+    ]
+    outcomes = [outcome("orders", 0), outcome("orders", 1, Outcome.UNKNOWN)]
+    assert figures(report(rows, outcomes)) == {
+        "cycle_id": "0123456789ab",
+        "result": "ok",
+        "dry_run": False,
+        "topics": 3,
+        "partitions": 6,
+        "groups": 3,
+        "delete": 2,
+        "nothing": 1,
+        "hold": 3,
+        "holds": {"no_group": 2, "offset_unreadable": 1},
+        "records_planned": 180,
+        "records_deleted": 90,
+        "deletions": {"deleted": 1, "unknown": 1},
+        "seconds": {
+            "gather": 0.5,
+            "decide": 0.25,
+            "guard": 0.125,
+            "delete": 0.062,
+            "record": 0.031,
+        },
+    }
+
+
+def test_an_incomplete_cycle_says_why_in_its_line() -> None:
+    line = figures(report(problems=("a broker is down",)))
+    assert (line["result"], line["problems"]) == ("incomplete", ["a broker is down"])
+
+
+def test_a_cycle_has_failed_where_a_deletion_did_or_may_have() -> None:
+    rows = [row("orders", number) for number in range(4)]
+    outcomes = [
+        outcome("orders", 0, Outcome.DELETED),
+        outcome("orders", 1, Outcome.FAILED),
+        outcome("orders", 2, Outcome.UNKNOWN),
+        outcome("orders", 3, Outcome.NOT_ATTEMPTED),
+    ]
+    assert [each.partition for each in report(rows, outcomes).failed] == [1, 2]
+
+
+def test_groups_are_counted_and_those_only_named_in_a_policy_are_not() -> None:
+    def group(group_id: str, kind: GroupKind, state: str, **more: Failure) -> GroupReading:
+        return GroupReading(group_id, kind, state, **more)
+
+    groups = [
+        group("a", GroupKind.CLASSIC, "Stable"),
+        group("b", GroupKind.CLASSIC, "PreparingRebalance"),
+        group("c", GroupKind.CLASSIC, "Empty"),
+        group("d", GroupKind.SHARE, "Stable", failure=Failure("UNSUPPORTED_KIND", "")),
+        group("e", GroupKind.UNKNOWN, "Absent"),
+    ]
+    reading = Reading(groups={each.group_id: each for each in groups})
+    assert count_groups(reading.snapshot()) == (
+        GroupCount("classic", "empty", 1),
+        GroupCount("classic", "live", 2),
+        GroupCount("share", "unreadable", 1),
+    )
