@@ -6,18 +6,23 @@ import queue
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from types import FrameType
+from typing import Any, Protocol
 
 import structlog
 from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from prometheus_client.registry import CollectorRegistry
 
 from retentiond.config import Config
-from retentiond.cycle import Stopped, run_cycle, settle_open_deletions
+from retentiond.cycle import Stop, Stopped
 from retentiond.engine import Engine, build_versions, now_ms
 from retentiond.errors import ConfigError, RetentiondError
+from retentiond.kafka.cluster import Observer
+from retentiond.model import DeletionOutcome
 from retentiond.observe import events
 from retentiond.observe.metrics import Metrics
 from retentiond.observe.report import CycleReport, figures
@@ -30,46 +35,79 @@ SHUTDOWN_S = 7.0
 FIRST_RETRY_S = 1.0
 """After a failed cycle the next try comes this soon, then twice as late each time."""
 
+MOST_DOUBLINGS = 20
+"""Twelve days: beyond any interval that an operator means."""
+
 JOB = "cycle"
 
 RELOAD = int(signal.SIGHUP)
 
 
+class Worker(Protocol):
+    """What the daemon needs of an `Engine`."""
+
+    config: Config
+
+    def warm_up(self) -> None: ...
+
+    def settle(self, audit: Audit) -> tuple[DeletionOutcome, ...]: ...
+
+    def run_cycle(self, audit: Audit) -> CycleReport: ...
+
+    def fits(self, config: Config) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+def background_scheduler() -> Any:
+    """One cycle at a time; APScheduler's own default would drop one that starts 1 s late."""
+    return BackgroundScheduler(
+        timezone=UTC,
+        executors={"default": ThreadPoolExecutor(1)},
+        job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+    )
+
+
 class Daemon:
     """Runs cycles until a signal ends it. ``load`` reads the configuration anew, on SIGHUP."""
 
-    def __init__(self, config: Config, load: Callable[[], Config], audit: Audit) -> None:
+    def __init__(
+        self,
+        config: Config,
+        load: Callable[[], Config],
+        audit: Audit,
+        *,
+        make_engine: Callable[[Config, Stop, Observer], Worker] = Engine,
+        make_scheduler: Callable[[], Any] = background_scheduler,
+    ) -> None:
         self._load = load
         self._audit = audit
+        self._make_engine = make_engine
         self._log = structlog.get_logger()
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
         self._failures = 0
-        self._pending: Config | None = None
+        self._wanted = config  # in force from the next cycle on
 
         registry = CollectorRegistry()
         self._metrics = Metrics(registry, build_versions())
         self._board = Board(config.schedule.interval_ms)
         app = application(self._board, registry, now_ms)
         self._server = Server(app, config.http.host, config.http.port)
-        self._engine = Engine(config, self._stop, self._metrics.observe_request)
-        self._scheduler = BackgroundScheduler(
-            timezone=UTC,
-            executors={"default": ThreadPoolExecutor(1)},
-            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
-        )
+        self._engine = make_engine(config, self._stop, self._metrics.observe_request)
+        self._scheduler = make_scheduler()
 
     def run(self) -> bool:
         """Returns when a signal asked for the end; True if no cycle had to be abandoned."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._on_signal)
+        for handled in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(handled, self._on_signal)
         self._server.start()
         self._engine.warm_up()
         self._schedule(self._engine.config)
-        self._scheduler.start()
         self._log.info(events.STARTED, **self._facts())
+        self._scheduler.start()
         while (number := self._signals.get()) == RELOAD:
             self._reload()
         self._log.info(events.STOPPING, signal=signal.Signals(number).name)
@@ -101,12 +139,12 @@ class Daemon:
         )
 
     def _tick(self) -> None:
-        if self._stop.is_set():
-            return
         self._idle.clear()
         try:
+            if self._stop.is_set():  # asked only now: whoever sets it waits for idle next
+                return
             self._adopt()
-            for outcome in settle_open_deletions(self._engine.tools, self._audit):
+            for outcome in self._engine.settle(self._audit):
                 self._log.info(
                     events.DELETION_SETTLED,
                     topic=outcome.topic,
@@ -114,7 +152,7 @@ class Daemon:
                     outcome=outcome.outcome.value,
                     error=outcome.error,
                 )
-            report = run_cycle(self._engine.tools, self._engine.config, self._audit)
+            report = self._engine.run_cycle(self._audit)
         except Stopped:
             pass
         except RetentiondError as error:
@@ -145,15 +183,16 @@ class Daemon:
     def _failed(self, error: Exception, *, exc_info: bool = False) -> None:
         """Says so once, and tries again sooner than the interval, ever less often."""
         interval_s = self._engine.config.schedule.interval_ms / 1000
-        delay_s = min(interval_s, FIRST_RETRY_S * 2**self._failures)
+        delay_s = min(interval_s, FIRST_RETRY_S * 2 ** min(self._failures, MOST_DOUBLINGS))
         if not self._failures or self._board.trouble != type(error).__name__:
             self._log.error(events.CYCLE_FAILED, error=str(error), exc_info=exc_info)
         self._failures += 1
         self._metrics.observe_failure()
         self._board.trouble = type(error).__name__
-        self._scheduler.modify_job(
-            JOB, next_run_time=datetime.now(UTC) + timedelta(seconds=delay_s)
-        )
+        with suppress(JobLookupError):  # the scheduler has ended meanwhile
+            self._scheduler.modify_job(
+                JOB, next_run_time=datetime.now(UTC) + timedelta(seconds=delay_s)
+            )
 
     def _reload(self) -> None:
         """Takes the configuration over from the next cycle on; a bad one changes nothing."""
@@ -166,20 +205,27 @@ class Daemon:
         fixed = [name for name in ("state_dir", "http") if _differs(name, old, config)]
         if fixed:
             self._log.warning(events.CONFIG_NEEDS_RESTART, settings=fixed)
-        self._pending = config
+        self._wanted = config
         self._board.interval_ms = config.schedule.interval_ms
         self._schedule(config)
         self._log.info(events.CONFIG_RELOADED, dry_run=config.dry_run)
 
     def _adopt(self) -> None:
-        config, self._pending = self._pending, None
-        if config is None:
+        """Takes over what was reloaded; clients and session are made anew where they differ."""
+        config = self._wanted
+        if config is self._engine.config:
             return
         if self._engine.fits(config):
             self._engine.config = config
             return
+        try:
+            engine = self._make_engine(config, self._stop, self._metrics.observe_request)
+        except ConfigError as error:
+            self._wanted = self._engine.config
+            self._log.error(events.CONFIG_REFUSED, error=str(error))
+            return
         self._engine.close()
-        self._engine = Engine(config, self._stop, self._metrics.observe_request)
+        self._engine = engine
 
     def _shut_down(self) -> bool:
         self._stop.set()

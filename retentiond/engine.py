@@ -10,12 +10,15 @@ import pyspark
 
 from retentiond import __version__
 from retentiond.config import Config
-from retentiond.cycle import Stop, Tools
+from retentiond.cycle import Stop, Tools, run_cycle, settle_open_deletions
 from retentiond.errors import SparkUnavailable
 from retentiond.kafka.cluster import KafkaCluster, Observer
 from retentiond.kafka.properties import translate
 from retentiond.kafka.versions import librdkafka_version
+from retentiond.model import DeletionOutcome
+from retentiond.observe.report import CycleReport
 from retentiond.plan.session import SparkSessions
+from retentiond.state.audit import Audit
 
 
 def now_ms() -> int:
@@ -47,6 +50,14 @@ class Engine:
     def _start_spark(self) -> None:
         with contextlib.suppress(SparkUnavailable):  # the first cycle meets it again and says so
             self._spark.get()
+
+    def settle(self, audit: Audit) -> tuple[DeletionOutcome, ...]:
+        """Reads back what earlier cycles left without a proven outcome."""
+        return settle_open_deletions(self.tools, audit)
+
+    def run_cycle(self, audit: Audit) -> CycleReport:
+        """A whole cycle with the configuration of this moment."""
+        return run_cycle(self.tools, self.config, audit)
 
     def fits(self, config: Config) -> bool:
         """Whether that configuration talks to the same cluster with the same Spark."""

@@ -14,7 +14,6 @@ import typer
 from retentiond.cli.options import ConfigPath, Debug, Output, load, set_up
 from retentiond.cli.show import progress, show
 from retentiond.config import Config
-from retentiond.cycle import run_cycle, settle_open_deletions
 from retentiond.daemon import Daemon
 from retentiond.engine import Engine
 from retentiond.errors import UsageError
@@ -60,8 +59,8 @@ def _run_once(config: Config, audit: Audit, output: Output) -> bool:
     try:
         with progress("running a cycle"):
             engine.warm_up()
-            settle_open_deletions(engine.tools, audit)
-            report = run_cycle(engine.tools, config, audit)
+            engine.settle(audit)
+            report = engine.run_cycle(audit)
     finally:
         engine.close()
     structlog.get_logger().info(events.CYCLE, **figures(report))

@@ -1,0 +1,305 @@
+"""The daemon around its cycles: failures, back-off, log lines, and the end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import httpx
+import pytest
+
+from retentiond.cycle import Stopped
+from retentiond.errors import KafkaUnavailable, SparkUnavailable
+from retentiond.model import DeletionOutcome, Outcome
+from retentiond.observe import events
+from retentiond.observe.report import CycleReport, figures
+from tests.unit.daemons import Bench, Step, live, settings
+from tests.unit.observe.reports import outcome, report, row
+
+
+def failing(error: Exception) -> Step:
+    def cycle() -> CycleReport:
+        raise error
+
+    return cycle
+
+
+NO_KAFKA = failing(KafkaUnavailable("kafka:9092 can't be asked"))
+NO_SPARK = failing(SparkUnavailable("Spark can't be started"))
+
+
+def test_the_first_cycle_is_due_at_once_and_then_every_interval() -> None:
+    bench = live(config=settings(schedule={"interval": "90s"}))
+    assert bench.scheduler.interval_s == 90
+    assert bench.events(events.STARTED)[0]["interval_seconds"] == 90
+
+
+def test_the_first_line_says_what_runs() -> None:
+    (line,) = live().events(events.STARTED)
+    assert line.pop("port") > 0
+    assert line.keys() >= {"version", "spark_version", "librdkafka_version"}
+    assert (
+        line.items()
+        >= {
+            "log_level": "info",
+            "bootstrap_servers": "localhost:9092",
+            "interval_seconds": 60.0,
+            "dry_run": True,
+            "state_dir": "/nowhere",
+        }.items()
+    )
+
+
+def test_spark_is_started_before_it_is_needed() -> None:
+    assert live().engines[0].warmed_up
+
+
+def test_a_cycle_is_one_line_with_its_figures() -> None:
+    done = report([row("orders")], [outcome("orders")])
+    bench = live(lambda bench: bench.tick(lambda: done))
+    assert bench.events(events.CYCLE) == [
+        {"event": "retentiond.cycle", "log_level": "info", **figures(done)}
+    ]
+
+
+def test_a_cycle_without_trouble_is_all_that_is_said() -> None:
+    bench = live(lambda bench: bench.tick())
+    assert [line["event"] for line in bench.log if line["event"] != events.STARTED] == [
+        events.CYCLE,
+        events.STOPPING,
+        events.STOPPED,
+    ]
+
+
+def test_a_deletion_that_failed_or_may_have_is_a_warning_of_its_own() -> None:
+    rows = [row("orders", number) for number in range(3)]
+    outcomes = [
+        outcome("orders", 0),
+        outcome("orders", 1, Outcome.FAILED),
+        outcome("orders", 2, Outcome.UNKNOWN),
+    ]
+    bench = live(lambda bench: bench.tick(lambda: report(rows, outcomes)))
+    assert bench.events(events.DELETION_UNCLEAR) == [
+        {
+            "event": "retentiond.deletion_unclear",
+            "log_level": "warning",
+            "topic": "orders",
+            "partition": partition,
+            "outcome": what,
+            "error": f"why it is {what}",
+        }
+        for partition, what in ((1, "failed"), (2, "unknown"))
+    ]
+
+
+def test_what_an_earlier_run_left_open_is_said_when_it_is_settled() -> None:
+    def play(bench: Bench) -> None:
+        bench.engines[0].settled = (DeletionOutcome("orders", 1, Outcome.DELETED, 100),)
+        bench.tick()
+        bench.tick()
+
+    assert live(play).events(events.DELETION_SETTLED) == [
+        {
+            "event": "retentiond.deletion_settled",
+            "log_level": "info",
+            "topic": "orders",
+            "partition": 1,
+            "outcome": "deleted",
+            "error": None,
+        }
+    ]
+
+
+def test_after_a_failure_the_next_try_comes_soon_and_then_ever_later() -> None:
+    delays: list[float] = []
+    live(lambda bench: delays.extend(bench.retry_delay_s(NO_KAFKA) for _ in range(9)))
+    assert delays == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_the_next_try_is_never_later_than_the_interval() -> None:
+    delays: list[float] = []
+    live(
+        lambda bench: delays.extend(bench.retry_delay_s(NO_KAFKA) for _ in range(4)),
+        settings(schedule={"interval": "3s"}),
+    )
+    assert delays == [1, 2, 3, 3]
+
+
+def test_after_a_success_the_next_failure_starts_from_the_shortest_delay() -> None:
+    delays: list[float] = []
+
+    def play(bench: Bench) -> None:
+        delays.extend(bench.retry_delay_s(NO_KAFKA) for _ in range(3))
+        bench.tick(report)
+        delays.append(bench.retry_delay_s(NO_KAFKA))
+
+    live(play)
+    assert delays == [1, 2, 4, 1]
+
+
+def test_a_success_does_not_hurry_the_next_cycle() -> None:
+    def play(bench: Bench) -> None:
+        bench.scheduler.next_run_time = None
+        bench.tick()
+        assert bench.scheduler.next_run_time is None
+
+    live(play)
+
+
+def test_weeks_of_failures_are_survived() -> None:
+    def play(bench: Bench) -> None:
+        for _ in range(1500):
+            bench.tick(NO_KAFKA)
+        assert bench.retry_delay_s(NO_KAFKA) == 60
+
+    bench = live(play)
+    assert len(bench.events(events.CYCLE_FAILED)) == 1
+
+
+def test_a_failure_is_said_once_and_not_for_each_try() -> None:
+    def play(bench: Bench) -> None:
+        for _ in range(5):
+            bench.tick(NO_KAFKA)
+
+    assert live(play).events(events.CYCLE_FAILED) == [
+        {
+            "event": "retentiond.cycle_failed",
+            "log_level": "error",
+            "error": "kafka:9092 can't be asked",
+            "exc_info": False,
+        }
+    ]
+
+
+def test_another_kind_of_failure_is_said_again() -> None:
+    def play(bench: Bench) -> None:
+        for cycle in (NO_KAFKA, NO_KAFKA, NO_SPARK, NO_SPARK, NO_KAFKA):
+            bench.tick(cycle)
+
+    assert [line["error"] for line in live(play).events(events.CYCLE_FAILED)] == [
+        "kafka:9092 can't be asked",
+        "Spark can't be started",
+        "kafka:9092 can't be asked",
+    ]
+
+
+def test_recovery_is_said_once_with_the_number_of_tries() -> None:
+    def play(bench: Bench) -> None:
+        for cycle in (NO_KAFKA, NO_KAFKA, report, report):
+            bench.tick(cycle)
+
+    assert live(play).events(events.CYCLE_RECOVERED) == [
+        {"event": "retentiond.cycle_recovered", "log_level": "info", "tries": 2}
+    ]
+
+
+def test_a_failure_after_a_recovery_is_said_again() -> None:
+    def play(bench: Bench) -> None:
+        for cycle in (NO_KAFKA, report, NO_KAFKA):
+            bench.tick(cycle)
+
+    assert len(live(play).events(events.CYCLE_FAILED)) == 2
+
+
+def test_an_unexpected_exception_does_not_end_the_daemon_and_is_shown_whole() -> None:
+    def play(bench: Bench) -> None:
+        bench.tick(failing(ZeroDivisionError("a bug")))
+        bench.tick(report)
+
+    bench = live(play)
+    (line,) = bench.events(events.CYCLE_FAILED)
+    assert (line["error"], line["exc_info"]) == ("a bug", True)
+    assert len(bench.events(events.CYCLE)) == 1
+
+
+def test_a_failed_cycle_is_counted_and_makes_the_daemon_unready_in_words() -> None:
+    def play(bench: Bench) -> None:
+        bench.tick(NO_KAFKA)
+        assert bench.get("/readyz").text == "no complete cycle yet; KafkaUnavailable\n"
+        assert 'retentiond_cycles_total{result="failed"} 1.0' in bench.get("/metrics").text
+        bench.tick(report)
+        assert 'retentiond_cycles_total{result="ok"} 1.0' in bench.get("/metrics").text
+
+    live(play)
+
+
+def test_the_last_plan_is_served_while_cycles_fail() -> None:
+    def play(bench: Bench) -> None:
+        assert bench.get("/api/plan").status_code == 503
+        bench.tick(lambda: report([row("orders")]))
+        bench.tick(NO_KAFKA)
+        assert bench.get("/api/plan").json()["partitions"][0]["topic"] == "orders"
+
+    live(play)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_both_signals_end_it_and_release_what_it_holds(number: signal.Signals) -> None:
+    bench = live(end=number)
+    assert bench.finished
+    assert bench.engines[0].closed
+    assert [line["signal"] for line in bench.events(events.STOPPING)] == [number.name]
+    assert [line["abandoned_a_cycle"] for line in bench.events(events.STOPPED)] == [False]
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"http://127.0.0.1:{bench.port}/healthz")
+
+
+def test_a_cycle_that_gives_way_to_the_end_is_no_failure() -> None:
+    bench = live(lambda bench: bench.tick(failing(Stopped())))
+    assert bench.events(events.CYCLE_FAILED) == []
+    assert bench.finished
+
+
+def test_the_end_waits_for_the_cycle_under_way() -> None:
+    stopping = threading.Event()
+
+    def slow_cycle() -> CycleReport:
+        assert stopping.wait(10)
+        return report([row("orders")], [outcome("orders")])
+
+    def play(bench: Bench) -> None:
+        started = threading.Event()
+
+        def cycle() -> CycleReport:
+            started.set()
+            return slow_cycle()
+
+        threading.Thread(target=bench.tick, args=[cycle]).start()
+        assert started.wait(10)
+        bench.scheduler.on_shutdown = stopping.set
+
+    bench = live(play)
+    assert bench.finished
+    assert [line["event"] for line in bench.log][-2:] == [events.CYCLE, events.STOPPED]
+    assert bench.events(events.CYCLE)[0]["records_deleted"] == 90
+
+
+def test_a_cycle_that_does_not_end_is_abandoned_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retentiond.daemon.SHUTDOWN_S", 0.05)
+    release = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def play(bench: Bench) -> None:
+        started = threading.Event()
+
+        def cycle() -> CycleReport:
+            started.set()
+            release.wait()
+            return report()
+
+        threads.append(threading.Thread(target=bench.tick, args=[cycle]))
+        threads[0].start()
+        assert started.wait(10)
+
+    bench = live(play)
+    release.set()
+    threads[0].join()
+    assert not bench.finished
+    assert not bench.engines[0].closed  # its clients are in use
+    assert [line["abandoned_a_cycle"] for line in bench.events(events.STOPPED)] == [True]
+
+
+def test_no_cycle_begins_once_the_end_was_asked_for() -> None:
+    bench = live()
+    bench.tick()
+    assert bench.engines[0].configs_used == []

@@ -1,0 +1,144 @@
+"""SIGHUP: a good file is adopted, a bad one changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from retentiond.engine import now_ms
+from retentiond.errors import ConfigError, KafkaUnavailable
+from retentiond.observe import events
+from retentiond.observe.report import CycleReport
+from tests.unit.daemons import Bench, live, settings
+from tests.unit.observe.reports import report
+
+OTHER_TOPIC = settings(topics=[{"name": "payments", "retention.commitoffset.enable": True}])
+OTHER_KAFKA = settings(kafka={"bootstrap.servers": "elsewhere:9092"})
+
+
+def test_a_good_file_is_in_force_from_the_next_cycle_on() -> None:
+    def play(bench: Bench) -> None:
+        bench.tick()
+        bench.reload(OTHER_TOPIC)
+        bench.tick()
+
+    bench = live(play)
+    assert [config.topics[0].name for config in bench.engines[0].configs_used] == [
+        "orders",
+        "payments",
+    ]
+
+
+def test_what_was_reloaded_is_one_line() -> None:
+    bench = live(lambda bench: bench.reload(settings(dry_run=False)))
+    assert bench.events(events.CONFIG_RELOADED) == [
+        {"event": "retentiond.config_reloaded", "log_level": "info", "dry_run": False}
+    ]
+
+
+def test_a_new_interval_counts_from_now_on_for_the_schedule_and_for_readiness() -> None:
+    ten_minutes_ago = report(planned_at_ms=now_ms() - 600_000)
+
+    def play(bench: Bench) -> None:
+        bench.tick(lambda: ten_minutes_ago)
+        assert bench.get("/readyz").status_code == 503
+        bench.scheduler.next_run_time = None
+        bench.reload(settings(schedule={"interval": "300s"}))
+        assert bench.scheduler.interval_s == 300
+        assert bench.scheduler.next_run_time is not None
+        assert bench.get("/readyz").status_code == 200
+
+    live(play)
+
+
+def test_a_bad_file_is_refused_with_its_error_and_the_old_one_stays() -> None:
+    def play(bench: Bench) -> None:
+        bench.reload(ConfigError("expected 1s or more", path="schedule.interval", file="r.yaml"))
+        bench.tick()
+
+    bench = live(play)
+    assert bench.events(events.CONFIG_REFUSED) == [
+        {
+            "event": "retentiond.config_refused",
+            "log_level": "error",
+            "error": "r.yaml: schedule.interval: expected 1s or more",
+        }
+    ]
+    assert bench.engines[0].configs_used == [bench.engines[0].config]
+    assert bench.scheduler.interval_s == 60
+
+
+def test_a_file_mended_after_a_refusal_is_adopted() -> None:
+    def play(bench: Bench) -> None:
+        bench.reload(ConfigError("expected a mapping"))
+        bench.reload(OTHER_TOPIC)
+        bench.tick()
+
+    assert live(play).engines[0].configs_used == [OTHER_TOPIC]
+
+
+def test_the_same_cluster_keeps_its_clients_and_its_session() -> None:
+    def play(bench: Bench) -> None:
+        bench.reload(OTHER_TOPIC)
+        bench.tick()
+        assert not bench.engines[0].closed
+
+    assert len(live(play).engines) == 1
+
+
+def test_another_cluster_gets_new_clients_and_the_old_ones_are_closed() -> None:
+    def play(bench: Bench) -> None:
+        bench.reload(OTHER_KAFKA)
+        bench.tick()
+        assert bench.engines[0].closed
+        assert not bench.engines[1].closed
+
+    bench = live(play)
+    assert [len(engine.configs_used) for engine in bench.engines] == [0, 1]
+    assert bench.engines[1].closed
+
+
+def test_clients_that_cannot_be_made_are_a_refusal_and_the_old_ones_go_on() -> None:
+    def play(bench: Bench) -> None:
+        bench.refusal = ConfigError("there is no such file", path="kafka.ssl.ca.location")
+        bench.reload(OTHER_KAFKA)
+        bench.tick()
+        bench.tick()
+        assert not bench.engines[0].closed
+
+    bench = live(play)
+    assert len(bench.engines[0].configs_used) == 2
+    assert [line["error"] for line in bench.events(events.CONFIG_REFUSED)] == [
+        "kafka.ssl.ca.location: there is no such file"
+    ]
+
+
+def test_settings_that_are_read_at_the_start_only_are_named() -> None:
+    def play(bench: Bench) -> None:
+        bench.reload(settings(Path("/elsewhere"), http={"host": "127.0.0.1", "port": 1}))
+
+    assert live(play).events(events.CONFIG_NEEDS_RESTART) == [
+        {
+            "event": "retentiond.config_needs_restart",
+            "log_level": "warning",
+            "settings": ["state_dir", "http"],
+        }
+    ]
+
+
+def test_a_file_that_changed_nothing_of_that_needs_no_restart() -> None:
+    bench = live(lambda bench: bench.reload(OTHER_TOPIC))
+    assert bench.events(events.CONFIG_NEEDS_RESTART) == []
+
+
+def test_a_reload_ends_no_back_off_report() -> None:
+    """The operator has mended something else: the cluster is still away, which was said."""
+
+    def no_kafka() -> CycleReport:
+        raise KafkaUnavailable("away")
+
+    def play(bench: Bench) -> None:
+        bench.tick(no_kafka)
+        bench.reload(OTHER_TOPIC)
+        bench.tick(no_kafka)
+
+    assert len(live(play).events(events.CYCLE_FAILED)) == 1
