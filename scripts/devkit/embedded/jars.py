@@ -1,0 +1,88 @@
+"""The jars of a Kafka version, fetched on first use.
+
+``locks/VERSION-PART.txt`` names the jars of a version with their SHA-256, as the Python
+requirements are pinned: the fetch is reproducible, and fast because no POM is read. A version
+without such a list is resolved through its POMs; ``python -m devkit.embedded.lock`` writes one.
+"""
+
+import hashlib
+import re
+import sys
+from pathlib import Path
+from typing import Literal
+
+from devkit.embedded import ivy
+from devkit.embedded.cache import cache_root, ensure
+from devkit.embedded.errors import EmbeddedKafkaError
+from devkit.embedded.ivy import Coordinate
+
+Part = Literal["broker", "tools"]  # "tools": what Kafka's command line tools need on top
+
+LOCKS = Path(__file__).with_name("locks")
+
+
+def major_version(version: str) -> int:
+    """4 of ``4.2.0``. Raises EmbeddedKafkaError unless ``version`` has three numbers."""
+    if re.fullmatch(r"\d+\.\d+\.\d+", version) is None:
+        raise EmbeddedKafkaError(f"Kafka version {version!r} is no version such as 4.2.0.")
+    return int(version.split(".", maxsplit=1)[0])
+
+
+def classpath(version: str, *parts: Part) -> str:
+    """A Java class path with the jars of ``parts``. Raises EmbeddedKafkaError."""
+    return ":".join(f"{folder(version, part)}/*" for part in parts)
+
+
+def roots(version: str, part: Part) -> list[Coordinate]:
+    """What the part is made of before its dependencies are known.
+
+    Kafka 4 logs through log4j 2, Kafka 3 through reload4j.
+    """
+    if part == "tools":
+        return [Coordinate("org.apache.kafka", "kafka-tools", version)]
+    logging = (
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3"
+        if major_version(version) >= 4
+        else "org.slf4j:slf4j-reload4j:1.7.36"
+    )
+    return [Coordinate("org.apache.kafka", "kafka_2.13", version), Coordinate.parse(logging)]
+
+
+def lock_file(version: str, part: Part) -> Path:
+    return LOCKS / f"{version}-{part}.txt"
+
+
+def sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def folder(version: str, part: Part) -> Path:
+    """Where the jars of ``part`` are, fetched if they weren't. Raises EmbeddedKafkaError."""
+    major_version(version)  # nothing that is no version becomes a path
+
+    def fetch(directory: Path) -> None:
+        print(f"Fetching Apache Kafka {version} ({part}), once per user ...", file=sys.stderr)
+        if lock_file(version, part).exists():
+            _fetch_locked(version, part, directory)
+        else:
+            ivy.retrieve(roots(version, part), directory, transitive=True)
+
+    return ensure(cache_root() / version / part, fetch)
+
+
+def _fetch_locked(version: str, part: Part, directory: Path) -> None:
+    locked = read_lock(lock_file(version, part).read_text())
+    ivy.retrieve(list(locked), directory, transitive=False)
+    for jar, expected in locked.items():
+        if sha256(directory / jar.file_name) != expected:
+            raise EmbeddedKafkaError(
+                f"{jar} from Maven Central is not the file that {lock_file(version, part).name}"
+                " names: find out why before you trust it."
+            )
+
+
+def read_lock(text: str) -> dict[Coordinate, str]:
+    """Lines of ``organisation:name:revision sha256``; ``#`` starts a comment."""
+    lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    return {Coordinate.parse(coordinate): digest for coordinate, digest in lines}

@@ -1,0 +1,39 @@
+"""Writes the lists of jars of a Kafka version: ``python -m devkit.embedded.lock 4.2.0``."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from devkit.embedded import ivy, jars
+from devkit.embedded.ivy import Coordinate
+from devkit.embedded.jars import Part
+
+
+def main() -> None:
+    version = sys.argv[1]
+    broker = _resolve(version, "broker")
+    tools = _resolve(version, "tools")
+    _write(version, "broker", broker)
+    in_broker = {(jar.organisation, jar.name) for jar in broker}
+    _write(
+        version,
+        "tools",
+        {jar: sha for jar, sha in tools.items() if (jar.organisation, jar.name) not in in_broker},
+    )
+
+
+def _resolve(version: str, part: Part) -> dict[Coordinate, str]:
+    with tempfile.TemporaryDirectory() as scratch:
+        resolved = ivy.retrieve(jars.roots(version, part), Path(scratch), transitive=True)
+        return {jar: jars.sha256(Path(scratch) / jar.file_name) for jar in resolved}
+
+
+def _write(version: str, part: Part, locked: dict[Coordinate, str]) -> None:
+    head = f"# Jars of Apache Kafka {version} ({part}), written by devkit.embedded.lock"
+    lines = [f"{jar} {sha}" for jar, sha in locked.items()]
+    jars.lock_file(version, part).write_text("\n".join([head, *lines]) + "\n")
+    print(f"{jars.lock_file(version, part).name}: {len(lines)} jars")
+
+
+if __name__ == "__main__":
+    main()
