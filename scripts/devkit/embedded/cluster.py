@@ -1,0 +1,198 @@
+"""A real Apache Kafka for the time of a ``with`` block."""
+
+import atexit
+import base64
+import os
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+
+from confluent_kafka.admin import AdminClient
+
+from devkit.embedded.disk import topic_bytes
+from devkit.embedded.jvm import find_jvm
+from devkit.embedded.layout import lay_out
+from devkit.embedded.node import Node
+from devkit.embedded.ports import PortReservations
+from devkit.embedded.processes import Spawner
+from devkit.embedded.properties import server_properties
+from devkit.embedded.topics import create_topic
+
+DEFAULT_VERSION = "4.2.0"
+
+
+def default_version() -> str:
+    """``$RETENTIOND_KAFKA_VERSION``, else 4.2.0."""
+    return os.environ.get("RETENTIOND_KAFKA_VERSION") or DEFAULT_VERSION
+
+
+class EmbeddedKafka:
+    """``nodes`` brokers on free loopback ports, fetched, formatted, started, surely stopped.
+
+    ``config`` overrides any property of every node; ``log_dirs`` is the number of data folders
+    of each; ``heap`` is Java's ``-Xmx``; ``security_protocol`` is what clients speak;
+    ``format_options`` go to Kafka's storage tool (``--add-scram`` for one).
+
+    The processes end with the block, with the interpreter, or with this process by SIGKILL.
+    The block's end removes their files, but for the logs when it failed: stderr says where they
+    are. Only a SIGKILL leaves files behind, in the folder for temporary ones.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        version: str | None = None,
+        config: Mapping[str, str] | None = None,
+        *,
+        log_dirs: int = 1,
+        heap: str = "512m",
+        security_protocol: str = "PLAINTEXT",
+        format_options: Sequence[str] = (),
+        start_timeout_seconds: float = 120,
+    ) -> None:
+        self.version = version or default_version()
+        self.cluster_id = _new_cluster_id()
+        self._brokers = nodes
+        self._config = dict(config or {})
+        self._log_dirs = log_dirs
+        self._heap = heap
+        self._security_protocol = security_protocol
+        self._format_options = tuple(format_options)
+        self._start_timeout_seconds = start_timeout_seconds
+        self._processes: list[Node] = []
+        self._directory: Path | None = None
+        self._keep_logs = False
+        self._ports = PortReservations()
+        self._spawner = Spawner()
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The brokers."""
+        return [node for node in self._processes if node.is_broker]
+
+    @property
+    def controller(self) -> Node:
+        """The process that holds the metadata: with one broker, the broker."""
+        return self._processes[-1]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``HOST:PORT[,...]`` of all brokers, for clients."""
+        return ",".join(node.bootstrap_server for node in self.nodes)
+
+    @property
+    def internal_servers(self) -> str:
+        """The same brokers on their plain listener, which asks for no credentials."""
+        return ",".join(node.internal_server for node in self.nodes)
+
+    def admin(self) -> AdminClient:
+        """A client on the internal listener."""
+        return AdminClient({"bootstrap.servers": self.internal_servers})
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        replication_factor: int | None = None,
+    ) -> None:
+        """Return when it can be used. Absent, the factor is 3, or less where brokers lack."""
+        factor = replication_factor or min(3, self._brokers)
+        create_topic(self.admin(), name, partitions, factor, config or {})
+
+    def disk_bytes(self, topic: str) -> int:
+        """Bytes of the topic's segments on all brokers, less those renamed for deletion."""
+        return topic_bytes([folder for node in self.nodes for folder in node.log_dirs], topic)
+
+    def start(self) -> None:
+        """Return when every broker answers and knows of all the others.
+
+        Raises EmbeddedKafkaError; nothing is left running then.
+        """
+        atexit.register(self.close)
+        try:
+            self._directory = Path(tempfile.mkdtemp(prefix="retentiond-kafka-"))
+            self._format(self._directory)
+            for node in self._processes:
+                node.launch()
+            expected = frozenset(node.node_id for node in self.nodes)
+            for node in self.nodes:
+                node.wait_until_ready(expected, self._start_timeout_seconds)
+        except BaseException as error:
+            self._close_after(error)
+            raise
+
+    def close(self) -> None:
+        """End all processes and remove their data. May be called again."""
+        atexit.unregister(self.close)
+        for node in self._processes:
+            node.end(in_haste=self._keep_logs)
+        self._spawner.close()
+        self._ports.close()
+        if self._directory is not None:
+            self._clear(self._directory)
+            self._directory = None
+
+    def keep_logs(self) -> None:
+        """Tell ``close`` that something failed: the logs are wanted."""
+        self._keep_logs = True
+
+    def __enter__(self) -> "EmbeddedKafka":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close_after(error)
+
+    def _close_after(self, error: BaseException | None) -> None:
+        # Ctrl-C and a plain sys.exit() are no failures.
+        if isinstance(error, Exception) or (isinstance(error, SystemExit) and error.code):
+            self.keep_logs()
+        self.close()
+
+    def _format(self, directory: Path) -> None:
+        jvm = find_jvm(self.version)
+        specs = lay_out(directory, self._brokers, self._log_dirs, self._ports.take)
+        self._processes = [
+            Node(
+                spec,
+                jvm,
+                self._spawner,
+                [f"-Xmx{self._heap}"],
+                record_classes=spec is specs[0] and not jvm.class_archive.exists(),
+            )
+            for spec in specs
+        ]
+
+        def format_node(node: Node) -> None:
+            properties = server_properties(node.spec, specs, self._security_protocol, self._config)
+            node.format(self.cluster_id, properties, self._format_options)
+
+        with ThreadPoolExecutor(len(specs)) as threads:
+            for _ in threads.map(format_node, self._processes):
+                pass  # asked for its result, so that its error is raised
+
+    def _clear(self, directory: Path) -> None:
+        if not (self._keep_logs and any(node.log_file.exists() for node in self._processes)):
+            shutil.rmtree(directory)
+            return
+        for node in self._processes:
+            for folder in node.log_dirs:
+                shutil.rmtree(folder, ignore_errors=True)
+        print(f"Kafka's logs are kept in {directory}", file=sys.stderr)
+
+
+def _new_cluster_id() -> str:
+    """Kafka's form of a random UUID. The leading letter keeps the tools from reading a leading
+    dash as an option."""
+    return "K" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]

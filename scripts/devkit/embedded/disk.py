@@ -1,0 +1,28 @@
+"""What a topic takes on the brokers' disks."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def topic_bytes(log_dirs: Iterable[Path], topic: str) -> int:
+    """Bytes of the topic's segments (``*.log``) in all ``log_dirs``.
+
+    Segments and partitions that Kafka has renamed for deletion don't count, as they don't in
+    DescribeLogDirs.
+    """
+    partition = re.compile(re.escape(topic) + r"-\d+")
+    return sum(
+        _size(segment)
+        for log_dir in log_dirs
+        for folder in log_dir.iterdir()
+        if partition.fullmatch(folder.name)
+        for segment in folder.glob("*.log")
+    )
+
+
+def _size(segment: Path) -> int:
+    try:
+        return segment.stat().st_size
+    except FileNotFoundError:  # deleted since it was listed
+        return 0

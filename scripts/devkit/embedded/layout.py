@@ -1,0 +1,57 @@
+"""Which processes make up a cluster, and where each of them lives."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+CONTROLLER_ID = 100  # of a controller that is no broker; brokers count from 1
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """A process of the cluster: a broker, a controller, or both in one.
+
+    ``client_port`` and ``internal_port`` are None on a pure controller, ``controller_port`` on
+    a pure broker. ``directory`` holds the node's settings and its log file, ``log_dirs`` are
+    Kafka's data folders.
+    """
+
+    node_id: int
+    client_port: int | None
+    internal_port: int | None
+    controller_port: int | None
+    directory: Path
+    log_dirs: tuple[Path, ...]
+
+    @property
+    def is_broker(self) -> bool:
+        return self.client_port is not None
+
+    @property
+    def is_controller(self) -> bool:
+        return self.controller_port is not None
+
+
+def lay_out(
+    directory: Path, brokers: int, log_dirs: int, take_port: Callable[[], int]
+) -> list[NodeSpec]:
+    """One broker is its own controller; several have one beside them, so that any broker may be
+    killed. ``log_dirs`` is the number of data folders of each."""
+
+    def spec(node_id: int, *, broker: bool, controller: bool) -> NodeSpec:
+        home = directory / f"node-{node_id}"
+        return NodeSpec(
+            node_id=node_id,
+            client_port=take_port() if broker else None,
+            internal_port=take_port() if broker else None,
+            controller_port=take_port() if controller else None,
+            directory=home,
+            log_dirs=tuple(home / f"data-{number}" for number in range(log_dirs)),
+        )
+
+    if brokers == 1:
+        return [spec(1, broker=True, controller=True)]
+    return [
+        *(spec(node_id, broker=True, controller=False) for node_id in range(1, brokers + 1)),
+        spec(CONTROLLER_ID, broker=False, controller=True),
+    ]

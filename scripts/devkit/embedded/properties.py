@@ -1,0 +1,106 @@
+"""The server.properties of a node."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from devkit.embedded.layout import NodeSpec
+from devkit.embedded.ports import LOOPBACK
+
+
+def server_properties(
+    spec: NodeSpec,
+    cluster: Sequence[NodeSpec],
+    security_protocol: str,
+    config: Mapping[str, str],
+) -> dict[str, str]:
+    """Everything the node is told; ``config`` has the last word."""
+    return {
+        "node.id": str(spec.node_id),
+        "log.dirs": ",".join(map(str, spec.log_dirs)),
+        "controller.quorum.voters": ",".join(
+            f"{node.node_id}@{LOOPBACK}:{node.controller_port}"
+            for node in cluster
+            if node.is_controller
+        ),
+        **listeners(spec, security_protocol),
+        **replication(sum(node.is_broker for node in cluster)),
+        **fast_defaults(),
+        **config,
+    }
+
+
+def listeners(spec: NodeSpec, security_protocol: str) -> dict[str, str]:
+    """CLIENT speaks ``security_protocol`` (its details: ``listener.name.client.*`` in the
+    config); INTERNAL and CONTROLLER are always plain, so that the nodes and the readiness check
+    need no credentials. With an authorizer, set ``super.users=User:ANONYMOUS`` for these two.
+    """
+    ports = {
+        "CLIENT": spec.client_port,
+        "INTERNAL": spec.internal_port,
+        "CONTROLLER": spec.controller_port,
+    }
+    own = {name: f"{name}://{LOOPBACK}:{port}" for name, port in ports.items() if port is not None}
+    roles = {"broker": spec.is_broker, "controller": spec.is_controller}
+    properties = {
+        "process.roles": ",".join(role for role, has_it in roles.items() if has_it),
+        "listeners": ",".join(own.values()),
+        "listener.security.protocol.map": (
+            f"CLIENT:{security_protocol},INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
+        ),
+        "controller.listener.names": "CONTROLLER",
+    }
+    if spec.is_broker:
+        properties["inter.broker.listener.name"] = "INTERNAL"
+        properties["advertised.listeners"] = f"{own['CLIENT']},{own['INTERNAL']}"
+    return properties
+
+
+def replication(brokers: int) -> dict[str, str]:
+    """Three replicas where there are three brokers; one of them may then be killed."""
+    factor, in_sync = str(min(3, brokers)), str(min(2, brokers))
+    return {
+        "default.replication.factor": factor,
+        "offsets.topic.replication.factor": factor,
+        "transaction.state.log.replication.factor": factor,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": factor,
+        "share.coordinator.state.topic.min.isr": in_sync,
+    }
+
+
+def fast_defaults() -> dict[str, str]:
+    """A small cluster that reacts in seconds; a version ignores what it does not know."""
+    return {
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.num.partitions": "2",
+        "share.coordinator.state.topic.num.partitions": "2",
+        "group.initial.rebalance.delay.ms": "0",
+        "group.streams.initial.rebalance.delay.ms": "0",
+        # A member learns of its assignment by its next heartbeat: 5 s otherwise.
+        **{
+            f"group.{kind}.{bound}heartbeat.interval.ms": "500"
+            for kind in ("consumer", "share", "streams")
+            for bound in ("", "min.")
+        },
+        # Kafka waits 30 s, then looks for expired segments every 5 min, and frees their bytes
+        # a minute after.
+        "log.initial.task.delay.ms": "500",
+        "log.retention.check.interval.ms": "1000",
+        "log.segment.delete.delay.ms": "1000",
+        # 128 MB otherwise, taken at the start.
+        "log.cleaner.dedupe.buffer.size": "2000000",
+        # A killed or frozen broker is noticed after 4 s instead of 9 s, and may come back then.
+        "broker.heartbeat.interval.ms": "500",
+        "broker.session.timeout.ms": "4000",
+    }
+
+
+def write_properties(file: Path, properties: Mapping[str, str]) -> None:
+    """Write a Java properties file."""
+    file.write_text("".join(f"{key}={_escaped(value)}\n" for key, value in properties.items()))
+
+
+def _escaped(value: str) -> str:
+    """Java takes a backslash for an escape and a line's end for the value's."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")

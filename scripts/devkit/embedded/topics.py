@@ -1,0 +1,62 @@
+"""Makes topics that can be used at once."""
+
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from devkit.embedded.errors import EmbeddedKafkaError
+
+TIMEOUT_SECONDS = 30.0
+POLL_SECONDS = 0.02
+
+
+def create_topic(
+    admin: AdminClient,
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    config: Mapping[str, str],
+) -> None:
+    """Return when every partition has a leader that serves, and all its replicas in sync.
+
+    Raises KafkaException when the broker refuses, EmbeddedKafkaError when it takes too long.
+    """
+    topic = NewTopic(
+        name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        config=dict(config),
+    )
+    admin.create_topics([topic])[name].result(TIMEOUT_SECONDS)
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not _usable(admin, name, partitions, replication_factor):
+        if time.monotonic() > deadline:
+            raise EmbeddedKafkaError(
+                f"Topic {name} is not served {TIMEOUT_SECONDS:g} s after it was created:"
+                " see the brokers' logs."
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _usable(admin: AdminClient, name: str, partitions: int, replication_factor: int) -> bool:
+    """The metadata is whole, and the leaders serve: a broker publishes the one before it does
+    the other."""
+    found = admin.list_topics(name, timeout=TIMEOUT_SECONDS).topics[name].partitions
+    return (
+        len(found) == partitions
+        and all(len(partition.isrs) == replication_factor for partition in found.values())
+        and _leaders_serve(admin, name, partitions)
+    )
+
+
+def _leaders_serve(admin: AdminClient, name: str, partitions: int) -> bool:
+    ends = {TopicPartition(name, number): OffsetSpec.latest() for number in range(partitions)}
+    try:
+        # A look-up can come back without an offset and without an error.
+        return all(
+            end.result(TIMEOUT_SECONDS).offset >= 0 for end in admin.list_offsets(ends).values()
+        )
+    except KafkaException:
+        return False
