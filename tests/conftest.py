@@ -1,0 +1,48 @@
+"""Fixtures shared by all tests. Brokers are real: started from jars, one set a worker."""
+
+import re
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from devkit.embedded import DEFAULT_VERSION, EmbeddedKafka, default_version
+
+KAFKA_VERSIONS = (DEFAULT_VERSION, "3.9.1")
+
+
+def _running(request: pytest.FixtureRequest, kafka: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
+    """The started cluster; its logs stay when a test failed meanwhile."""
+    failed_before = request.session.testsfailed
+    with kafka:
+        yield kafka
+        if request.session.testsfailed > failed_before:
+            kafka.keep_logs()
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
+    """One broker of the default version, shared: don't stop it, and use your own topics."""
+    yield from _running(request, EmbeddedKafka())
+
+
+@pytest.fixture(scope="session", params=KAFKA_VERSIONS)
+def any_kafka(request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
+    """One broker of each version that the project is tested with, shared like ``kafka``."""
+    if request.param == default_version():
+        yield request.getfixturevalue("kafka")
+    else:
+        yield from _running(request, EmbeddedKafka(version=request.param))
+
+
+@pytest.fixture(scope="module")
+def three_kafka(request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
+    """Three brokers and a controller, fresh for the module: any one broker may be killed."""
+    yield from _running(request, EmbeddedKafka(nodes=3))
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses, on any worker; it tells whose it is."""
+    readable = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name).strip("-")[:80]
+    return f"{readable}-{uuid.uuid4().hex[:8]}"
