@@ -1,0 +1,163 @@
+"""What the audit log holds, as values, and how it is read.
+
+Reading never writes and never waits for the writer (WAL): every call has a connection of its
+own, opened read-only, so any thread or process may call it while a cycle deletes. It goes in
+pages, because a reader that dawdles in one transaction would keep the log from being compacted.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from retentiond.act.approved import GroupEvidence
+from retentiond.errors import StateError
+from retentiond.model import GroupKind, Outcome, PlanRow, Reason, Verdict
+from retentiond.state.schema import AUDIT_NAME, check_version, connect, unusable
+
+PAGE_ROWS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CycleRecord:
+    """One cycle. Until it has finished, ``finished_at_ms`` and ``result`` are None."""
+
+    cycle_id: str
+    cluster_id: str
+    planned_at_ms: int
+    dry_run: bool
+    complete: bool
+    partitions: int  # rows of the plan, of which ...
+    to_delete: int
+    held: int
+    finished_at_ms: int | None = None
+    result: str | None = None  # ok, incomplete, failed
+    deleted: int = 0  # partitions, by outcome
+    failed: int = 0
+    not_attempted: int = 0
+    unknown: int = 0
+    records_deleted: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionRecord:
+    """One partition's deletion in one cycle, with the evidence it rested on.
+
+    ``outcome`` None is an open intent. A request whose outcome was unknown and the one that
+    repeated it may both end as `deleted`: then they overlap, and their records are the same.
+    """
+
+    id: int
+    cycle_id: str
+    cluster_id: str
+    row: PlanRow
+    evidence: tuple[GroupEvidence, ...]
+    requested_at_ms: int
+    outcome: Outcome | None
+    low_watermark: int | None
+    error: str | None
+    settled_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFilter:
+    """What to read; None leaves it open. Times are those of the request, ``until_ms`` excluded."""
+
+    topic: str | None = None
+    partition: int | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    outcome: Outcome | None = None
+
+
+EVERYTHING = DeletionFilter()
+
+_CONDITIONS = {
+    "topic": "topic = :topic",
+    "partition": "partition = :partition",
+    "since_ms": "requested_at_ms >= :since_ms",
+    "until_ms": "requested_at_ms < :until_ms",
+    "outcome": "outcome = :outcome",
+}
+
+
+def read_deletions(
+    state_dir: Path, wanted: DeletionFilter = EVERYTHING
+) -> Iterator[DeletionRecord]:
+    """Oldest first. Raises `StateError` when there is no audit log or it can't be read."""
+    values = {name: value for name, value in asdict(wanted).items() if value is not None}
+    conditions = " AND ".join(_CONDITIONS[name] for name in values)
+    query = f"""
+        SELECT deletions.*, cluster_id, group_lists.groups AS listed_groups
+        FROM deletions JOIN cycles USING (cycle_id)
+        JOIN group_lists ON group_lists.id = group_list
+        WHERE deletions.id > :after {conditions and f"AND {conditions}"}
+        ORDER BY deletions.id LIMIT {PAGE_ROWS}
+    """
+    after = 0
+    with _reading(state_dir) as connection:
+        while page := connection.execute(query, {**values, "after": after}).fetchall():
+            yield from map(_deletion, page)
+            after = page[-1]["id"]
+
+
+def read_cycles(state_dir: Path) -> list[CycleRecord]:
+    """By the time they were planned. Raises as `read_deletions`."""
+    with _reading(state_dir) as connection:
+        rows = connection.execute("SELECT * FROM cycles ORDER BY planned_at_ms, cycle_id")
+        return [
+            CycleRecord(
+                **{**row, "dry_run": bool(row["dry_run"]), "complete": bool(row["complete"])}
+            )
+            for row in rows
+        ]
+
+
+@contextmanager
+def _reading(state_dir: Path) -> Iterator[sqlite3.Connection]:
+    path = state_dir / AUDIT_NAME
+    if not path.exists():
+        raise StateError(
+            f"there is no audit log in {state_dir}; the first cycle of a daemon with this "
+            "state_dir begins one"
+        )
+    try:
+        with closing(connect(path, read_only=True)) as connection:
+            connection.row_factory = sqlite3.Row
+            check_version(connection, path)
+            yield connection
+    except sqlite3.Error as exc:
+        raise unusable(path, exc) from exc
+
+
+def _deletion(stored: sqlite3.Row) -> DeletionRecord:
+    figures: dict[str, Any] = {name: stored[name] for name in _FIGURES}
+    return DeletionRecord(
+        id=stored["id"],
+        cycle_id=stored["cycle_id"],
+        cluster_id=stored["cluster_id"],
+        row=PlanRow(**figures, verdict=Verdict.DELETE, reason=Reason.CONSUMED),
+        evidence=tuple(
+            GroupEvidence(group_id, GroupKind(kind), offset)
+            for (group_id, kind), offset in zip(
+                json.loads(stored["listed_groups"]),
+                json.loads(stored["committed_offsets"]),
+                strict=True,
+            )
+        ),
+        requested_at_ms=stored["requested_at_ms"],
+        outcome=None if stored["outcome"] is None else Outcome(stored["outcome"]),
+        low_watermark=stored["low_watermark"],
+        error=stored["error"],
+        settled_at_ms=stored["settled_at_ms"],
+    )
+
+
+# A deletion's verdict and reason go without saying.
+_FIGURES = [each.name for each in fields(PlanRow) if each.name not in ("verdict", "reason")]

@@ -1,0 +1,183 @@
+"""The tables of the audit log, and how its file is made and opened.
+
+Invariant: a file that is there is never replaced. The first one is built beside its place and
+moved in whole, so an empty or half-made file is damage and not a beginning; one that this
+version can't trust is refused with a sentence that says so.
+
+The evidence (each relevant group's commit) is most of what is recorded, and the partitions of
+a topic share their groups: the list of groups is kept once for as long as it stays the same,
+and each deletion holds the committed offsets in its order. The view ``evidence`` shows them as
+one row for each deletion and group.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from retentiond.errors import StateError
+
+AUDIT_NAME = "audit.db"
+SCHEMA_VERSION = 1
+
+SCHEMA = """
+CREATE TABLE cycles (
+    cycle_id TEXT NOT NULL PRIMARY KEY,
+    cluster_id TEXT NOT NULL,
+    planned_at_ms INTEGER NOT NULL,
+    dry_run INTEGER NOT NULL CHECK (dry_run IN (0, 1)),
+    complete INTEGER NOT NULL CHECK (complete IN (0, 1)),
+    partitions INTEGER NOT NULL,
+    to_delete INTEGER NOT NULL,
+    held INTEGER NOT NULL,
+    finished_at_ms INTEGER,  -- NULL: it runs, or the process ended
+    result TEXT CHECK (result IN ('ok', 'incomplete', 'failed')),
+    deleted INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    not_attempted INTEGER NOT NULL,
+    unknown INTEGER NOT NULL,
+    records_deleted INTEGER NOT NULL,
+    error TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE group_lists (
+    id INTEGER PRIMARY KEY,
+    groups TEXT NOT NULL UNIQUE  -- JSON: [[group_id, kind], ...]
+) STRICT;
+
+CREATE TABLE deletions (
+    id INTEGER PRIMARY KEY,
+    cycle_id TEXT NOT NULL REFERENCES cycles,
+    topic TEXT NOT NULL,
+    partition INTEGER NOT NULL,
+    topic_id TEXT NOT NULL,
+    log_start_offset INTEGER NOT NULL CHECK (log_start_offset >= 0),
+    high_watermark INTEGER,
+    min_committed_offset INTEGER,
+    binding_group TEXT,
+    binding_committed_offset INTEGER,
+    retention_offset INTEGER,
+    cutoff INTEGER NOT NULL CHECK (cutoff > log_start_offset),
+    groups INTEGER NOT NULL,
+    records INTEGER NOT NULL,
+    detail TEXT,
+    group_list INTEGER NOT NULL REFERENCES group_lists,
+    committed_offsets TEXT NOT NULL,  -- JSON: [offset, ...] in the order of the group list
+    requested_at_ms INTEGER NOT NULL,
+    outcome TEXT CHECK (outcome IN ('deleted', 'failed', 'not_attempted', 'unknown')),
+    low_watermark INTEGER,
+    error TEXT,
+    settled_at_ms INTEGER,  -- NULL with the outcome: an open intent
+    unsettled INTEGER NOT NULL DEFAULT 1 CHECK (unsettled IN (0, 1)),
+    CHECK ((outcome IS NULL) = (settled_at_ms IS NULL)),
+    CHECK (outcome IS NOT 'deleted' OR ifnull(low_watermark >= cutoff, 0)),
+    CHECK (unsettled = 0 OR outcome IS NULL OR outcome = 'unknown'),
+    UNIQUE (cycle_id, topic, partition)
+) STRICT;
+
+CREATE INDEX deletions_unsettled ON deletions (id) WHERE unsettled = 1;
+CREATE INDEX deletions_by_partition ON deletions (topic, partition);
+CREATE INDEX deletions_by_time ON deletions (requested_at_ms);
+
+CREATE VIEW evidence (deletion_id, group_id, kind, committed_offset) AS
+SELECT
+    deletions.id,
+    json_extract(listed.value, '$[0]'),
+    json_extract(listed.value, '$[1]'),
+    json_extract(deletions.committed_offsets, '$[' || listed.key || ']')
+FROM deletions
+JOIN group_lists ON group_lists.id = deletions.group_list
+JOIN json_each(group_lists.groups) AS listed;
+"""
+
+
+def open_for_writing(state_dir: Path) -> sqlite3.Connection:
+    """The connection of the one writer; the caller keeps other threads from using it at once.
+
+    Makes the file if there is none. Raises `StateError` when it is damaged, of another version
+    or unusable.
+    """
+    path = state_dir / AUDIT_NAME
+    try:
+        if not path.exists():
+            _create(path)
+        connection = connect(path)
+        try:
+            _trust(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    except (OSError, sqlite3.Error) as exc:
+        raise unusable(path, exc) from exc
+    return connection
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False
+    )
+    connection.execute("PRAGMA synchronous = FULL")  # a commit is on disk when it returns
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def check_version(connection: sqlite3.Connection, path: Path) -> None:
+    ((version,),) = connection.execute("PRAGMA user_version").fetchall()
+    if version > SCHEMA_VERSION:
+        raise StateError(
+            f"the audit log {path} was written by a newer retentiond (its schema is {version}, "
+            f"this version knows {SCHEMA_VERSION}); run that version, or choose another state_dir"
+        )
+    if version < SCHEMA_VERSION:
+        raise StateError(
+            f"{path} is not an audit log of retentiond; move it away, or choose another state_dir"
+        )
+
+
+def unusable(path: Path, cause: Exception) -> StateError:
+    """What a failure of SQLite or the file system means for the operator."""
+    code = getattr(cause, "sqlite_errorcode", None)
+    if code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return damaged(path, cause)
+    return StateError(
+        f"the audit log {path} can't be used ({cause}); without it nothing is deleted: "
+        "see to free space and write permission in state_dir"
+    )
+
+
+def damaged(path: Path, cause: object) -> StateError:
+    return StateError(
+        f"the audit log {path} is damaged ({cause}); restore it, or move it away to begin a new one"
+    )
+
+
+def _create(path: Path) -> None:
+    leftover = path.with_name(f"{path.name}-wal")
+    if leftover.exists():  # it would be replayed into the new file
+        raise damaged(path, f"it is missing, and its {leftover.name} is there")
+    unfinished = path.with_name(f"{path.name}.new")
+    unfinished.unlink(missing_ok=True)
+    connection = sqlite3.connect(unfinished, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+    finally:
+        connection.close()
+    unfinished.rename(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _trust(connection: sqlite3.Connection, path: Path) -> None:
+    if path.stat().st_size == 0:
+        raise damaged(path, "it is empty")
+    check_version(connection, path)
+    ((verdict,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+    if verdict != "ok":
+        raise damaged(path, verdict)

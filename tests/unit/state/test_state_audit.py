@@ -1,0 +1,582 @@
+"""The audit log: what is recorded comes back, and a file that can't be trusted is refused."""
+
+from __future__ import annotations
+
+import resource
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from retentiond.act.approved import Approved, GroupEvidence
+from retentiond.errors import StateError
+from retentiond.model import DeletionOutcome, GroupKind, Outcome, PlanRow, Reason, Verdict
+from retentiond.state.audit import Audit
+from retentiond.state.records import (
+    CycleRecord,
+    DeletionFilter,
+    DeletionRecord,
+    read_cycles,
+    read_deletions,
+)
+
+CYCLE = CycleRecord(
+    cycle_id="cycle-1",
+    cluster_id="cluster-a",
+    planned_at_ms=1_000,
+    dry_run=False,
+    complete=True,
+    partitions=7,
+    to_delete=2,
+    held=4,
+)
+EVIDENCE = (
+    GroupEvidence("billing", GroupKind.CLASSIC, 2**62),
+    GroupEvidence("Käufe 'und' \"mehr\"", GroupKind.SHARE, 100),
+)
+
+
+def approved(partition: int, topic: str = "orders", evidence: object = EVIDENCE) -> Approved:
+    row = PlanRow(
+        topic=topic,
+        partition=partition,
+        topic_id="id-of-orders",
+        log_start_offset=10,
+        high_watermark=2**63 - 1,
+        min_committed_offset=100,
+        binding_group="billing",
+        binding_committed_offset=100,
+        retention_offset=150,
+        cutoff=100,
+        verdict=Verdict.DELETE,
+        reason=Reason.CONSUMED,
+        groups=2,
+        records=90,
+        detail="limits.records_per_cycle (90) lowers the cutoff from 101",
+    )
+    assert isinstance(evidence, tuple)
+    return Approved(topic, partition, "id-of-orders", 100, 10, evidence, row)
+
+
+def outcome(
+    partition: int, outcome: Outcome = Outcome.DELETED, low_watermark: int | None = 100
+) -> DeletionOutcome:
+    return DeletionOutcome("orders", partition, outcome, low_watermark)
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> Iterator[Audit]:
+    audit = Audit.open(tmp_path)
+    audit.record_cycle(CYCLE)
+    yield audit
+    audit.close()
+
+
+def only(audit: Audit) -> DeletionRecord:
+    (record,) = audit.deletions()
+    return record
+
+
+# --- what is recorded
+
+
+def test_an_intent_comes_back_with_its_figures_and_its_evidence(audit: Audit) -> None:
+    audit.intend("cycle-1", [approved(0)], 2_000)
+
+    assert only(audit) == DeletionRecord(
+        id=1,
+        cycle_id="cycle-1",
+        cluster_id="cluster-a",
+        row=approved(0).row,
+        evidence=EVIDENCE,
+        requested_at_ms=2_000,
+        outcome=None,
+        low_watermark=None,
+        error=None,
+        settled_at_ms=None,
+    )
+
+
+def test_every_figure_that_may_be_unknown_comes_back_as_unknown(audit: Audit) -> None:
+    bare = replace(
+        approved(0),
+        row=replace(
+            approved(0).row,
+            high_watermark=None,
+            min_committed_offset=None,
+            binding_group=None,
+            binding_committed_offset=None,
+            retention_offset=None,
+            detail=None,
+        ),
+    )
+
+    audit.intend("cycle-1", [bare], 2_000)
+
+    assert only(audit).row == bare.row
+
+
+@pytest.mark.parametrize(
+    "settled",
+    [
+        DeletionOutcome("orders", 0, Outcome.DELETED, 100),
+        DeletionOutcome("orders", 0, Outcome.DELETED, 120),
+        DeletionOutcome("orders", 0, Outcome.FAILED, error="POLICY_VIOLATION: no"),
+        DeletionOutcome("orders", 0, Outcome.NOT_ATTEMPTED, error="too old"),
+        DeletionOutcome("orders", 0, Outcome.UNKNOWN, 99, "timed out"),
+    ],
+)
+def test_an_outcome_comes_back_beside_its_intent(audit: Audit, settled: DeletionOutcome) -> None:
+    audit.intend("cycle-1", [approved(0)], 2_000)
+
+    audit.settle("cycle-1", [settled], 3_000)
+
+    record = only(audit)
+    assert (record.outcome, record.low_watermark, record.error, record.settled_at_ms) == (
+        settled.outcome,
+        settled.low_watermark,
+        settled.error,
+        3_000,
+    )
+
+
+def test_what_was_recorded_is_there_after_opening_again(tmp_path: Path) -> None:
+    first = Audit.open(tmp_path)
+    first.record_cycle(CYCLE)
+    first.intend("cycle-1", [approved(0), approved(1)], 2_000)
+    first.close()
+
+    again = Audit.open(tmp_path)
+
+    assert [record.row.partition for record in again.deletions()] == [0, 1]
+    assert [each.partition for each in again.unsettled("cluster-a")] == [0, 1]
+    again.close()
+
+
+def test_the_groups_of_a_topic_are_stored_once_for_as_long_as_they_stay(audit: Audit) -> None:
+    other_commits = tuple(group._replace(committed_offset=500) for group in EVIDENCE)
+    other_kinds = tuple(group._replace(kind=GroupKind.CONSUMER) for group in EVIDENCE)
+    audit.record_cycle(replace(CYCLE, cycle_id="cycle-2"))
+
+    audit.intend("cycle-1", [approved(0), approved(1, evidence=other_commits)], 2_000)
+    audit.intend("cycle-2", [approved(0), approved(1, evidence=other_kinds)], 3_000)
+
+    assert [record.evidence for record in audit.deletions()] == [
+        EVIDENCE,
+        other_commits,
+        EVIDENCE,
+        other_kinds,
+    ]
+    assert len(sql(audit, "SELECT * FROM group_lists")) == 2
+
+
+def test_the_evidence_can_be_read_with_sql_as_one_row_a_group(audit: Audit) -> None:
+    audit.intend("cycle-1", [approved(0)], 2_000)
+
+    assert sql(audit, "SELECT * FROM evidence") == [
+        (1, "billing", "classic", 2**62),
+        (1, "Käufe 'und' \"mehr\"", "share", 100),
+    ]
+
+
+def sql(audit: Audit, query: str) -> list[tuple[object, ...]]:
+    return audit._connection.execute(query).fetchall()
+
+
+def test_a_cycle_is_recorded_when_it_begins_and_again_when_it_has_finished(
+    audit: Audit, tmp_path: Path
+) -> None:
+    finished = replace(CYCLE, finished_at_ms=4_000, result="ok", deleted=2, records_deleted=180)
+    earlier = replace(CYCLE, cycle_id="cycle-0", planned_at_ms=500, complete=False, dry_run=True)
+
+    assert read_cycles(tmp_path) == [CYCLE]
+    audit.record_cycle(finished)
+    audit.record_cycle(earlier)
+
+    assert read_cycles(tmp_path) == [earlier, finished]
+
+
+# --- what is refused
+
+
+def test_a_batch_is_recorded_as_a_whole_or_not_at_all(audit: Audit) -> None:
+    with pytest.raises(StateError):
+        audit.intend("cycle-1", [approved(0), approved(1), approved(0)], 2_000)
+
+    assert list(audit.deletions()) == []
+    audit.intend("cycle-1", [approved(0)], 2_000)  # and the log still works
+
+
+def test_an_intent_of_a_cycle_that_was_not_recorded_is_refused(audit: Audit) -> None:
+    with pytest.raises(StateError):
+        audit.intend("cycle-9", [approved(0)], 2_000)
+
+
+def test_an_outcome_without_an_intent_is_refused(audit: Audit) -> None:
+    audit.intend("cycle-1", [approved(0)], 2_000)
+
+    with pytest.raises(StateError, match="no open intent for 1 of 2 outcomes of cycle cycle-1"):
+        audit.settle("cycle-1", [outcome(0), outcome(1)], 3_000)
+
+    assert only(audit).outcome is None
+
+
+@pytest.mark.parametrize("known", [Outcome.DELETED, Outcome.FAILED, Outcome.NOT_ATTEMPTED])
+def test_an_outcome_that_is_known_is_never_overwritten(audit: Audit, known: Outcome) -> None:
+    audit.intend("cycle-1", [approved(0)], 2_000)
+    audit.settle("cycle-1", [outcome(0, known)], 3_000)
+
+    with pytest.raises(StateError):
+        audit.settle("cycle-1", [outcome(0, Outcome.UNKNOWN)], 4_000)
+
+    assert only(audit).outcome is known
+
+
+def test_an_unknown_outcome_may_become_known(audit: Audit) -> None:
+    audit.intend("cycle-1", [approved(0)], 2_000)
+    audit.settle("cycle-1", [outcome(0, Outcome.UNKNOWN, None)], 3_000)
+    assert [each.outcome for each in audit.unsettled("cluster-a")] == [Outcome.UNKNOWN]
+
+    audit.settle("cycle-1", [outcome(0)], 4_000)
+
+    assert only(audit).outcome is Outcome.DELETED
+    assert audit.unsettled("cluster-a") == ()
+
+
+def test_an_unknown_outcome_that_was_given_up_stays_so(audit: Audit) -> None:
+    audit.intend("cycle-1", [approved(0)], 2_000)
+    audit.settle("cycle-1", [outcome(0, Outcome.UNKNOWN, None)], 3_000, give_up=True)
+
+    assert audit.unsettled("cluster-a") == ()
+    with pytest.raises(StateError):
+        audit.settle("cycle-1", [outcome(0)], 4_000)
+
+
+@pytest.mark.parametrize("low_watermark", [None, 99])
+def test_deleted_is_refused_unless_the_low_watermark_reached_the_cutoff(
+    audit: Audit, low_watermark: int | None
+) -> None:
+    audit.intend("cycle-1", [approved(0)], 2_000)
+
+    with pytest.raises(StateError):
+        audit.settle("cycle-1", [outcome(0, Outcome.DELETED, low_watermark)], 3_000)
+
+    assert only(audit).outcome is None
+
+
+def test_settling_nothing_does_nothing(audit: Audit) -> None:
+    audit.settle("cycle-1", [], 3_000)
+
+
+def test_unsettled_deletions_are_those_of_the_cluster_asked_for(audit: Audit) -> None:
+    audit.intend("cycle-1", [approved(0)], 2_000)
+
+    assert audit.unsettled("cluster-b") == ()
+    (open_intent,) = audit.unsettled("cluster-a")
+    assert (open_intent.topic_partition, open_intent.topic_id, open_intent.cutoff) == (
+        ("orders", 0),
+        "id-of-orders",
+        100,
+    )
+    assert open_intent.outcome is None
+
+
+# --- reading
+
+
+@pytest.fixture
+def history(audit: Audit) -> Audit:
+    """orders-0 and orders-1 at 2 s, orders-0 and clicks-0 at 3 s."""
+    audit.intend("cycle-1", [approved(0), approved(1)], 2_000)
+    audit.settle("cycle-1", [outcome(0), outcome(1, Outcome.FAILED, None)], 2_500)
+    audit.record_cycle(replace(CYCLE, cycle_id="cycle-2"))
+    audit.intend("cycle-2", [approved(0), approved(0, topic="clicks")], 3_000)
+    return audit
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ids"),
+    [
+        (DeletionFilter(), [1, 2, 3, 4]),
+        (DeletionFilter(topic="orders"), [1, 2, 3]),
+        (DeletionFilter(topic="orders", partition=0), [1, 3]),
+        (DeletionFilter(partition=0), [1, 3, 4]),
+        (DeletionFilter(since_ms=2_001), [3, 4]),
+        (DeletionFilter(since_ms=3_000), [3, 4]),
+        (DeletionFilter(until_ms=3_000), [1, 2]),
+        (DeletionFilter(since_ms=2_000, until_ms=3_001, topic="clicks"), [4]),
+        (DeletionFilter(outcome=Outcome.FAILED), [2]),
+        (DeletionFilter(outcome=Outcome.UNKNOWN), []),
+        (DeletionFilter(topic="orders' OR 1=1 --"), []),
+    ],
+)
+def test_deletions_are_read_by_topic_partition_time_and_outcome(
+    history: Audit, wanted: DeletionFilter, ids: list[int]
+) -> None:
+    assert [record.id for record in history.deletions(wanted)] == ids
+
+
+def test_a_history_longer_than_a_page_is_read_whole(audit: Audit) -> None:
+    audit.intend("cycle-1", [approved(number) for number in range(2_001)], 2_000)
+
+    assert [record.row.partition for record in audit.deletions()] == list(range(2_001))
+
+
+def test_a_reader_that_dawdles_lets_the_cycle_write_on(audit: Audit) -> None:
+    audit.intend("cycle-1", [approved(0)], 2_000)
+    reader = audit.deletions()
+    next(reader)
+
+    audit.settle("cycle-1", [outcome(0)], 3_000)
+
+    assert only(audit).outcome is Outcome.DELETED
+    reader.close()  # type: ignore[attr-defined]  # a generator
+
+
+def test_other_threads_may_read_and_write(audit: Audit) -> None:
+    seen: list[DeletionRecord] = []
+
+    def work() -> None:
+        audit.intend("cycle-1", [approved(0)], 2_000)
+        seen.extend(audit.deletions())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+    assert [record.row.partition for record in seen] == [0]
+
+
+def test_threads_take_turns_at_writing(audit: Audit) -> None:
+    def write(first: int) -> None:
+        for number in range(first, first + 20):
+            audit.intend("cycle-1", [approved(number)], 2_000)
+
+    writers = [threading.Thread(target=write, args=[first]) for first in (0, 20, 40)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+
+    assert len(list(audit.deletions())) == 60
+
+
+def test_a_log_that_is_closed_can_still_be_read(tmp_path: Path) -> None:
+    audit = Audit.open(tmp_path)
+    audit.record_cycle(CYCLE)
+    audit.intend("cycle-1", [approved(0)], 2_000)
+    audit.close()
+
+    assert [record.row.partition for record in read_deletions(tmp_path)] == [0]
+
+
+def test_reading_where_there_is_no_log_says_so_and_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match=f"there is no audit log in {tmp_path}; the first cycle"):
+        list(read_deletions(tmp_path))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- files that can't be trusted
+
+
+def filled(state_dir: Path, deletions: int = 1) -> Path:
+    audit = Audit.open(state_dir)
+    audit.record_cycle(CYCLE)
+    audit.intend("cycle-1", [approved(number) for number in range(deletions)], 2_000)
+    audit.close()
+    return state_dir / "audit.db"
+
+
+def overwrite(at: int, text: bytes) -> Callable[[Path], object]:
+    def change(path: Path) -> None:
+        with path.open("r+b") as file:
+            file.seek(at)
+            file.write(text)
+
+    return change
+
+
+def truncate(to: int) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(path.read_bytes()[:to])
+
+
+def set_version(version: int) -> Callable[[Path], object]:
+    def change(path: Path) -> None:
+        connection = sqlite3.connect(path)
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.close()
+
+    return change
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty": (truncate(0), "is damaged"),
+    "no SQLite file": (lambda path: path.write_bytes(b"x" * 5000), "is damaged"),
+    "header overwritten": (overwrite(0, b"\0" * 100), "is damaged"),
+    "truncated": (truncate(20_000), "is damaged"),
+    "pages overwritten": (overwrite(8_192, b"\xff" * 30_000), "is damaged"),
+    "written by a newer version": (
+        set_version(99),
+        r"was written by a newer retentiond \(its schema is 99, this version knows 1\); "
+        "run that version, or choose another state_dir",
+    ),
+    "another database": (set_version(0), "is not an audit log of retentiond; move it away"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_file_that_cannot_be_trusted_is_refused_and_left_as_it_is(
+    tmp_path: Path, name: str
+) -> None:
+    path = filled(tmp_path, deletions=500)
+    damage, sentence = DAMAGE[name]
+    damage(path)
+    before = path.read_bytes()
+
+    with pytest.raises(StateError, match=sentence):
+        Audit.open(tmp_path)
+
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["empty", "no SQLite file", "written by a newer version"])
+def test_a_file_that_cannot_be_trusted_is_not_read_either(tmp_path: Path, name: str) -> None:
+    path = filled(tmp_path)
+    DAMAGE[name][0](path)
+
+    with pytest.raises(StateError):
+        list(read_deletions(tmp_path))
+
+
+def test_a_log_whose_main_file_is_gone_is_not_begun_anew(tmp_path: Path) -> None:
+    audit = Audit.open(tmp_path)
+    audit.record_cycle(CYCLE)
+    (tmp_path / "audit.db").unlink()  # while its write-ahead log is still there
+
+    with pytest.raises(StateError, match=r"is damaged \(it is missing, and its audit.db-wal is"):
+        Audit.open(tmp_path)
+
+    assert not (tmp_path / "audit.db").exists()
+    audit.close()
+
+
+def test_a_log_half_made_by_a_process_that_died_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "audit.db.new").write_bytes(b"half")
+
+    Audit.open(tmp_path).close()
+
+    assert [path.name for path in tmp_path.iterdir()] == ["audit.db"]
+
+
+def test_a_directory_that_is_not_there_is_an_error_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="can't be used") as raised:
+        Audit.open(tmp_path / "nowhere")
+
+    assert "\n" not in str(raised.value)
+
+
+# --- disks that are full or read-only
+
+
+def test_when_the_disk_is_full_the_intent_raises_and_nothing_of_it_is_there(
+    audit: Audit,
+) -> None:
+    ((pages,),) = sql(audit, "PRAGMA page_count")
+    sql(audit, f"PRAGMA max_page_count = {pages}")
+
+    with pytest.raises(StateError, match=r"\(database or disk is full\); without it nothing is"):
+        audit.intend("cycle-1", [approved(number) for number in range(1_000)], 2_000)
+
+    assert list(audit.deletions()) == []
+    sql(audit, "PRAGMA max_page_count = 1000000")
+    audit.intend("cycle-1", [approved(0)], 2_000)  # space was made: it goes on
+
+
+def test_when_the_log_is_read_only_the_intent_raises(audit: Audit) -> None:
+    sql(audit, "PRAGMA query_only = 1")
+
+    with pytest.raises(StateError, match="attempt to write a readonly database"):
+        audit.intend("cycle-1", [approved(0)], 2_000)
+
+
+def test_when_no_file_can_grow_any_more_the_intent_raises(tmp_path: Path) -> None:
+    """The same with the kernel's own refusal, in a process that may write 200 kB a file."""
+    program = textwrap.dedent(
+        """
+        import sys
+        from pathlib import Path
+        from retentiond.errors import StateError
+        from retentiond.state.audit import Audit
+        from tests.unit.state.test_state_audit import CYCLE, approved, limit_file_size
+
+        audit = Audit.open(Path(sys.argv[1]))
+        audit.record_cycle(CYCLE)
+        limit_file_size(200_000)
+        try:
+            audit.intend("cycle-1", [approved(number) for number in range(5_000)], 2_000)
+        except StateError as error:
+            print(error)
+        """
+    )
+
+    result = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
+
+    assert "without it nothing is deleted" in result.stdout
+    audit = Audit.open(tmp_path)
+    assert list(audit.deletions()) == []
+    audit.close()
+
+
+def limit_file_size(size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+# --- durability
+
+
+def test_every_commit_waits_for_the_disk(audit: Audit) -> None:
+    assert sql(audit, "PRAGMA synchronous") == [(2,)]  # FULL
+    assert sql(audit, "PRAGMA journal_mode") == [("wal",)]
+    assert sql(audit, "PRAGMA foreign_keys") == [(1,)]
+    ((timeout_ms,),) = sql(audit, "PRAGMA busy_timeout")
+    assert timeout_ms == 5_000
+
+
+def test_what_was_intended_survives_sigkill(tmp_path: Path) -> None:
+    program = textwrap.dedent(
+        """
+        import os, signal, sys
+        from pathlib import Path
+        from retentiond.state.audit import Audit
+        from tests.unit.state.test_state_audit import CYCLE, approved
+
+        audit = Audit.open(Path(sys.argv[1]))
+        audit.record_cycle(CYCLE)
+        audit.intend("cycle-1", [approved(0)], 2_000)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+
+    killed = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        check=False,
+        cwd=Path(__file__).parents[3],
+    )
+
+    assert killed.returncode == -9
+    audit = Audit.open(tmp_path)
+    assert only(audit).evidence == EVIDENCE
+    audit.close()
