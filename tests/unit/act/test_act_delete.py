@@ -1,0 +1,418 @@
+"""Execution: the order of intent, request and outcome, and what each answer proves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from threading import Event
+
+import pytest
+
+from retentiond.act.approved import Approved
+from retentiond.act.delete import Pace, execute
+from retentiond.act.journal import Unsettled
+from retentiond.errors import KafkaUnavailable, StateError
+from retentiond.model import DeletionOutcome, Outcome, TopicPartition
+from tests.unit.act.leaders import (
+    AT_ONCE,
+    CountingStop,
+    Leaders,
+    Reply,
+    approved,
+    by_partition,
+)
+
+P0, P1, P2, P3 = (TopicPartition("orders", number) for number in range(4))
+NOW = 5_000_000
+
+
+class Notebook:
+    """A `Journal` that notes its calls among those of the cluster."""
+
+    def __init__(self, calls: list[str]) -> None:
+        self.calls = calls
+        self.intended: list[tuple[TopicPartition, ...]] = []
+        self.settled: list[tuple[DeletionOutcome, ...]] = []
+        self.full = False
+
+    def intend(self, cycle_id: str, batch: Sequence[Approved], requested_at_ms: int) -> None:
+        if self.full:
+            raise StateError("the disk is full")
+        self.calls.append("intend")
+        self.intended.append(tuple(each.topic_partition for each in batch))
+
+    def settle(
+        self,
+        cycle_id: str,
+        outcomes: Sequence[DeletionOutcome],
+        settled_at_ms: int,
+        *,
+        give_up: bool = False,
+    ) -> None:
+        self.calls.append("settle")
+        self.settled.append(tuple(outcomes))
+
+    def unsettled(self, cluster_id: str) -> Sequence[Unsettled]:
+        raise NotImplementedError
+
+
+class Stage:
+    """A cluster, a notebook and a clock that stands still unless told otherwise."""
+
+    def __init__(self) -> None:
+        self.kafka = Leaders([P0, P1, P2, P3])
+        self.journal = Notebook(self.kafka.calls)
+        self.now: Callable[[], int] = lambda: NOW
+        self.stop: Event = Event()
+
+    def execute(
+        self,
+        *partitions: TopicPartition,
+        pace: Pace = AT_ONCE,
+        evidence_at_ms: int = NOW,
+    ) -> tuple[DeletionOutcome, ...]:
+        return execute(
+            [approved(at) for at in partitions],
+            self.kafka,
+            self.journal,
+            cycle_id="cycle-1",
+            evidence_at_ms=evidence_at_ms,
+            now=self.now,
+            stop=self.stop,
+            pace=pace,
+        )
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def test_the_intent_comes_before_the_request_and_the_outcome_after(stage: Stage) -> None:
+    outcomes = stage.execute(P0, P1)
+
+    assert stage.kafka.calls == ["intend", "delete_records", "settle"]
+    assert stage.kafka.requests == [{P0: 100, P1: 100}]
+    assert outcomes == (
+        DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=100),
+        DeletionOutcome("orders", 1, Outcome.DELETED, low_watermark=100),
+    )
+    assert stage.journal.settled == [outcomes]
+
+
+def test_every_batch_is_intended_requested_and_settled_on_its_own(stage: Stage) -> None:
+    outcomes = stage.execute(P0, P1, P2, pace=Pace(batch_size=2))
+
+    assert stage.kafka.calls == ["intend", "delete_records", "settle"] * 2
+    assert stage.journal.intended == [(P0, P1), (P2,)]
+    assert [each.partition for each in outcomes] == [0, 1, 2]
+
+
+def test_nothing_approved_asks_for_nothing(stage: Stage) -> None:
+    assert stage.execute() == ()
+    assert stage.kafka.calls == []
+
+
+def test_when_the_intent_cannot_be_written_no_request_goes_out(stage: Stage) -> None:
+    stage.journal.full = True
+
+    with pytest.raises(StateError):
+        stage.execute(P0)
+
+    assert stage.kafka.requests == []
+
+
+def test_a_refusal_is_a_failure_and_leaves_the_others_alone(stage: Stage) -> None:
+    stage.kafka.replies[P0] = [Reply.REFUSES]
+
+    outcomes = stage.execute(P0, P1)
+
+    assert outcomes[0] == DeletionOutcome(
+        "orders", 0, Outcome.FAILED, error="POLICY_VIOLATION: as told"
+    )
+    assert outcomes[1].outcome is Outcome.DELETED
+    assert len(stage.kafka.requests) == 1
+
+
+# --- leaders that moved
+
+
+def test_when_a_leader_has_moved_only_its_partition_is_asked_again(stage: Stage) -> None:
+    stage.kafka.replies[P1] = [Reply.MOVED]
+
+    outcomes = stage.execute(P0, P1)
+
+    assert [each.outcome for each in outcomes] == [Outcome.DELETED] * 2
+    assert stage.kafka.requests == [{P0: 100, P1: 100}, {P1: 100}]
+    assert stage.kafka.calls == [
+        "intend",
+        "delete_records",
+        "topic_names",
+        "describe_topics",
+        "delete_records",
+        "settle",
+    ]
+
+
+def test_a_leader_that_keeps_moving_is_asked_three_times_and_then_failed(stage: Stage) -> None:
+    stage.kafka.replies[P0] = [Reply.MOVED] * 9
+    stage.stop = stop = CountingStop()
+
+    (outcome,) = stage.execute(P0, pace=Pace(attempts=3, backoff_seconds=0.5))
+
+    assert outcome.outcome is Outcome.FAILED
+    assert outcome.error == "NOT_LEADER_FOR_PARTITION: as told"
+    assert len(stage.kafka.requests) == 3
+    assert stop.waits == [0.5, 1.0]
+
+
+def test_a_stop_ends_the_wait_for_a_moved_leader(stage: Stage) -> None:
+    stage.kafka.replies[P0] = [Reply.MOVED]
+    stage.stop = CountingStop(patience=1)
+
+    outcomes = stage.execute(P0, P1)
+
+    assert [each.outcome for each in outcomes] == [Outcome.FAILED, Outcome.DELETED]
+    assert len(stage.kafka.requests) == 1
+    assert stage.journal.settled == [outcomes]
+
+
+def test_a_topic_recreated_while_its_leader_moved_is_not_asked_again(stage: Stage) -> None:
+    stage.kafka.replies[P0] = [Reply.MOVED]
+    stage.stop = CountingStop()
+    for log in stage.kafka.logs.values():
+        log.topic_id = "id-of-another"
+
+    (outcome,) = stage.execute(P0)
+
+    assert outcome.outcome is Outcome.FAILED
+    assert len(stage.kafka.requests) == 1
+    assert stage.kafka.logs[P0].log_start_offset == 10
+
+
+def test_when_the_metadata_cannot_be_refreshed_a_moved_partition_is_failed(stage: Stage) -> None:
+    stage.kafka.replies[P0] = [Reply.MOVED]
+    stage.kafka.failing["topic_names"] = KafkaUnavailable("no broker answers")
+
+    (outcome,) = stage.execute(P0)
+
+    assert outcome.outcome is Outcome.FAILED
+    assert len(stage.kafka.requests) == 1
+
+
+def test_a_request_lost_after_its_leader_moved_is_read_back(stage: Stage) -> None:
+    stage.kafka.replies[P0] = [Reply.MOVED, Reply.APPLIES_AND_IS_LOST]
+
+    (outcome,) = stage.execute(P0)
+
+    assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=100)
+
+
+# --- answers that prove nothing
+
+
+@pytest.mark.parametrize("reply", [Reply.IS_LOST, Reply.LAGS, Reply.SAYS_NOTHING])
+def test_an_answer_that_proves_nothing_is_unknown_and_never_failed(
+    stage: Stage, reply: Reply
+) -> None:
+    stage.kafka.replies[P0] = [reply]
+
+    outcomes = by_partition(stage.execute(P0, P1))
+
+    assert outcomes[P0].outcome is Outcome.UNKNOWN
+    error = outcomes[P0].error or ""
+    assert error.endswith("; the log start offset was 10 when read back")
+    assert outcomes[P1].outcome is Outcome.DELETED
+    assert len(stage.kafka.requests) == 1  # never asked twice
+
+
+def test_a_low_watermark_below_the_cutoff_is_reported_with_the_unknown_outcome(
+    stage: Stage,
+) -> None:
+    stage.kafka.replies[P0] = [Reply.LAGS]
+
+    (outcome,) = stage.execute(P0)
+
+    assert outcome == DeletionOutcome(
+        "orders",
+        0,
+        Outcome.UNKNOWN,
+        low_watermark=10,
+        error="the broker answered with the low watermark 10; "
+        "the log start offset was 10 when read back",
+    )
+
+
+def test_a_timed_out_request_that_was_applied_is_read_back_as_deleted(stage: Stage) -> None:
+    stage.kafka.replies[P0] = [Reply.APPLIES_AND_IS_LOST]
+
+    (outcome,) = stage.execute(P0)
+
+    assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=100)
+    assert stage.kafka.calls == [
+        "intend",
+        "delete_records",
+        "offsets",
+        "describe_topics",
+        "settle",
+    ]
+
+
+def test_a_log_start_right_below_the_cutoff_proves_nothing(stage: Stage) -> None:
+    stage.kafka.replies[P0] = [Reply.IS_LOST]
+    stage.kafka.logs[P0].log_start_offset = 99
+
+    (outcome,) = stage.execute(P0)
+
+    assert outcome.outcome is Outcome.UNKNOWN
+
+
+def test_the_log_start_of_a_recreated_topic_proves_nothing(stage: Stage) -> None:
+    stage.kafka.replies[P0] = [Reply.IS_LOST]
+    for log in stage.kafka.logs.values():
+        log.log_start_offset, log.topic_id = 5000, "id-of-another"
+
+    (outcome,) = stage.execute(P0)
+
+    assert outcome.outcome is Outcome.UNKNOWN
+    assert outcome.error == "REQUEST_TIMED_OUT: as told; the topic was recreated meanwhile"
+
+
+def test_when_the_log_start_cannot_be_read_back_the_outcome_is_unknown(stage: Stage) -> None:
+    stage.kafka.replies[P0] = [Reply.APPLIES_AND_IS_LOST]
+    stage.kafka.unread.add(P0)
+
+    (outcome,) = stage.execute(P0)
+
+    assert outcome.outcome is Outcome.UNKNOWN
+    assert outcome.error == (
+        "REQUEST_TIMED_OUT: as told; the log start offset could not be read back "
+        "(LEADER_NOT_AVAILABLE: no leader)"
+    )
+
+
+@pytest.mark.parametrize("method", ["offsets", "describe_topics"])
+def test_a_read_back_that_raises_proves_nothing(stage: Stage, method: str) -> None:
+    stage.kafka.replies[P0] = [Reply.APPLIES_AND_IS_LOST]
+    stage.kafka.failing[method] = KafkaUnavailable("no broker answers")
+
+    outcomes = stage.execute(P0, P1)
+
+    assert [each.outcome for each in outcomes] == [Outcome.UNKNOWN, Outcome.DELETED]
+    assert stage.journal.settled == [outcomes]
+
+
+@pytest.mark.parametrize("error", [KafkaUnavailable("gone"), RuntimeError("a bug")])
+def test_a_request_that_raises_is_read_back_for_every_partition(
+    stage: Stage, error: Exception
+) -> None:
+    stage.kafka.failing["delete_records"] = error
+    stage.kafka.logs[P0].log_start_offset = 100  # the leader had already heard it
+
+    outcomes = by_partition(stage.execute(P0, P1))
+
+    assert outcomes[P0] == DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=100)
+    assert outcomes[P1].outcome is Outcome.UNKNOWN
+    assert (outcomes[P1].error or "").startswith(f"{type(error).__name__}: {error}; ")
+
+
+# --- when to stop
+
+
+def test_when_asked_to_stop_no_batch_goes_out(stage: Stage) -> None:
+    stage.stop.set()
+
+    (outcome,) = stage.execute(P0)
+
+    assert outcome == DeletionOutcome(
+        "orders", 0, Outcome.NOT_ATTEMPTED, error="retentiond is stopping"
+    )
+    assert stage.kafka.calls == []
+
+
+def test_a_batch_under_way_is_finished_and_the_rest_not_attempted(stage: Stage) -> None:
+    answer = stage.kafka.answer
+
+    def answer_and_stop(at: TopicPartition, cutoff: int, reply: Reply) -> object:
+        stage.stop.set()
+        return answer(at, cutoff, reply)
+
+    stage.kafka.answer = answer_and_stop  # type: ignore[method-assign,assignment]  # a spy
+
+    outcomes = stage.execute(P0, P1, P2, pace=Pace(batch_size=2))
+
+    assert [each.outcome for each in outcomes] == [
+        Outcome.DELETED,
+        Outcome.DELETED,
+        Outcome.NOT_ATTEMPTED,
+    ]
+    assert stage.journal.settled == [outcomes[:2]]
+    assert stage.journal.intended == [(P0, P1)]
+
+
+def test_evidence_of_just_the_age_allowed_is_used(stage: Stage) -> None:
+    pace = Pace(max_evidence_age_ms=30_000)
+
+    (outcome,) = stage.execute(P0, pace=pace, evidence_at_ms=NOW - 30_000)
+
+    assert outcome.outcome is Outcome.DELETED
+
+
+def test_evidence_that_is_too_old_is_not_used(stage: Stage) -> None:
+    pace = Pace(max_evidence_age_ms=30_000)
+
+    (outcome,) = stage.execute(P0, pace=pace, evidence_at_ms=NOW - 30_001)
+
+    assert outcome == DeletionOutcome(
+        "orders",
+        0,
+        Outcome.NOT_ATTEMPTED,
+        error="the groups were read 30.0 s ago, longer than 30.0 s",
+    )
+    assert stage.kafka.calls == []
+
+
+def test_when_the_clock_was_set_back_the_evidence_is_not_used(stage: Stage) -> None:
+    (outcome,) = stage.execute(P0, evidence_at_ms=NOW + 1)
+
+    assert outcome.outcome is Outcome.NOT_ATTEMPTED
+    assert outcome.error == "the clock was set back since the groups were read"
+
+
+def ticking(*ages_ms: int) -> Callable[[], int]:
+    """The evidence's age at each look at the clock, the last one for good."""
+
+    def ticks() -> Iterator[int]:
+        yield from ages_ms
+        while True:
+            yield ages_ms[-1]
+
+    clock = ticks()
+    return lambda: NOW + next(clock)
+
+
+def test_evidence_that_grew_old_while_the_intent_was_written_is_not_used(stage: Stage) -> None:
+    stage.now = ticking(0, 0, 30_001)  # before the batch, the intent's time, before the request
+
+    (outcome,) = stage.execute(P0)
+
+    assert outcome.outcome is Outcome.NOT_ATTEMPTED
+    assert stage.kafka.requests == []
+    assert stage.journal.settled == [(outcome,)]
+
+
+def test_evidence_that_grew_old_before_a_second_attempt_is_not_used(stage: Stage) -> None:
+    stage.kafka.replies[P0] = [Reply.MOVED]
+    stage.now = ticking(0, 0, 0, 30_001)
+
+    (outcome,) = stage.execute(P0)
+
+    assert outcome.outcome is Outcome.FAILED
+    assert len(stage.kafka.requests) == 1
+
+
+def test_batches_after_the_evidence_grew_old_are_not_attempted(stage: Stage) -> None:
+    stage.now = ticking(0, 0, 0, 0, 30_001)
+
+    outcomes = stage.execute(P0, P1, pace=Pace(batch_size=1))
+
+    assert [each.outcome for each in outcomes] == [Outcome.DELETED, Outcome.NOT_ATTEMPTED]
