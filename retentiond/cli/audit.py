@@ -7,12 +7,21 @@ import sys
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
+from retentiond.cli.table import Column, Kind, Row, print_table, printer, say
 from retentiond.observe.report import rfc3339
 from retentiond.state.records import DeletionRecord, read_deletions
+
+COLUMNS = (
+    Column("REQUESTED", Kind.WORD),
+    Column("TOPIC-PARTITION", Kind.NAME),
+    Column("FROM", Kind.FIGURE, spare=True),
+    Column("CUTOFF", Kind.FIGURE, spare=True),
+    Column("RECORDS", Kind.FIGURE),
+    Column("OUTCOME", Kind.WORD),
+    Column("BOUND BY", Kind.NAME),
+)
 
 
 def audit(
@@ -31,26 +40,23 @@ def audit(
         json.dump([_document(each) for each in deletions], sys.stdout, indent=2)
         sys.stdout.write("\n")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("REQUESTED", no_wrap=True)
-    table.add_column("TOPIC-PARTITION", overflow="fold")
-    for heading in ("FROM", "CUTOFF", "RECORDS"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("OUTCOME", no_wrap=True)
-    table.add_column("BOUND BY", overflow="fold")
-    for each in deletions:
-        table.add_row(
-            rfc3339(each.requested_at_ms),
-            f"{each.row.topic}-{each.row.partition}",
-            str(each.row.log_start_offset),
-            str(each.row.cutoff),
-            str(each.row.records),
-            _outcome(each),
-            each.row.binding_group or "-",
-        )
-    console = Console(highlight=False)
-    console.print(table)
-    console.print(f"{len(deletions)} deletions")
+    console = printer()
+    print_table(console, COLUMNS, map(_row, deletions))
+    say(console, f"{len(deletions)} deletions")
+
+
+def _row(deletion: DeletionRecord) -> Row:
+    row = deletion.row
+    cells = [
+        rfc3339(deletion.requested_at_ms),
+        f"{row.topic}-{row.partition}",
+        str(row.log_start_offset),
+        str(row.cutoff),
+        str(row.records),
+        _outcome(deletion),
+        row.binding_group or "-",
+    ]
+    return Row(cells)
 
 
 def _outcome(deletion: DeletionRecord) -> str:

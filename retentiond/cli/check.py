@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
+from retentiond.cli.table import printer, say
 from retentiond.config import describe
 
 
@@ -17,14 +16,11 @@ def check(context: typer.Context, config: ConfigPath = None, debug: Debug = Fals
     """
     path = set_up(context, config, debug)
     loaded = load(path)
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column(overflow="fold")
+    console = printer()
     for entry, sentence in describe(loaded):
-        table.add_row(entry, sentence)
-    console = Console(highlight=False)
-    console.print(table)
+        say(console, f"{entry}: {sentence}")
     mode = "deletes nothing (dry_run)" if loaded.dry_run else "DELETES RECORDS"
-    console.print(
-        f"{path} is valid. Every {loaded.schedule.interval_ms / 1000:g} s retentiond {mode}."
+    say(
+        console,
+        f"{path} is valid. Every {loaded.schedule.interval_ms / 1000:g} s retentiond {mode}.",
     )

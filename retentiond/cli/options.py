@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,13 +18,14 @@ from retentiond.observe import logs
 
 DEFAULT_CONFIG = Path("retentiond.yaml")
 
+CONFIG_VARIABLE = "RETENTIOND_CONFIG"
+
 ConfigPath = Annotated[
     Path | None,
     typer.Option(
         "--config",
         "-c",
-        envvar="RETENTIOND_CONFIG",
-        help=f"The configuration file.  [default: {DEFAULT_CONFIG}]",
+        help=f"The configuration file; by default ${CONFIG_VARIABLE}, else {DEFAULT_CONFIG}.",
         show_default=False,
     ),
 ]
@@ -52,10 +54,14 @@ class Settings:
 
 
 def set_up(context: typer.Context, config: Path | None, debug: bool) -> Path:
-    """Starts logging; the path of the configuration file."""
+    """Starts logging; the path of the configuration file.
+
+    An option beats the environment wherever it stands, so the variable is read here and not by
+    typer, which would take it for an option after the command's name.
+    """
     before: Settings = context.obj
     logs.configure(debug=debug or before.debug)
-    return config or before.config or DEFAULT_CONFIG
+    return config or before.config or Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_CONFIG)
 
 
 def load(path: Path) -> Config:

@@ -8,13 +8,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.table import Table
 
 from retentiond.cli.options import Output
+from retentiond.cli.table import Column, Kind, Row, print_table, printer, say
 from retentiond.model import PlanRow, Verdict
 from retentiond.observe.report import CycleReport, document
 
 STYLES = {Verdict.DELETE: "green", Verdict.NOTHING: "dim", Verdict.HOLD: "yellow"}
+
+COLUMNS = (
+    Column("TOPIC-PARTITION", Kind.NAME),
+    Column("START", Kind.FIGURE, spare=True),
+    Column("COMMITTED", Kind.FIGURE, spare=True),
+    Column("END", Kind.FIGURE, spare=True),
+    Column("CUTOFF", Kind.FIGURE, spare=True),
+    Column("RECORDS", Kind.FIGURE),
+    Column("VERDICT", Kind.WORD),
+    Column("BOUND BY", Kind.NAME),
+)
 
 
 @contextmanager
@@ -34,45 +45,31 @@ def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
         json.dump(document(report, with_outcomes=with_outcomes), sys.stdout, indent=2)
         sys.stdout.write("\n")
         return
-    console = Console(highlight=False)
-    console.print(_table(report, with_outcomes))
+    console = printer()
+    print_table(console, COLUMNS, (_row(report, row, with_outcomes) for row in report.plan.rows))
     for problem in report.plan.problems:
-        console.print(f"[yellow]incomplete:[/yellow] {problem}")
-    console.print(_summary(report, with_outcomes))
+        say(console, f"incomplete: {problem}")
+    say(console, _summary(report, with_outcomes))
 
 
-def _table(report: CycleReport, with_outcomes: bool) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("TOPIC-PARTITION", overflow="fold")
-    for heading in ("START", "COMMITTED", "END", "CUTOFF", "RECORDS"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("VERDICT", no_wrap=True)
-    table.add_column("BOUND BY", overflow="fold")
-    if with_outcomes:
-        table.add_column("OUTCOME", no_wrap=True)
-    for row in report.plan.rows:
-        cells = [
-            f"{row.topic}-{row.partition}",
-            _figure(row.log_start_offset),
-            _figure(row.min_committed_offset),
-            _figure(row.high_watermark),
-            _figure(row.cutoff),
-            str(row.records or "-"),
-            f"{row.verdict}: {row.reason}",
-            row.binding_group or "-",
-        ]
-        if with_outcomes:
-            cells.append(_outcome(report, row))
-        table.add_row(*cells, style=STYLES[row.verdict])
-    return table
+def _row(report: CycleReport, row: PlanRow, with_outcomes: bool) -> Row:
+    """After a run, a deletion's outcome stands in place of its reason, which is always the same."""
+    is_done = with_outcomes and row.verdict is Verdict.DELETE
+    cells = [
+        f"{row.topic}-{row.partition}",
+        _figure(row.log_start_offset),
+        _figure(row.min_committed_offset),
+        _figure(row.high_watermark),
+        _figure(row.cutoff),
+        str(row.records or "-"),
+        f"{row.verdict}: {report.outcome(row).outcome if is_done else row.reason}",
+        row.binding_group or "-",
+    ]
+    return Row(cells, STYLES[row.verdict])
 
 
 def _figure(value: int | None) -> str:
     return "?" if value is None else str(value)
-
-
-def _outcome(report: CycleReport, row: PlanRow) -> str:
-    return report.outcome(row).outcome.value if row.verdict is Verdict.DELETE else "-"
 
 
 def _summary(report: CycleReport, with_outcomes: bool) -> str:

@@ -1,0 +1,88 @@
+"""Tables and sentences for people. No value is taken for markup, and no figure is cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+LEAST_NAME_WIDTH = 12
+
+ANY_WIDTH = 1_000_000
+
+
+class Kind(Enum):
+    NAME = "name"  # may be long: folded onto further lines
+    WORD = "word"
+    FIGURE = "figure"
+
+
+class Column(NamedTuple):
+    """``spare``: left out, with all other spare ones, where there is no room for every column."""
+
+    heading: str
+    kind: Kind
+    spare: bool = False
+
+
+class Row(NamedTuple):
+    """A cell for each column; ``style`` colours the row on a terminal."""
+
+    cells: Sequence[str]
+    style: str = ""
+
+
+def printer() -> Console:
+    """stdout. Group ids may hold brackets, colons and worse: they are shown as they are."""
+    return Console(markup=False, emoji=False, highlight=False)
+
+
+def say(console: Console, sentence: str) -> None:
+    """One line, whatever its length: a terminal wraps it, and a pipe gets it whole."""
+    console.print(sentence, soft_wrap=True)
+
+
+def print_table(console: Console, columns: Sequence[Column], rows: Iterable[Row]) -> None:
+    """All columns where they fit, else those that are not spare and a line about the others."""
+    shown = list(rows)
+    table = _table(columns, shown)
+    left_out = [column.heading for column in columns if column.spare]
+    if left_out and _full_width(console, table) > console.width:
+        kept = [position for position, column in enumerate(columns) if not column.spare]
+        table = _table(
+            [columns[position] for position in kept],
+            [Row([row.cells[position] for position in kept], row.style) for row in shown],
+        )
+        console.print(table)
+        say(console, f"For lack of room without {', '.join(left_out)}: see --output json.")
+    else:
+        console.print(table)
+
+
+def _full_width(console: Console, table: Table) -> int:
+    """Characters of the table's longest line if there is any room it wants."""
+    return console.measure(table, options=console.options.update(width=ANY_WIDTH)).maximum
+
+
+def _table(columns: Iterable[Column], rows: Iterable[Row]) -> Table:
+    table = Table(
+        box=None, pad_edge=False, header_style="bold", collapse_padding=True, padding=(0, 1)
+    )
+    for column in columns:
+        if column.kind is Kind.NAME:
+            table.add_column(column.heading, overflow="fold", min_width=LEAST_NAME_WIDTH)
+        elif column.kind is Kind.FIGURE:
+            table.add_column(column.heading, justify="right", no_wrap=True)
+        else:
+            table.add_column(column.heading, no_wrap=True)
+    for row in rows:
+        table.add_row(*map(_printable, row.cells), style=row.style)
+    return table
+
+
+def _printable(text: str) -> str:
+    """A group id may hold any character, a terminal's control sequences too."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

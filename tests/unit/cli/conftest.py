@@ -1,0 +1,71 @@
+"""The command line in this process: its real entry point, without the 2 s of a new Python."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import structlog
+
+from retentiond.cli.main import main
+from retentiond.observe import logs
+
+CONFIG = """\
+kafka:
+  bootstrap.servers: localhost:9092
+topics:
+  - name: orders
+    retention.commitoffset.enable: true
+    retention.commitoffset.minutes: 30
+"""
+
+
+class Done(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Iterator[Command]:
+    """Runs ``retentiond`` with these arguments, in an empty folder and a bare environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("RETENTIOND_CONFIG", "COLUMNS", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    levels = {name: logging.getLogger(name).level for name in logs.NOISY}
+
+    def run(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["retentiond", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        code = ended.value.code
+        captured = capsys.readouterr()
+        return Done(code if isinstance(code, int) else int(code is not None), *captured)
+
+    yield run
+    structlog.reset_defaults()
+    root.setLevel(level)
+    root.handlers[:] = handlers
+    for name, old in levels.items():
+        logging.getLogger(name).setLevel(old)
+
+
+@pytest.fixture
+def config_file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.yaml"
+    path.write_text(CONFIG)
+    return path

@@ -1,0 +1,189 @@
+"""What people see of a plan and of the audit log: on a narrow terminal, a wide one, in a pipe."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from retentiond.cli.options import Output
+from retentiond.cli.show import progress, show
+from retentiond.model import Outcome, PlanRow, Reason
+from retentiond.observe.report import CycleReport
+from tests.unit.observe.reports import outcome, report, row, unread
+
+LONG = "payments.settlements.enriched.with.a.name.that.goes.on.and.on.v2"
+BIG = replace(
+    row(LONG, 11),
+    log_start_offset=123_456_789_012,
+    high_watermark=123_556_789_012,
+    min_committed_offset=123_486_789_012,
+    cutoff=123_486_789_012,
+    records=30_000_000_000,
+    binding_group="a-group-whose-name-is-as-long-as-that-of-the-topic-which-it-reads",
+)
+ROWS = [row("orders", 0), row("orders", 1, Reason.RETENTION_EXCEEDS_FORCED), unread("refunds"), BIG]
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def shown(
+    capsys: pytest.CaptureFixture[str], of: CycleReport, *, with_outcomes: bool = False
+) -> str:
+    show(of, Output.TABLE, with_outcomes=with_outcomes)
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def cells(text: str, first: str) -> str:
+    """The words of the line that begins with this one."""
+    (line,) = (line for line in text.splitlines() if line.startswith(f"{first} "))
+    return " ".join(line.split())
+
+
+def table(text: str) -> list[str]:
+    """The lines above the one that says what is not in the table."""
+    return text.partition("For lack of room")[0].splitlines()
+
+
+def test_on_a_wide_terminal_every_figure_is_there(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    text = shown(capsys, report(ROWS))
+    assert cells(text, "TOPIC-PARTITION") == (
+        "TOPIC-PARTITION START COMMITTED END CUTOFF RECORDS VERDICT BOUND BY"
+    )
+    assert cells(text, "orders-0") == "orders-0 10 100 200 100 90 delete: consumed billing"
+    assert cells(text, "refunds-0") == "refunds-0 ? ? ? ? - hold: offset_unreadable -"
+    assert cells(text, f"{LONG}-11") == (
+        f"{LONG}-11 123456789012 123486789012 123556789012 123486789012 30000000000 "
+        f"delete: consumed {BIG.binding_group}"
+    )
+
+
+@pytest.mark.parametrize("with_outcomes", [False, True])
+def test_the_table_fits_80_columns_and_no_word_or_figure_is_cut(
+    capsys: pytest.CaptureFixture[str], with_outcomes: bool
+) -> None:
+    text = shown(capsys, report(ROWS, [outcome("orders")]), with_outcomes=with_outcomes)
+    assert max(len(line) for line in table(text)) <= 80
+    assert "…" not in text
+    assert cells(text, "orders-1") == "orders-1 - hold: retention_exceeds_forced billing"
+    assert " 30000000000 delete: " in text
+
+
+def test_a_narrow_table_says_what_it_left_out_and_where_to_find_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = shown(capsys, report(ROWS))
+    assert "without START, COMMITTED, END, CUTOFF: see --output json." in text
+
+
+def test_a_long_name_is_folded_and_stays_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    column = [line.split(" ")[0] for line in table(shown(capsys, report([BIG])))[1:]]
+    assert "".join(column) == f"{LONG}-11"
+
+
+def test_a_name_full_of_markup_is_shown_as_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    binding = replace(row("orders"), binding_group="[red]app:key:1[/nonsense]")
+    assert cells(shown(capsys, report([binding])), "orders-0").endswith(
+        " [red]app:key:1[/nonsense]"
+    )
+
+
+def test_a_groups_name_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    binding = replace(row("orders"), binding_group="a\x1b[2Jb\nc")
+    assert cells(shown(capsys, report([binding])), "orders-0").endswith(" a\ufffd[2Jb\ufffdc")
+
+
+def test_in_a_pipe_there_are_no_colours(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "\x1b" not in shown(capsys, report(ROWS, problems=("a broker is down",)))
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [(None, True), ("1", False)])
+def test_colours_are_for_terminals_that_want_them(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    no_color: str | None,
+    coloured: bool,
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as rich takes a terminal for granted
+    monkeypatch.setenv("TERM", "xterm-256color")
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    assert ("\x1b[32m" in shown(capsys, report([row("orders")]))) is coloured
+
+
+def test_the_reasons_of_an_incomplete_plan_stand_below_it_each_on_a_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    problem = "Kafka hides groups from this principal: " + "grant it DESCRIBE " * 5 + "[sic]"
+    text = shown(capsys, report(ROWS, problems=(problem,)))
+    assert f"\nincomplete: {problem}\n" in text
+
+
+def summary(text: str) -> str:
+    return text.splitlines()[-1]
+
+
+def test_the_last_line_sums_up_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row("orders", 0), row("orders", 1), row("refunds", 0, Reason.NO_GROUP)]
+    assert summary(shown(capsys, report(rows))) == (
+        "3 partitions of 2 topics: 180 records in 2 partitions may go; nothing was deleted; 1 held."
+    )
+
+
+def test_after_a_dry_run_it_says_that_nothing_was_deleted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    done = report([row("orders")], [outcome("orders", what=Outcome.NOT_ATTEMPTED)], dry_run=True)
+    text = shown(capsys, done, with_outcomes=True)
+    assert summary(text) == (
+        "1 partitions of 1 topics: 90 records in 1 partitions may go; nothing was deleted; 0 held."
+    )
+
+
+def test_after_a_run_it_says_what_was_deleted(capsys: pytest.CaptureFixture[str]) -> None:
+    rows: list[PlanRow] = [row("orders", number) for number in range(3)]
+    outcomes = [outcome("orders", 0), outcome("orders", 1, Outcome.FAILED)]
+    text = shown(capsys, report(rows, outcomes), with_outcomes=True)
+    assert summary(text) == "3 partitions of 1 topics: 90 of 270 records deleted; 0 held."
+    assert cells(text, "orders-0").endswith(" 90 delete: deleted billing")
+    assert cells(text, "orders-1").endswith(" 90 delete: failed billing")
+    assert cells(text, "orders-2").endswith(" 90 delete: not_attempted billing")
+
+
+def test_json_is_all_there_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    show(report(ROWS), Output.JSON, with_outcomes=False)
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["cycle_id"] == "0123456789ab"
+    assert captured.out.endswith("}\n")
+    assert captured.err == ""
+
+
+def test_in_a_pipe_long_steps_show_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("reading the cluster"):
+        pass
+    assert capsys.readouterr() == ("", "")
+
+
+def test_on_a_terminal_long_steps_show_progress_on_stderr(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with progress("reading the cluster"):
+        pass
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "reading the cluster …" in captured.err
