@@ -1,0 +1,245 @@
+"""The port of `retentiond.kafka.port` on a world in memory, with a script of what goes wrong."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Concatenate, ParamSpec, TypeVar
+
+from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.port import (
+    CoordinatorState,
+    DeleteFailure,
+    GroupMembers,
+    ListedGroup,
+    OffsetBound,
+    TopicConfig,
+    TopicDescription,
+)
+from retentiond.model import Commit, Failure, GroupKind, TopicPartition
+from tests.fakes import deletions
+from tests.fakes.broker import BrokerState
+from tests.fakes.deletions import HowDeletionEnds
+from tests.fakes.log import FakePartition
+from tests.fakes.script import Script
+from tests.fakes.world import OFFSETS_TOPIC, World
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+UNKNOWN_TOPIC = Failure("UNKNOWN_TOPIC_OR_PART", "Broker: Unknown topic or partition")
+UNKNOWN_PARTITION = Failure("_UNKNOWN_PARTITION", "Local: Unknown partition")
+NO_LEADER = Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not answer")
+NO_COORDINATOR = Failure("COORDINATOR_NOT_AVAILABLE", "no broker coordinates the group")
+
+
+def _call(
+    method: Callable[Concatenate[FakeCluster, P], T],
+) -> Callable[Concatenate[FakeCluster, P], T]:
+    """One call at a time, noted in the script, which may make it fail or change the world."""
+
+    def called(self: FakeCluster, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self._lock, self.script.around(method.__name__, args):
+            return method(self, *args, **kwargs)
+
+    return called
+
+
+class FakeCluster(World):
+    """Implements `retentiond.kafka.port.Kafka`; deterministic, and safe to use from threads."""
+
+    def __init__(
+        self, *, brokers: int = 1, offsets_partitions: int = 4, now_ms: int = 1_700_000_000_000
+    ) -> None:
+        super().__init__(brokers=brokers, offsets_partitions=offsets_partitions, now_ms=now_ms)
+        self.script = Script()
+        self.deletions: list[Mapping[TopicPartition, int]] = []
+        """Every request of DeleteRecords that went out."""
+        self._lock = threading.RLock()
+        self._endings: dict[TopicPartition, HowDeletionEnds] = {}
+        self._late: list[tuple[FakePartition, int]] = []
+
+    # How deletions end
+
+    def next_deletion(self, topic: str, partition: int, ends: HowDeletionEnds) -> None:
+        self._endings[TopicPartition(topic, partition)] = ends
+
+    def apply_late(self) -> None:
+        """The frozen leaders thaw and apply what they were asked long ago."""
+        for partition, offset in self._late:
+            partition.delete_to(offset)
+        self._late.clear()
+
+    # The port
+
+    @_call
+    def cluster_id(self) -> str:
+        self._need_a_broker()
+        return "KfakefakefakefakefakeQ"
+
+    @_call
+    def topic_names(self) -> frozenset[str]:
+        self._need_a_broker()
+        for partition in self._partitions():
+            partition.moved = False
+        return frozenset(self.topics)
+
+    @_call
+    def describe_topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure]:
+        return {name: self._described(name) for name in names}
+
+    @_call
+    def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
+        return {name: self._configured(name) for name in names}
+
+    @_call
+    def offsets(
+        self, partitions: Collection[TopicPartition], bound: OffsetBound
+    ) -> Mapping[TopicPartition, int | Failure]:
+        answers: dict[TopicPartition, int | Failure] = {}
+        for at in partitions:
+            log = self._log(at)
+            failure = self._failure("offsets", (at, bound), at)
+            answers[at] = failure or (log if isinstance(log, Failure) else _offset(log, bound))
+        return answers
+
+    @_call
+    def offsets_at(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | Failure | None]:
+        answers: dict[TopicPartition, int | Failure | None] = {}
+        for at, timestamp in timestamps_ms.items():
+            log = self._log(at)
+            failure = self._failure("offsets_at", at)
+            answers[at] = failure or (log if isinstance(log, Failure) else log.first_at(timestamp))
+        return answers
+
+    @_call
+    def coordinator_state(self) -> CoordinatorState:
+        self._need_a_broker()
+        partitions = self.topics[OFFSETS_TOPIC].partitions if self.may_describe_offsets else []
+        return CoordinatorState(
+            leaders=frozenset(
+                (number, -1 if partition.leader is None else partition.leader, partition.epoch)
+                for number, partition in enumerate(partitions)
+            ),
+            leaderless=tuple(
+                number for number, partition in enumerate(partitions) if partition.leader is None
+            ),
+            may_describe_cluster=self.may_describe_cluster,
+            may_describe_offsets=self.may_describe_offsets,
+        )
+
+    @_call
+    def list_groups(self) -> Sequence[ListedGroup]:
+        self._need_a_broker()
+        for broker, state in self.brokers.items():
+            if state is BrokerState.DEAD:
+                raise KafkaUnavailable(f"broker {broker} did not list its groups: connection lost")
+        return [
+            group.listed()
+            for name, group in sorted(self.groups.items())
+            if name not in self.hidden_groups and self.coordinator(name)[1].leader is not None
+        ]
+
+    @_call
+    def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
+        self._need_a_broker()
+        return {name: self._committed(name) for name in groups}
+
+    @_call
+    def members(self, groups: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
+        self._need_a_broker()
+        return {group.group_id: self._members(group) for group in groups}
+
+    @_call
+    def delete_records(
+        self, cutoffs: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | DeleteFailure]:
+        deletions.check(cutoffs)
+        self.deletions.append(dict(cutoffs))
+        return {at: self._delete(at, offset) for at, offset in cutoffs.items()}
+
+    @_call
+    def close(self) -> None:
+        pass
+
+    # What the answers are made of
+
+    def _need_a_broker(self) -> None:
+        if not any(map(self._is_up, self.brokers)):
+            raise KafkaUnavailable("fake:9092 can't be asked: no broker is up")
+
+    def _described(self, name: str) -> TopicDescription | Failure:
+        if failure := self._failure("describe_topics", name):
+            return failure
+        if (topic := self.topics.get(name)) is None:
+            return UNKNOWN_TOPIC
+        numbers = tuple(range(len(topic.partitions)))
+        return TopicDescription(name, topic.topic_id, topic.internal, numbers)
+
+    def _configured(self, name: str) -> TopicConfig | Failure:
+        if failure := self._failure("topic_configs", name):
+            return failure
+        if (topic := self.topics.get(name)) is None:
+            return UNKNOWN_TOPIC
+        return TopicConfig(frozenset(topic.cleanup_policy.split(",")), topic.retention_ms)
+
+    def _log(self, at: TopicPartition) -> FakePartition | Failure:
+        if (topic := self.topics.get(at.topic)) is None:
+            return UNKNOWN_TOPIC
+        if at.partition >= len(topic.partitions):
+            return UNKNOWN_PARTITION
+        log = topic.partitions[at.partition]
+        return log if self._is_up(log.leader) else NO_LEADER
+
+    def _committed(self, name: str) -> Sequence[Commit] | Failure:
+        if failure := self._failure("commits", name):
+            return failure
+        if not self._is_up(self.coordinator(name)[1].leader):
+            return NO_COORDINATOR
+        return self.groups[name].committed() if name in self.groups else []
+
+    def _members(self, listed: ListedGroup) -> GroupMembers | Failure:
+        if failure := self._failure("members", listed.group_id):
+            return failure
+        if not self._is_up(self.coordinator(listed.group_id)[1].leader):
+            return NO_COORDINATOR
+        group = self.groups.get(listed.group_id)
+        if group is None or group.kind is not listed.kind:
+            return _no_such_group(listed)
+        return group.described()
+
+    def _delete(self, at: TopicPartition, offset: int) -> int | DeleteFailure:
+        log = self._log(at)
+        if log is UNKNOWN_TOPIC or log is UNKNOWN_PARTITION:
+            return deletions.refused(log.code, log.message)
+        topic = self.topics[at.topic]
+        log = topic.partitions[at.partition]
+        if refusal := deletions.refusal(log, offset, topic.internal, topic.cleanup_policy):
+            return refusal
+        ends = self._endings.pop(at, None)
+        if ends is HowDeletionEnds.MOVED:
+            return deletions.MOVED
+        if ends is HowDeletionEnds.REFUSED:
+            return deletions.refused("TOPIC_AUTHORIZATION_FAILED", "Broker: Not authorized")
+        if ends is HowDeletionEnds.TIMES_OUT_LATE:
+            self._late.append((log, offset))
+        elif ends is not HowDeletionEnds.TIMES_OUT_LOST and self._is_up(log.leader):
+            log.delete_to(offset)
+        if ends is not None or not self._is_up(log.leader):
+            return deletions.TIMED_OUT
+        return log.log_start
+
+
+def _offset(log: FakePartition, bound: OffsetBound) -> int:
+    if bound is OffsetBound.LOG_START:
+        return log.log_start
+    return log.high_watermark if bound is OffsetBound.HIGH_WATERMARK else log.last_stable
+
+
+def _no_such_group(listed: ListedGroup) -> GroupMembers | Failure:
+    """DescribeGroups answers "dead", without an error; its younger sister says so."""
+    if listed.kind is GroupKind.CLASSIC:
+        return GroupMembers(frozenset())
+    return Failure("GROUP_ID_NOT_FOUND", f"group {listed.group_id} not found")
