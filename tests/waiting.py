@@ -1,0 +1,21 @@
+"""Awaits a condition: no test sleeps and hopes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def eventually(
+    ask: Callable[[], T], expected: Callable[[T], object] = bool, *, timeout_s: float = 30
+) -> T:
+    """The first answer that ``expected`` accepts. Raises AssertionError with the last one."""
+    deadline = time.monotonic() + timeout_s
+    while not expected(answer := ask()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s:g} s; the last answer was {answer!r}")
+        time.sleep(0.02)
+    return answer
