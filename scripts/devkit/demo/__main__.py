@@ -1,0 +1,102 @@
+"""``python -m devkit.demo``: see ``scripts/demo``."""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from rich.console import Console
+
+from devkit.demo.daemon import Daemon
+from devkit.demo.interrupt import raise_on_signals
+from devkit.demo.play import play
+from devkit.demo.stage import Stage
+from devkit.demo.summary import print_summary
+from devkit.demo.verdict import problems_of_end, problems_of_record, problems_of_run
+from devkit.demo.view import View
+from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
+
+MINIMUM_SECONDS = 15.0
+INTERRUPTED = 130  # as a shell reports a process that SIGINT ended
+
+
+def main() -> int:
+    options = _options()
+    raise_on_signals()
+    console = Console(highlight=False, markup=False)
+    folder = options.keep or Path(tempfile.mkdtemp(prefix="retentiond-demo-"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return 0 if _demonstrate(console, folder.resolve(), options.seconds) else 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except EmbeddedKafkaError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except (KafkaException, TimeoutError) as error:
+        print(f"The broker did not answer as it should: {error!r}", file=sys.stderr)
+        return 1
+    finally:
+        if not options.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _demonstrate(console: Console, folder: Path, seconds: float) -> bool:
+    """Whether all went well."""
+    started = time.monotonic()
+    broker = EmbeddedKafka()
+    console.print(f"starting Kafka {broker.version} …", end="")
+    with (
+        broker as kafka,
+        Daemon(kafka.bootstrap_servers, folder) as daemon,
+        Stage(kafka, daemon) as stage,
+    ):
+        console.print(f" {time.monotonic() - started:.0f} s")
+        with View(console, f"metrics: {daemon.url}/metrics, plan: {daemon.url}/api/plan") as view:
+            play(stage, view, seconds)
+        stage.stop_readers()
+        ended = list(problems_of_end(daemon))
+        stage.look()  # once more, as nothing changes any longer
+        topics = stage.figures()
+        problems = [
+            *problems_of_run(stage, sum(topic.freed for topic in topics)),
+            *ended,
+            *problems_of_record(stage),
+        ]
+        print_summary(console, topics, len(stage.faults()), problems)
+        if problems:
+            console.print(f"retentiond's log ends so:\n{daemon.last_words()}", soft_wrap=True)
+    return not problems
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/demo",
+        description="Shows retentiond free disk on a real Kafka broker while every group still "
+        "reads every record. Ctrl-C ends it with its summary.",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_seconds,
+        default=90.0,
+        metavar="N",
+        help="how long records are written (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="leave the daemon's log and audit log in DIR"
+    )
+    return parser.parse_args()
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not seconds >= MINIMUM_SECONDS:
+        raise argparse.ArgumentTypeError(f"{MINIMUM_SECONDS:g} or more, so that there is a cycle")
+    return seconds
+
+
+if __name__ == "__main__":
+    sys.exit(main())

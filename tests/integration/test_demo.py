@@ -1,0 +1,115 @@
+"""The demo shows what it promises, and would notice if it were not so."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from devkit.demo.ledger import FaultKind, Ledger
+from devkit.demo.reader import Reader
+from devkit.demo.scenario import Topic
+from devkit.demo.writer import Writer
+from devkit.embedded import EmbeddedKafka
+
+pytestmark = pytest.mark.broker
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+def figure(output: str, name: str) -> float:
+    """A figure of the summary."""
+    (found,) = re.findall(rf"^{re.escape(name)}: ([\d.,]+)(?: MB)?$", output, re.MULTILINE)
+    return float(found.replace(",", ""))
+
+
+def last_line(output: str, topic: str) -> str:
+    """The last that was printed of a topic."""
+    lines: list[str] = re.findall(rf"^ *\d+ s  {re.escape(topic)}: (.*)$", output, re.MULTILINE)
+    return lines[-1]
+
+
+def await_(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in 30 s"
+        time.sleep(0.05)
+
+
+@pytest.mark.spark
+def test_the_demo_frees_disk_and_every_group_reads_every_record(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "devkit.demo", "--seconds", "25"],
+        env={**os.environ, "PYTHONPATH": str(SCRIPTS), "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    output = done.stdout
+    assert done.returncode == 0, output + done.stderr
+    assert figure(output, "gaps seen by any consumer") == 0
+    written = figure(output, "records written")
+    assert figure(output, "records that every group read") == written > 0
+    # Of the four topics, the two that take three quarters of the records are emptied.
+    assert figure(output, "records deleted") == pytest.approx(0.75 * written, rel=0.01)
+    assert figure(output, "bytes freed on disk") > 0.5 * figure(output, "bytes written")
+    assert "deleted 0; " in last_line(output, "demo.clicks")
+    assert last_line(output, "demo.clicks").endswith("nothing: too_young")
+    assert "deleted 0; " in last_line(output, "demo.archive")
+    assert last_line(output, "demo.archive").endswith("not enabled")
+    assert "nothing: not_consumed, bound by ledger" in output
+    assert list(tmp_path.iterdir()) == [], "the demo left something behind"
+
+
+def test_a_consumer_of_the_demo_notices_that_unread_records_were_deleted(
+    kafka: EmbeddedKafka, topic_name: str
+) -> None:
+    ledger, _ = half_read(kafka, topic_name)
+    unread = TopicPartition(topic_name, 0, ledger.next_offsets[0] + 2)
+    admin = kafka.admin()
+    admin.delete_records([unread])[unread].result(30)
+    read_on(kafka, ledger, lambda: bool(ledger.faults))
+    assert [(fault.kind, fault.partition) for fault in ledger.faults] == [(FaultKind.RESET, 0)]
+
+
+def test_a_consumer_of_the_demo_goes_on_where_the_one_before_it_stopped(
+    kafka: EmbeddedKafka, topic_name: str
+) -> None:
+    ledger, written = half_read(kafka, topic_name)
+    read_on(kafka, ledger, lambda: ledger.records == sum(written.values()))
+    assert ledger.faults == []
+    assert ledger.next_offsets == written
+
+
+def half_read(kafka: EmbeddedKafka, topic_name: str) -> tuple[Ledger, dict[int, int]]:
+    """The account of a group that was stopped half-way, and what was written by partition."""
+    topic = Topic(topic_name, partitions=2, records_per_second=200, groups=(), emptied=True)
+    kafka.create_topic(topic.name, topic.partitions)
+    ledger = Ledger(f"{topic_name}-readers", topic.name, topic.partitions)
+    reader = Reader(kafka.bootstrap_servers, ledger)
+    writer = Writer(kafka.bootstrap_servers, [topic])
+    reader.start()
+    writer.start()
+    await_(lambda: ledger.records > 0)
+    reader.stop()
+    read = ledger.records
+    await_(lambda: writer.records(topic) >= read + 20)
+    writer.stop()
+    assert reader.error is writer.error is None
+    assert ledger.records == read
+    return ledger, writer.written(topic)
+
+
+def read_on(kafka: EmbeddedKafka, ledger: Ledger, until: Callable[[], bool]) -> None:
+    """A new consumer of the group."""
+    reader = Reader(kafka.bootstrap_servers, ledger)
+    reader.start()
+    await_(until)
+    reader.stop()
+    assert reader.error is None
