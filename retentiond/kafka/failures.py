@@ -15,6 +15,7 @@ LEADER_MOVED = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError._NOENT,  # librdkafka found no leader at all, and asked nobody
     }
 )
 """Answers that a metadata refresh and a second request mend, whatever ``retriable()`` says."""

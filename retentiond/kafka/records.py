@@ -1,8 +1,9 @@
 """Topics, configs, offset look-ups and DeleteRecords, through confluent-kafka's AdminClient.
 
-librdkafka's habits that this file knows about: an offset look-up whose leader is dead answers
--1001 without an exception; a moved leader is reported as not retriable and goes on failing
-until the metadata is refreshed; futures need a longer time-out than their request.
+librdkafka's habits that this file knows about: an offset look-up whose leader is dead, or was
+when the metadata was last read, answers -1001 without an exception; a moved leader is reported
+as not retriable and goes on failing until the metadata is refreshed; futures need a longer
+time-out than their request.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ DELETE_TIMEOUT_S = 5.0
 
 NO_OFFSET = -1
 """An offset look-up by time found no record that young."""
+
+SILENT_LEADER = Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not answer")
 
 INTERNAL_TOPICS = frozenset(
     {
@@ -133,7 +136,7 @@ class RecordsClient:
         isolation: IsolationLevel,
         read: Callable[[int], T],
     ) -> dict[TopicPartition, T | Failure]:
-        """One look-up, and a second one, with fresh leaders, for the partitions that moved."""
+        """One look-up, and with fresh leaders a second one where the leader moved or is silent."""
         answers, moved = self._look_up_once(specs, isolation, read)
         if moved:
             self.topic_names()
@@ -147,7 +150,7 @@ class RecordsClient:
         isolation: IsolationLevel,
         read: Callable[[int], T],
     ) -> tuple[dict[TopicPartition, T | Failure], list[TopicPartition]]:
-        """The answers, and the partitions whose leader moved."""
+        """The answers, and the partitions whose leader moved or is silent."""
         if not specs:
             return {}, []
         futures = self._admin.list_offsets(
@@ -160,7 +163,10 @@ class RecordsClient:
         for key, future in futures.items():
             partition = TopicPartition(key.topic, key.partition)
             try:
-                answers[partition] = read(future.result(self._timeout + GRACE_S).offset)
+                answer = read(future.result(self._timeout + GRACE_S).offset)
+                answers[partition] = answer
+                if answer is SILENT_LEADER:
+                    moved.append(partition)
             except (KafkaException, TimeoutError) as error:
                 answers[partition] = failures.of_confluent(error)
                 if failures.has_moved(error):
@@ -176,9 +182,7 @@ class RecordsClient:
 
 def _offset(offset: int) -> int | Failure:
     """The offset; librdkafka answers a dead leader with -1001 and no exception."""
-    if offset < 0:
-        return Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not answer")
-    return offset
+    return SILENT_LEADER if offset < 0 else offset
 
 
 def _offset_or_none(offset: int) -> int | Failure | None:

@@ -71,7 +71,12 @@ class RealDriver:
         self._admin = broker.admin()
         self._python_admin = KafkaAdminClient(bootstrap_servers=self._servers)
         self._producer = Producer(
-            {"bootstrap.servers": self._servers, "linger.ms": 0, "log_level": 0}
+            {
+                "bootstrap.servers": self._servers,
+                "linger.ms": 0,
+                "enable.idempotence": True,  # a retry adds no record
+                "log_level": 0,
+            }
         )
 
     def close(self) -> None:
