@@ -132,7 +132,7 @@ def _gather_and_decide(
     with watch.step("gather"):
         snapshot = gather(tools.kafka, config, planned_at_ms, wait_until=_waiter(tools.stop))
     with watch.step("decide"):
-        rows = within_limits(decide(tools.spark.get(), snapshot), config.limits)
+        rows = within_limits(decide(tools.spark, snapshot), config.limits)
     return snapshot, rows
 
 

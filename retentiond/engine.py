@@ -49,7 +49,7 @@ class Engine:
 
     def _start_spark(self) -> None:
         with contextlib.suppress(SparkUnavailable):  # the first cycle meets it again and says so
-            self._spark.get()
+            self._spark.start()
 
     def settle(self, audit: Audit) -> tuple[DeletionOutcome, ...]:
         """Reads back what earlier cycles left without a proven outcome."""

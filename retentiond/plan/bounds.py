@@ -1,0 +1,35 @@
+"""What bounds a deletion: the consumed part, the age, and the end of what is decided.
+
+    cutoff = min(min committed offset, retention offset, end)
+
+Invariant (KIP-68's "-1"): a bound that is not fully known is null, and so is what follows from
+it. `least` of Spark ignores nulls and must not be used alone.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+
+def with_bounds(partitions: DataFrame) -> DataFrame:
+    """The partitions with end?, min_committed_offset? and cutoff?: long.
+
+    ``partitions`` has last_stable_offset?, high_watermark?, retention_offset?, and the columns
+    of `groups_by_topic` and `commits_by_partition`. The smallest commit is the bound only where
+    each relevant group has a readable one.
+    """
+    everyone_has_committed = F.col("readable_commits") == F.col("groups")
+    end = _least_of_all("last_stable_offset", "high_watermark")
+    min_committed_offset = F.when(everyone_has_committed, F.col("min_offset"))
+    return partitions.withColumns(
+        {"end": end, "min_committed_offset": min_committed_offset}
+    ).withColumn("cutoff", _least_of_all("min_committed_offset", "retention_offset", "end"))
+
+
+def _least_of_all(*names: str) -> Column:
+    """The smallest value; null if one of them is."""
+    every_one = reduce(Column.__and__, (F.col(name).isNotNull() for name in names))
+    return F.when(every_one, F.least(*names))

@@ -1,0 +1,106 @@
+"""The JVM below PySpark: what it says is caught, and once it is dead it is forgotten.
+
+PySpark keeps one JVM for a whole process in class attributes, never looks whether it still
+lives, and lets it write to the process's stderr, which is for JSON lines. So this file, and no
+other, touches those attributes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from retentiond.errors import SparkUnavailable
+
+EXIT_S = 3.0
+"""How long a JVM may take to end after its last connection was closed."""
+
+LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+
+class Jvm:
+    """A JVM of this process's own, one at a time. Raises `SparkUnavailable`."""
+
+    def __init__(self, conf: Mapping[str, str]) -> None:
+        self._said: deque[str] = deque(maxlen=20)
+        java_options = f"{conf.get(JAVA_OPTIONS, '')} {LOGGING}".strip()
+        all_conf = {**conf, JAVA_OPTIONS: java_options}
+        reading, writing = os.pipe()
+        listener = threading.Thread(
+            target=self._listen, args=(reading,), name="spark-jvm", daemon=True
+        )
+        listener.start()
+        try:
+            self._gateway: Any = launch_gateway(  # type: ignore[no-untyped-call] # PySpark has none
+                SparkConf(loadDefaults=False).setAll(list(all_conf.items())),
+                {"stderr": writing, "stdout": writing},
+            )
+        except (PySparkRuntimeError, OSError) as error:
+            os.close(writing)
+            listener.join()
+            raise SparkUnavailable(
+                f"Spark's JVM did not start ({self.last_words or error}): "
+                "see that Java 17 or newer is on the PATH or at JAVA_HOME, and at spark.conf"
+            ) from error
+        os.close(writing)
+        self._process: subprocess.Popen[bytes] = self._gateway.proc
+        SparkContext._ensure_initialized(gateway=self._gateway)
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; minus the signal's number when one has killed it."""
+        return self._process.poll()
+
+    @property
+    def last_words(self) -> str:
+        """The last line that it wrote, or ""."""
+        return self._said[-1] if self._said else ""
+
+    def end(self) -> None:
+        """Ends it, whatever state it is in, and lets PySpark start another."""
+        with contextlib.suppress(Exception):  # py4j raises what it likes at a dead socket
+            self._gateway.shutdown()
+        if self._process.stdin:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()  # it ends when nobody holds the other end
+        try:
+            self._process.wait(EXIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        _forget()
+
+    def _listen(self, reading: int) -> None:
+        with os.fdopen(reading, errors="replace") as lines:
+            for line in lines:
+                if text := line.strip():
+                    self._said.append(text)
+                    structlog.get_logger().debug("spark.jvm", said=text)
+
+
+def _forget() -> None:
+    """Takes PySpark's word back that it has a JVM, a context and a session."""
+    context = SparkContext._active_spark_context
+    server = context._accumulatorServer if context else None
+    if server is not None:
+        server.shutdown()
+        server.server_close()
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+    SparkSession._activeSession = None

@@ -1,0 +1,150 @@
+"""The Spark session: tuned for small jobs, made when it is needed, and anew when it died."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from retentiond.errors import SparkUnavailable
+from retentiond.plan.jvm import JAVA_OPTIONS, Jvm
+
+CONNECT = "sc://"
+
+JOBS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",  # planning anew costs more than a small job
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
+    "spark.sql.session.timeZone": "UTC",
+}
+"""What any session understands, over Spark Connect too."""
+
+APPLICATION = {
+    "spark.app.name": "retentiond",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.retainedJobs": "5",  # these bound what the listeners remember for ever
+    "spark.ui.retainedStages": "5",
+    "spark.ui.retainedTasks": "50",
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.driver.memory": "512m",
+    JAVA_OPTIONS: "-XX:+UseSerialGC",
+}
+"""What a driver of its own is started with."""
+
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""For a master in the same JVM: nobody else has business with it."""
+
+STOP_S = 2.0
+"""How long `SparkSessions.stop` waits for a session that is just being made."""
+
+SPARK_FAILURES = (PySparkException, Py4JError, OSError)
+"""What Spark raises when it is Spark that doesn't work."""
+
+
+class SparkSessions:
+    """One session at a time, for any thread. ``conf`` beats the settings above."""
+
+    def __init__(self, master: str, conf: Mapping[str, str]) -> None:
+        self._master = master
+        self._conf = conf
+        self._lock = threading.Lock()
+        self._jvm: Jvm | None = None
+        self._session: SparkSession | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        """Makes the session if there is none. Raises `SparkUnavailable`."""
+        with self._lock:
+            self._living()
+
+    @contextmanager
+    def use(self) -> Iterator[SparkSession]:
+        """The session. When Spark fails in the block, the next one starts anew.
+
+        Raises `SparkUnavailable` in place of Spark's own errors.
+        """
+        with self._lock:
+            session = self._living()
+            try:
+                yield session
+            except SPARK_FAILURES as error:
+                unavailable = SparkUnavailable(self._sentence(error))
+                self._end()
+                raise unavailable from error
+
+    def stop(self) -> None:
+        """Ends the session for good; one that is just being made ends itself afterwards."""
+        self._stopped = True
+        if self._lock.acquire(timeout=STOP_S):
+            try:
+                self._end()
+            finally:
+                self._lock.release()
+
+    def _living(self) -> SparkSession:
+        if self._session is not None and not self._answers(self._session):
+            self._end()
+        if self._session is None:
+            self._session = self._make()
+        if self._stopped:
+            self._end()
+            raise SparkUnavailable("Spark was stopped while it started")
+        return self._session
+
+    def _answers(self, session: SparkSession) -> bool:
+        if self._jvm and self._jvm.exit_code is not None:
+            return False
+        try:
+            session.conf.get("spark.sql.shuffle.partitions")
+        except SPARK_FAILURES:
+            return False
+        return True
+
+    def _make(self) -> SparkSession:
+        try:
+            if self._master.startswith(CONNECT):
+                return _configured(
+                    SparkSession.builder.remote(self._master), {**JOBS, **self._conf}
+                )
+            local = LOOPBACK if self._master.startswith("local") else {}
+            conf = {**JOBS, **APPLICATION, **local, **self._conf}
+            self._jvm = Jvm(conf)
+            return _configured(SparkSession.builder.master(self._master), conf)
+        except SPARK_FAILURES as error:
+            self._end()
+            raise SparkUnavailable(
+                f"there is no Spark session at {self._master}: {_first_line(error)}"
+            ) from error
+
+    def _end(self) -> None:
+        session, jvm = self._session, self._jvm
+        self._session = self._jvm = None
+        if jvm is not None:
+            jvm.end()
+        elif session is not None:
+            with contextlib.suppress(*SPARK_FAILURES):
+                session.stop()
+
+    def _sentence(self, error: Exception) -> str:
+        if self._jvm and (code := self._jvm.exit_code) is not None:
+            words = f", saying {self._jvm.last_words!r}" if self._jvm.last_words else ""
+            return f"Spark's JVM ended with exit code {code}{words}; the next cycle starts another"
+        return f"Spark could not work the plan out: {_first_line(error)}"
+
+
+def _configured(builder: SparkSession.Builder, conf: Mapping[str, str]) -> SparkSession:
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _first_line(error: Exception) -> str:
+    """Java's message where there is one; PySpark puts it behind a colon on the second line."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return next((line[2:] for line in lines if line.startswith(": ")), (lines or [repr(error)])[0])

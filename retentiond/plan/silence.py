@@ -1,0 +1,60 @@
+"""Who is silent: relevant groups without a commit on a partition.
+
+Invariant: silence is found from the groups that must have consumed, never from the commits that
+are there. The grid of groups and partitions is not spread out for it: a partition with as many
+commits as its topic has relevant groups lacks none, and only the others are looked at.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+
+def silent_groups(
+    partitions: DataFrame, relevant: DataFrame, commits: DataFrame, remembered: DataFrame
+) -> DataFrame:
+    """The first groups by name that count for a partition and have no commit on it.
+
+    ``partitions`` has partition_id, topic_id, groups?, commits?; the others are without excluded
+    groups. Grain: partition_id, only partitions that lack a commit. Columns: partition_id;
+    silent_group_id: int; vanished_group_id?: int, the first that once had a commit here.
+    """
+    pair = ["partition_id", "group_id"]
+    nothing = F.lit(0)
+    lacking = partitions.where(
+        F.coalesce("groups", nothing) > F.coalesce("commits", nothing)
+    ).select("partition_id", "topic_id")
+    here = F.broadcast(lacking.select("partition_id"))
+    present = commits.join(here, on="partition_id", how="left_semi").select(*pair)
+    known = remembered.join(here, on="partition_id", how="left_semi").select(
+        *pair, F.lit(True).alias("known")
+    )
+    return (
+        relevant.select("topic_id", "group_id")
+        .join(F.broadcast(lacking), on="topic_id", how="inner")
+        .join(present, on=pair, how="left_anti")
+        .join(known, on=pair, how="left")
+        .groupBy("partition_id")
+        .agg(
+            F.min("group_id").alias("silent_group_id"),
+            F.min(F.when(F.col("known"), F.col("group_id"))).alias("vanished_group_id"),
+        )
+        .select("partition_id", "silent_group_id", "vanished_group_id")
+    )
+
+
+def rewound_partitions(partitions: DataFrame, remembered: DataFrame) -> DataFrame:
+    """Partitions whose binding group stands below the log start and below where it once stood.
+
+    ``partitions`` has the columns of `with_bounds`. Grain: partition_id. Columns: partition_id;
+    rewound: boolean, always true.
+    """
+    below = partitions.where(F.col("min_committed_offset") < F.col("log_start_offset")).select(
+        "partition_id", F.col("min_group_id").alias("group_id"), "min_committed_offset"
+    )
+    return (
+        remembered.join(F.broadcast(below), on=["partition_id", "group_id"], how="inner")
+        .where(F.col("offset") > F.col("min_committed_offset"))
+        .select("partition_id", F.lit(True).alias("rewound"))
+    )

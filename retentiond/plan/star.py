@@ -1,0 +1,68 @@
+"""A snapshot as a star of integer tables, which is how Spark is fast.
+
+A name costs Spark several times what a number does, so every name stays behind and its
+position in the snapshot goes: ``topic_id``, ``partition_id`` and ``group_id`` are positions in
+`Snapshot.topics`, `.partitions` and `.groups`. Groups are sorted by name, so the smallest
+``group_id`` is the first by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True, slots=True)
+class Star(Generic[T]):
+    """The tables that a plan is worked out from: `pyarrow.Table`s, or the DataFrames of them.
+
+    ===============  =========================  ==================================================
+    table            grain                      columns beside the ids, as ``?`` nullable
+    ===============  =========================  ==================================================
+    ``topics``       topic_id                   conflict, internal, deletes, compacts,
+                                                allow_compacted, failed, recreated: boolean;
+                                                consumed_retention_ms?, forced_retention_ms?: long;
+                                                min_groups: int
+    ``partitions``   partition_id, (topic_id)   log_start_offset?, high_watermark?,
+                                                last_stable_offset?, retention_offset?: long;
+                                                failed: boolean
+    ``groups``       group_id                   failed: boolean
+    ``commits``      group_id, partition_id,    offset?: long; null is a commit that is unread
+                     (topic_id)
+    ``remembered``   group_id, partition_id,    offset?: long
+                     (topic_id)
+    ``readers``      group_id, topic_id
+    ``required``     group_id, topic_id
+    ``excluded``     group_id, topic_id
+    ===============  =========================  ==================================================
+
+    ``complete`` says whether the listing of groups was; without it nobody is known to be absent.
+    """
+
+    complete: bool
+    topics: T
+    partitions: T
+    groups: T
+    commits: T
+    remembered: T
+    readers: T
+    required: T
+    excluded: T
+
+    def map(self, convert: Callable[[T], U]) -> Star[U]:
+        """The same star with every table converted."""
+        return Star(
+            complete=self.complete,
+            topics=convert(self.topics),
+            partitions=convert(self.partitions),
+            groups=convert(self.groups),
+            commits=convert(self.commits),
+            remembered=convert(self.remembered),
+            readers=convert(self.readers),
+            required=convert(self.required),
+            excluded=convert(self.excluded),
+        )

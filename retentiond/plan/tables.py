@@ -1,0 +1,165 @@
+"""From a snapshot to the star of Arrow tables that Spark gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from retentiond.collect.snapshot import Snapshot, TopicReading
+from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.plan.star import Star
+
+
+def _flag(name: str) -> pa.Field:
+    return pa.field(name, pa.bool_(), nullable=False)
+
+
+def _position(name: str) -> pa.Field:
+    return pa.field(name, pa.int32(), nullable=False)
+
+
+TOPICS = pa.schema(
+    [
+        _position("topic_id"),
+        _flag("conflict"),
+        _flag("internal"),
+        _flag("deletes"),
+        _flag("compacts"),
+        _flag("allow_compacted"),
+        _flag("failed"),
+        _flag("recreated"),
+        pa.field("consumed_retention_ms", pa.int64()),
+        pa.field("forced_retention_ms", pa.int64()),
+        pa.field("min_groups", pa.int32(), nullable=False),
+    ]
+)
+PARTITIONS = pa.schema(
+    [
+        _position("partition_id"),
+        _position("topic_id"),
+        pa.field("log_start_offset", pa.int64()),
+        pa.field("high_watermark", pa.int64()),
+        pa.field("last_stable_offset", pa.int64()),
+        pa.field("retention_offset", pa.int64()),
+        _flag("failed"),
+    ]
+)
+GROUPS = pa.schema([_position("group_id"), _flag("failed")])
+COMMITS = pa.schema(
+    [
+        _position("group_id"),
+        _position("partition_id"),
+        _position("topic_id"),  # the partition's, so that Spark need not look it up
+        pa.field("offset", pa.int64()),
+    ]
+)
+GROUPS_OF_TOPICS = pa.schema([_position("group_id"), _position("topic_id")])
+"""``readers``, ``required`` and ``excluded``."""
+
+
+def star(snapshot: Snapshot) -> Star[pa.Table]:
+    """The snapshot as Arrow tables; the schemas stand above, their meaning in `Star`.
+
+    A conflict has no retention, requires nobody and excludes nobody.
+    """
+    partitions = _partitions(snapshot)
+    return Star(
+        complete=snapshot.complete,
+        topics=_topics(snapshot.topics),
+        partitions=partitions,
+        groups=_table(
+            GROUPS,
+            range(len(snapshot.groups)),
+            [group.failure is not None for group in snapshot.groups],
+        ),
+        commits=_commits(snapshot.commits, partitions),
+        remembered=_commits(snapshot.remembered, partitions),
+        readers=_table(
+            GROUPS_OF_TOPICS,
+            [reader.group for reader in snapshot.readers],
+            [reader.topic for reader in snapshot.readers],
+        ),
+        required=_required(snapshot),
+        excluded=_excluded(snapshot),
+    )
+
+
+def _topics(topics: Sequence[TopicReading]) -> pa.Table:
+    rules = [None if isinstance(each.policy, PolicyConflict) else each.policy for each in topics]
+    return _table(
+        TOPICS,
+        range(len(topics)),
+        [policy is None for policy in rules],
+        [topic.is_internal for topic in topics],
+        ["delete" in topic.cleanup_policy for topic in topics],
+        ["compact" in topic.cleanup_policy for topic in topics],
+        [policy is not None and policy.allow_compacted for policy in rules],
+        [topic.failure is not None for topic in topics],
+        [topic.recreated for topic in topics],
+        [policy and policy.consumed_retention_ms for policy in rules],
+        [topic.forced_retention_ms for topic in topics],
+        [policy.min_groups if policy else 0 for policy in rules],
+    )
+
+
+def _partitions(snapshot: Snapshot) -> pa.Table:
+    """A conflict says no retention, so none of its partitions has a retention offset."""
+    conflicts = {
+        position
+        for position, topic in enumerate(snapshot.topics)
+        if isinstance(topic.policy, PolicyConflict)
+    }
+    partitions = snapshot.partitions
+    return _table(
+        PARTITIONS,
+        range(len(partitions)),
+        [each.topic for each in partitions],
+        [each.log_start_offset for each in partitions],
+        [each.high_watermark for each in partitions],
+        [each.last_stable_offset for each in partitions],
+        [None if each.topic in conflicts else each.retention_offset for each in partitions],
+        [each.failure is not None for each in partitions],
+    )
+
+
+def _commits(commits: pa.Table, partitions: pa.Table) -> pa.Table:
+    """`COMMIT_SCHEMA` with the topic of each partition: `COMMITS`."""
+    topic_ids = partitions["topic_id"].take(commits["partition_id"])
+    return pa.Table.from_arrays(
+        [commits["group_id"], commits["partition_id"], topic_ids, commits["offset"]],
+        schema=COMMITS,
+    )
+
+
+def _required(snapshot: Snapshot) -> pa.Table:
+    positions = {group.group_id: position for position, group in enumerate(snapshot.groups)}
+    pairs = [
+        (positions[group_id], topic_id)
+        for topic_id, topic in enumerate(snapshot.topics)
+        if isinstance(topic.policy, TopicPolicy)
+        for group_id in topic.policy.required_groups
+    ]
+    return _table(GROUPS_OF_TOPICS, [pair[0] for pair in pairs], [pair[1] for pair in pairs])
+
+
+def _excluded(snapshot: Snapshot) -> pa.Table:
+    """Each policy is asked once about each group, however many topics it is for."""
+    topics_of: dict[TopicPolicy, list[int]] = {}
+    for topic_id, topic in enumerate(snapshot.topics):
+        if isinstance(topic.policy, TopicPolicy):
+            topics_of.setdefault(topic.policy, []).append(topic_id)
+    group_ids = [np.empty(0, np.int32)]
+    topic_ids = [np.empty(0, np.int32)]
+    for policy, topics in topics_of.items():
+        groups = [at for at, group in enumerate(snapshot.groups) if policy.excludes(group.group_id)]
+        group_ids.append(np.tile(np.array(groups, np.int32), len(topics)))
+        topic_ids.append(np.repeat(np.array(topics, np.int32), len(groups)))
+    return _table(GROUPS_OF_TOPICS, np.concatenate(group_ids), np.concatenate(topic_ids))
+
+
+def _table(schema: pa.Schema, *columns: Iterable[Any]) -> pa.Table:
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
