@@ -1,0 +1,100 @@
+"""Three real brokers, and what may happen to them: leaders move, brokers die and come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import kafka.errors as kp_errors
+from confluent_kafka.admin import PartitionMetadata
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as PythonPartition
+from kafka.protocol.admin.topics import ElectionType
+
+from devkit.embedded import EmbeddedKafka, Node
+from tests.contract.real import RealDriver
+from tests.waiting import eventually
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+BROKERS = frozenset({1, 2, 3})
+
+TIMEOUT_S = 30.0
+
+
+class Three:
+    """The cluster in its own hands; after each block and call it is whole again."""
+
+    def __init__(self, kafka: EmbeddedKafka) -> None:
+        self.kafka = kafka
+        self.driver = RealDriver(kafka)
+        self._python_admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+        self._admin = kafka.admin()
+
+    def close(self) -> None:
+        self._python_admin.close()
+        self.driver.close()
+
+    def node(self, broker: int) -> Node:
+        return next(node for node in self.kafka.nodes if node.node_id == broker)
+
+    def partitions(self, topic: str) -> dict[int, PartitionMetadata]:
+        found = self._admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
+        return dict(sorted(found.items()))
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """-1: there is none."""
+        leader: int = self.partitions(topic)[partition].leader
+        return leader
+
+    def create_topic(self, name: str, replicas: Mapping[int, Sequence[int]]) -> None:
+        """Partitions on chosen brokers, led by the first of them."""
+        self.kafka.create_topic(name, len(replicas), replication_factor=1)
+        self.place(name, replicas)
+
+    def place(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
+        """Returns when the partitions have just these replicas, all in sync, the first leading."""
+        at = {PythonPartition(topic, number): list(on) for number, on in replicas.items()}
+
+        def accepted() -> bool:
+            try:
+                answers = self._python_admin.alter_partition_reassignments(at)
+                self._python_admin.elect_leaders(
+                    ElectionType.PREFERRED, {topic: list(replicas)}, raise_errors=False
+                )
+            except kp_errors.RetriableError:
+                return False
+            return all(error is None for error in answers.values()) and self._stands(
+                topic, replicas
+            )
+
+        eventually(accepted)
+
+    def _stands(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> bool:
+        found = self.partitions(topic)
+        return all(
+            found[number].leader == on[0]
+            and set(found[number].replicas) == set(found[number].isrs) == set(on)
+            for number, on in replicas.items()
+        )
+
+    def lead(self, topic: str, leader: int) -> None:
+        """Every partition on all brokers, led by this one."""
+        others = sorted(BROKERS - {leader})
+        self.place(topic, {partition: [leader, *others] for partition in self.partitions(topic)})
+
+    @contextmanager
+    def killed(self, broker: int) -> Iterator[None]:
+        """Returns at once; the cluster notices it seconds later (`fenced`)."""
+        self.node(broker).kill()
+        try:
+            yield
+        finally:
+            self.node(broker).start()
+            eventually(lambda: self._alive() == BROKERS)
+
+    def fenced(self, broker: int) -> bool:
+        return broker not in self._alive()
+
+    def _alive(self) -> frozenset[int]:
+        return frozenset(self._admin.list_topics(timeout=TIMEOUT_S).brokers)
