@@ -5,14 +5,16 @@ At whatever point the process ends, the journal therefore says nothing false: an
 outcome is open, and `retentiond.act.reconcile` reads back what it can.
 
 An answer is taken for what it proves and no more: only the broker's word or the log start
-offset itself makes an outcome `deleted`, only a refusal makes it `failed`, the rest is
-`unknown`, because a request that timed out may still be applied.
+offset itself makes an outcome `deleted`, only a refusal of the one request that went out makes
+it `failed`. The rest is `unknown`: a request that timed out may still be applied, and a leader
+that says it leads no more may have moved its log start before it lost the lead (KIP-107: it
+waits for its followers in between).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from retentiond.act.approved import Approved
@@ -34,7 +36,7 @@ class Stop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How requests go out. Retries are for moved leaders only: those refusals prove harmless."""
+    """How requests go out. Retries are for moved leaders only: the new one needs to be told."""
 
     batch_size: int = 1000  # partitions in one request
     attempts: int = 3
@@ -115,22 +117,29 @@ def _delete(batch: Sequence[Approved], run: _Run) -> list[DeletionOutcome]:
 
 def _ask(batch: Sequence[Approved], run: _Run) -> dict[TopicPartition, Answer]:
     """Each partition's last answer."""
-    answers: dict[TopicPartition, Answer] = {}
+    answers = _request(run.kafka, batch)
     asked: Sequence[Approved] = batch
-    for attempt in range(1, run.pace.attempts + 1):
-        answers |= _request(run.kafka, {each.topic_partition: each.offset for each in asked})
+    for attempt in range(1, run.pace.attempts):
         moved = [each for each in asked if _has_moved(answers[each.topic_partition])]
-        if not moved or attempt == run.pace.attempts:
-            break
-        if run.stop.wait(run.pace.backoff_seconds * attempt):
+        if not moved or run.stop.wait(run.pace.backoff_seconds * attempt):
             break
         asked = _still_the_same(run.kafka, moved)
         if not asked or run.objection() is not None:
             break
+        again = _request(run.kafka, asked)
+        answers |= {partition: _second(answer) for partition, answer in again.items()}
     return answers
 
 
-def _request(kafka: Kafka, cutoffs: Mapping[TopicPartition, int]) -> dict[TopicPartition, Answer]:
+def _second(answer: Answer) -> Answer:
+    """A refusal of the second request says nothing about the first."""
+    if isinstance(answer, DeleteFailure) and answer.result is RequestResult.REFUSED:
+        return replace(answer, result=RequestResult.UNKNOWN)
+    return answer
+
+
+def _request(kafka: Kafka, asked: Sequence[Approved]) -> dict[TopicPartition, Answer]:
+    cutoffs = {each.topic_partition: each.offset for each in asked}
     lost: DeleteFailure
     try:
         answers = kafka.delete_records(cutoffs)
@@ -147,7 +156,7 @@ def _still_the_same(kafka: Kafka, moved: Sequence[Approved]) -> list[Approved]:
     try:
         kafka.topic_names()  # refreshes the client's idea of who leads
         described = kafka.describe_topics({each.topic for each in moved})
-    except Exception:  # noqa: BLE001 - then they stay refused, as their answer says
+    except Exception:  # noqa: BLE001 - then nobody can say whose name it is
         return []
     return [each for each in moved if _topic_id(described.get(each.topic)) == each.topic_id]
 
@@ -162,7 +171,7 @@ def _has_moved(answer: Answer) -> bool:
 
 def _proves_nothing(answer: Answer, cutoff: int) -> bool:
     if isinstance(answer, DeleteFailure):
-        return answer.result is RequestResult.UNKNOWN
+        return answer.result is not RequestResult.REFUSED
     return answer < cutoff
 
 

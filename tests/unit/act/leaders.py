@@ -34,6 +34,7 @@ class Reply(Enum):
     LAGS = "answers with a low watermark below the cutoff"
     REFUSES = "refuses"
     MOVED = "leads no more"
+    APPLIES_AND_MOVES = "moves its log start offset, and says that it leads no more"
     SAYS_NOTHING = "is missing from the answer"
 
 
@@ -70,7 +71,7 @@ class Leaders:
 
     def answer(self, at: TopicPartition, cutoff: int, reply: Reply) -> int | DeleteFailure | None:
         log = self.logs[at]
-        if reply in (Reply.APPLIES, Reply.APPLIES_AND_IS_LOST):
+        if reply in (Reply.APPLIES, Reply.APPLIES_AND_IS_LOST, Reply.APPLIES_AND_MOVES):
             log.log_start_offset = max(log.log_start_offset, cutoff)
         match reply:
             case Reply.APPLIES | Reply.LAGS:
@@ -79,7 +80,7 @@ class Leaders:
                 return _failure(RequestResult.UNKNOWN, "REQUEST_TIMED_OUT")
             case Reply.REFUSES:
                 return _failure(RequestResult.REFUSED, "POLICY_VIOLATION")
-            case Reply.MOVED:
+            case Reply.MOVED | Reply.APPLIES_AND_MOVES:
                 return _failure(RequestResult.MOVED, "NOT_LEADER_FOR_PARTITION")
             case Reply.SAYS_NOTHING:
                 return None

@@ -153,16 +153,52 @@ def test_when_a_leader_has_moved_only_its_partition_is_asked_again(stage: Stage)
     ]
 
 
-def test_a_leader_that_keeps_moving_is_asked_three_times_and_then_failed(stage: Stage) -> None:
+def test_a_leader_that_keeps_moving_is_asked_three_times_and_then_read_back(
+    stage: Stage,
+) -> None:
     stage.kafka.replies[P0] = [Reply.MOVED] * 9
     stage.stop = stop = CountingStop()
 
     (outcome,) = stage.execute(P0, pace=Pace(attempts=3, backoff_seconds=0.5))
 
-    assert outcome.outcome is Outcome.FAILED
-    assert outcome.error == "NOT_LEADER_FOR_PARTITION: as told"
+    assert outcome.outcome is Outcome.UNKNOWN
+    assert outcome.error == (
+        "NOT_LEADER_FOR_PARTITION: as told; the log start offset was 10 when read back"
+    )
     assert len(stage.kafka.requests) == 3
     assert stop.waits == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_leader_that_moved_its_log_start_and_then_lost_the_lead_is_read_back_as_deleted(
+    stage: Stage, attempts: int
+) -> None:
+    stage.kafka.replies[P0] = [Reply.APPLIES_AND_MOVES] + [Reply.MOVED] * 9
+
+    (outcome,) = stage.execute(P0, pace=Pace(attempts=attempts, backoff_seconds=0.0))
+
+    assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=100)
+    assert len(stage.kafka.requests) == attempts
+
+
+def test_a_refusal_by_the_next_leader_does_not_make_the_first_request_harmless(
+    stage: Stage,
+) -> None:
+    stage.kafka.replies[P0] = [Reply.APPLIES_AND_MOVES, Reply.REFUSES]
+    stage.kafka.replies[P1] = [Reply.MOVED, Reply.REFUSES]
+
+    outcomes = stage.execute(P0, P1)
+
+    assert outcomes == (
+        DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=100),
+        DeletionOutcome(
+            "orders",
+            1,
+            Outcome.UNKNOWN,
+            error="POLICY_VIOLATION: as told; the log start offset was 10 when read back",
+        ),
+    )
+    assert len(stage.kafka.requests) == 2
 
 
 def test_a_stop_ends_the_wait_for_a_moved_leader(stage: Stage) -> None:
@@ -171,7 +207,7 @@ def test_a_stop_ends_the_wait_for_a_moved_leader(stage: Stage) -> None:
 
     outcomes = stage.execute(P0, P1)
 
-    assert [each.outcome for each in outcomes] == [Outcome.FAILED, Outcome.DELETED]
+    assert [each.outcome for each in outcomes] == [Outcome.UNKNOWN, Outcome.DELETED]
     assert len(stage.kafka.requests) == 1
     assert stage.journal.settled == [outcomes]
 
@@ -184,18 +220,21 @@ def test_a_topic_recreated_while_its_leader_moved_is_not_asked_again(stage: Stag
 
     (outcome,) = stage.execute(P0)
 
-    assert outcome.outcome is Outcome.FAILED
+    assert outcome.outcome is Outcome.UNKNOWN
+    assert (outcome.error or "").endswith("; the topic was recreated meanwhile")
     assert len(stage.kafka.requests) == 1
     assert stage.kafka.logs[P0].log_start_offset == 10
 
 
-def test_when_the_metadata_cannot_be_refreshed_a_moved_partition_is_failed(stage: Stage) -> None:
+def test_when_the_metadata_cannot_be_refreshed_a_moved_partition_is_not_asked_again(
+    stage: Stage,
+) -> None:
     stage.kafka.replies[P0] = [Reply.MOVED]
     stage.kafka.failing["topic_names"] = KafkaUnavailable("no broker answers")
 
     (outcome,) = stage.execute(P0)
 
-    assert outcome.outcome is Outcome.FAILED
+    assert outcome.outcome is Outcome.UNKNOWN
     assert len(stage.kafka.requests) == 1
 
 
@@ -406,7 +445,7 @@ def test_evidence_that_grew_old_before_a_second_attempt_is_not_used(stage: Stage
 
     (outcome,) = stage.execute(P0)
 
-    assert outcome.outcome is Outcome.FAILED
+    assert outcome.outcome is Outcome.UNKNOWN
     assert len(stage.kafka.requests) == 1
 
 
