@@ -1,0 +1,292 @@
+"""``retentiond plan`` on a real broker: every reason that one broker can give.
+
+All topics are in one configuration and in one plan, which is made once for each version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devkit.embedded import DEFAULT_VERSION, EmbeddedKafka
+from retentiond.model import GroupKind
+from tests.contract.real import RealDriver
+from tests.integration.command import Document, Done, consumed, run, settings, write
+
+pytestmark = pytest.mark.broker
+
+OLD_VERSION = "3.9.1"
+
+HOUR_MS = 3_600_000
+
+SHARE_GROUP = "share"
+
+RECORDS = 10
+
+
+def matching(pattern: str, **rules: Any) -> Document:
+    """An entry about topics by pattern."""
+    entry = consumed("", **rules)
+    del entry["name"]
+    return {"pattern": pattern, **entry}
+
+
+TOPICS = [
+    consumed("consumed"),
+    consumed("empty"),
+    consumed("too-young", **{"retention.commitoffset.ms": HOUR_MS}),
+    consumed("partly-young", **{"retention.commitoffset.ms": HOUR_MS}),
+    consumed("not-consumed"),
+    consumed("no-group"),
+    consumed("too-few-groups", groups={"min": 2}),
+    consumed("required-group-missing", groups={"required": ["billing", "nobody"]}),
+    consumed("group-without-commit"),
+    consumed("commit-beyond-end"),
+    consumed("compacted"),
+    consumed("__consumer_offsets"),
+    consumed("retention-exceeds-forced", **{"retention.commitoffset.ms": 2 * HOUR_MS}),
+    consumed("open-transaction"),
+    consumed("z-limit-reached"),
+    matching("policy-.*"),
+    matching(".*-conflict", **{"retention.commitoffset.ms": 1}),
+]
+
+GROUP_UNREADABLE = consumed("group-unreadable", groups={"exclude": []})
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The plan of a broker on which each topic is about one reason."""
+
+    version: str
+    servers: str
+    config: Path
+    folder: Path
+    done: Done
+
+    def rows(self, topic: str) -> list[Document]:
+        return [row for row in self.done.plan["partitions"] if row["topic"] == topic]
+
+    def row(self, topic: str) -> Document:
+        (row,) = self.rows(topic)
+        return row
+
+    def verdict(self, topic: str) -> str:
+        row = self.row(topic)
+        return f"{row['verdict']}: {row['reason']}"
+
+
+@pytest.fixture(scope="module", params=[DEFAULT_VERSION, OLD_VERSION])
+def planned(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Planned]:
+    folder = tmp_path_factory.mktemp("plan")
+    with EmbeddedKafka(version=request.param) as kafka, closing(RealDriver(kafka)) as driver:
+        populate(driver)
+        topics = TOPICS[:]
+        if request.param == DEFAULT_VERSION:
+            with driver.subscribed(SHARE_GROUP, GroupKind.SHARE, ["group-unreadable"]):
+                topics.append(GROUP_UNREADABLE)
+        document = settings(
+            kafka.bootstrap_servers,
+            folder / "state",
+            dry_run=False,
+            limits={"partitions_per_cycle": 3},
+            # What a share group has read is not known, so it would hold every topic here.
+            defaults={"groups": {"exclude": [SHARE_GROUP]}},
+            topics=topics,
+        )
+        config = write(folder / "retentiond.yaml", document)
+        done = run("plan", "--output", "json", cwd=folder)
+        yield Planned(request.param, kafka.bootstrap_servers, config, folder, done)
+
+
+def populate(driver: RealDriver) -> None:
+    hour_ago = driver.now_ms - HOUR_MS - 60_000
+
+    def topic(name: str, *, partitions: int = 1, **config: str) -> None:
+        dotted = {key.replace("_", "."): value for key, value in config.items()}
+        driver.create_topic(name, partitions, dotted)
+        for partition in range(partitions):
+            driver.produce(name, [driver.now_ms] * RECORDS, partition)
+
+    def read(topic: str, offset: int = RECORDS, group: str = "billing") -> None:
+        driver.commit(group, {(topic, 0): offset})
+
+    driver.create_topic("empty")
+    read("empty", 0)
+    for name in ("consumed", "z-limit-reached", "too-young", "too-few-groups"):
+        topic(name)
+        read(name, 7)
+    driver.create_topic("partly-young")
+    driver.produce("partly-young", [hour_ago] * 4 + [driver.now_ms] * 6)
+    read("partly-young")
+    topic("not-consumed")
+    read("not-consumed", 0, group="slow")
+    read("not-consumed", 7)
+    topic("no-group")
+    topic("required-group-missing")
+    read("required-group-missing")
+    topic("group-without-commit", partitions=2)
+    read("group-without-commit")
+    topic("commit-beyond-end")
+    read("commit-beyond-end", RECORDS + 1, group="astray")
+    read("commit-beyond-end", 7)
+    topic("compacted", cleanup_policy="compact")
+    read("compacted")
+    topic("retention-exceeds-forced", retention_ms=str(HOUR_MS))
+    read("retention-exceeds-forced")
+    driver.create_topic("open-transaction")
+    driver.begin("open-transaction", RECORDS)
+    read("open-transaction", RECORDS)
+    topic("policy-conflict")
+    read("policy-conflict")
+    topic("group-unreadable")
+    read("group-unreadable")
+
+
+def test_a_plan_ends_with_0_and_logs_nothing(planned: Planned) -> None:
+    assert (planned.done.code, planned.done.err) == (0, "")
+
+
+def test_a_plan_is_complete_and_says_of_what_and_when(planned: Planned) -> None:
+    plan = planned.done.plan
+    assert (plan["complete"], plan["problems"], plan["dry_run"]) == (True, [], False)
+    assert plan["cluster_id"]
+    assert plan["cycle_id"]
+    assert plan["planned_at"].endswith("Z")
+
+
+def test_every_partition_of_every_enabled_topic_has_a_row(planned: Planned) -> None:
+    names = [topic["name"] for topic in TOPICS if "name" in topic]
+    counts = {name: len(planned.rows(name)) for name in [*names, "policy-conflict"]}
+    assert counts.pop("__consumer_offsets") == 4
+    assert counts.pop("group-without-commit") == 2
+    assert set(counts.values()) == {1}
+
+
+def test_consumed(planned: Planned) -> None:
+    assert planned.verdict("consumed") == "delete: consumed"
+    row = planned.row("consumed")
+    assert row.pop("topic_id")
+    assert (
+        row.items()
+        >= {
+            "log_start_offset": 0,
+            "high_watermark": 10,
+            "min_committed_offset": 7,
+            "binding_group": "billing",
+            "retention_offset": 10,
+            "cutoff": 7,
+            "groups": 1,
+            "records": 7,
+        }.items()
+    )
+
+
+def test_too_young(planned: Planned) -> None:
+    assert planned.verdict("too-young") == "nothing: too_young"
+    assert planned.row("too-young")["retention_offset"] == 0
+    assert planned.row("too-young")["records"] == 0
+
+
+def test_records_that_are_old_enough_go_and_the_young_ones_stay(planned: Planned) -> None:
+    assert planned.verdict("partly-young") == "delete: consumed"
+    assert planned.row("partly-young")["cutoff"] == 4
+
+
+def test_empty(planned: Planned) -> None:
+    assert planned.verdict("empty") == "nothing: empty"
+
+
+def test_not_consumed(planned: Planned) -> None:
+    assert planned.verdict("not-consumed") == "nothing: not_consumed"
+    row = planned.row("not-consumed")
+    assert (row["binding_group"], row["min_committed_offset"], row["groups"]) == ("slow", 0, 2)
+
+
+def test_no_group(planned: Planned) -> None:
+    assert planned.verdict("no-group") == "hold: no_group"
+    assert planned.row("no-group")["high_watermark"] == 10  # figures are given on holds too
+
+
+def test_too_few_groups(planned: Planned) -> None:
+    assert planned.verdict("too-few-groups") == "hold: too_few_groups"
+
+
+def test_required_group_missing(planned: Planned) -> None:
+    assert planned.verdict("required-group-missing") == "hold: required_group_missing"
+    assert planned.row("required-group-missing")["binding_group"] == "nobody"
+
+
+def test_group_without_commit(planned: Planned) -> None:
+    with_commit, without = planned.rows("group-without-commit")
+    assert with_commit["verdict"] == "delete"
+    assert (without["verdict"], without["reason"]) == ("hold", "group_without_commit")
+    assert without["binding_group"] == "billing"
+
+
+def test_commit_beyond_end(planned: Planned) -> None:
+    assert planned.verdict("commit-beyond-end") == "hold: commit_beyond_end"
+    assert planned.row("commit-beyond-end")["binding_group"] == "astray"
+
+
+def test_not_deletable_because_compacted(planned: Planned) -> None:
+    assert planned.verdict("compacted") == "hold: not_deletable"
+
+
+def test_not_deletable_because_internal(planned: Planned) -> None:
+    rows = planned.rows("__consumer_offsets")
+    assert {(row["verdict"], row["reason"]) for row in rows} == {("hold", "not_deletable")}
+
+
+def test_retention_exceeds_forced(planned: Planned) -> None:
+    assert planned.verdict("retention-exceeds-forced") == "hold: retention_exceeds_forced"
+
+
+def test_policy_conflict(planned: Planned) -> None:
+    assert planned.verdict("policy-conflict") == "hold: policy_conflict"
+
+
+def test_open_transaction(planned: Planned) -> None:
+    assert planned.verdict("open-transaction") == "hold: open_transaction"
+    assert planned.row("open-transaction")["high_watermark"] == 10
+
+
+def test_group_unreadable(planned: Planned) -> None:
+    if planned.version != DEFAULT_VERSION:
+        pytest.skip("share groups came with Kafka 4")
+    assert planned.verdict("group-unreadable") == "hold: group_unreadable"
+    assert planned.row("group-unreadable")["binding_group"] == SHARE_GROUP
+
+
+def test_limit_reached(planned: Planned) -> None:
+    """Three partitions may go in one cycle; the fourth one, by name, waits for the next."""
+    deletions = [row["topic"] for row in planned.done.plan["partitions"] if row["records"]]
+    assert deletions == ["consumed", "group-without-commit", "partly-young"]
+    assert planned.verdict("z-limit-reached") == "hold: limit_reached"
+    assert planned.row("z-limit-reached")["cutoff"] == 7
+
+
+def test_a_plan_deletes_nothing_and_leaves_nothing_behind(planned: Planned) -> None:
+    assert list(planned.folder.iterdir()) == [planned.config]
+
+
+def test_with_exit_code_a_plan_with_deletions_ends_with_3_and_prints_a_table(
+    planned: Planned,
+) -> None:
+    if planned.version != DEFAULT_VERSION:
+        pytest.skip("what it prints does not depend on the broker")
+    done = run("--config", planned.config.name, "plan", "--exit-code", cwd=planned.folder)
+    assert (done.code, done.err) == (3, "")
+    table, _, summary = done.out.rpartition("For lack of room")
+    assert "delete: consumed" in table
+    assert max(len(line) for line in table.splitlines()) <= 80
+    assert "\x1b" not in done.out
+    assert "nothing was deleted" in summary
+    assert list(planned.folder.iterdir()) == [planned.config]
