@@ -5,7 +5,7 @@ from __future__ import annotations
 import kafka.errors as kp_errors
 from confluent_kafka import KafkaError, KafkaException
 
-from retentiond.errors import KafkaUnavailable
+from retentiond.errors import ConfigError, KafkaUnavailable, RetentiondError
 from retentiond.kafka.port import DeleteFailure, RequestResult
 from retentiond.model import Failure
 
@@ -59,6 +59,8 @@ def of_kafka_python(error: BaseException) -> Failure:
 
 def of_error_code(code: int, message: str | None = None) -> Failure:
     """A protocol error code as a value, with the message the broker sent, if any."""
+    if code not in kp_errors.kafka_errors:
+        return Failure(f"ERROR_{code}", message or "this version does not know that error")
     error = kp_errors.for_code(code)
     return Failure(error.message or error.__name__, message or error.description or "")
 
@@ -69,6 +71,14 @@ def unavailable(servers: str, reason: object) -> KafkaUnavailable:
         f"{servers} can't be asked: {reason}; "
         "check kafka.bootstrap.servers, the network and the credentials"
     )
+
+
+def of_client(servers: str, error: KafkaException) -> RetentiondError:
+    """The error to raise where librdkafka made no client: it refused a value, or lacks a token."""
+    cause: KafkaError = error.args[0]
+    if cause.code() == KafkaError._INVALID_ARG:
+        return ConfigError(f"Kafka's client refuses this: {cause.str().strip()}", path="kafka")
+    return unavailable(servers, of_confluent(error))
 
 
 def has_moved(error: BaseException) -> bool:

@@ -8,6 +8,7 @@ because half a configuration means two different principals or half a TLS set-up
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,8 @@ from retentiond.errors import ConfigError
 
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
+SERVER = re.compile(r"([A-Z_]+://)?([^\s:/\[\]]+|\[[0-9a-fA-F:.%\w]+\])(:\d{1,5})?")
 
 
 def _text(value: str) -> str:
@@ -35,6 +38,19 @@ def _one_of(*allowed: str) -> Callable[[str], str]:
     return convert
 
 
+def _lookup(value: str) -> str:
+    if value not in DNS_LOOKUPS:
+        raise ValueError(" or ".join(DNS_LOOKUPS))
+    return value
+
+
+def _servers(value: str) -> str:
+    for server in value.split(","):
+        if not SERVER.fullmatch(server.strip()):
+            raise ValueError("host:port, separated by commas")
+    return value
+
+
 def _checks_hostname(value: str) -> bool:
     if value not in ("https", "none"):
         raise ValueError("https or none")
@@ -50,9 +66,9 @@ class Property:
 
 
 PROPERTIES: dict[str, Property] = {
-    "bootstrap.servers": Property("bootstrap_servers"),
+    "bootstrap.servers": Property("bootstrap_servers", _servers),
     "client.id": Property("client_id"),
-    "client.dns.lookup": Property("client_dns_lookup"),
+    "client.dns.lookup": Property("client_dns_lookup", _lookup),
     "security.protocol": Property("security_protocol", _one_of(*SECURITY_PROTOCOLS)),
     "ssl.ca.location": Property("ssl_cafile"),
     "ssl.certificate.location": Property("ssl_certfile"),
@@ -152,6 +168,8 @@ def _refuse_contradictions(
         for name in OAUTH_PROPERTIES[:3]:
             if name not in oauth:
                 raise ConfigError("OAUTHBEARER needs it", path=f"kafka.{name}")
+        if not oauth[OAUTH_PROPERTIES[0]].startswith(("http://", "https://")):
+            raise ConfigError("expected an http or https URL", path=f"kafka.{OAUTH_PROPERTIES[0]}")
     elif mechanism is not None:
         for name in ("sasl.username", "sasl.password"):
             if name not in properties:

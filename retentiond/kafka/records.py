@@ -8,6 +8,8 @@ time-out than their request.
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -16,6 +18,7 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
+from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import failures
 from retentiond.kafka.oauth import TokenSource
 from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicConfig, TopicDescription
@@ -57,28 +60,42 @@ _BOUNDS: dict[OffsetBound, tuple[OffsetSpec, IsolationLevel]] = {
 
 
 class RecordsClient:
-    """Thread-safe; one long-lived AdminClient."""
+    """Thread-safe; one long-lived AdminClient. Any call may raise `KafkaUnavailable`."""
 
     def __init__(self, settings: ClientSettings) -> None:
+        """Raises `ConfigError` for a value that librdkafka refuses."""
         self._timeout = settings.request_timeout_s
         self._servers = settings.bootstrap_servers
-        config: dict[str, Any] = {"log_level": 0, **settings.confluent}
+        self._config: dict[str, Any] = {"log_level": 0, **settings.confluent}
         if settings.oauth:
-            config["oauth_cb"] = TokenSource(settings.oauth).for_confluent
-        self._admin = AdminClient(config)
+            self._config["oauth_cb"] = TokenSource(settings.oauth).for_confluent
+        self._made: AdminClient | None = None
+        self._making = threading.Lock()
+        with contextlib.suppress(KafkaUnavailable):
+            self._admin()
+
+    def _admin(self) -> AdminClient:
+        """Made once. With OAUTHBEARER that needs a token, so it can fail and be tried again."""
+        with self._making:
+            if self._made is None:
+                try:
+                    self._made = AdminClient(self._config)
+                except KafkaException as error:
+                    raise failures.of_client(self._servers, error) from error
+            return self._made
 
     def topic_names(self) -> frozenset[str]:
         """All visible topics. Asking for them also refreshes librdkafka's leaders."""
         try:
             timeout = min(self._timeout, METADATA_TIMEOUT_S)
-            return frozenset(self._admin.list_topics(timeout=timeout).topics)
+            return frozenset(self._admin().list_topics(timeout=timeout).topics)
         except KafkaException as error:
             raise failures.unavailable(self._servers, failures.of_confluent(error)) from error
 
     def describe_topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure]:
         if not names:
             return {}
-        futures = self._admin.describe_topics(
+        futures = self._admin().describe_topics(
             TopicCollection(list(names)), request_timeout=self._timeout
         )
         return {name: self._outcome(future, _description) for name, future in futures.items()}
@@ -87,7 +104,7 @@ class RecordsClient:
         if not names:
             return {}
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
-        futures = self._admin.describe_configs(resources, request_timeout=self._timeout)
+        futures = self._admin().describe_configs(resources, request_timeout=self._timeout)
         return {
             resource.name: self._outcome(future, _config) for resource, future in futures.items()
         }
@@ -116,7 +133,7 @@ class RecordsClient:
                 raise ValueError(f"refusing to delete {partition} up to {cutoff}")
         if not cutoffs:
             return {}
-        futures = self._admin.delete_records(
+        futures = self._admin().delete_records(
             [ConfluentPartition(*partition, offset) for partition, offset in cutoffs.items()],
             request_timeout=DELETE_TIMEOUT_S + GRACE_S / 2,
             operation_timeout=DELETE_TIMEOUT_S,
@@ -153,7 +170,7 @@ class RecordsClient:
         """The answers, and the partitions whose leader moved or is silent."""
         if not specs:
             return {}, []
-        futures = self._admin.list_offsets(
+        futures = self._admin().list_offsets(
             {ConfluentPartition(*partition): spec for partition, spec in specs.items()},
             isolation_level=isolation,
             request_timeout=self._timeout,
