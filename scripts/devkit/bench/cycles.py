@@ -1,0 +1,64 @@
+"""A cycle on a layout: its gather beside the bare clients, its steps, and whether it is right."""
+
+import statistics
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+from devkit.bench.bare import BareClients
+from devkit.bench.layouts import Layout
+from devkit.bench.result import Result
+from devkit.bench.settings import CONSUMED_RETENTION_MS, settings
+from devkit.bench.timing import RUNS, WARM_UP, median
+from devkit.embedded import EmbeddedKafka
+from retentiond.config import Config
+from retentiond.engine import Engine
+from retentiond.observe.report import CycleReport
+from retentiond.state.audit import Audit
+
+STEPS = ("gather", "decide", "guard", "record")
+
+GATHER_AT_MOST = 1.5
+CYCLE_AT_MOST_S = {"L": 2.0}
+
+
+def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
+    """Whole dry-run cycles, warm."""
+    config = Config.model_validate(settings(kafka.bootstrap_servers, folder, dry_run=True))
+    bare = _bare(kafka, layout)
+    engine = Engine(config, threading.Event(), lambda *_: None)
+    with closing(engine), closing(Audit.open(folder)) as audit:
+        reports = [engine.run_cycle(audit) for _ in range(WARM_UP + RUNS)][WARM_UP:]
+    right, all_of_them = _right(layout, reports[-1])
+    if right < all_of_them:
+        raise ValueError(f"{layout.name}: minima right: {right} of {all_of_them}")
+    steps = {
+        step: statistics.median(report.seconds.get(step, 0.0) for report in reports)
+        for step in STEPS
+    }
+    whole = statistics.median(sum(report.seconds.values()) for report in reports)
+    name = layout.name
+    return [
+        Result(f"{name}: the same requests through the bare clients", bare, "s"),
+        Result(f"{name}: gather", steps["gather"], "s", GATHER_AT_MOST * bare),
+        Result(
+            f"{name}: gather against the bare clients", steps["gather"] / bare, "x", GATHER_AT_MOST
+        ),
+        *(Result(f"{name}: {step}", steps[step], "s") for step in STEPS[1:]),
+        Result(f"{name}: whole dry-run cycle", whole, "s", CYCLE_AT_MOST_S.get(name)),
+        Result(f"{name}: minima right, of {all_of_them}", right, "", all_of_them),
+    ]
+
+
+def _bare(kafka: EmbeddedKafka, layout: Layout) -> float:
+    with closing(BareClients(kafka.bootstrap_servers)) as clients:
+        since_ms = int(time.time() * 1000) - CONSUMED_RETENTION_MS
+        return median(lambda: clients.read(layout, since_ms))
+
+
+def _right(layout: Layout, report: CycleReport) -> tuple[int, int]:
+    """How many of the layout's minima the plan has."""
+    planned = {(row.topic, row.partition): row.min_committed_offset for row in report.plan.rows}
+    minima = layout.minima()
+    return sum(planned.get(key) == offset for key, offset in minima.items()), len(minima)

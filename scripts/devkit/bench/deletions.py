@@ -1,0 +1,130 @@
+"""DeleteRecords on 1,000 partitions: retentiond's way, the bare call, and Kafka's own tool."""
+
+import json
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+from confluent_kafka import TopicPartition
+
+from devkit.bench.bare import BareClients
+from devkit.bench.layouts import FIRST, Layout
+from devkit.bench.result import Result
+from devkit.bench.timing import RUNS, WARM_UP, seconds
+from devkit.embedded import EmbeddedKafka, tools
+from retentiond.act.approved import Approved, GroupEvidence
+from retentiond.act.delete import execute
+from retentiond.kafka.cluster import KafkaCluster
+from retentiond.kafka.properties import translate
+from retentiond.model import GroupKind, Outcome, PlanRow, Reason, Verdict
+from retentiond.state.audit import Audit
+
+TOOL = "org.apache.kafka.tools.DeleteRecordsCommand"
+TOOL_RUNS = 5
+
+
+def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
+    """Every call moves every log start by one record, so that no call has nothing to do."""
+    offsets = iter(range(1, FIRST + 1))
+    bare = _bare(kafka, layout, offsets)
+    ours = _ours(kafka, layout, folder, offsets)
+    tool = _tool(kafka, layout, folder, offsets)
+    number = layout.topics * layout.partitions
+    return [
+        Result(f"DeleteRecords on {number:,} partitions: bare call", bare, "s"),
+        Result(f"DeleteRecords on {number:,} partitions: with audit log", ours, "s"),
+        Result("with audit log against the bare call", ours / bare, "x"),
+        Result(f"kafka-delete-records on {number:,}: whole process", tool, "s"),
+    ]
+
+
+def _bare(kafka: EmbeddedKafka, layout: Layout, offsets: Iterator[int]) -> float:
+    with closing(BareClients(kafka.bootstrap_servers)) as clients:
+        return _median(
+            lambda offset: clients.delete(
+                [TopicPartition(*at, offset) for at in _partitions(layout)]
+            ),
+            offsets,
+        )
+
+
+def _ours(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[int]) -> float:
+    """From approved values to recorded outcomes: intents, request, outcomes."""
+    cluster = KafkaCluster(
+        translate({"bootstrap.servers": kafka.bootstrap_servers}), lambda *_: None
+    )
+    cycles = (f"bench-{number}" for number in count())
+    with closing(cluster), closing(Audit.open(folder)) as audit:
+
+        def delete(offset: int) -> None:
+            now_ms = int(time.time() * 1000)
+            outcomes = execute(
+                list(_approved(layout, offset)),
+                cluster,
+                audit,
+                cycle_id=next(cycles),
+                evidence_at_ms=now_ms,
+                now=lambda: now_ms,
+                stop=threading.Event(),
+            )
+            if any(each.outcome is not Outcome.DELETED for each in outcomes):
+                raise ValueError("not every deletion was done")
+
+        return _median(delete, offsets)
+
+
+def _tool(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[int]) -> float:
+    file = folder / "offsets.json"
+
+    def delete(offset: int) -> None:
+        entries = [{"topic": t, "partition": p, "offset": offset} for t, p in _partitions(layout)]
+        file.write_text(json.dumps({"version": 1, "partitions": entries}))
+        servers = ["--bootstrap-server", kafka.bootstrap_servers]
+        tools.run(kafka.version, TOOL, *servers, "--offset-json-file", str(file))
+
+    return _median(delete, offsets, runs=TOOL_RUNS, warm_up=1)
+
+
+def _median(
+    delete: Callable[[int], object],
+    offsets: Iterator[int],
+    runs: int = RUNS,
+    warm_up: int = WARM_UP,
+) -> float:
+    took = [seconds(lambda: delete(next(offsets)))[0] for _ in range(warm_up + runs)]
+    return statistics.median(took[warm_up:])
+
+
+def _partitions(layout: Layout) -> Iterator[tuple[str, int]]:
+    for topic in range(layout.topics):
+        for partition in range(layout.partitions):
+            yield layout.topic(topic), partition
+
+
+def _approved(layout: Layout, offset: int) -> Iterator[Approved]:
+    """What the guard would hand over for every partition, with ten groups' commits."""
+    evidence = tuple(
+        GroupEvidence(layout.group(number), GroupKind.CLASSIC, FIRST) for number in range(10)
+    )
+    for topic, partition in _partitions(layout):
+        row = PlanRow(
+            topic=topic,
+            partition=partition,
+            topic_id="bench",
+            log_start_offset=offset - 1,
+            high_watermark=FIRST,
+            min_committed_offset=offset,
+            binding_group=layout.group(0),
+            binding_committed_offset=offset,
+            retention_offset=FIRST,
+            cutoff=offset,
+            verdict=Verdict.DELETE,
+            reason=Reason.CONSUMED,
+            groups=len(evidence),
+            records=1,
+        )
+        yield Approved(topic, partition, "bench", offset, offset - 1, evidence, row)

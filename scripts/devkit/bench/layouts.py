@@ -1,0 +1,66 @@
+"""Clusters whose answers are known in advance, so that speed is never measured without truth.
+
+Every group reads ten whole topics, as groups do, and has committed an offset that follows from
+its number and the partition's. `Layout.minimum` works the smallest one out by itself.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+RECORDS = 48
+"""Records in each partition."""
+
+FIRST = 32
+"""No group has committed less."""
+
+TOPICS_PER_GROUP = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """``groups`` have commits on every partition of ten of the ``topics``."""
+
+    name: str
+    topics: int
+    partitions: int
+    groups: int
+
+    @property
+    def commits(self) -> int:
+        return self.groups * TOPICS_PER_GROUP * self.partitions
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}: {self.topics} topics x {self.partitions} partitions, {self.groups}"
+            f" groups x {TOPICS_PER_GROUP * self.partitions} commits"
+        )
+
+    def topic(self, number: int) -> str:
+        return f"{self.name.lower()}.topic-{number:04d}"
+
+    def group(self, number: int) -> str:
+        return f"{self.name.lower()}-group-{number:04d}"
+
+    def topics_of(self, group: int) -> Iterator[int]:
+        """Evenly spread: each topic is read by as many groups, give or take one."""
+        return ((group * TOPICS_PER_GROUP + at) % self.topics for at in range(TOPICS_PER_GROUP))
+
+    def committed(self, group: int, topic: int, partition: int) -> int:
+        return FIRST + (group * 31 + topic * 17 + partition * 7) % (RECORDS - FIRST)
+
+    def minima(self) -> dict[tuple[str, int], int]:
+        """The smallest committed offset of every partition that a group reads."""
+        found: dict[tuple[str, int], int] = {}
+        for group in range(self.groups):
+            for topic in self.topics_of(group):
+                for partition in range(self.partitions):
+                    key = self.topic(topic), partition
+                    offset = self.committed(group, topic, partition)
+                    found[key] = min(offset, found.get(key, offset))
+        return found
+
+
+M = Layout("M", topics=100, partitions=10, groups=100)
+L = Layout("L", topics=200, partitions=20, groups=300)
+
+LAYOUTS = {layout.name: layout for layout in (M, L)}

@@ -1,0 +1,75 @@
+"""The figures for people: a table on the terminal, and bench/README.md."""
+
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyspark
+from rich.console import Console
+from rich.table import Table
+
+from devkit.bench.layouts import LAYOUTS
+from devkit.bench.memory import cores
+from devkit.bench.result import Result
+from devkit.bench.timing import RUNS, WARM_UP
+from devkit.embedded import default_version
+from retentiond.kafka.versions import librdkafka_version
+
+FILE = Path(__file__).resolve().parents[3] / "bench" / "README.md"
+
+HEADINGS = ("what", "figure", "target")
+
+TEXT = """\
+# How fast it is
+
+`scripts/bench --write` measured this on {date}: {machine}. One broker and everything else on
+the same machine, all warm, medians of {runs} after {warm_up} that don't count.
+
+{layouts}
+
+{table}
+
+- *The same requests through the bare clients* keep no order, wait for nothing and check nothing.
+  A gather must: the ends are read after the commits and before the look-ups by time, and group
+  coordinators are read 0.15 s before and after the listing.
+- *Decide* goes from a snapshot in Python to rows in Python, on Spark `local[2]`.
+- *With audit log* writes what will be deleted and on which evidence (ten groups a partition) to
+  SQLite before the request, and its outcome after.
+- *kafka-delete-records* is Kafka's own tool, as a whole process with its JVM.
+- *Memory* is of `retentiond run` in cycles without a pause on layout {memory_layout}, dry.
+"""
+
+
+def write(results: Sequence[Result], memory_layout: str) -> None:
+    """Replaces bench/README.md."""
+    rows = [HEADINGS, ("---", "---:", "---"), *(result.cells() for result in results)]
+    FILE.parent.mkdir(exist_ok=True)
+    FILE.write_text(
+        TEXT.format(
+            date=f"{datetime.now(UTC):%Y-%m-%d}",
+            machine=_machine(),
+            runs=RUNS,
+            warm_up=WARM_UP,
+            layouts="\n".join(f"- {layout}" for layout in LAYOUTS.values()),
+            table="\n".join(f"| {' | '.join(row)} |" for row in rows),
+            memory_layout=memory_layout,
+        )
+    )
+
+
+def show(console: Console, results: Sequence[Result]) -> None:
+    """The table."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right" if heading == "figure" else "left")
+    for result in results:
+        table.add_row(*result.cells(), style="red" if result.kept is False else "")
+    console.print(table)
+
+
+def _machine() -> str:
+    return (
+        f"{cores()} cores, Python {platform.python_version()}, Kafka {default_version()}, "
+        f"Spark {pyspark.__version__}, librdkafka {librdkafka_version()}"
+    )

@@ -1,0 +1,28 @@
+"""The configuration that every measurement runs with: all topics, a consumed retention of 1 s."""
+
+from pathlib import Path
+from typing import Any
+
+CONSUMED_RETENTION_MS = 1000
+"""So that every partition is looked up by time, and no record is too young."""
+
+MASTER = "local[2]"
+
+
+def settings(servers: str, state_dir: Path, **changes: Any) -> dict[str, Any]:
+    """What a configuration file holds."""
+    return {
+        "kafka": {"bootstrap.servers": servers},
+        "spark": {"master": MASTER},
+        "schedule": {"interval": "1s"},
+        "http": {"host": "127.0.0.1", "port": 0},
+        "state_dir": str(state_dir),
+        "topics": [
+            {
+                "pattern": ".*",
+                "retention.commitoffset.enable": True,
+                "retention.commitoffset.ms": CONSUMED_RETENTION_MS,
+            }
+        ],
+        **changes,
+    }

@@ -1,0 +1,25 @@
+"""Seconds, measured alike everywhere: warm, and as a median."""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+WARM_UP = 3
+RUNS = 7
+
+
+def seconds(call: Callable[[], T]) -> tuple[float, T]:
+    """How long one call takes, and what it returns."""
+    started = time.perf_counter()
+    answer = call()
+    return time.perf_counter() - started, answer
+
+
+def median(call: Callable[[], object], runs: int = RUNS, warm_up: int = WARM_UP) -> float:
+    """The median of ``runs`` calls after some that don't count."""
+    for _ in range(warm_up):
+        call()
+    return statistics.median(seconds(call)[0] for _ in range(runs))
