@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -13,6 +13,7 @@ from retentiond.act.delete import execute
 from retentiond.act.guard import verify
 from retentiond.act.limits import within_limits
 from retentiond.act.reconcile import reconcile
+from retentiond.collect.census import CoordinatorWatch
 from retentiond.collect.gather import gather
 from retentiond.collect.snapshot import Snapshot
 from retentiond.config import Config
@@ -52,6 +53,7 @@ class Tools:
     spark: SparkSessions
     now: Callable[[], int]
     stop: Stop
+    coordinators: CoordinatorWatch
 
 
 @dataclass(slots=True)
@@ -130,7 +132,7 @@ def _gather_and_decide(
     tools: Tools, config: Config, planned_at_ms: int, watch: Watch
 ) -> tuple[Snapshot, tuple[PlanRow, ...]]:
     with watch.step("gather"):
-        snapshot = gather(tools.kafka, config, planned_at_ms, wait_until=_waiter(tools.stop))
+        snapshot = _read(tools, config, planned_at_ms)
     with watch.step("decide"):
         rows = within_limits(decide(tools.spark, snapshot), config.limits)
     return snapshot, rows
@@ -145,16 +147,19 @@ def _second_reading(
     ]
     if not doomed:
         return None
-    wait_until = _waiter(tools.stop)
-    return gather(tools.kafka, config, planned_at_ms, only=doomed, wait_until=wait_until)
+    return _read(tools, config, planned_at_ms, doomed)
 
 
-def _waiter(stop: Stop) -> Callable[[float], None]:
+def _read(
+    tools: Tools, config: Config, now_ms: int, only: Collection[TopicPartition] | None = None
+) -> Snapshot:
     def wait_until(instant: float) -> None:
-        if stop.wait(max(0.0, instant - time.monotonic())):
+        if tools.stop.wait(max(0.0, instant - time.monotonic())):
             raise Stopped
 
-    return wait_until
+    return gather(
+        tools.kafka, config, now_ms, only=only, watch=tools.coordinators, wait_until=wait_until
+    )
 
 
 def _plan(config: Config, snapshot: Snapshot, cycle_id: str, rows: tuple[PlanRow, ...]) -> Plan:

@@ -9,6 +9,7 @@ import time
 import pyspark
 
 from retentiond import __version__
+from retentiond.collect.census import CoordinatorWatch
 from retentiond.config import Config
 from retentiond.cycle import Stop, Tools, run_cycle, settle_open_deletions
 from retentiond.errors import SparkUnavailable
@@ -41,7 +42,13 @@ class Engine:
         self.config = config
         self._kafka = KafkaCluster(translate(config.kafka), observe)
         self._spark = SparkSessions(config.spark.master, config.spark.conf)
-        self.tools = Tools(kafka=self._kafka, spark=self._spark, now=now_ms, stop=stop)
+        self.tools = Tools(
+            kafka=self._kafka,
+            spark=self._spark,
+            now=now_ms,
+            stop=stop,
+            coordinators=CoordinatorWatch(),
+        )
 
     def warm_up(self) -> None:
         """Starts Spark on the side, so that it is there when the first snapshot is."""

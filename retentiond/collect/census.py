@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from retentiond.collect.snapshot import GroupReading
 from retentiond.errors import KafkaUnavailable
@@ -19,8 +19,8 @@ from retentiond.model import Commit, Failure, GroupKind
 
 SETTLE_S = 0.15
 """While a coordinator migrates, the listing lacks its groups for up to 114 ms without an
-error, and the metadata may still show the old leader. So leadership is read at least this
-long before and after the listing."""
+error, and the metadata may still show the old leader. So leadership must have stood still for
+this long before the listing, and is read again this long after it."""
 
 READABLE = (GroupKind.CLASSIC, GroupKind.CONSUMER, GroupKind.STREAMS)
 
@@ -28,14 +28,33 @@ SHARE_GROUP = Failure("UNSUPPORTED_KIND", "the offsets of share groups are not r
 UNKNOWN_GROUP = Failure("UNKNOWN_KIND", "this version does not know groups of that kind")
 
 
+class CoordinatorWatch:
+    """Remembers how an earlier reading left the coordinators.
+
+    Where they stand as they stood then, no migration is under way that the metadata shows, and
+    a listing need not wait for one to end. One that it doesn't show yet comes out afterwards.
+    """
+
+    def __init__(self) -> None:
+        self.last: CoordinatorState | None = None
+
+    def seconds_to_settle(self, state: CoordinatorState) -> float:
+        """How long after ``state`` was read a listing has to wait."""
+        return 0.0 if state == self.last else SETTLE_S
+
+
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Groups by name. ``commits`` lacks groups that failed; ``problems``: see `Snapshot`."""
+    """Groups by name. ``commits`` lacks groups that failed; ``problems``: see `Snapshot`.
+
+    ``listed_at`` is the `time.monotonic` instant at which the last broker had answered.
+    """
 
     groups: Mapping[str, GroupReading] = field(default_factory=dict)
     commits: Mapping[str, Sequence[Commit]] = field(default_factory=dict)
     members: Mapping[str, GroupMembers] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    listed_at: float = 0.0
 
     def may_read(self, group: str, topic: str) -> bool:
         """Whether a live member of the group is subscribed or assigned to the topic."""
@@ -56,21 +75,16 @@ def _matches(pattern: str, topic: str) -> bool:
         return True
 
 
-def take_census(
-    kafka: Kafka, before: CoordinatorState, wait_until: Callable[[float], None]
-) -> Census:
-    """All groups. ``before`` was read at least `SETTLE_S` ago.
+def take_census(kafka: Kafka) -> Census:
+    """All groups; whether none was hidden is for `completed` to say.
 
-    ``wait_until`` sleeps until a `time.monotonic` instant. Never raises `KafkaUnavailable`:
-    what can't be asked makes the census incomplete.
+    Never raises `KafkaUnavailable`: what can't be asked makes the census incomplete.
     """
     try:
         listed = kafka.list_groups()
         listed_at = time.monotonic()
         commits = kafka.commits([g.group_id for g in listed if g.kind in READABLE])
         members = kafka.members([g for g in listed if _is_live(g) and g.kind in READABLE])
-        wait_until(listed_at + SETTLE_S)
-        after = kafka.coordinator_state()
     except KafkaUnavailable as error:
         return Census(problems=(str(error),))
     return Census(
@@ -81,8 +95,33 @@ def take_census(
         members={
             group: found for group, found in members.items() if not isinstance(found, Failure)
         },
-        problems=problems(before, after),
+        listed_at=listed_at,
     )
+
+
+def completed(
+    census: Census,
+    kafka: Kafka,
+    before: CoordinatorState,
+    watch: CoordinatorWatch,
+    wait_until: Callable[[float], None],
+) -> Census:
+    """The census with what speaks against its completeness.
+
+    ``before`` is how the coordinators stood for at least `SETTLE_S` when the listing began;
+    ``wait_until`` sleeps until a `time.monotonic` instant.
+    """
+    watch.last = None
+    if census.problems:
+        return census
+    wait_until(census.listed_at + SETTLE_S)
+    try:
+        after = kafka.coordinator_state()
+    except KafkaUnavailable as error:
+        return replace(census, problems=(str(error),))
+    if after == before:  # else a migration may have begun a moment ago
+        watch.last = after
+    return replace(census, problems=problems(before, after))
 
 
 def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ...]:

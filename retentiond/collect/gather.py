@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 
-from retentiond.collect.census import SETTLE_S, Census, take_census
+from retentiond.collect.census import Census, CoordinatorWatch, completed, take_census
 from retentiond.collect.offsets import OffsetReads, ends, young_since
 from retentiond.collect.snapshot import (
     COMMIT_SCHEMA,
@@ -31,26 +31,31 @@ def gather(
     now_ms: int,
     *,
     only: Collection[TopicPartition] | None = None,
+    watch: CoordinatorWatch | None = None,
     wait_until: Callable[[float], None],
 ) -> Snapshot:
     """One snapshot of the enabled topics and of all groups.
 
     ``only`` asks for the offsets of those partitions alone, and leaves their topics' other
-    partitions unread: the guard's second reading. Raises `KafkaUnavailable` when the cluster
-    or its topics can't be asked; everything else that fails holds what it touches.
+    partitions unread: the guard's second reading. ``watch`` has seen the reading before this
+    one; a first reading waits longer. Raises `KafkaUnavailable` when the cluster or its topics
+    can't be asked; everything else that fails holds what it touches.
     """
+    watch = watch or CoordinatorWatch()
     before = kafka.coordinator_state()
-    settled_at = time.monotonic() + SETTLE_S
+    settled_at = time.monotonic() + watch.seconds_to_settle(before)
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="gather") as executor:
         cluster_id = executor.submit(kafka.cluster_id)
         names = None if only is None else {partition.topic for partition in only}
-        topics = enabled_topics(kafka, config, names)
+        topics_to_come = executor.submit(enabled_topics, kafka, config, names)
+        wait_until(settled_at)
+        census = take_census(kafka)
+        topics = topics_to_come.result()
         asked = _asked(topics, only)
         log_starts = executor.submit(kafka.offsets, asked, OffsetBound.LOG_START)
-        wait_until(settled_at)
-        census = take_census(kafka, before, wait_until)
         high_watermarks, last_stable = ends(kafka, asked, executor)
         by_time = young_since(kafka, topics, asked, now_ms)
+        census = completed(census, kafka, before, watch, wait_until)
         reads = OffsetReads(log_starts.result(), high_watermarks, last_stable, by_time)
     partitions = reads.readings(topics, asked)
     return assemble(cluster_id.result(), now_ms, topics, partitions, census)
