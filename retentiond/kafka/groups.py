@@ -6,6 +6,7 @@ offsets crashes the process when a coordinator moves, so it is not asked about g
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -145,7 +146,7 @@ def _members(group: Any) -> GroupMembers | Failure:
         if hasattr(group, "protocol_type"):
             return _classic_members(group)
         return _consumer_members(group)
-    except (KafkaError, ValueError, TypeError, AttributeError, IndexError) as error:
+    except (KafkaError, struct.error, ValueError, TypeError, AttributeError, IndexError) as error:
         return Failure("MEMBERS_UNREADABLE", f"a member's subscription can't be read: {error}")
 
 

@@ -1,0 +1,95 @@
+"""Brokers behind a real `Link`: what they answer is a test's, when they answer is the driver's."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from kafka.future import Future
+from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+
+from retentiond.kafka.connection import Connection, Link
+
+T = TypeVar("T")
+
+Answer = Callable[[Any, int | None], Any]
+"""Of (request, node): the response, or the error that comes instead of one."""
+
+
+class Brokers:
+    """Stands in for kafka-python's connection manager: one answer at a time, the last sent first.
+
+    ``requests``: every (node, request) that went out; ``most_in_flight``: of each node.
+    """
+
+    def __init__(self, answer: Answer, versions: dict[type, int] | None = None) -> None:
+        self.requests: list[tuple[int | None, Any]] = []
+        self.most_in_flight: Counter[int | None] = Counter()
+        self.cluster = SimpleNamespace(_coordinators={"stale": 1}, update_metadata=lambda _: None)
+        self.broker_version_data = SimpleNamespace(api_version=self._version)
+        self._answer = answer
+        self._versions = versions or {}
+        self._waiting: deque[tuple[int | None, Any, Future]] = deque()
+
+    def send(self, request: Any, node_id: int | None = None) -> Future:
+        future = Future()
+        self.requests.append((node_id, request))
+        self._waiting.append((node_id, request, future))
+        in_flight = sum(node == node_id for node, _, _ in self._waiting)
+        self.most_in_flight[node_id] = max(self.most_in_flight[node_id], in_flight)
+        return future
+
+    def run(self, coroutine: Awaitable[T]) -> T:
+        """To its end, answering whenever it can't go on without an answer."""
+        steps = coroutine.__await__()
+        try:
+            while True:
+                awaited = next(steps)
+                while not awaited.is_done:
+                    self._answer_one()
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+
+    def sent(self, kind: type) -> list[Any]:
+        return [request for _, request in self.requests if isinstance(request, kind)]
+
+    def _answer_one(self) -> None:
+        node, request, future = self._waiting.pop()
+        answer = self._answer(request, node)
+        if isinstance(answer, Exception):
+            future.failure(answer)
+        else:
+            future.success(answer)
+
+    def _version(self, request: type) -> int:
+        return self._versions.get(request, 9)
+
+
+class BrokersConnection(Connection):
+    """Runs a request on the brokers, as the real one does on its I/O thread."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self.brokers = brokers
+
+    def run(self, request: Callable[[Link], Awaitable[T]]) -> T:
+        admin: Any = SimpleNamespace(_manager=self.brokers)
+        return self.brokers.run(request(Link(admin)))
+
+
+def found(request: FindCoordinatorRequest, node_of: Callable[[str], int]) -> Any:
+    """FindCoordinator's answer; a negative node is an error code."""
+    return FindCoordinatorResponse(
+        coordinators=[
+            FindCoordinatorResponse.Coordinator(
+                key=key, node_id=max(node_of(key), -1), error_code=max(0, -node_of(key))
+            )
+            for key in request.coordinator_keys
+        ]
+    )
+
+
+def names(prefix: str, numbers: Iterable[int]) -> list[str]:
+    return [f"{prefix}-{number:03}" for number in numbers]

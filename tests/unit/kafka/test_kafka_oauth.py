@@ -1,0 +1,168 @@
+"""Tokens by the client credentials grant, from a token endpoint in this process."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from retentiond.kafka import oauth
+from retentiond.kafka.oauth import TokenSource
+
+SECRET = "correct horse battery staple"
+
+
+class Endpoint:
+    """``answer`` is the next body, ``status`` its status; ``requests`` has each (header, form)."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.answer: bytes = b"{}"
+        self.requests: list[tuple[str, dict[str, list[str]]]] = []
+        self.url = ""
+
+    def grants(self, token: str, **more: Any) -> None:
+        self.answer = json.dumps({"access_token": token, **more}).encode()
+
+
+@contextmanager
+def serving(endpoint: Endpoint) -> Iterator[None]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            endpoint.requests.append((self.headers["Authorization"], parse_qs(body)))
+            self.send_response(endpoint.status)
+            self.end_headers()
+            self.wfile.write(endpoint.answer)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing: stderr is the tests'."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        endpoint.url = f"http://127.0.0.1:{server.server_port}/token"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    made = Endpoint()
+    with serving(made):
+        yield made
+
+
+def source(endpoint: Endpoint, **settings: str) -> TokenSource:
+    return TokenSource(
+        {
+            "sasl.oauthbearer.token.endpoint.url": endpoint.url,
+            "sasl.oauthbearer.client.id": "retentiond",
+            "sasl.oauthbearer.client.secret": SECRET,
+            **settings,
+        }
+    )
+
+
+def test_a_token_is_fetched_with_the_clients_credentials(endpoint: Endpoint) -> None:
+    endpoint.grants("token-1")
+    scope = {"sasl.oauthbearer.scope": "kafka read"}
+    assert source(endpoint, **scope).token() == "token-1"
+    ((header, form),) = endpoint.requests
+    assert base64.b64decode(header.removeprefix("Basic ")).decode() == f"retentiond:{SECRET}"
+    assert form == {"grant_type": ["client_credentials"], "scope": ["kafka read"]}
+
+
+def test_a_token_is_kept_while_it_is_fresh(endpoint: Endpoint) -> None:
+    endpoint.grants("token-1", expires_in=3600)
+    tokens = source(endpoint)
+    assert {tokens.token() for _ in range(5)} == {"token-1"}
+    assert len(endpoint.requests) == 1
+
+
+def test_a_token_is_renewed_when_four_fifths_of_its_life_are_over(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    monkeypatch.setattr("retentiond.kafka.oauth.time.time", lambda: now)
+    endpoint.grants("token-1", expires_in=100)
+    tokens = source(endpoint)
+    assert tokens.token() == "token-1"
+    endpoint.grants("token-2", expires_in=100)
+    now += 79
+    assert tokens.token() == "token-1"
+    now += 1
+    assert tokens.for_confluent("") == ("token-2", now + 100)
+
+
+def test_the_expiry_is_told_in_seconds_since_the_epoch(endpoint: Endpoint) -> None:
+    endpoint.grants("token-1")
+    token, expires_at = source(endpoint).for_confluent("")
+    assert token == "token-1"
+    assert expires_at == pytest.approx(time.time() + oauth.DEFAULT_LIFETIME_S, abs=5)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{}",
+        b"not json",
+        b"\xff\xfe",
+        b'{"access_token": "t", "expires_in": []}',
+    ],
+)
+def test_an_answer_without_a_token_is_an_error_without_the_answer(
+    endpoint: Endpoint, body: bytes
+) -> None:
+    endpoint.answer = body
+    with pytest.raises(OSError, match=r"holds no access_token$") as error:
+        source(endpoint).token()
+    assert error.value.__suppress_context__
+
+
+@pytest.mark.parametrize("status", [400, 401, 500, 503])
+def test_a_refusal_of_the_endpoint_is_an_error_without_a_secret(
+    endpoint: Endpoint, status: int
+) -> None:
+    endpoint.status = status
+    endpoint.answer = SECRET.encode()
+    with pytest.raises(OSError, match=str(status)) as error:
+        source(endpoint).token()
+    assert SECRET not in str(error.value)
+
+
+def test_an_endpoint_that_cannot_be_reached_is_an_error() -> None:
+    nowhere = Endpoint()
+    nowhere.url = "http://127.0.0.1:1/token"
+    with pytest.raises(OSError, match="refused"):
+        source(nowhere).token()
+
+
+def test_a_failed_renewal_is_tried_again_by_the_next_request(endpoint: Endpoint) -> None:
+    tokens = source(endpoint)
+    with pytest.raises(OSError, match="access_token"):
+        tokens.token()
+    endpoint.grants("token-1")
+    assert tokens.token() == "token-1"
+
+
+def test_no_secret_shows_in_the_source(endpoint: Endpoint) -> None:
+    endpoint.grants(SECRET)
+    tokens = source(endpoint)
+    tokens.token()
+    assert SECRET not in repr(tokens)
+    assert SECRET not in str(tokens)
