@@ -1,4 +1,7 @@
-"""Fixtures shared by all tests. Brokers are real: started from jars, one set a worker."""
+"""Fixtures shared by all tests.
+
+Brokers are real, started from jars, one set a worker; so is the Spark session.
+"""
 
 import re
 import uuid
@@ -7,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from devkit.embedded import DEFAULT_VERSION, EmbeddedKafka, default_version
+from retentiond.plan.session import SparkSessions
 
 KAFKA_VERSIONS = (DEFAULT_VERSION, "3.9.1")
 
@@ -46,3 +50,11 @@ def topic_name(request: pytest.FixtureRequest) -> str:
     """A name that no other test uses, on any worker; it tells whose it is."""
     readable = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name).strip("-")[:80]
     return f"{readable}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSessions]:
+    """One session with its JVM for all tests that only plan: don't stop it."""
+    sessions = SparkSessions("local[2]", {})
+    yield sessions
+    sessions.stop()
