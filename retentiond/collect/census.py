@@ -26,6 +26,9 @@ READABLE = (GroupKind.CLASSIC, GroupKind.CONSUMER, GroupKind.STREAMS)
 
 SHARE_GROUP = Failure("UNSUPPORTED_KIND", "the offsets of share groups are not read yet")
 UNKNOWN_GROUP = Failure("UNKNOWN_KIND", "this version does not know groups of that kind")
+NOT_ANSWERED = Failure("NOT_ANSWERED", "the coordinator left the group out of its answer")
+
+NO_MEMBERS = GroupMembers(topics=frozenset())
 
 
 class CoordinatorWatch:
@@ -162,14 +165,18 @@ def _reading(
         group_id=group.group_id,
         kind=group.kind,
         state=group.state,
-        failure=_failure(group, commits.get(group.group_id, ()), members.get(group.group_id)),
+        failure=_failure(
+            group,
+            commits.get(group.group_id, NOT_ANSWERED),
+            members.get(group.group_id, NOT_ANSWERED) if _is_live(group) else NO_MEMBERS,
+        ),
     )
 
 
 def _failure(
     group: ListedGroup,
     commits: Sequence[Commit] | Failure,
-    members: GroupMembers | Failure | None,
+    members: GroupMembers | Failure,
 ) -> Failure | None:
     """Why the group as a whole is unreadable.
 
