@@ -170,9 +170,14 @@ class Process:
         self._process.wait()
 
     @property
+    def said(self) -> str:
+        """Its stderr so far."""
+        return self._log_file.read_text()
+
+    @property
     def log(self) -> list[Document]:
         """What it has logged; a line that is being written is left out."""
-        whole, _, _ = self._log_file.read_text().rpartition("\n")
+        whole, _, _ = self.said.rpartition("\n")
         return [json.loads(line) for line in whole.splitlines()]
 
     def events(self, name: str) -> list[Document]:
@@ -183,7 +188,7 @@ class Process:
 
         def found() -> list[Document]:
             if not self.running:
-                raise AssertionError(f"it ended: {self._log_file.read_text()}")
+                raise AssertionError(f"it ended: {self.said}")
             return self.events(name)
 
         return eventually(found, lambda events: len(events) >= count, timeout_s=timeout_s)
