@@ -6,7 +6,7 @@ incomplete, so nothing is deleted), by a topic's failure, or by a group's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import pytest
@@ -44,48 +44,44 @@ class Injection(NamedTuple):
     inject: Callable[[FakeCluster], object]
 
 
-def key_failures() -> Iterator[Injection]:
-    keys: Mapping[str, Collection[Any]] = {
-        "describe_topics": TOPICS,
-        "topic_configs": TOPICS,
-        "offsets": [*ENABLED, *((at, bound) for at in ENABLED for bound in OffsetBound)],
-        "offsets_at": ENABLED,
-        "commits": GROUPS,
-        "members": LIVE,
-    }
-    for api, every in keys.items():
-        for key in every:
-            yield Injection(
-                f"{api}-{key}", lambda kafka, api=api, key=key: kafka.fail(api, key, FAILED)
-            )
+def failing_key(api: str, key: Any) -> Injection:
+    return Injection(f"{api}-{key}", lambda kafka: kafka.fail(api, key, FAILED))
 
 
-def call_failures() -> Iterator[Injection]:
-    for api in ("list_groups", "commits", "members"):
-        yield Injection(
-            api, lambda kafka, api=api: kafka.script.fail_next(api, KafkaUnavailable("gone"))
-        )
-
-    def second_reading(kafka: FakeCluster) -> None:
-        kafka.script.after(
-            "members", lambda: kafka.script.fail_next("coordinator_state", KafkaUnavailable("gone"))
-        )
-
-    yield Injection("second-coordinator_state", second_reading)
+def failing_call(api: str) -> Injection:
+    return Injection(api, lambda kafka: kafka.script.fail_next(api, KafkaUnavailable("gone")))
 
 
-def broker_failures() -> Iterator[Injection]:
-    for broker in (1, 2, 3):
-        yield Injection(f"dead-{broker}", lambda kafka, broker=broker: kafka.kill_broker(broker))
-        yield Injection(f"fenced-{broker}", lambda kafka, broker=broker: kafka.fence_broker(broker))
-        for api in ("list_groups", "commits", "members", "offsets", "offsets_at"):
-            yield Injection(
-                f"dies-before-{api}-{broker}",
-                lambda kafka, api=api, broker=broker: kafka.script.before(
-                    api, lambda: kafka.kill_broker(broker)
-                ),
-            )
+def failing_last_look_at_the_coordinators(kafka: FakeCluster) -> None:
+    gone = KafkaUnavailable("gone")
+    kafka.script.after("members", lambda: kafka.script.fail_next("coordinator_state", gone))
 
+
+def dead(broker: int) -> Injection:
+    return Injection(f"dead-{broker}", lambda kafka: kafka.kill_broker(broker))
+
+
+def fenced(broker: int) -> Injection:
+    return Injection(f"fenced-{broker}", lambda kafka: kafka.fence_broker(broker))
+
+
+def dying(api: str, broker: int) -> Injection:
+    def inject(kafka: FakeCluster) -> None:
+        kafka.script.before(api, lambda: kafka.kill_broker(broker))
+
+    return Injection(f"dies-before-{api}-{broker}", inject)
+
+
+KEYS: Mapping[str, Collection[Any]] = {
+    "describe_topics": TOPICS,
+    "topic_configs": TOPICS,
+    "offsets": [*ENABLED, *((at, bound) for at in ENABLED for bound in OffsetBound)],
+    "offsets_at": ENABLED,
+    "commits": GROUPS,
+    "members": LIVE,
+}
+
+BROKERS = (1, 2, 3)
 
 HARMLESS = (
     "members-search",  # its commits tell what it reads
@@ -93,7 +89,18 @@ HARMLESS = (
     "dies-before-offsets_at-3",
 )
 
-FAILURES = [*key_failures(), *call_failures(), *broker_failures()]
+FAILURES = [
+    *(failing_key(api, key) for api, keys in KEYS.items() for key in keys),
+    *(failing_call(api) for api in ("list_groups", "commits", "members")),
+    Injection("last-coordinator_state", failing_last_look_at_the_coordinators),
+    *(dead(broker) for broker in BROKERS),
+    *(fenced(broker) for broker in BROKERS),
+    *(
+        dying(api, broker)
+        for api in ("list_groups", "commits", "members", "offsets", "offsets_at")
+        for broker in BROKERS
+    ),
+]
 
 
 def assert_nothing_vanished(before: Snapshot, after: Snapshot) -> None:
@@ -107,6 +114,14 @@ def assert_nothing_vanished(before: Snapshot, after: Snapshot) -> None:
     unreadable = {name for name, each in groups(after).items() if each.failure is not None}
     for group, at in commits(before).keys() - commits(after).keys():
         assert group in unreadable or (at.topic in unread and (group, at.topic) in readers(after))
+
+
+def failures(taken: Snapshot) -> list[Failure]:
+    """Of topics, partitions and groups."""
+    found = [each.failure for each in taken.topics]
+    found += [each.failure for each in taken.partitions]
+    found += [each.failure for each in taken.groups]
+    return [each for each in found if each is not None]
 
 
 def assert_every_gap_has_a_reason(taken: Snapshot) -> None:
@@ -134,11 +149,7 @@ def test_whatever_fails_shows(failure: Injection) -> None:
     kafka = healthy()
     failure.inject(kafka)
     taken = snapshot(kafka)
-    marks = [
-        *taken.problems,
-        *(each.failure for each in (*taken.topics, *taken.partitions, *taken.groups)),
-    ]
-    assert any(marks) or failure.name in HARMLESS
+    assert taken.problems or failures(taken) or failure.name in HARMLESS
 
 
 class Forgetful:
@@ -176,8 +187,7 @@ def test_what_an_answer_leaves_out_is_a_failure_of_its_own(api: str, key: object
     taken = gather(kafka, config(), healthy().now_ms, wait_until=Waits())
     assert_nothing_vanished(snapshot(healthy()), taken)
     assert_every_gap_has_a_reason(taken)
-    failures = [each.failure for each in (*taken.topics, *taken.partitions, *taken.groups)]
-    assert {each.code for each in failures if each} == {"NOT_ANSWERED"}
+    assert {each.code for each in failures(taken)} == {"NOT_ANSWERED"}
 
 
 def test_a_dead_leader_marks_its_partitions_and_no_others() -> None:
