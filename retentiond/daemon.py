@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import signal
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -29,8 +30,12 @@ from retentiond.observe.report import CycleReport, figures
 from retentiond.observe.web import Board, Server, application
 from retentiond.state.audit import Audit
 
-SHUTDOWN_S = 7.0
-"""How long a running cycle may take to finish its request once the process is to end."""
+FINISH_S = 8.5
+"""How long after a signal a running cycle may take to finish: a request without answer is
+given up after 7.5 s."""
+
+CLOSE_S = 1.0
+"""How long clients and Spark's JVM may then take to close; they also end with the process."""
 
 FIRST_RETRY_S = 1.0
 """After a failed cycle the next try comes this soon, then twice as late each time."""
@@ -100,7 +105,7 @@ class Daemon:
         self._scheduler = make_scheduler()
 
     def run(self) -> bool:
-        """Returns when a signal asked for the end; True if no cycle had to be abandoned."""
+        """Returns when a signal asked for the end; True if nothing is left that still runs."""
         for handled in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(handled, self._on_signal)
         self._server.start()
@@ -228,14 +233,21 @@ class Daemon:
         self._engine = engine
 
     def _shut_down(self) -> bool:
+        give_up_at = time.monotonic() + FINISH_S
         self._stop.set()
         self._scheduler.shutdown(wait=False)
-        finished = self._idle.wait(SHUTDOWN_S)
         self._server.stop()
-        if finished:
-            self._engine.close()
+        finished = self._idle.wait(give_up_at - time.monotonic())
+        closed = finished and self._close()
         self._log.info(events.STOPPED, abandoned_a_cycle=not finished)
-        return finished
+        return closed
+
+    def _close(self) -> bool:
+        """Whether it could be done in time."""
+        closing = threading.Thread(target=self._engine.close, name="close", daemon=True)
+        closing.start()
+        closing.join(CLOSE_S)
+        return not closing.is_alive()
 
 
 def _differs(name: str, old: Config, new: Config) -> bool:

@@ -19,7 +19,7 @@ from typing import Protocol, TypeAlias
 
 from retentiond.act.approved import Approved
 from retentiond.act.journal import Journal
-from retentiond.act.readback import LogStarts, read_log_starts
+from retentiond.act.readback import LogStarts, not_read, read_log_starts
 from retentiond.kafka.port import DeleteFailure, Kafka, RequestResult, TopicDescription
 from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
 
@@ -82,9 +82,10 @@ def execute(
     """One outcome for each approved deletion, in order.
 
     ``evidence_at_ms`` is when the guard's second reading began, ``now`` gives the time in the
-    same epoch milliseconds. ``stop`` ends it between batches; a batch that went out is finished
-    and recorded. Raises `StateError` when the journal fails: before its batch goes out, or
-    leaving the batch's intents open.
+    same epoch milliseconds. ``stop`` ends it between batches; a batch that went out is answered
+    and recorded, but not read back: a silent broker would hold up the end, and the next start
+    reads it back anyway. Raises `StateError` when the journal fails: before its batch goes out,
+    or leaving the batch's intents open.
     """
     run = _Run(kafka, now, stop, evidence_at_ms, pace)
     outcomes: list[DeletionOutcome] = []
@@ -111,7 +112,7 @@ def _delete(batch: Sequence[Approved], run: _Run) -> list[DeletionOutcome]:
         for each in batch
         if _proves_nothing(answers[each.topic_partition], each.offset)
     ]
-    log_starts = read_log_starts(run.kafka, unclear)
+    log_starts = not_read(unclear) if run.stop.is_set() else read_log_starts(run.kafka, unclear)
     return [_outcome(each, answers[each.topic_partition], log_starts) for each in batch]
 
 

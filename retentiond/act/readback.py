@@ -72,4 +72,10 @@ def read_log_starts(kafka: Kafka, partitions: Collection[TopicPartition]) -> Log
     return LogStarts(offsets, topics)
 
 
+def not_read(partitions: Collection[TopicPartition]) -> LogStarts:
+    """In place of a reading when there is no time for one."""
+    stopping = Failure("STOPPING", "retentiond is stopping")
+    return LogStarts({}, {partition.topic: stopping for partition in partitions})
+
+
 _UNREAD = Failure("NO_ANSWER", "the reading does not mention it")

@@ -45,9 +45,9 @@ def run(
         if once:
             failed = _run_once(loaded, audit, output or Output.TABLE)
             raise typer.Exit(1 if failed else 0)
-        finished = Daemon(loaded, lambda: load(path), audit).run()
-    if not finished:
-        # A reading is still waiting for an answer, on a thread that the interpreter would join.
+        ended = Daemon(loaded, lambda: load(path), audit).run()
+    if not ended:
+        # A reading still waits for an answer, on a thread that the interpreter would join.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

@@ -275,7 +275,7 @@ def test_the_end_waits_for_the_cycle_under_way() -> None:
 
 
 def test_a_cycle_that_does_not_end_is_abandoned_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retentiond.daemon.SHUTDOWN_S", 0.05)
+    monkeypatch.setattr("retentiond.daemon.FINISH_S", 0.05)
     release = threading.Event()
     threads: list[threading.Thread] = []
 
@@ -297,6 +297,21 @@ def test_a_cycle_that_does_not_end_is_abandoned_in_time(monkeypatch: pytest.Monk
     assert not bench.finished
     assert not bench.engines[0].closed  # its clients are in use
     assert [line["abandoned_a_cycle"] for line in bench.events(events.STOPPED)] == [True]
+
+
+def test_clients_that_do_not_close_are_left_to_the_end_of_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("retentiond.daemon.CLOSE_S", 0.05)
+    release = threading.Event()
+
+    def play(bench: Bench) -> None:
+        monkeypatch.setattr(bench.engines[0], "close", release.wait)
+
+    bench = live(play)
+    release.set()
+    assert not bench.finished
+    assert [line["abandoned_a_cycle"] for line in bench.events(events.STOPPED)] == [False]
 
 
 def test_no_cycle_begins_once_the_end_was_asked_for() -> None:

@@ -388,6 +388,28 @@ def test_a_batch_under_way_is_finished_and_the_rest_not_attempted(stage: Stage) 
     assert stage.journal.intended == [(P0, P1)]
 
 
+def test_when_asked_to_stop_meanwhile_a_lost_request_is_left_to_the_next_start(
+    stage: Stage,
+) -> None:
+    stage.kafka.replies[P0] = [Reply.APPLIES_AND_IS_LOST]
+    answer = stage.kafka.answer
+
+    def answer_and_stop(at: TopicPartition, cutoff: int, reply: Reply) -> object:
+        stage.stop.set()
+        return answer(at, cutoff, reply)
+
+    stage.kafka.answer = answer_and_stop  # type: ignore[method-assign,assignment]  # a spy
+
+    outcomes = stage.execute(P0, P1)
+
+    assert [each.outcome for each in outcomes] == [Outcome.UNKNOWN, Outcome.DELETED]
+    assert outcomes[0].error == (
+        "REQUEST_TIMED_OUT: as told; "
+        "the topic could not be read back (STOPPING: retentiond is stopping)"
+    )
+    assert stage.kafka.calls == ["intend", "delete_records", "settle"]
+
+
 def test_evidence_of_just_the_age_allowed_is_used(stage: Stage) -> None:
     pace = Pace(max_evidence_age_ms=30_000)
 
