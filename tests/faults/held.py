@@ -1,0 +1,57 @@
+"""Runs of the real command that are stopped in a known step: see `tests.faults.hold_at`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from confluent_kafka import IsolationLevel
+from confluent_kafka import TopicPartition as ConfluentPartition
+from confluent_kafka.admin import OffsetSpec
+
+from devkit.embedded import EmbeddedKafka
+from tests.integration.command import Process
+from tests.waiting import eventually
+
+ROOT = Path(__file__).parents[2]
+
+ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{ROOT / 'scripts'}", "PLAIN_PLAN": "1"}
+
+
+def held_command(step: str, folder: Path) -> Sequence[str]:
+    """The command that waits in that step, in place of ``retentiond``."""
+    return [sys.executable, "-m", "tests.faults.hold_at", step, str(folder)]
+
+
+class Held(Process):
+    """The command, without Spark, up to a step; it goes on once it is released."""
+
+    def __init__(self, step: str, *arguments: object, cwd: Path) -> None:
+        self._flags = cwd / f"flags-{len(list(cwd.glob('flags-*')))}"
+        self._flags.mkdir()
+        command = held_command(step, self._flags)
+        super().__init__(*arguments, cwd=cwd, command=command, environment=ENVIRONMENT)
+
+    def await_step(self) -> None:
+        """Returns when it has got there."""
+
+        def reached() -> bool:
+            if not self.running:
+                raise AssertionError(f"it ended before: {self.said}")
+            return (self._flags / "reached").exists()
+
+        eventually(reached, timeout_s=60)
+
+    def release(self) -> None:
+        (self._flags / "released").touch()
+
+
+def log_start(kafka: EmbeddedKafka, topic: str, partition: int = 0) -> int:
+    """The broker's own answer."""
+    at = ConfluentPartition(topic, partition)
+    admin = kafka.admin()  # by a name of its own: without it the client ends, and answers nothing
+    answer = admin.list_offsets(
+        {at: OffsetSpec.earliest()}, isolation_level=IsolationLevel.READ_UNCOMMITTED
+    )
+    return int(answer[at].result(30).offset)

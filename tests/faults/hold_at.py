@@ -1,0 +1,117 @@
+"""``python -m tests.faults.hold_at STEP FOLDER [arguments]``: the command, stopped in one step.
+
+It is the real command with one function wrapped. When a cycle gets there, the file ``reached``
+appears in FOLDER, and that thread waits until there is a file ``released``; so a test can pull
+the plug, or freeze the broker, at a known point. STEP ``nowhere`` wraps nothing. With
+``$PLAIN_PLAN`` set the plan is worked out without Spark, which takes 10 s to start.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka.admin
+
+import retentiond.cycle
+import retentiond.engine
+from retentiond.cli.main import main
+from retentiond.kafka.cluster import KafkaCluster
+from retentiond.state.audit import Audit, _GroupLists
+from tests.faults import plain_plan
+
+POLL_S = 0.01
+
+
+def always(*_: Any, **__: Any) -> bool:
+    return True
+
+
+def is_second_reading(*_: Any, **named: Any) -> bool:
+    return named.get("only") is not None
+
+
+def is_first_reading(*_: Any, **named: Any) -> bool:
+    return named.get("only") is None
+
+
+def has_finished(_audit: Audit, cycle: Any) -> bool:
+    return cycle.finished_at_ms is not None
+
+
+def has_begun(_audit: Audit, cycle: Any) -> bool:
+    return cycle.finished_at_ms is None
+
+
+@dataclass(frozen=True)
+class Step:
+    """A function, as an attribute of its owner; the wait is before it, or after it returned."""
+
+    owner: Any
+    name: str
+    after: bool = False
+    applies: Callable[..., bool] = always
+
+
+STEPS = {
+    "before the outcomes of earlier runs are read back": Step(retentiond.cycle, "reconcile"),
+    "before the first reading": Step(retentiond.cycle, "gather", applies=is_first_reading),
+    "before the plan": Step(retentiond.cycle, "decide"),
+    "after the plan": Step(retentiond.cycle, "decide", after=True),
+    "before the second reading": Step(retentiond.cycle, "gather", applies=is_second_reading),
+    "before the guard": Step(retentiond.cycle, "verify"),
+    "after the guard": Step(retentiond.cycle, "verify", after=True),
+    "before the cycle's beginning is recorded": Step(Audit, "record_cycle", applies=has_begun),
+    "after the cycle's beginning is recorded": Step(Audit, "record_cycle", True, has_begun),
+    "while the intents are being written": Step(_GroupLists, "id_of"),
+    "after the intents are written": Step(Audit, "intend", after=True),
+    "before the request": Step(KafkaCluster, "delete_records"),
+    "while the request is under way": Step(
+        confluent_kafka.admin.AdminClient, "delete_records", after=True
+    ),
+    "after the answer": Step(KafkaCluster, "delete_records", after=True),
+    "before the outcomes are written": Step(Audit, "settle"),
+    "after the outcomes are written": Step(Audit, "settle", after=True),
+    "before the cycle's end is recorded": Step(Audit, "record_cycle", applies=has_finished),
+    "after the cycle's end is recorded": Step(Audit, "record_cycle", True, has_finished),
+}
+
+
+def hold(step: Step, folder: Path) -> None:
+    """Wraps the function. Only the first call that applies waits."""
+    original = getattr(step.owner, step.name)
+
+    def wait() -> None:
+        (folder / "reached").touch()
+        while not (folder / "released").exists():
+            time.sleep(POLL_S)
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        is_here = not (folder / "reached").exists() and step.applies(*args, **kwargs)
+        if is_here and not step.after:
+            wait()
+        answer = original(*args, **kwargs)
+        if is_here and step.after:
+            wait()
+        return answer
+
+    setattr(step.owner, step.name, wrapped)
+
+
+if __name__ == "__main__":
+    _, name, folder, *arguments = sys.argv
+    if os.environ.get("PLAIN_PLAN"):
+        for owner, part, stand_in in (
+            (retentiond.cycle, "decide", plain_plan.decide),
+            (retentiond.engine, "SparkSessions", plain_plan.NoSpark),
+        ):
+            setattr(owner, part, stand_in)
+    if name != "nowhere":
+        hold(STEPS[name], Path(folder))
+    sys.argv = ["retentiond", *arguments]
+    main()

@@ -1,0 +1,123 @@
+"""A broker that stands still while a deletion is on its way, and goes on later."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from devkit.embedded import EmbeddedKafka
+from retentiond.model import Outcome
+from retentiond.state.records import DeletionRecord, read_deletions
+from tests.contract.real import RealDriver
+from tests.faults.held import Held, log_start
+from tests.integration.command import consumed, settings, write
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.broker
+
+COMMITTED = 7
+
+END_S = 10.0
+"""A signal ends the daemon within that time, whatever it is doing."""
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[RealDriver]:
+    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+        yield driver
+
+
+@pytest.fixture
+def folder(driver: RealDriver, topic_name: str, tmp_path: Path) -> Iterator[Path]:
+    """With a configuration to delete seven of a topic's ten records; the broker goes on after."""
+    driver.create_topic(topic_name)
+    driver.produce(topic_name, [driver.now_ms] * 10)
+    driver.commit(f"readers-of-{topic_name}", {(topic_name, 0): COMMITTED})
+    document = settings(
+        driver.broker.bootstrap_servers,
+        tmp_path / "state",
+        dry_run=False,
+        topics=[consumed(topic_name)],
+    )
+    write(tmp_path / "retentiond.yaml", document)
+    yield tmp_path
+    driver.broker.nodes[0].resume()
+
+
+def deletion(folder: Path) -> DeletionRecord:
+    (deletion,) = read_deletions(folder / "state")
+    return deletion
+
+
+def settle(folder: Path) -> None:
+    with Held("nowhere", "run", "--once", cwd=folder) as process:
+        assert process.wait(60) == 0, process.said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_during_a_request_without_answer_ends_in_time_and_the_outcome_is_recorded(
+    number: signal.Signals, driver: RealDriver, folder: Path, topic_name: str
+) -> None:
+    node = driver.broker.nodes[0]
+    with Held("before the request", "run", cwd=folder) as daemon:
+        daemon.await_step()
+        node.pause()
+        daemon.release()
+        asked_at = time.monotonic()
+        daemon.signal(number)
+        assert daemon.wait(2 * END_S) == 0, daemon.said
+        assert time.monotonic() - asked_at < END_S
+        assert daemon.events("retentiond.stopped")[0]["abandoned_a_cycle"] is False
+        (unclear,) = daemon.events("retentiond.deletion_unclear")
+        assert unclear["outcome"] == "unknown"
+
+    recorded = deletion(folder)
+    assert recorded.outcome is Outcome.UNKNOWN
+    assert recorded.error == unclear["error"]
+
+    node.resume()  # the request was only late, and no one waits for its answer
+    eventually(lambda: log_start(driver.broker, topic_name) == COMMITTED)
+    settle(folder)
+
+    assert deletion(folder).outcome is Outcome.DELETED
+
+
+def test_a_daemon_killed_during_a_request_learns_later_what_became_of_it(
+    driver: RealDriver, folder: Path, topic_name: str
+) -> None:
+    node = driver.broker.nodes[0]
+    with Held("while the request is under way", "run", cwd=folder) as daemon:
+        daemon.await_step()
+        node.pause()
+        daemon.kill()
+
+    assert deletion(folder).outcome is None
+
+    node.resume()
+    settle(folder)
+
+    assert log_start(driver.broker, topic_name) == COMMITTED
+    outcomes = [each.outcome for each in read_deletions(folder / "state")]
+    assert outcomes in ([Outcome.DELETED], [Outcome.UNKNOWN, Outcome.DELETED])
+
+
+def test_a_reading_without_answer_is_abandoned_in_time(driver: RealDriver, folder: Path) -> None:
+    node = driver.broker.nodes[0]
+    with Held("before the first reading", "run", cwd=folder) as daemon:
+        daemon.await_step()
+        node.pause()
+        daemon.release()
+        asked_at = time.monotonic()
+        daemon.signal(signal.SIGTERM)
+        assert daemon.wait(2 * END_S) == 0, daemon.said
+        assert time.monotonic() - asked_at < END_S
+        assert daemon.events("retentiond.stopped")[0]["abandoned_a_cycle"] is True
+    assert list(read_deletions(folder / "state")) == []
+
+    node.resume()
+    settle(folder)  # nothing holds the lock

@@ -1,0 +1,174 @@
+"""SIGKILL in every step of a cycle, and a start after it.
+
+Whatever the step: what the broker shows is in the audit log, nothing that a group has yet to
+read is gone, and the next run takes up where the last one ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import FunctionType
+
+import pytest
+
+import retentiond.cycle
+from devkit.embedded import EmbeddedKafka
+from retentiond.act.journal import Journal
+from retentiond.model import Outcome
+from retentiond.state.audit import Audit
+from retentiond.state.records import DeletionRecord, read_deletions
+from tests.contract.real import RealDriver
+from tests.faults.held import Held, log_start
+from tests.faults.hold_at import STEPS
+from tests.integration.command import consumed, settings, write
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.broker
+
+RECORDS = 10
+
+COMMITTED = 7
+
+STEP_NAMES = list(STEPS)
+
+NOTHING_ON_DISK = STEP_NAMES[: STEP_NAMES.index("after the intents are written")]
+"""Steps in which no deletion is on its way."""
+
+NOTHING_REQUESTED = STEP_NAMES[: STEP_NAMES.index("while the request is under way")]
+
+PURE = {"within_limits", "count_groups", "begun", "finished"}
+"""Parts of a cycle that read, write and ask nothing."""
+
+HELD_IN_PARTS = {"execute"}
+
+NO_STEP = {"__init__", "open", "close", "unsettled", "deletions", "_transaction"}
+"""What an audit log can do besides writing."""
+
+
+def test_every_part_of_a_cycle_is_a_step_below() -> None:
+    held = {step.name for step in STEPS.values()}
+    parts = {
+        name
+        for name, part in vars(retentiond.cycle).items()
+        if isinstance(part, FunctionType) and part.__module__ != retentiond.cycle.__name__
+    } - {"dataclass", "field", "contextmanager"}
+    assert parts == held & parts | PURE | HELD_IN_PARTS
+
+
+def test_every_write_to_the_audit_log_is_a_step_below() -> None:
+    held = {step.name for step in STEPS.values()}
+    writes = {name for name in {*vars(Journal), *vars(Audit)} if callable(getattr(Audit, name, 0))}
+    assert writes - NO_STEP - {name for name in writes if name.startswith("__")} <= held
+
+
+@pytest.fixture(scope="module")
+def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
+    with closing(RealDriver(kafka)) as driver:
+        yield driver
+
+
+@pytest.fixture
+def topic(driver: RealDriver, tmp_path: Path, topic_name: str) -> str:
+    """Ten records of which seven are read, and a configuration to delete those."""
+    driver.create_topic(topic_name)
+    driver.produce(topic_name, [driver.now_ms] * RECORDS)
+    driver.commit(f"readers-of-{topic_name}", {(topic_name, 0): COMMITTED})
+    document = settings(
+        driver.broker.bootstrap_servers,
+        tmp_path / "state",
+        dry_run=False,
+        topics=[consumed(topic_name)],
+    )
+    write(tmp_path / "retentiond.yaml", document)
+    return topic_name
+
+
+def kill_at(step: str, driver: RealDriver, topic: str, folder: Path) -> None:
+    with Held(step, "run", "--once", cwd=folder) as process:
+        process.await_step()
+        if step not in NOTHING_REQUESTED:  # a request that is under way gets there first
+            eventually(lambda: log_start(driver.broker, topic) == COMMITTED)
+        process.kill()
+
+
+def run_to_the_end(folder: Path) -> None:
+    """The lock is free, whatever became of the last holder."""
+    with Held("nowhere", "run", "--once", cwd=folder) as process:
+        assert process.wait(60) == 0, process.said
+
+
+def audited(folder: Path) -> list[DeletionRecord]:
+    return list(read_deletions(folder / "state"))
+
+
+def check_that_nothing_unread_is_gone(driver: RealDriver, topic: str, folder: Path) -> None:
+    """Nor anything without a record of it."""
+    start = log_start(driver.broker, topic)
+    assert start in (0, COMMITTED)
+    assert start <= max((deletion.row.cutoff or 0 for deletion in audited(folder)), default=0)
+
+
+def check_that_the_audit_log_is_true(driver: RealDriver, topic: str, folder: Path) -> None:
+    """Every deletion is settled, and at least one has done it."""
+    deletions = audited(folder)
+    assert log_start(driver.broker, topic) == COMMITTED
+    assert {deletion.row.cutoff for deletion in deletions} == {COMMITTED}
+    assert {deletion.outcome for deletion in deletions} <= {Outcome.DELETED, Outcome.UNKNOWN}
+    assert Outcome.DELETED in {deletion.outcome for deletion in deletions}
+    for deletion in deletions:
+        assert [group.committed_offset for group in deletion.evidence] == [COMMITTED]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed(step: str, driver: RealDriver, topic: str, tmp_path: Path) -> None:
+    kill_at(step, driver, topic, tmp_path)
+
+    check_that_nothing_unread_is_gone(driver, topic, tmp_path)
+    intents = audited(tmp_path)
+    assert len(intents) == (0 if step in NOTHING_ON_DISK else 1)
+    if step in NOTHING_REQUESTED:
+        assert log_start(driver.broker, topic) == 0
+
+    run_to_the_end(tmp_path)
+
+    check_that_the_audit_log_is_true(driver, topic, tmp_path)
+    if step not in NOTHING_REQUESTED:  # what was done is recognised, and not done twice
+        (deletion,) = audited(tmp_path)
+        assert (deletion.outcome, deletion.low_watermark) == (Outcome.DELETED, COMMITTED)
+        assert deletion.id == intents[0].id
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "before the outcomes of earlier runs are read back",
+        "before the outcomes are written",
+        "after the outcomes are written",
+    ],
+)
+def test_killed_again_while_it_settles_what_the_first_kill_left(
+    step: str, driver: RealDriver, topic: str, tmp_path: Path
+) -> None:
+    kill_at("after the answer", driver, topic, tmp_path)
+    with Held(step, "run", "--once", cwd=tmp_path) as process:
+        process.await_step()
+        process.kill()
+    run_to_the_end(tmp_path)
+
+    check_that_the_audit_log_is_true(driver, topic, tmp_path)
+    assert len(audited(tmp_path)) == 1
+
+
+def test_an_unknown_outcome_is_proven_by_the_deletion_that_repeats_it(
+    driver: RealDriver, topic: str, tmp_path: Path
+) -> None:
+    kill_at("before the request", driver, topic, tmp_path)
+    run_to_the_end(tmp_path)
+
+    assert [each.outcome for each in audited(tmp_path)] == [Outcome.UNKNOWN, Outcome.DELETED]
+
+    run_to_the_end(tmp_path)
+
+    assert [each.outcome for each in audited(tmp_path)] == [Outcome.DELETED, Outcome.DELETED]
