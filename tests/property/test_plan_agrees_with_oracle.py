@@ -27,8 +27,8 @@ from tests.unit.act.readings import Reading
 pytestmark = pytest.mark.spark
 
 WORLDS = 1200
-AT_ONCE = 100
-ALONE = 40
+AT_ONCE = 200
+ALONE = 20
 
 
 @dataclass
@@ -89,9 +89,7 @@ def smallest_difference(spark: SparkSessions, world: Reading) -> str:
             differs = False
     found, expected = planned(spark, world.snapshot()), oracle.plan(world.snapshot())
     both = zip(found, expected, strict=True)
-    pairs = [f"{one}
-not
-{other}" for one, other in both if one != other]
+    pairs = [f"{one}\nnot\n{other}" for one, other in both if one != other]
     return "\n\n".join([f"In {world}\nSpark says", *pairs])
 
 
