@@ -36,6 +36,7 @@ def commits(connection: Connection, groups: Collection[str]) -> Mapping[str, Com
         found = await _fetch(link, list(groups), GROUPS_PER_REQUEST)
         failed = [name for name, answer in found.items() if isinstance(answer, Failure)]
         if failed:
+            await link.offsets_topic()  # a coordinator may have joined since the last metadata
             found.update(await _fetch(link, failed, 1))
         return found
 

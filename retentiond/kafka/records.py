@@ -156,7 +156,10 @@ class RecordsClient:
         """One look-up, and with fresh leaders a second one where the leader moved or is silent."""
         answers, moved = self._look_up_once(specs, isolation, read)
         if moved:
-            self.topic_names()
+            with contextlib.suppress(
+                KafkaUnavailable
+            ):  # one frozen broker spoils no other's answer
+                self.topic_names()
             again, _ = self._look_up_once({key: specs[key] for key in moved}, isolation, read)
             answers.update(again)
         return answers
