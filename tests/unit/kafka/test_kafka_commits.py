@@ -8,7 +8,7 @@ from typing import Any
 import kafka.errors as kp_errors
 import pytest
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
-from kafka.protocol.metadata import FindCoordinatorRequest
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 
 from retentiond.kafka import commits as module
 from retentiond.kafka.commits import GROUPS_PER_REQUEST, Commits, commits
@@ -51,6 +51,8 @@ class Coordinators:
     def __call__(self, request: Any, node: int | None) -> Any:
         if isinstance(request, FindCoordinatorRequest):
             return found(request, lambda key: self.nodes[key])
+        if isinstance(request, MetadataRequest):
+            return MetadataResponse()
         if node in self.silent:
             return kp_errors.RequestTimedOutError("no answer")
         if self.spoilt_by in asked(request):
@@ -140,6 +142,20 @@ def test_a_coordinator_that_has_just_moved_is_found_by_asking_again() -> None:
 
     brokers = Brokers(answer)
     assert commits(BrokersConnection(brokers), ["billing"]) == {"billing": SEVEN}
+
+
+def test_a_coordinator_that_has_just_joined_is_known_before_asking_again() -> None:
+    coordinators = Coordinators({"billing": 3})
+    known: list[int] = []
+
+    def answer(request: Any, node: int | None) -> Any:
+        if isinstance(request, MetadataRequest):
+            known.append(3)
+        if isinstance(request, OffsetFetchRequest) and node not in known:
+            return kp_errors.UnknownBrokerIdError(node)
+        return coordinators(request, node)
+
+    assert commits(BrokersConnection(Brokers(answer)), ["billing"]) == {"billing": SEVEN}
 
 
 def test_a_commit_that_cannot_be_read_stays_as_one_without_an_offset() -> None:
