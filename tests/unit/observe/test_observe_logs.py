@@ -70,3 +70,28 @@ def test_libraries_are_silent_without_debug(library: str) -> None:
     assert not logging.getLogger(f"{library}.part").isEnabledFor(logging.CRITICAL)
     logs.configure(debug=True)
     assert logging.getLogger(f"{library}.part").isEnabledFor(logging.DEBUG)
+
+
+def test_what_a_library_logs_has_the_same_form(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure()
+    try:
+        int("out of luck")
+    except ValueError:
+        logging.getLogger("asyncio").exception("a task\nfailed")
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    line = json.loads(captured.err)
+    assert (line["logger"], line["level"], line["event"]) == ("asyncio", "error", "a task\nfailed")
+    assert "ValueError: invalid literal" in line["exception"]
+    assert line["timestamp"].endswith("Z")
+
+
+@pytest.mark.parametrize(("debug", "lines"), [(False, 0), (True, 1)])
+def test_what_py4j_says_to_the_root_logger_is_shown_with_debug_only(
+    capsys: pytest.CaptureFixture[str], debug: bool, lines: int
+) -> None:
+    logs.configure(debug=debug)
+    file = "/site-packages/py4j/java_gateway.py"
+    record = logging.LogRecord("root", logging.ERROR, file, 1059, "Exception", None, None)
+    logging.getLogger().handle(record)
+    assert capsys.readouterr().err.count("\n") == lines
