@@ -34,8 +34,8 @@ FINISH_S = 8.5
 """How long after a signal a running cycle may take to finish: a request without answer is
 given up after 7.5 s."""
 
-CLOSE_S = 1.0
-"""How long clients and Spark's JVM may then take to close; they also end with the process."""
+END_S = 9.5
+"""How long after it clients and Spark's JVM may take to close; they also end with the process."""
 
 FIRST_RETRY_S = 1.0
 """After a failed cycle the next try comes this soon, then twice as late each time."""
@@ -233,20 +233,20 @@ class Daemon:
         self._engine = engine
 
     def _shut_down(self) -> bool:
-        give_up_at = time.monotonic() + FINISH_S
+        asked_at = time.monotonic()
         self._stop.set()
         self._scheduler.shutdown(wait=False)
         self._server.stop()
-        finished = self._idle.wait(give_up_at - time.monotonic())
-        closed = finished and self._close()
+        finished = self._idle.wait(asked_at + FINISH_S - time.monotonic())
+        closed = finished and self._close(asked_at + END_S)
         self._log.info(events.STOPPED, abandoned_a_cycle=not finished)
         return closed
 
-    def _close(self) -> bool:
-        """Whether it could be done in time."""
+    def _close(self, give_up_at: float) -> bool:
+        """Whether it could be done before that, by the monotonic clock."""
         closing = threading.Thread(target=self._engine.close, name="close", daemon=True)
         closing.start()
-        closing.join(CLOSE_S)
+        closing.join(max(0.0, give_up_at - time.monotonic()))
         return not closing.is_alive()
 
 

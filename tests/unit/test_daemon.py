@@ -302,7 +302,7 @@ def test_a_cycle_that_does_not_end_is_abandoned_in_time(monkeypatch: pytest.Monk
 def test_clients_that_do_not_close_are_left_to_the_end_of_the_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("retentiond.daemon.CLOSE_S", 0.05)
+    monkeypatch.setattr("retentiond.daemon.END_S", 0.05)
     release = threading.Event()
 
     def play(bench: Bench) -> None:
