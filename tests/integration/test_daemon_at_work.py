@@ -1,0 +1,208 @@
+"""The daemon, a real process with a real plan, on a real broker: what it does every second."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as parse_openmetrics,
+)
+from prometheus_client.parser import text_string_to_metric_families as parse_prometheus
+
+from devkit.embedded import EmbeddedKafka
+from retentiond.state.records import read_cycles, read_deletions
+from tests.contract.real import RealDriver
+from tests.faults.held import log_start
+from tests.integration.command import Document, Process, consumed, run, settings, write
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.broker
+
+END_S = 10.0
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[RealDriver]:
+    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def folder(driver: RealDriver, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("daemon")
+
+
+def configuration(driver: RealDriver, folder: Path) -> Document:
+    """Every topic of these tests is enabled."""
+    entry = {**consumed(""), "pattern": "test-.*"}
+    del entry["name"]
+    servers = driver.broker.bootstrap_servers
+    return settings(servers, folder / "state", dry_run=False, topics=[entry])
+
+
+@pytest.fixture(scope="module")
+def daemon(driver: RealDriver, folder: Path) -> Iterator[Process]:
+    """Shared: it goes on after every test."""
+    write(folder / "retentiond.yaml", configuration(driver, folder))
+    with Process("run", cwd=folder) as daemon:
+        daemon.await_events("retentiond.cycle")
+        yield daemon
+
+
+@pytest.fixture
+def topic(driver: RealDriver, daemon: Process, topic_name: str) -> str:
+    """Ten records, of which seven are read."""
+    driver.create_topic(topic_name)
+    driver.produce(topic_name, [driver.now_ms] * 10)
+    read(driver, topic_name, 7)
+    return topic_name
+
+
+def read(driver: RealDriver, topic: str, offset: int) -> None:
+    driver.commit(f"readers-of-{topic}", {(topic, 0): offset})
+
+
+def row(daemon: Process, topic: str) -> Document | None:
+    rows = daemon.get("/api/plan").json()["partitions"]
+    return next((row for row in rows if row["topic"] == topic), None)
+
+
+def next_cycles(daemon: Process, count: int) -> list[Document]:
+    """The cycles that begin from now on; the one under way doesn't count."""
+    before = len(daemon.events("retentiond.cycle"))
+    return daemon.await_events("retentiond.cycle", before + 1 + count)[before + 1 :]
+
+
+def test_the_first_cycle_is_at_once_and_no_two_overlap(daemon: Process, folder: Path) -> None:
+    next_cycles(daemon, 2)
+    (started,) = daemon.events("retentiond.started")
+    cycles = read_cycles(folder / "state")
+    started_at = datetime.fromisoformat(started["timestamp"]).timestamp()
+    assert cycles[0].planned_at_ms / 1000 - started_at < 1  # an interval is one second
+    for one, following in pairwise(cycles):
+        assert one.finished_at_ms is not None
+        assert one.finished_at_ms <= following.planned_at_ms
+    elapsed_s = (cycles[-1].planned_at_ms - cycles[0].planned_at_ms) / 1000
+    assert len(cycles) <= elapsed_s + 2
+
+
+def test_every_cycle_deletes_what_was_read_since(
+    daemon: Process, driver: RealDriver, folder: Path, topic: str
+) -> None:
+    eventually(lambda: log_start(driver.broker, topic) == 7)
+    read(driver, topic, 9)
+    eventually(lambda: log_start(driver.broker, topic) == 9)
+    next_cycles(daemon, 1)
+    done = [each for each in read_deletions(folder / "state") if each.row.topic == topic]
+    assert [(each.row.log_start_offset, each.row.cutoff, each.outcome) for each in done] == [
+        (0, 7, "deleted"),
+        (7, 9, "deleted"),
+    ]
+
+
+def test_the_plan_is_served_with_its_outcomes(daemon: Process, topic: str) -> None:
+    served = eventually(lambda: row(daemon, topic))
+    assert served is not None
+    assert served["outcome"] in ("deleted", "not_attempted")  # the latter one cycle later
+    assert served["min_committed_offset"] == 7
+    assert daemon.get("/api/plan").json()["complete"] is True
+
+
+@pytest.mark.parametrize(
+    ("accept", "parse"), [("text/plain", parse_prometheus), (OPENMETRICS, parse_openmetrics)]
+)
+def test_metrics_are_served_in_both_formats(
+    daemon: Process,
+    topic: str,
+    accept: str,
+    parse: Callable[[str], Iterator[object]],
+) -> None:
+    eventually(lambda: row(daemon, topic))
+    (port,) = {line["port"] for line in daemon.events("retentiond.started")}
+    answer = httpx.get(f"http://127.0.0.1:{port}/metrics", headers={"accept": accept})
+    assert answer.headers["content-type"].startswith(accept.partition(";")[0])
+    values = {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in parse(answer.text)
+        for sample in family.samples  # type: ignore[attr-defined]  # untyped parsers
+    }
+    at = (("partition", "0"), ("topic", topic))
+    assert values["retentiond_high_watermark", *at] == 10
+    assert values["retentiond_min_committed_offset", *at] == 7
+    assert values["retentiond_records_deleted_total", ("topic", topic)] == 7
+    assert values["retentiond_cycles_total", ("result", "ok")] >= 1
+
+
+def test_it_lives_and_is_ready(daemon: Process) -> None:
+    assert (daemon.get("/healthz").status_code, daemon.get("/healthz").text) == (200, "ok\n")
+    assert (daemon.get("/readyz").status_code, daemon.get("/readyz").text) == (200, "ready\n")
+
+
+def test_a_topic_that_is_deleted_leaves_no_stale_series(
+    daemon: Process, driver: RealDriver, topic: str
+) -> None:
+    eventually(lambda: f'topic="{topic}"' in daemon.get("/metrics").text)
+    driver.delete_topic(topic)
+    eventually(lambda: topic not in daemon.get("/metrics").text)
+    assert row(daemon, topic) is None
+    assert daemon.get("/readyz").status_code == 200
+
+
+def test_a_second_daemon_on_the_same_state_is_refused(daemon: Process, folder: Path) -> None:
+    done = run("run", cwd=folder)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(
+        f"retentiond: {folder / 'state'} is already in use by retentiond with pid {daemon.pid} on "
+    )
+    assert done.err.endswith("; stop it or choose another state_dir\n")
+
+
+def test_a_bad_file_is_refused_and_a_good_one_taken_over(
+    daemon: Process, driver: RealDriver, folder: Path
+) -> None:
+    good = configuration(driver, folder)
+    file = write(folder / "retentiond.yaml", {**good, "topics": []})
+    daemon.signal(signal.SIGHUP)
+    (refused,) = daemon.await_events("retentiond.config_refused")
+    assert "topics" in refused["error"]
+    (cycle,) = next_cycles(daemon, 1)
+    assert (cycle["dry_run"], cycle["result"]) == (False, "ok")
+
+    write(file, {**good, "dry_run": True})
+    daemon.signal(signal.SIGHUP)
+    daemon.await_events("retentiond.config_reloaded")
+    (cycle,) = next_cycles(daemon, 1)
+    assert cycle["dry_run"] is True
+
+    write(file, good)
+    daemon.signal(signal.SIGHUP)
+    daemon.await_events("retentiond.config_reloaded", 2)
+    (cycle,) = next_cycles(daemon, 1)
+    assert cycle["dry_run"] is False
+
+
+def test_when_the_jvm_is_killed_the_next_cycles_work_and_the_end_leaves_none(
+    driver: RealDriver, tmp_path: Path
+) -> None:
+    write(tmp_path / "retentiond.yaml", configuration(driver, tmp_path))
+    with Process("run", cwd=tmp_path) as daemon:
+        daemon.await_events("retentiond.cycle")
+        first = daemon.jvm()
+        first.kill()
+        for cycle in next_cycles(daemon, 2):
+            assert cycle["result"] == "ok"
+        assert daemon.jvm() != first
+        daemon.signal(signal.SIGINT)
+        assert daemon.wait(END_S) == 0
+        eventually(lambda: not daemon.children())
+        assert daemon.log[-1]["event"] == "retentiond.stopped"
+        assert daemon.log[-1]["abandoned_a_cycle"] is False
