@@ -31,23 +31,12 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_while_spark_starts_ends_in_time_and_leaves_no_jvm(
-    number: signal.Signals, folder: Path
-) -> None:
+def test_a_signal_while_spark_starts_ends_in_time_and_leaves_no_jvm(folder: Path) -> None:
     with Process("run", cwd=folder) as daemon:
         daemon.jvm()
-        daemon.signal(number)
-        assert daemon.wait(END_S) == 0
-        assert daemon.seen
-        eventually(lambda: not daemon.children(), timeout_s=END_S)
-
-
-def test_a_signal_right_after_the_start_ends_in_time(folder: Path) -> None:
-    with Process("run", cwd=folder) as daemon:
-        daemon.await_events("retentiond.started")
         daemon.signal(signal.SIGTERM)
         assert daemon.wait(END_S) == 0
+        assert daemon.seen
         eventually(lambda: not daemon.children(), timeout_s=END_S)
 
 
