@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Protocol
 
 from retentiond.act.delete import execute
@@ -47,13 +48,18 @@ class Stopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a cycle works with. ``now`` gives epoch milliseconds."""
+    """What a cycle works with. ``now`` gives epoch milliseconds.
+
+    ``deleting`` is set from before the first request until its outcome is recorded: the part
+    of a cycle that is worth waiting for when the process is to end.
+    """
 
     kafka: Kafka
     spark: SparkSessions
     now: Callable[[], int]
     stop: Stop
     coordinators: CoordinatorWatch
+    deleting: Event = field(default_factory=Event)
 
 
 @dataclass(slots=True)
@@ -103,7 +109,7 @@ def run_cycle(tools: Tools, config: Config, audit: Audit) -> CycleReport:
         )
     elif approved:
         audit.record_cycle(begun(plan))
-        with watch.step("delete"):
+        with watch.step("delete"), _set(tools.deleting):
             outcomes = execute(
                 approved,
                 tools.kafka,
@@ -160,6 +166,15 @@ def _read(
     return gather(
         tools.kafka, config, now_ms, only=only, watch=tools.coordinators, wait_until=wait_until
     )
+
+
+@contextmanager
+def _set(event: Event) -> Iterator[None]:
+    event.set()
+    try:
+        yield
+    finally:
+        event.clear()
 
 
 def _plan(config: Config, snapshot: Snapshot, cycle_id: str, rows: tuple[PlanRow, ...]) -> Plan:

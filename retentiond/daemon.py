@@ -30,9 +30,11 @@ from retentiond.observe.report import CycleReport, figures
 from retentiond.observe.web import Board, Server, application
 from retentiond.state.audit import Audit
 
+READ_S = 1.0
+"""How long after a signal a cycle may take to finish that only reads."""
+
 FINISH_S = 8.5
-"""How long after a signal a running cycle may take to finish: a request without answer is
-given up after 7.5 s."""
+"""How long one that deletes may take: a request without answer is given up after 7.5 s."""
 
 END_S = 9.5
 """How long after it clients and Spark's JVM may take to close; they also end with the process."""
@@ -58,6 +60,8 @@ class Worker(Protocol):
     def settle(self, audit: Audit) -> tuple[DeletionOutcome, ...]: ...
 
     def run_cycle(self, audit: Audit) -> CycleReport: ...
+
+    def is_deleting(self) -> bool: ...
 
     def fits(self, config: Config) -> bool: ...
 
@@ -237,7 +241,10 @@ class Daemon:
         self._stop.set()
         self._scheduler.shutdown(wait=False)
         self._server.stop()
-        finished = self._idle.wait(asked_at + FINISH_S - time.monotonic())
+        finished = self._idle.wait(READ_S) or (
+            # One that doesn't by now never will: it looks at the stop before every request.
+            self._engine.is_deleting() and self._idle.wait(asked_at + FINISH_S - time.monotonic())
+        )
         closed = finished and self._close(asked_at + END_S)
         self._log.info(events.STOPPED, abandoned_a_cycle=not finished)
         return closed

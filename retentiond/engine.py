@@ -66,6 +66,10 @@ class Engine:
         """A whole cycle with the configuration of this moment."""
         return run_cycle(self.tools, self.config, audit)
 
+    def is_deleting(self) -> bool:
+        """Whether a request is under way whose outcome is to be recorded."""
+        return self.tools.deleting.is_set()
+
     def fits(self, config: Config) -> bool:
         """Whether that configuration talks to the same cluster with the same Spark."""
         return config.kafka == self.config.kafka and config.spark == self.config.spark

@@ -205,4 +205,3 @@ def test_when_the_jvm_is_killed_the_next_cycles_work_and_the_end_leaves_none(
         assert daemon.wait(END_S) == 0
         eventually(lambda: not daemon.children())
         assert daemon.log[-1]["event"] == "retentiond.stopped"
-        assert daemon.log[-1]["abandoned_a_cycle"] is False

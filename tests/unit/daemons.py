@@ -51,6 +51,7 @@ class FakeEngine:
         self.configs_used: list[Config] = []
         self.warmed_up = False
         self.closed = False
+        self.deleting = False
 
     def warm_up(self) -> None:
         self.warmed_up = True
@@ -62,6 +63,9 @@ class FakeEngine:
     def run_cycle(self, _audit: Audit) -> CycleReport:
         self.configs_used.append(self.config)
         return self.cycle()
+
+    def is_deleting(self) -> bool:
+        return self.deleting
 
     def fits(self, config: Config) -> bool:
         return config.kafka == self.config.kafka

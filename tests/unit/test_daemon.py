@@ -250,7 +250,7 @@ def test_a_cycle_that_gives_way_to_the_end_is_no_failure() -> None:
     assert bench.finished
 
 
-def test_the_end_waits_for_the_cycle_under_way() -> None:
+def test_the_end_waits_for_the_deletion_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     stopping = threading.Event()
 
     def slow_cycle() -> CycleReport:
@@ -258,6 +258,8 @@ def test_the_end_waits_for_the_cycle_under_way() -> None:
         return report([row("orders")], [outcome("orders")])
 
     def play(bench: Bench) -> None:
+        monkeypatch.setattr("retentiond.daemon.READ_S", 0.0)
+        bench.engines[0].deleting = True
         started = threading.Event()
 
         def cycle() -> CycleReport:
@@ -274,8 +276,13 @@ def test_the_end_waits_for_the_cycle_under_way() -> None:
     assert bench.events(events.CYCLE)[0]["records_deleted"] == 90
 
 
-def test_a_cycle_that_does_not_end_is_abandoned_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retentiond.daemon.FINISH_S", 0.05)
+@pytest.mark.parametrize(("deleting", "wait"), [(False, "READ_S"), (True, "FINISH_S")])
+def test_a_cycle_that_does_not_end_is_abandoned_in_time(
+    monkeypatch: pytest.MonkeyPatch, deleting: bool, wait: str
+) -> None:
+    waits = {"READ_S": 0.05, "FINISH_S": 60.0, wait: 0.05}
+    for name, seconds in waits.items():
+        monkeypatch.setattr(f"retentiond.daemon.{name}", seconds)
     release = threading.Event()
     threads: list[threading.Thread] = []
 
@@ -287,6 +294,7 @@ def test_a_cycle_that_does_not_end_is_abandoned_in_time(monkeypatch: pytest.Monk
             release.wait()
             return report()
 
+        bench.engines[0].deleting = deleting
         threads.append(threading.Thread(target=bench.tick, args=[cycle]))
         threads[0].start()
         assert started.wait(10)
