@@ -16,19 +16,18 @@ from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ConfluentPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.cimpl import OFFSET_SPEC_EARLIEST, OFFSET_SPEC_LATEST
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import failures
+from retentiond.kafka.lookups import GRACE_S, list_offsets
 from retentiond.kafka.oauth import TokenSource
 from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicConfig, TopicDescription
 from retentiond.kafka.properties import ClientSettings
 from retentiond.model import Failure, TopicPartition
 
 T = TypeVar("T")
-
-GRACE_S = 5.0
-"""How much longer a future is waited for than its request may take."""
 
 METADATA_TIMEOUT_S = 10.0
 """How long to try to reach any broker: librdkafka goes on trying for all of its time-out."""
@@ -52,10 +51,10 @@ INTERNAL_TOPICS = frozenset(
 )
 """Kafka's own topics, also those that its metadata doesn't mark as internal."""
 
-_BOUNDS: dict[OffsetBound, tuple[OffsetSpec, IsolationLevel]] = {
-    OffsetBound.LOG_START: (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
-    OffsetBound.HIGH_WATERMARK: (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
-    OffsetBound.LAST_STABLE: (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
+_BOUNDS: dict[OffsetBound, tuple[int, IsolationLevel]] = {
+    OffsetBound.LOG_START: (OFFSET_SPEC_EARLIEST, IsolationLevel.READ_UNCOMMITTED),
+    OffsetBound.HIGH_WATERMARK: (OFFSET_SPEC_LATEST, IsolationLevel.READ_UNCOMMITTED),
+    OffsetBound.LAST_STABLE: (OFFSET_SPEC_LATEST, IsolationLevel.READ_COMMITTED),
 }
 
 
@@ -112,17 +111,13 @@ class RecordsClient:
     def offsets(
         self, partitions: Collection[TopicPartition], bound: OffsetBound
     ) -> Mapping[TopicPartition, int | Failure]:
-        spec, isolation = _BOUNDS[bound]
-        return self._look_up(dict.fromkeys(partitions, spec), isolation, _offset)
+        value, isolation = _BOUNDS[bound]
+        return self._look_up(dict.fromkeys(partitions, value), isolation, _offset)
 
     def offsets_at(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int | Failure | None]:
-        specs = {
-            partition: OffsetSpec.for_timestamp(timestamp)
-            for partition, timestamp in timestamps_ms.items()
-        }
-        return self._look_up(specs, IsolationLevel.READ_UNCOMMITTED, _offset_or_none)
+        return self._look_up(timestamps_ms, IsolationLevel.READ_UNCOMMITTED, _offset_or_none)
 
     def delete_records(
         self, cutoffs: Mapping[TopicPartition, int]
@@ -149,47 +144,39 @@ class RecordsClient:
 
     def _look_up(
         self,
-        specs: Mapping[TopicPartition, OffsetSpec],
+        asked: Mapping[TopicPartition, int],
         isolation: IsolationLevel,
         read: Callable[[int], T],
     ) -> dict[TopicPartition, T | Failure]:
         """One look-up, and with fresh leaders a second one where the leader moved or is silent."""
-        answers, moved = self._look_up_once(specs, isolation, read)
+        answers, moved = self._look_up_once(asked, isolation, read)
         if moved:
-            with contextlib.suppress(
-                KafkaUnavailable
-            ):  # one frozen broker spoils no other's answer
+            # A frozen broker may not tell the leaders; what the others have answered counts.
+            with contextlib.suppress(KafkaUnavailable):
                 self.topic_names()
-            again, _ = self._look_up_once({key: specs[key] for key in moved}, isolation, read)
+            again, _ = self._look_up_once({key: asked[key] for key in moved}, isolation, read)
             answers.update(again)
         return answers
 
     def _look_up_once(
         self,
-        specs: Mapping[TopicPartition, OffsetSpec],
+        asked: Mapping[TopicPartition, int],
         isolation: IsolationLevel,
         read: Callable[[int], T],
     ) -> tuple[dict[TopicPartition, T | Failure], list[TopicPartition]]:
         """The answers, and the partitions whose leader moved or is silent."""
-        if not specs:
-            return {}, []
-        futures = self._admin().list_offsets(
-            {ConfluentPartition(*partition): spec for partition, spec in specs.items()},
-            isolation_level=isolation,
-            request_timeout=self._timeout,
-        )
         answers: dict[TopicPartition, T | Failure] = {}
         moved: list[TopicPartition] = []
-        for key, future in futures.items():
-            partition = TopicPartition(key.topic, key.partition)
-            try:
-                answer = read(future.result(self._timeout + GRACE_S).offset)
-                answers[partition] = answer
-                if answer is SILENT_LEADER:
+        for partition, answer in list_offsets(
+            self._admin(), asked, isolation, self._timeout
+        ).items():
+            if isinstance(answer, BaseException):
+                answers[partition] = failures.of_confluent(answer)
+                if failures.has_moved(answer):
                     moved.append(partition)
-            except (KafkaException, TimeoutError) as error:
-                answers[partition] = failures.of_confluent(error)
-                if failures.has_moved(error):
+            else:
+                answers[partition] = found = read(answer)
+                if found is SILENT_LEADER:
                     moved.append(partition)
         return answers, moved
 
