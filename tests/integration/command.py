@@ -183,7 +183,7 @@ class Process:
     def events(self, name: str) -> list[Document]:
         return [line for line in self.log if line["event"] == name]
 
-    def await_events(self, name: str, count: int = 1, timeout_s: float = 60) -> list[Document]:
+    def await_events(self, name: str, count: int = 1, timeout_s: float = 180) -> list[Document]:
         """The events of that name, once there are as many."""
 
         def found() -> list[Document]:
