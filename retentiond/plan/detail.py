@@ -18,7 +18,7 @@ def detail(
     topic = snapshot.topics[at.topic]
     if of_topic := _of_topic(topic, reason):
         return of_topic
-    if group and (of_group := _of_group(group, at, decided["binding_committed_offset"], reason)):
+    if group and (of_group := _of_group(group, at, decided)):
         return of_group
     return _of_partition(snapshot, topic, at, decided)
 
@@ -48,12 +48,11 @@ def _of_topic(topic: TopicReading, reason: Reason) -> str | None:
     return None
 
 
-def _of_group(
-    group: GroupReading, at: PartitionReading, committed: int | None, reason: Reason
-) -> str | None:
-    """What the group that binds does, or fails to do."""
+def _of_group(group: GroupReading, at: PartitionReading, decided: dict[str, Any]) -> str | None:
+    """What the group that binds does, or fails to do; None where something else is the bound."""
     name = f"group {group.group_id}"
-    match reason:
+    committed = decided["binding_committed_offset"]
+    match Reason(decided["reason"]):
         case Reason.GROUP_UNREADABLE:
             why = group.failure or "its commit on this partition"
             return f"{name} could not be read ({why})"
@@ -69,9 +68,9 @@ def _of_group(
             return f"{name} went back to {committed}, below the log start offset"
         case Reason.NOT_CONSUMED:
             return f"{name} has consumed nothing from the log start offset on"
-        case Reason.CONSUMED if committed == at.retention_offset:
+        case Reason.CONSUMED if committed == decided["cutoff"] == at.retention_offset:
             return "everything older than the consumed retention is consumed"
-        case Reason.CONSUMED if committed is not None and committed < (at.retention_offset or 0):
+        case Reason.CONSUMED if committed == decided["cutoff"]:
             return f"{name} has consumed the least"
     return None
 
@@ -96,6 +95,10 @@ def _of_partition(
             return f"a transaction is open since offset {at.last_stable_offset}"
         case Reason.TOO_YOUNG if policy.consumed_retention_ms:
             return f"the oldest record is younger than {say_duration(policy.consumed_retention_ms)}"
+        case Reason.TOO_YOUNG:
+            return "the oldest record's time stamp lies in the future"
         case Reason.CONSUMED if decided["cutoff"] == at.retention_offset:
             return f"records from {decided['cutoff']} on are too young"
+        case Reason.CONSUMED if decided["cutoff"] != at.high_watermark:
+            return f"a transaction is open since offset {decided['cutoff']}"
     return "everything up to the end is consumed"

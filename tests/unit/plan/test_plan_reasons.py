@@ -1,0 +1,212 @@
+"""Each reason, by one change to a healthy cluster; all of them in a single run of Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+
+from retentiond.config import PolicyConflict
+from retentiond.model import VERDICT_OF, Failure, PlanRow, Reason
+from retentiond.plan.plan import decide
+from retentiond.plan.session import SparkSessions
+from tests import oracle
+from tests.strategies import prefix, together, with_everybody_named
+from tests.unit.act.readings import ORDERS_0, POLICY, Reading, changed
+
+pytestmark = pytest.mark.spark
+
+LOST = Failure("TIMED_OUT", "no answer")
+BOTH = ("billing", "search")
+
+
+def policy(**changes: object) -> Callable[[Reading], object]:
+    return orders(policy=replace(POLICY, **changes))  # type: ignore[arg-type]  # any field
+
+
+def orders(**changes: object) -> Callable[[Reading], object]:
+    return lambda world: world.change_topic("orders", **changes)
+
+
+def offsets(**changes: object) -> Callable[[Reading], object]:
+    return lambda world: world.change_partition(ORDERS_0, **changes)
+
+
+def commit(offset: int | None, *groups: str) -> Callable[[Reading], object]:
+    return lambda world: world.commits.update({(each, ORDERS_0): offset for each in groups})
+
+
+def remember(offset: int, *groups: str) -> Callable[[Reading], object]:
+    return lambda world: world.remembered.update({(each, ORDERS_0): offset for each in groups})
+
+
+def no_commit(group: str) -> Callable[[Reading], object]:
+    return lambda world: world.commits.pop((group, ORDERS_0))
+
+
+def unreadable(world: Reading) -> None:
+    world.groups["stranger"] = replace(world.groups["search"], group_id="stranger", failure=LOST)
+
+
+def incomplete(world: Reading) -> None:
+    world.problems = ("broker 1 is down",)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What one row of the plan, that of orders-0, must say."""
+
+    reason: Reason
+    changes: tuple[Callable[[Reading], object], ...]
+    cutoff: int | None
+    group: str | None = "billing"
+    committed: int | None = 120
+    groups: int = 2
+    said: str = ""
+
+
+CASES = [
+    Case(Reason.CONSUMED, (), 120, said="group billing has consumed the least"),
+    Case(Reason.CONSUMED, (commit(160, *BOTH),), 150, committed=160, said="from 150 on"),
+    Case(Reason.CONSUMED, (commit(150, *BOTH),), 150, committed=150, said="everything older"),
+    Case(
+        Reason.CONSUMED,
+        (commit(190, *BOTH), offsets(retention_offset=200)),
+        180,
+        committed=190,
+        said="a transaction is open since offset 180",
+    ),
+    Case(Reason.CONSUMED, (commit(100, "search"),), 100, "search", 100, said="group search"),
+    Case(Reason.CONSUMED, (policy(excluded=(re.compile("b.*"),)),), 120, "search", groups=1),
+    Case(Reason.EMPTY, (offsets(log_start_offset=200),), 120, said="no record"),
+    Case(Reason.TOO_YOUNG, (offsets(retention_offset=10),), 10, said="younger than 1 minute"),
+    Case(
+        Reason.NOT_CONSUMED,
+        (commit(10, "search"),),
+        10,
+        "search",
+        10,
+        said="group search has consumed nothing",
+    ),
+    Case(
+        Reason.NO_GROUP,
+        (policy(excluded=(re.compile(".*"),)),),
+        None,
+        None,
+        None,
+        groups=0,
+        said="no group reads",
+    ),
+    Case(Reason.TOO_FEW_GROUPS, (policy(min_groups=3),), 120, None, None, said="at least 3 must"),
+    Case(
+        Reason.REQUIRED_GROUP_MISSING,
+        (policy(required_groups=("archive",)),),
+        None,
+        "archive",
+        None,
+        groups=3,
+        said="group archive is required",
+    ),
+    Case(
+        Reason.GROUP_WITHOUT_COMMIT,
+        (no_commit("search"),),
+        None,
+        "search",
+        None,
+        said="group search counts for the topic",
+    ),
+    Case(
+        Reason.GROUP_VANISHED,
+        (remember(100, "audit"),),
+        None,
+        "audit",
+        None,
+        groups=3,
+        said="group audit once committed",
+    ),
+    Case(
+        Reason.GROUP_UNREADABLE, (commit(None, "search"),), None, "search", None, said="its commit"
+    ),
+    Case(Reason.COMMIT_BEYOND_END, (commit(201, "search"),), 120, "search", 201, said="201"),
+    Case(
+        Reason.COMMIT_REWOUND,
+        (commit(9, "search"), remember(120, "search")),
+        9,
+        "search",
+        9,
+        said="group search went back to 9",
+    ),
+    Case(Reason.OFFSET_UNREADABLE, (offsets(failure=LOST),), 120, said="could not be read (TIMED"),
+    Case(Reason.OFFSET_UNREADABLE, (offsets(last_stable_offset=None),), None, said="no answer"),
+    Case(Reason.OFFSET_UNREADABLE, (orders(failure=LOST),), 120, said="the topic could not be"),
+    Case(Reason.TOPIC_RECREATED, (orders(recreated=True),), 120, said="another id"),
+    Case(
+        Reason.NOT_DELETABLE,
+        (orders(cleanup_policy=frozenset({"compact", "delete"})),),
+        120,
+        said="cleanup.policy is compact,delete",
+    ),
+    Case(Reason.NOT_DELETABLE, (orders(is_internal=True),), 120, said="internal topics"),
+    Case(
+        Reason.RETENTION_EXCEEDS_FORCED,
+        (orders(forced_retention_ms=59_999),),
+        120,
+        said="60000 ms) is longer",
+    ),
+    Case(
+        Reason.POLICY_CONFLICT,
+        (orders(policy=PolicyConflict(("topics[0]", "topics[1]"))),),
+        None,
+        said="topics[0] and topics[1]",
+    ),
+    Case(Reason.OPEN_TRANSACTION, (offsets(last_stable_offset=10),), 10, said="since offset 10"),
+]
+
+
+@pytest.fixture(scope="module")
+def plans(spark: SparkSessions) -> list[PlanRow]:
+    """The row of orders-0 of each case, in a world of its own."""
+    made = [with_everybody_named(changed(*case.changes)) for case in CASES]
+    rows = {(row.topic, row.partition): row for row in decide(spark, together(made).snapshot())}
+    return [rows[f"{prefix(number)}orders", 0] for number in range(len(CASES))]
+
+
+@pytest.mark.parametrize(
+    ("number", "case"), list(enumerate(CASES)), ids=[f"{each.reason}-{each.said}" for each in CASES]
+)
+def test_a_single_change_has_its_reason_its_figures_and_its_sentence(
+    plans: list[PlanRow], number: int, case: Case
+) -> None:
+    row = plans[number]
+
+    assert row.reason is case.reason
+    assert row.verdict is VERDICT_OF[case.reason]
+    assert row.cutoff == case.cutoff
+    assert row.binding_group == (case.group and prefix(number) + case.group)
+    assert row.binding_committed_offset == case.committed
+    assert row.groups == case.groups
+    deleted = (row.cutoff or 0) - 10 if row.reason is Reason.CONSUMED else 0
+    assert row.records == deleted
+    assert row.detail is not None
+    assert case.said in row.detail.replace(prefix(number), "")
+
+
+def test_an_incomplete_listing_holds_everything_and_says_why(spark: SparkSessions) -> None:
+    for row in decide(spark, changed(incomplete).snapshot()):
+        assert row.reason is Reason.GROUP_LIST_INCOMPLETE
+        assert row.detail == "not every group may have been seen: broker 1 is down"
+
+
+def test_a_group_that_is_unread_as_a_whole_holds_topics_it_never_touched(
+    spark: SparkSessions,
+) -> None:
+    for row in decide(spark, changed(unreadable).snapshot()):
+        assert row.reason is Reason.GROUP_UNREADABLE
+        assert (row.binding_group, row.groups) == ("stranger", 3)
+        assert row.detail == "group stranger could not be read (TIMED_OUT: no answer)"
+
+
+def test_every_reason_of_a_plan_has_a_case() -> None:
+    assert {case.reason for case in CASES} | {Reason.GROUP_LIST_INCOMPLETE} == set(oracle.REASONS)

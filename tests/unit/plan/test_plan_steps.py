@@ -1,0 +1,106 @@
+"""What each step hands on: names and types, as its docstring says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import DataFrame
+
+from retentiond.plan.bounds import with_bounds
+from retentiond.plan.commits import commits_by_partition, commits_of_failed
+from retentiond.plan.groups import groups_by_topic, relevant_groups, without_excluded
+from retentiond.plan.plan import plan_frames
+from retentiond.plan.session import SparkSessions
+from retentiond.plan.silence import rewound_partitions, silent_groups
+from retentiond.plan.star import Star
+from retentiond.plan.tables import star
+from retentiond.plan.verdict import topic_holds
+from tests.unit.act.readings import healthy
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def frames(spark: SparkSessions) -> Iterator[Star[DataFrame]]:
+    with spark.use() as session:
+        yield star(healthy().snapshot()).map(session.createDataFrame)
+
+
+@pytest.fixture(scope="module")
+def bounded(frames: Star[DataFrame]) -> DataFrame:
+    """The partitions with what the first steps know of them."""
+    counted = groups_by_topic(relevant_groups(frames))
+    return with_bounds(
+        frames.partitions.join(counted, on="topic_id", how="left").join(
+            commits_by_partition(frames.commits), on="partition_id", how="left"
+        )
+    )
+
+
+def columns(frame: DataFrame) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in frame.dtypes)
+
+
+def test_relevant_groups_tell_the_kinds_of_trace(frames: Star[DataFrame]) -> None:
+    assert columns(relevant_groups(frames)) == (
+        "topic_id int, group_id int, committed boolean, required boolean, failed boolean"
+    )
+
+
+def test_groups_by_topic_count_and_name_those_that_hold(frames: Star[DataFrame]) -> None:
+    assert columns(groups_by_topic(relevant_groups(frames))) == (
+        "topic_id int, groups bigint, failed_group_id int, missing_group_id int"
+    )
+
+
+def test_exclusion_changes_no_column(frames: Star[DataFrame]) -> None:
+    kept = without_excluded(frames.commits, frames.excluded)
+
+    assert kept.dtypes == frames.commits.dtypes
+
+
+def test_commits_by_partition_name_the_smallest_and_the_largest(frames: Star[DataFrame]) -> None:
+    assert columns(commits_by_partition(frames.commits)) == (
+        "partition_id int, commits bigint, readable_commits bigint, min_offset bigint, "
+        "min_group_id int, max_offset bigint, max_group_id int, unread_group_id int"
+    )
+
+
+def test_commits_of_failed_groups_are_only_shown(frames: Star[DataFrame]) -> None:
+    assert columns(commits_of_failed(frames.commits, frames.groups)) == (
+        "partition_id int, failed_group_id int, failed_group_offset bigint"
+    )
+
+
+def test_bounds_add_end_minimum_and_cutoff(bounded: DataFrame) -> None:
+    assert columns(bounded.select("end", "min_committed_offset", "cutoff")) == (
+        "end bigint, min_committed_offset bigint, cutoff bigint"
+    )
+
+
+def test_silent_groups_name_the_first_and_the_vanished(
+    frames: Star[DataFrame], bounded: DataFrame
+) -> None:
+    silent = silent_groups(bounded, relevant_groups(frames), frames.commits, frames.remembered)
+
+    assert columns(silent) == "partition_id int, silent_group_id int, vanished_group_id int"
+
+
+def test_rewound_partitions_are_marked(frames: Star[DataFrame], bounded: DataFrame) -> None:
+    assert columns(rewound_partitions(bounded, frames.remembered)) == (
+        "partition_id int, rewound boolean"
+    )
+
+
+def test_topic_holds_bring_the_least_number_of_groups(frames: Star[DataFrame]) -> None:
+    assert columns(topic_holds(frames.topics)) == (
+        "topic_id int, topic_reason string, min_groups int"
+    )
+
+
+def test_a_plan_is_positions_and_figures(frames: Star[DataFrame]) -> None:
+    assert columns(plan_frames(frames)) == (
+        "partition_id int, reason string, groups int, min_committed_offset bigint, "
+        "binding_group_id int, binding_committed_offset bigint, cutoff bigint, records bigint"
+    )

@@ -1,0 +1,108 @@
+"""From a snapshot to the star of Arrow tables, and from rows to sentences: no Spark needed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from hypothesis import given, settings
+
+from retentiond.config import PolicyConflict
+from retentiond.plan import tables
+from retentiond.plan.detail import detail
+from retentiond.plan.tables import star
+from tests import oracle
+from tests.strategies import worlds
+from tests.unit.act.readings import ORDERS_0, POLICY, Reading, changed, healthy
+
+
+def test_the_tables_have_the_schemas_that_the_plan_is_written_for() -> None:
+    made = star(healthy().snapshot())
+
+    assert made.topics.schema == tables.TOPICS
+    assert made.partitions.schema == tables.PARTITIONS
+    assert made.groups.schema == tables.GROUPS
+    assert made.commits.schema == made.remembered.schema == tables.COMMITS
+    for pairs in (made.readers, made.required, made.excluded):
+        assert pairs.schema == tables.GROUPS_OF_TOPICS
+    assert made.complete
+
+
+def test_a_commit_brings_the_topic_of_its_partition() -> None:
+    made = star(healthy().snapshot())
+
+    topics = [0, 1, 1]  # clicks-0, orders-0, orders-1
+    for commit in made.commits.to_pylist():
+        assert commit["topic_id"] == topics[commit["partition_id"]]
+        assert commit["offset"] == 120
+
+
+def test_an_unread_commit_is_null_and_stays() -> None:
+    made = star(
+        changed(lambda world: world.commits.update({("billing", ORDERS_0): None})).snapshot()
+    )
+
+    assert made.commits.num_rows == 6
+    assert made.commits["offset"].null_count == 1
+
+
+def test_required_and_excluded_groups_are_paired_with_their_topics() -> None:
+    def ask_for(world: Reading) -> None:
+        world.change_topic(
+            "orders",
+            policy=replace(POLICY, required_groups=("search",), excluded=(re.compile("b.*"),)),
+        )
+
+    made = star(changed(ask_for).snapshot())
+
+    assert made.required.to_pylist() == [{"group_id": 1, "topic_id": 1}]
+    assert made.excluded.to_pylist() == [{"group_id": 0, "topic_id": 1}]
+
+
+def test_one_policy_excludes_from_all_of_its_topics() -> None:
+    def exclude(world: Reading) -> None:
+        policy = replace(POLICY, excluded=(re.compile(".*r.*"),))
+        for name in ("orders", "clicks"):
+            world.change_topic(name, policy=policy)
+
+    pairs = star(changed(exclude).snapshot()).excluded.to_pylist()
+
+    assert [(pair["group_id"], pair["topic_id"]) for pair in pairs] == [(1, 0), (1, 1)]
+
+
+def test_a_conflict_requires_nobody_and_has_no_retention() -> None:
+    def conflict(world: Reading) -> None:
+        world.change_topic("orders", policy=PolicyConflict(("topics[0]", "topics[1]")))
+
+    made = star(changed(conflict).snapshot())
+
+    assert made.topics["conflict"].to_pylist() == [False, True]
+    assert made.topics["consumed_retention_ms"].to_pylist() == [60_000, None]
+    assert made.partitions["retention_offset"].to_pylist() == [150, None, None]
+    assert made.required.num_rows == made.excluded.num_rows == 0
+
+
+def test_a_snapshot_of_nothing_is_a_star_of_empty_tables() -> None:
+    made = star(Reading().snapshot())
+
+    assert made.partitions.num_rows == made.commits.num_rows == made.excluded.num_rows == 0
+    assert made.commits.schema == tables.COMMITS
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_every_decision_can_be_said_in_one_line(world: Reading) -> None:
+    snapshot = world.snapshot()
+    groups = {group.group_id: group for group in snapshot.groups}
+    for at, row in zip(snapshot.partitions, oracle.plan(snapshot), strict=True):
+        decided = {
+            "reason": row.reason.value,
+            "binding_committed_offset": row.binding_committed_offset,
+            "groups": row.groups,
+            "cutoff": row.cutoff,
+        }
+        sentence = detail(snapshot, at, decided, groups.get(row.binding_group or ""))
+
+        assert sentence
+        assert "\n" not in sentence
+        assert "None" not in sentence
