@@ -180,8 +180,9 @@ def _failure(
 ) -> Failure | None:
     """Why the group as a whole is unreadable.
 
-    Members that hide their subscriptions (a classic group in the midst of a rebalance does)
-    are no reason while the group's commits tell what it reads.
+    Members that hide their subscriptions (a classic group in the midst of a rebalance does) may
+    read any topic, whatever the group has committed so far. Only a streams group's commits stand
+    for its members, which aren't described yet.
     """
     if group.kind is GroupKind.SHARE:
         return SHARE_GROUP
@@ -189,6 +190,7 @@ def _failure(
         return UNKNOWN_GROUP
     if isinstance(commits, Failure):
         return commits
-    if isinstance(members, Failure) and not commits:
+    is_told_by_commits = group.kind is GroupKind.STREAMS and bool(commits)
+    if isinstance(members, Failure) and not is_told_by_commits:
         return members
     return None

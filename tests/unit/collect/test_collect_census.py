@@ -93,6 +93,13 @@ def test_a_live_group_that_shows_neither_members_nor_commits_is_unreadable() -> 
     )
 
 
+def test_a_rebalancing_group_is_unreadable_although_it_has_committed_on_another_topic() -> None:
+    kafka = healthy()
+    kafka.join("billing", ["orders", "clicks"])
+    kafka.groups["billing"].rebalancing = True
+    assert groups(snapshot(kafka))["billing"].failure == HIDDEN
+
+
 def test_a_live_streams_group_without_a_commit_is_unreadable() -> None:
     kafka = healthy()
     kafka.join("fresh", ["orders"], kind=GroupKind.STREAMS)

@@ -84,7 +84,6 @@ KEYS: Mapping[str, Collection[Any]] = {
 BROKERS = (1, 2, 3)
 
 HARMLESS = (
-    "members-search",  # its commits tell what it reads
     "dies-before-offsets-3",  # leads no enabled partition, and has answered for its groups
     "dies-before-offsets_at-3",
 )
