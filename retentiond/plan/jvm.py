@@ -29,6 +29,9 @@ EXIT_S = 3.0
 
 LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
 
+CHATTER = ("WARNING: Using incubator", "Setting default log level", "To adjust logging level")
+"""How lines begin that every start writes, and that explain no death."""
+
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
@@ -65,6 +68,12 @@ class Jvm:
         """None while it runs; minus the signal's number when one has killed it."""
         return self._process.poll()
 
+    def exit_code_within(self, seconds: float) -> int | None:
+        """As `exit_code`, of a JVM whose connection may have ended just before itself."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(seconds)
+        return None
+
     @property
     def last_words(self) -> str:
         """The last line that it wrote, or ""."""
@@ -88,7 +97,8 @@ class Jvm:
         with os.fdopen(reading, errors="replace") as lines:
             for line in lines:
                 if text := line.strip():
-                    self._said.append(text)
+                    if not text.startswith(CHATTER):
+                        self._said.append(text)
                     structlog.get_logger().debug("spark.jvm", said=text)
 
 

@@ -12,9 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from retentiond.errors import SparkUnavailable
+from retentiond.plan.connect import SCHEME, connect
 from retentiond.plan.jvm import JAVA_OPTIONS, Jvm
-
-CONNECT = "sc://"
 
 JOBS = {
     "spark.sql.shuffle.partitions": "2",
@@ -42,6 +41,9 @@ LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0
 
 STOP_S = 2.0
 """How long `SparkSessions.stop` waits for a session that is just being made."""
+
+DEATH_S = 1.0
+"""How long after a failed plan its JVM may turn out to have died."""
 
 SPARK_FAILURES = (PySparkException, Py4JError, OSError)
 """What Spark raises when it is Spark that doesn't work."""
@@ -108,10 +110,8 @@ class SparkSessions:
 
     def _make(self) -> SparkSession:
         try:
-            if self._master.startswith(CONNECT):
-                return _configured(
-                    SparkSession.builder.remote(self._master), {**JOBS, **self._conf}
-                )
+            if self._master.startswith(SCHEME):
+                return connect(self._master, {**JOBS, **self._conf})
             local = LOOPBACK if self._master.startswith("local") else {}
             conf = {**JOBS, **APPLICATION, **local, **self._conf}
             self._jvm = Jvm(conf)
@@ -132,7 +132,7 @@ class SparkSessions:
                 session.stop()
 
     def _sentence(self, error: Exception) -> str:
-        if self._jvm and (code := self._jvm.exit_code) is not None:
+        if self._jvm and (code := self._jvm.exit_code_within(DEATH_S)) is not None:
             words = f", saying {self._jvm.last_words!r}" if self._jvm.last_words else ""
             return f"Spark's JVM ended with exit code {code}{words}; the next cycle starts another"
         return f"Spark could not work the plan out: {_first_line(error)}"
