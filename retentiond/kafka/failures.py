@@ -27,7 +27,6 @@ REFUSED = frozenset(
         KafkaError.OFFSET_OUT_OF_RANGE,
         KafkaError.POLICY_VIOLATION,
         KafkaError.TOPIC_EXCEPTION,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.UNSUPPORTED_VERSION,
         KafkaError.INVALID_REQUEST,
         KafkaError._INVALID_ARG,  # these are librdkafka's own: nothing went out
@@ -37,7 +36,11 @@ REFUSED = frozenset(
         KafkaError._UNSUPPORTED_FEATURE,
     }
 )
-"""Answers of DeleteRecords that prove that no log start offset was moved."""
+"""Answers of DeleteRecords that prove that no log start offset was moved.
+
+UNKNOWN_TOPIC_OR_PART is none: a broker whose replica is taken from it while it waits for its
+followers answers so after it has moved the log start.
+"""
 
 
 def of_confluent(error: BaseException) -> Failure:

@@ -79,7 +79,7 @@ class RequestResult(Enum):
     """What a refused or lost DeleteRecords means for the caller."""
 
     REFUSED = "refused"  # the broker said no: nothing was moved
-    MOVED = "moved"  # asked the wrong broker: nothing was moved, ask again
+    MOVED = "moved"  # asked a broker that leads no more: ask again, it may have been applied
     UNKNOWN = "unknown"  # no answer, or an answer that doesn't rule out that it was applied
 
 

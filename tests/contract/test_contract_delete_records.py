@@ -84,7 +84,7 @@ def test_an_internal_topic_is_refused(any_driver: Driver) -> None:
     assert_refused(delete(any_driver, "__consumer_offsets", 1), "TOPIC_EXCEPTION")
 
 
-def test_unknown_partitions_are_refused_and_spoil_no_other(
+def test_unknown_partitions_fail_and_spoil_no_other(
     any_driver: Driver, topic_name: str
 ) -> None:
     filled(any_driver, topic_name)
@@ -96,7 +96,12 @@ def test_unknown_partitions_are_refused_and_spoil_no_other(
     answers = any_driver.kafka.delete_records({known: 3, no_partition: 3, no_topic: 3})
     assert answers[known] == 3
     assert_refused(answers[no_partition], "_UNKNOWN_PARTITION")
-    assert_refused(answers[no_topic], "UNKNOWN_TOPIC_OR_PART")
+    missing = answers[no_topic]
+    assert isinstance(missing, DeleteFailure)
+    assert (missing.result, missing.failure.code) == (
+        RequestResult.UNKNOWN,
+        "UNKNOWN_TOPIC_OR_PART",
+    )
 
 
 @pytest.mark.parametrize("offset", [0, -1, -2, -1001])

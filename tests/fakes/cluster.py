@@ -13,6 +13,7 @@ from retentiond.kafka.port import (
     GroupMembers,
     ListedGroup,
     OffsetBound,
+    RequestResult,
     TopicConfig,
     TopicDescription,
 )
@@ -212,7 +213,9 @@ class FakeCluster(World):
 
     def _delete(self, at: TopicPartition, offset: int) -> int | DeleteFailure:
         log = self._log(at)
-        if log is UNKNOWN_TOPIC or log is UNKNOWN_PARTITION:
+        if log is UNKNOWN_TOPIC:
+            return DeleteFailure(RequestResult.UNKNOWN, UNKNOWN_TOPIC)
+        if log is UNKNOWN_PARTITION:
             return deletions.refused(log.code, log.message)
         topic = self.topics[at.topic]
         log = topic.partitions[at.partition]
