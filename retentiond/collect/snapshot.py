@@ -24,6 +24,13 @@ COMMIT_SCHEMA = pa.schema(
 """A committed offset (grain: group and partition). Only partitions of the snapshot's topics."""
 
 
+VANISHED = "Vanished"
+"""The state of a group that is remembered and not listed."""
+
+ABSENT = "Absent"
+"""The state of a group that only a policy names."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicReading:
     """One enabled topic. ``failure`` is set when its id, its configs or its metadata are unread."""
@@ -57,12 +64,12 @@ class GroupReading:
 
     group_id: str
     kind: GroupKind
-    state: str  # as the coordinator says it ("Stable", "Empty", ...); "Absent" if only named
+    state: str  # as the coordinator says it ("Stable", ...); else `VANISHED` or `ABSENT`
     failure: Failure | None = None
 
     @property
     def is_live(self) -> bool:
-        return self.state not in ("Empty", "Dead", "Absent")
+        return self.state not in ("Empty", "Dead", VANISHED, ABSENT)
 
 
 class GroupTopic(NamedTuple):

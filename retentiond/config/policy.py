@@ -32,6 +32,7 @@ class TopicPolicy:
     excluded: tuple[re.Pattern[str], ...] = ()
     min_groups: int = 1
     allow_compacted: bool = False
+    forget_vanished_after_ms: int | None = None  # None: never
     sources: tuple[str, ...] = field(default=(), compare=False)
 
     def excludes(self, group_id: str) -> bool:
@@ -108,6 +109,9 @@ def _refined(policy: TopicPolicy, rules: TopicRules) -> TopicPolicy:
         excluded=tuple(sorted(set(excluded), key=lambda regex: regex.pattern)),
         min_groups=_set(groups.min, policy.min_groups),
         allow_compacted=_set(rules.allow_compacted, policy.allow_compacted),
+        forget_vanished_after_ms=_set(
+            groups.forget_vanished_after_ms, policy.forget_vanished_after_ms
+        ),
     )
 
 

@@ -15,6 +15,7 @@ from retentiond.config.section import Section
 from retentiond.config.values import (
     INT64_MAX,
     Count,
+    Duration,
     Flag,
     Regex,
     Text,
@@ -40,6 +41,10 @@ class GroupRules(Section):
 
     min: Count | None = None
     """How many groups must count, else the topic is held. By default 1."""
+
+    forget_vanished_after_ms: Duration | None = Field(default=None, alias="forget_vanished_after")
+    """How long a group that has vanished holds what it has not read: a number with its unit, as
+    in 30d. By default until an operator forgets it."""
 
 
 class TopicRules(Section):

@@ -71,14 +71,19 @@ def _folder(value: object) -> Path:
     return value if isinstance(value, Path) else Path(_filled(value))
 
 
-def _interval_ms(value: object) -> int:
+def _duration_ms(value: object) -> int:
     written = value.text if isinstance(value, Scalar) else value
     ms = parse_duration(written) if isinstance(written, str) else None
-    if ms is None:
+    if ms is None or ms > INT64_MAX:
         raise refused(
             "expected a duration with its unit (ms, s, m, h or d), as in 90s or 5m, "
             f"not {shown(value)}"
         )
+    return ms
+
+
+def _interval_ms(value: object) -> int:
+    ms = _duration_ms(value)
     if not SECOND_MS <= ms <= 365 * DAY_MS:
         raise refused(f"expected a duration from 1s to 365d, not {shown(value)}")
     return ms
@@ -127,6 +132,12 @@ Regex = Annotated[
 ]
 TopicName = Annotated[
     str, BeforeValidator(_topic_name), WithJsonSchema(_text_like(_TOPIC_NAME.pattern))
+]
+Duration = Annotated[
+    int,
+    BeforeValidator(_duration_ms),
+    PlainSerializer(format_duration, return_type=str),
+    WithJsonSchema(_text_like(DURATION.pattern) | {"type": "string"}),
 ]
 Interval = Annotated[
     int,

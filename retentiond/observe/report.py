@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from retentiond.collect.snapshot import Snapshot
+from retentiond.collect.snapshot import ABSENT, VANISHED, GroupReading, Snapshot
 from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow, TopicPartition, Verdict
 
 STEPS = ("gather", "decide", "guard", "delete", "record")
@@ -63,14 +63,17 @@ class CycleReport:
 def count_groups(snapshot: Snapshot) -> tuple[GroupCount, ...]:
     """The cluster's groups by kind and state; names that only a policy mentions don't count."""
     counts = Counter(
-        (
-            str(group.kind),
-            "unreadable" if group.failure else "live" if group.is_live else "empty",
-        )
-        for group in snapshot.groups
-        if group.state != "Absent"
+        (str(group.kind), _state(group)) for group in snapshot.groups if group.state != ABSENT
     )
     return tuple(GroupCount(*key, count) for key, count in sorted(counts.items()))
+
+
+def _state(group: GroupReading) -> str:
+    if group.failure:
+        return "unreadable"
+    if group.state == VANISHED:
+        return "vanished"
+    return "live" if group.is_live else "empty"
 
 
 def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:

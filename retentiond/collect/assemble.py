@@ -1,0 +1,138 @@
+"""From what was read to a `Snapshot`: names become positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from retentiond.collect.census import Census
+from retentiond.collect.remembered import (
+    NOTHING,
+    GroupOnTopic,
+    LastCommits,
+    Remembered,
+    known_commits,
+    recognised,
+)
+from retentiond.collect.snapshot import (
+    ABSENT,
+    COMMIT_SCHEMA,
+    VANISHED,
+    GroupReading,
+    GroupTopic,
+    PartitionReading,
+    Snapshot,
+)
+from retentiond.collect.topics import EnabledTopic
+from retentiond.config import TopicPolicy
+from retentiond.model import GroupKind
+
+
+def assemble(
+    cluster_id: str,
+    now_ms: int,
+    topics: Sequence[EnabledTopic],
+    partitions: Sequence[PartitionReading],
+    census: Census,
+    *,
+    remembered: Remembered = NOTHING,
+) -> Snapshot:
+    """Commits on topics that aren't enabled are left out."""
+    readings = [recognised(topic.reading, remembered) for topic in topics]
+    known = known_commits(readings, remembered, now_ms)
+    groups = _groups(topics, census, known)
+    group_ids = {group.group_id: position for position, group in enumerate(groups)}
+    topic_ids = {topic.reading.name: position for position, topic in enumerate(topics)}
+    partition_ids = {
+        (topics[reading.topic].reading.name, reading.partition): position
+        for position, reading in enumerate(partitions)
+    }
+    commits, strays = _commits(census, group_ids, topic_ids, partition_ids)
+    readers = {
+        GroupTopic(group_ids[group], topic_ids[topic])
+        for group in census.members
+        for topic in topic_ids
+        if census.may_read(group, topic)
+    }
+    return Snapshot(
+        cluster_id=cluster_id,
+        taken_at_ms=now_ms,
+        topics=tuple(readings),
+        partitions=tuple(partitions),
+        groups=groups,
+        commits=commits,
+        remembered=_remembered(known, group_ids, partition_ids),
+        readers=frozenset(readers | strays),
+        problems=census.problems + ((remembered.lost,) if remembered.lost else ()),
+    )
+
+
+def _groups(
+    topics: Sequence[EnabledTopic], census: Census, known: Mapping[GroupOnTopic, LastCommits]
+) -> tuple[GroupReading, ...]:
+    """All groups of the census, those that are remembered, and those that a policy requires."""
+    required = {
+        group
+        for topic in topics
+        if isinstance(topic.reading.policy, TopicPolicy)
+        for group in topic.reading.policy.required_groups
+    }
+    absent = {
+        group: GroupReading(group, GroupKind.UNKNOWN, ABSENT)
+        for group in required - census.groups.keys()
+    }
+    vanished = {
+        at.group_id: GroupReading(at.group_id, last.kind, VANISHED)
+        for at, last in known.items()
+        if at.group_id not in census.groups
+    }
+    every = {**absent, **vanished, **census.groups}
+    return tuple(reading for _, reading in sorted(every.items()))
+
+
+def _remembered(
+    known: Mapping[GroupOnTopic, LastCommits],
+    group_ids: Mapping[str, int],
+    partition_ids: Mapping[tuple[str, int], int],
+) -> pa.Table:
+    """`COMMIT_SCHEMA`; a partition that the metadata lacks has no decision to bear on."""
+    rows = [
+        (group_ids[at.group_id], partition_ids[at.topic, partition], offset)
+        for at, last in known.items()
+        for partition, offset in last.offsets.items()
+        if (at.topic, partition) in partition_ids
+    ]
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    return _table(columns)
+
+
+def _commits(
+    census: Census,
+    group_ids: Mapping[str, int],
+    topic_ids: Mapping[str, int],
+    partition_ids: Mapping[tuple[str, int], int],
+) -> tuple[pa.Table, set[GroupTopic]]:
+    """`COMMIT_SCHEMA`, and the groups with commits on partitions that the metadata lacks."""
+    groups: list[int] = []
+    partitions: list[int] = []
+    offsets: list[int | None] = []
+    strays: set[GroupTopic] = set()
+    for group, commits in census.commits.items():
+        group_id = group_ids[group]
+        for topic, partition, offset in commits:
+            partition_id = partition_ids.get((topic, partition))
+            if partition_id is not None:
+                groups.append(group_id)
+                partitions.append(partition_id)
+                offsets.append(offset)
+            elif topic in topic_ids:
+                strays.add(GroupTopic(group_id, topic_ids[topic]))
+    return _table((groups, partitions, offsets)), strays
+
+
+def _table(columns: Iterable[Sequence[int | None]]) -> pa.Table:
+    arrays = [
+        pa.array(values, field.type) for values, field in zip(columns, COMMIT_SCHEMA, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=COMMIT_SCHEMA)

@@ -1,0 +1,75 @@
+"""What earlier cycles saw of the groups, so that one that vanishes does not free its records.
+
+Offsets expire, permissions change, coordinators move: a group that is not in the listing any
+more looks just like one that never was. Only a memory tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from retentiond.collect.snapshot import TopicReading
+from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.model import GroupKind
+
+
+class GroupOnTopic(NamedTuple):
+    group_id: str
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class LastCommits:
+    """A group's last known committed offsets on one topic, by partition.
+
+    ``absent_since_ms``: when a complete listing first had no commit of the group on the topic;
+    None while it has.
+    """
+
+    kind: GroupKind
+    offsets: Mapping[int, int]
+    absent_since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """``topic_ids``: each known topic's id. ``lost``: why groups may be missing here."""
+
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    commits: Mapping[GroupOnTopic, LastCommits] = field(default_factory=dict)
+    lost: str | None = None
+
+
+NOTHING = Remembered()
+
+
+def recognised(topic: TopicReading, remembered: Remembered) -> TopicReading:
+    """The reading, marked if the topic of that name was another one when it was last seen."""
+    known = remembered.topic_ids.get(topic.name)
+    is_another = known is not None and topic.topic_id is not None and known != topic.topic_id
+    return replace(topic, recreated=True) if is_another else topic
+
+
+def known_commits(
+    topics: Iterable[TopicReading], remembered: Remembered, now_ms: int
+) -> dict[GroupOnTopic, LastCommits]:
+    """What is remembered about these topics, less what says nothing any more: commits on a
+    topic that was recreated, and those that the policy has given up waiting for."""
+    policies = {topic.name: topic.policy for topic in topics if not topic.recreated}
+    return {
+        at: last
+        for at, last in remembered.commits.items()
+        if at.topic in policies and not is_forgotten(policies[at.topic], last, now_ms)
+    }
+
+
+def is_forgotten(policy: TopicPolicy | PolicyConflict, last: LastCommits, now_ms: int) -> bool:
+    """Whether the group is absent for as long as ``forget_vanished_after``."""
+    if isinstance(policy, PolicyConflict) or policy.forget_vanished_after_ms is None:
+        return False
+    absent_since_ms = last.absent_since_ms
+    return absent_since_ms is not None and (
+        now_ms - absent_since_ms >= policy.forget_vanished_after_ms
+    )

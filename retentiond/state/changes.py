@@ -1,0 +1,109 @@
+"""What a cycle has seen that is not yet remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from retentiond.collect.remembered import GroupOnTopic, LastCommits, Remembered, is_forgotten
+from retentiond.collect.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """In the order in which they apply.
+
+    ``void_topics`` were recreated, and lose all that was known of them; ``topic_ids`` are new;
+    ``seen`` replaces what was remembered; ``absent`` are missing for the first time, at
+    ``now_ms``; ``forgotten`` are missing for longer than their policy waits.
+    """
+
+    now_ms: int
+    void_topics: tuple[str, ...]
+    topic_ids: Mapping[str, str]
+    seen: Mapping[GroupOnTopic, LastCommits]
+    absent: tuple[GroupOnTopic, ...]
+    forgotten: tuple[GroupOnTopic, ...]
+
+    def __bool__(self) -> bool:
+        return any((self.void_topics, self.topic_ids, self.seen, self.absent, self.forgotten))
+
+
+def changes(snapshot: Snapshot, before: Remembered) -> Changes:
+    """From what was remembered to what is to be."""
+    void = {topic.name for topic in snapshot.topics if topic.recreated}
+    known = {at: last for at, last in before.commits.items() if at.topic not in void}
+    present = _present(snapshot, known)
+    policies = {topic.name: topic.policy for topic in snapshot.topics if topic.failure is None}
+    missing = _missing(snapshot, known, present)
+    return Changes(
+        now_ms=snapshot.taken_at_ms,
+        void_topics=tuple(sorted(void)),
+        topic_ids={
+            topic.name: topic.topic_id
+            for topic in snapshot.topics
+            if topic.topic_id is not None and before.topic_ids.get(topic.name) != topic.topic_id
+        },
+        seen={at: last for at, last in present.items() if last != known.get(at)},
+        absent=tuple(at for at, last in missing.items() if last.absent_since_ms is None),
+        forgotten=tuple(
+            at
+            for at, last in missing.items()
+            if is_forgotten(policies[at.topic], last, snapshot.taken_at_ms)
+        ),
+    )
+
+
+def _present(
+    snapshot: Snapshot, known: Mapping[GroupOnTopic, LastCommits]
+) -> dict[GroupOnTopic, LastCommits]:
+    """What is to be remembered of the groups that have a commit on a topic."""
+    offsets: dict[tuple[int, int], dict[int, int]] = {}
+    columns = (snapshot.commits[name].to_pylist() for name in snapshot.commits.column_names)
+    for group_id, partition_id, offset in zip(*columns, strict=True):
+        reading = snapshot.partitions[partition_id]
+        on_topic = offsets.setdefault((group_id, reading.topic), {})
+        if offset is not None:
+            on_topic[reading.partition] = offset
+    log_starts = {
+        (reading.topic, reading.partition): reading.log_start_offset
+        for reading in snapshot.partitions
+    }
+    present = {}
+    for (group_id, topic_id), now in offsets.items():
+        group = snapshot.groups[group_id]
+        at = GroupOnTopic(group.group_id, snapshot.topics[topic_id].name)
+        before = known[at].offsets if at in known else {}
+        kept = {
+            partition: _kept(offset, before.get(partition), log_starts[topic_id, partition])
+            for partition, offset in now.items()
+        }
+        present[at] = LastCommits(group.kind, {**before, **kept})
+    return present
+
+
+def _kept(offset: int, before: int | None, log_start: int | None) -> int:
+    """The commit of now, unless the group went back to where its records are gone.
+
+    That must stay visible for as long as it lasts, so the higher commit stays remembered.
+    """
+    if before is None or log_start is None or offset >= min(before, log_start):
+        return offset
+    return before
+
+
+def _missing(
+    snapshot: Snapshot,
+    known: Mapping[GroupOnTopic, LastCommits],
+    present: Mapping[GroupOnTopic, LastCommits],
+) -> dict[GroupOnTopic, LastCommits]:
+    """Remembered groups that have no commit any more, if the reading is able to say so."""
+    if not snapshot.complete:
+        return {}
+    readable = {topic.name for topic in snapshot.topics if topic.failure is None}
+    failed = {group.group_id for group in snapshot.groups if group.failure is not None}
+    return {
+        at: last
+        for at, last in known.items()
+        if at not in present and at.topic in readable and at.group_id not in failed
+    }
