@@ -7,7 +7,7 @@ and the next cycle does the next part.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from retentiond.config import Limits
@@ -44,8 +44,37 @@ def within_limits(rows: Iterable[PlanRow], limits: Limits) -> tuple[PlanRow, ...
     return tuple(limited)
 
 
-def _held(row: PlanRow, why: str) -> PlanRow:
-    return replace(row, verdict=Verdict.HOLD, reason=Reason.LIMIT_REACHED, records=0, detail=why)
+def unless_paused(rows: Iterable[PlanRow], pause: str | None) -> tuple[PlanRow, ...]:
+    """The same rows; while there is a ``pause``, which says why, deletions become holds."""
+    return tuple(
+        row
+        if pause is None or row.verdict is not Verdict.DELETE
+        else _held(row, pause, Reason.PAUSED)
+        for row in rows
+    )
+
+
+def once_settled(
+    rows: Iterable[PlanRow], agreed: Mapping[str, int], settle_cycles: int
+) -> tuple[PlanRow, ...]:
+    """The same rows; deletions on topics whose groups have not been the same for so many
+    complete cycles become holds. ``agreed`` counts them by topic."""
+
+    def checked(row: PlanRow) -> PlanRow:
+        count = agreed.get(row.topic, 0)
+        if row.verdict is not Verdict.DELETE or count >= settle_cycles:
+            return row
+        return _held(
+            row,
+            f"the topic's groups have been the same for {count} complete cycles, and "
+            f"limits.settle_cycles asks for {settle_cycles}",
+        )
+
+    return tuple(map(checked, rows))
+
+
+def _held(row: PlanRow, why: str, reason: Reason = Reason.LIMIT_REACHED) -> PlanRow:
+    return replace(row, verdict=Verdict.HOLD, reason=reason, records=0, detail=why)
 
 
 def _lowered(row: PlanRow, records: int) -> PlanRow:

@@ -34,10 +34,19 @@ class LastCommits:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
-    """``topic_ids``: each known topic's id. ``lost``: why groups may be missing here."""
+class KnownTopic:
+    """``agreed``: how many complete readings in a row had these ``groups``, sorted by name."""
 
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    topic_id: str
+    groups: tuple[str, ...] = ()
+    agreed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """``topics`` by name. ``lost``: why groups may be missing here, in a sentence."""
+
+    topics: Mapping[str, KnownTopic] = field(default_factory=dict)
     commits: Mapping[GroupOnTopic, LastCommits] = field(default_factory=dict)
     lost: str | None = None
 
@@ -47,8 +56,8 @@ NOTHING = Remembered()
 
 def recognised(topic: TopicReading, remembered: Remembered) -> TopicReading:
     """The reading, marked if the topic of that name was another one when it was last seen."""
-    known = remembered.topic_ids.get(topic.name)
-    is_another = known is not None and topic.topic_id is not None and known != topic.topic_id
+    known = remembered.topics.get(topic.name)
+    is_another = known is not None and topic.topic_id not in (None, known.topic_id)
     return replace(topic, recreated=True) if is_another else topic
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from retentiond.collect.remembered import GroupOnTopic, LastCommits, Remembered, is_forgotten
+from retentiond.collect.agreement import known_topics
+from retentiond.collect.remembered import (
+    GroupOnTopic,
+    KnownTopic,
+    LastCommits,
+    Remembered,
+    is_forgotten,
+)
 from retentiond.collect.snapshot import Snapshot
 
 
@@ -13,23 +20,23 @@ from retentiond.collect.snapshot import Snapshot
 class Changes:
     """In the order in which they apply.
 
-    ``void_topics`` were recreated, and lose all that was known of them; ``topic_ids`` are new;
-    ``seen`` replaces what was remembered; ``absent`` are missing for the first time, at
+    ``void_topics`` were recreated, and lose all that was known of their groups; ``topics`` and
+    ``seen`` replace what was remembered; ``absent`` are missing for the first time, at
     ``now_ms``; ``forgotten`` are missing for longer than their policy waits.
     """
 
     now_ms: int
     void_topics: tuple[str, ...]
-    topic_ids: Mapping[str, str]
+    topics: Mapping[str, KnownTopic]
     seen: Mapping[GroupOnTopic, LastCommits]
     absent: tuple[GroupOnTopic, ...]
     forgotten: tuple[GroupOnTopic, ...]
 
     def __bool__(self) -> bool:
-        return any((self.void_topics, self.topic_ids, self.seen, self.absent, self.forgotten))
+        return any((self.void_topics, self.topics, self.seen, self.absent, self.forgotten))
 
 
-def changes(snapshot: Snapshot, before: Remembered) -> Changes:
+def changes(snapshot: Snapshot, before: Remembered, settle_cycles: int) -> Changes:
     """From what was remembered to what is to be."""
     void = {topic.name for topic in snapshot.topics if topic.recreated}
     known = {at: last for at, last in before.commits.items() if at.topic not in void}
@@ -39,10 +46,10 @@ def changes(snapshot: Snapshot, before: Remembered) -> Changes:
     return Changes(
         now_ms=snapshot.taken_at_ms,
         void_topics=tuple(sorted(void)),
-        topic_ids={
-            topic.name: topic.topic_id
-            for topic in snapshot.topics
-            if topic.topic_id is not None and before.topic_ids.get(topic.name) != topic.topic_id
+        topics={
+            name: topic
+            for name, topic in known_topics(snapshot, before, settle_cycles).items()
+            if topic != before.topics.get(name)
         },
         seen={at: last for at, last in present.items() if last != known.get(at)},
         absent=tuple(at for at, last in missing.items() if last.absent_since_ms is None),

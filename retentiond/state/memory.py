@@ -15,7 +15,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Self
 
-from retentiond.collect.remembered import NOTHING, GroupOnTopic, LastCommits, Remembered
+from retentiond.collect.remembered import (
+    NOTHING,
+    GroupOnTopic,
+    KnownTopic,
+    LastCommits,
+    Remembered,
+)
 from retentiond.collect.snapshot import Snapshot
 from retentiond.errors import StateError
 from retentiond.model import GroupKind
@@ -23,8 +29,9 @@ from retentiond.state import memory_file
 from retentiond.state.changes import Changes, changes
 
 _KEEP_TOPIC = """
-INSERT INTO topics (topic, topic_id) VALUES (?, ?)
-ON CONFLICT (topic) DO UPDATE SET topic_id = excluded.topic_id
+INSERT INTO topics (topic, topic_id, groups, agreed) VALUES (?, ?, ?, ?)
+ON CONFLICT (topic) DO UPDATE
+SET topic_id = excluded.topic_id, groups = excluded.groups, agreed = excluded.agreed
 """
 
 _KEEP_COMMITS = """
@@ -58,12 +65,12 @@ class Memory:
         with _explained(self._path):
             return _read(self._connection)
 
-    def remember(self, snapshot: Snapshot, before: Remembered) -> None:
+    def remember(self, snapshot: Snapshot, before: Remembered, settle_cycles: int) -> None:
         """Takes over what a cycle has seen; ``before`` is what it had recalled.
 
         On disk when it returns. Raises `StateError`, and then nothing has changed.
         """
-        changed = changes(snapshot, before)
+        changed = changes(snapshot, before, settle_cycles)
         if changed:
             with _explained(self._path), self._transaction():
                 self._apply(changed)
@@ -85,7 +92,13 @@ class Memory:
     def _apply(self, changed: Changes) -> None:
         run = self._connection.executemany
         run("DELETE FROM commits WHERE topic = ?", [(topic,) for topic in changed.void_topics])
-        run(_KEEP_TOPIC, changed.topic_ids.items())
+        run(
+            _KEEP_TOPIC,
+            [
+                (name, topic.topic_id, json.dumps(topic.groups), topic.agreed)
+                for name, topic in changed.topics.items()
+            ],
+        )
         run(
             _KEEP_COMMITS,
             [(*at, last.kind.value, json.dumps(last.offsets)) for at, last in changed.seen.items()],
@@ -129,8 +142,12 @@ def _read(connection: sqlite3.Connection) -> Remembered:
             GroupKind(kind), _offsets(json.loads(offsets)), absent_since_ms
         )
     losses = [sentence for (sentence,) in connection.execute("SELECT sentence FROM losses")]
+    topics = connection.execute("SELECT topic, topic_id, groups, agreed FROM topics")
     return Remembered(
-        topic_ids=dict(connection.execute("SELECT topic, topic_id FROM topics").fetchall()),
+        topics={
+            name: KnownTopic(topic_id, tuple(json.loads(groups)), agreed)
+            for name, topic_id, groups, agreed in topics
+        },
         commits=commits,
         lost="; ".join(losses) or None,
     )

@@ -16,7 +16,9 @@ SCHEMA_VERSION = 1
 SCHEMA = """
 CREATE TABLE topics (
     topic TEXT NOT NULL PRIMARY KEY,
-    topic_id TEXT NOT NULL
+    topic_id TEXT NOT NULL,
+    groups TEXT NOT NULL,  -- JSON: [group_id, ...]
+    agreed INTEGER NOT NULL  -- complete cycles in a row that saw these groups
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE commits (

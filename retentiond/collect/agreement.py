@@ -1,0 +1,48 @@
+"""How long the readings agree on who reads a topic (``limits.settle_cycles``)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from retentiond.collect.remembered import KnownTopic, Remembered
+from retentiond.collect.snapshot import Snapshot
+
+
+def known_topics(
+    snapshot: Snapshot, before: Remembered, settle_cycles: int
+) -> dict[str, KnownTopic]:
+    """Each topic with an id, as it is to be remembered after this reading.
+
+    ``agreed`` counts complete readings in a row with the same groups, this one included, up to
+    ``settle_cycles``: a topic that has settled stays so until it is recreated.
+    """
+    groups = _groups_by_topic(snapshot)
+    known = {}
+    for position, topic in enumerate(snapshot.topics):
+        if topic.topic_id is None:
+            continue
+        last = before.topics.get(topic.name)
+        if last is None or last.topic_id != topic.topic_id:
+            last = KnownTopic(topic.topic_id)
+        known[topic.name] = last
+        if snapshot.complete and last.agreed < settle_cycles:
+            now = tuple(sorted(groups[position]))
+            agreed = last.agreed + 1 if now == last.groups else 1
+            known[topic.name] = replace(last, groups=now, agreed=agreed)
+    return known
+
+
+def _groups_by_topic(snapshot: Snapshot) -> defaultdict[int, set[str]]:
+    """Who has committed on a topic, now or before, or may read it; by the topic's position."""
+    groups: defaultdict[int, set[str]] = defaultdict(set)
+    for reader in snapshot.readers:
+        groups[reader.topic].add(snapshot.groups[reader.group].group_id)
+    for table in (snapshot.commits, snapshot.remembered):
+        pairs = table.group_by(["group_id", "partition_id"]).aggregate([])
+        for group, partition in zip(
+            pairs["group_id"].to_pylist(), pairs["partition_id"].to_pylist(), strict=True
+        ):
+            topic = snapshot.partitions[partition].topic
+            groups[topic].add(snapshot.groups[group].group_id)
+    return groups
