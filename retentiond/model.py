@@ -99,6 +99,7 @@ class GroupKind(StrEnum):
     CONSUMER = "consumer"  # KIP-848
     STREAMS = "streams"  # KIP-1071
     SHARE = "share"  # KIP-932
+    EXTERNAL = "external"  # commits elsewhere than in Kafka; a policy names it
     UNKNOWN = "unknown"  # a kind that this version doesn't know, or a group only named in a policy
 
 

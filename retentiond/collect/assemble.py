@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from retentiond.collect.census import Census
+from retentiond.collect.external import Position
+from retentiond.collect.guests import NO_EXTERNAL, with_external
 from retentiond.collect.remembered import (
     NOTHING,
     GroupOnTopic,
@@ -25,7 +27,7 @@ from retentiond.collect.snapshot import (
     Snapshot,
 )
 from retentiond.collect.topics import EnabledTopic
-from retentiond.config import TopicPolicy
+from retentiond.config import ExternalReader, TopicPolicy
 from retentiond.model import GroupKind
 
 
@@ -36,11 +38,13 @@ def assemble(
     partitions: Sequence[PartitionReading],
     census: Census,
     *,
+    external: Mapping[ExternalReader, Position] = NO_EXTERNAL,
     remembered: Remembered = NOTHING,
 ) -> Snapshot:
     """Commits on topics that aren't enabled are left out."""
     readings = [recognised(topic.reading, remembered) for topic in topics]
     known = known_commits(readings, remembered, now_ms)
+    census = with_external(census, topics, external)
     groups = _groups(topics, census, known)
     group_ids = {group.group_id: position for position, group in enumerate(groups)}
     topic_ids = {topic.reading.name: position for position, topic in enumerate(topics)}

@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from retentiond.collect.assemble import assemble
 from retentiond.collect.census import CoordinatorWatch, completed, take_census
+from retentiond.collect.external import read_external
+from retentiond.collect.guests import external_readers
 from retentiond.collect.offsets import OffsetReads, ends, young_since
 from retentiond.collect.remembered import NOTHING, Remembered
 from retentiond.collect.snapshot import Snapshot
@@ -48,12 +50,25 @@ def gather(
         topics = topics_to_come.result()
         asked = _asked(topics, only)
         log_starts = executor.submit(kafka.offsets, asked, OffsetBound.LOG_START)
+        external = {
+            reader: executor.submit(read_external, reader, now_ms)
+            for reader in external_readers(topics)
+        }
         high_watermarks, last_stable = ends(kafka, asked, executor)
         by_time = young_since(kafka, topics, asked, now_ms)
+        positions = {reader: found.result() for reader, found in external.items()}
         census = completed(census, kafka, before, watch, wait_until)
         reads = OffsetReads(log_starts.result(), high_watermarks, last_stable, by_time)
     partitions = reads.readings(topics, asked)
-    return assemble(cluster_id.result(), now_ms, topics, partitions, census, remembered=remembered)
+    return assemble(
+        cluster_id.result(),
+        now_ms,
+        topics,
+        partitions,
+        census,
+        external=positions,
+        remembered=remembered,
+    )
 
 
 def _asked(

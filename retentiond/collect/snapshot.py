@@ -60,12 +60,17 @@ class PartitionReading:
 
 @dataclass(frozen=True, slots=True)
 class GroupReading:
-    """One group. ``failure`` is set when its kind or its offsets could not be read as a whole."""
+    """One group, or one external reader.
+
+    ``failure`` is set when its kind or its offsets could not be read as a whole: it may read any
+    topic. ``trouble`` says why its commits are null where they are.
+    """
 
     group_id: str
     kind: GroupKind
     state: str  # as the coordinator says it ("Stable", ...); else `VANISHED` or `ABSENT`
     failure: Failure | None = None
+    trouble: Failure | None = None
 
     @property
     def is_live(self) -> bool:

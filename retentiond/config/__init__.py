@@ -4,10 +4,12 @@ from retentiond.config.config import Config, Http, Limits, Schedule, Spark
 from retentiond.config.policy import PolicyConflict, TopicPolicy
 from retentiond.config.properties import Properties
 from retentiond.config.reader import load, parse
+from retentiond.config.topics import ExternalReader
 from retentiond.config.words import describe
 
 __all__ = [
     "Config",
+    "ExternalReader",
     "Http",
     "Limits",
     "PolicyConflict",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from retentiond.config.duration import HOUR_MS
-from retentiond.config.topics import GroupRules, TopicEntry, TopicRules
+from retentiond.config.topics import ExternalReader, GroupRules, TopicEntry, TopicRules
 from retentiond.errors import ConfigError
 
 _T = TypeVar("_T")
@@ -33,6 +33,8 @@ class TopicPolicy:
     min_groups: int = 1
     allow_compacted: bool = False
     forget_vanished_after_ms: int | None = None  # None: never
+    external_readers: tuple[ExternalReader, ...] = ()
+    assumes_visible_groups: bool = False
     sources: tuple[str, ...] = field(default=(), compare=False)
 
     def excludes(self, group_id: str) -> bool:
@@ -75,12 +77,14 @@ class Policies:
 def work_out_policies(defaults: TopicRules, topics: Sequence[TopicEntry]) -> Policies:
     """Raises ConfigError where entries contradict each other or themselves."""
     every_topic = _refined(TopicPolicy(), defaults)
+    _refuse_namesakes(defaults, "defaults")
     of_entries: list[TopicPolicy] = []
     by_name: dict[str, TopicPolicy] = {}
     by_pattern: list[tuple[re.Pattern[str], TopicPolicy]] = []
     for index, entry in enumerate(topics):
         source = f"topics[{index}]"
         _refuse_contradiction(defaults, entry, source)
+        _refuse_namesakes(entry, source)
         policy = replace(_refined(every_topic, entry), sources=(source,))
         of_entries.append(policy)
         if entry.pattern is not None:
@@ -112,7 +116,27 @@ def _refined(policy: TopicPolicy, rules: TopicRules) -> TopicPolicy:
         forget_vanished_after_ms=_set(
             groups.forget_vanished_after_ms, policy.forget_vanished_after_ms
         ),
+        external_readers=tuple(
+            sorted(set(_set(groups.external, policy.external_readers)), key=lambda each: each.name)
+        ),
+        assumes_visible_groups=(
+            policy.assumes_visible_groups
+            if rules.groups_visible is None
+            else rules.groups_visible == "assumed"
+        ),
     )
+
+
+def _refuse_namesakes(rules: TopicRules, source: str) -> None:
+    """Two external readers of one name would count as one."""
+    readers = (rules.groups or GroupRules()).external or ()
+    names = [reader.name for reader in readers]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise ConfigError(
+                "another external reader here has this name; give each its own",
+                path=f"{source}.groups.external[{at}].name",
+            )
 
 
 def _set(value: _T | None, otherwise: _T) -> _T:

@@ -10,16 +10,18 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from retentiond.config.duration import HOUR_MS, MINUTE_MS
+from retentiond.config.duration import DAY_MS, HOUR_MS, MINUTE_MS
 from retentiond.config.section import Section
 from retentiond.config.values import (
     INT64_MAX,
     Count,
     Duration,
     Flag,
+    Folder,
     Regex,
     Text,
     TopicName,
+    Visibility,
     refused,
     whole,
 )
@@ -30,6 +32,35 @@ Minutes = Annotated[int, Field(ge=0, le=INT64_MAX // MINUTE_MS), BeforeValidator
 Milliseconds = Annotated[int, Field(ge=0, le=INT64_MAX), BeforeValidator(whole)]
 
 
+class ExternalReader(Section):
+    """A reader that keeps its position outside Kafka, in one of two places."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["spark_checkpoint"]}, {"required": ["offsets"]}]}
+    )
+
+    name: Text
+    """What it is called, among the topic's groups."""
+
+    spark_checkpoint: Folder | None = None
+    """Checkpoint folder of a Spark Structured Streaming query."""
+
+    offsets: Text | None = None
+    """A JSON or YAML file, or its http(s) address: {topic: {partition: next offset}}."""
+
+    max_age_ms: Duration = Field(
+        default=DAY_MS, alias="max_age", json_schema_extra={"default": "1d"}
+    )
+    """How old the position may be, else the topic is held."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.spark_checkpoint is None) == (self.offsets is None):
+            both_or_none = "not both" if self.offsets else "here are neither"
+            raise refused(f"expected either spark_checkpoint or offsets, {both_or_none}")
+        return self
+
+
 class GroupRules(Section):
     """Which groups decide over a topic."""
 
@@ -38,6 +69,9 @@ class GroupRules(Section):
 
     exclude: tuple[Regex, ...] | None = None
     """Regular expressions; a group whose whole id matches one does not count. By default none."""
+
+    external: tuple[ExternalReader, ...] | None = None
+    """Readers that commit elsewhere than in Kafka; each counts as a group. By default none."""
 
     min: Count | None = None
     """How many groups must count, else the topic is held. By default 1."""
@@ -69,6 +103,10 @@ class TopicRules(Section):
     allow_compacted: Flag | None = None
     """Whether records of a topic with cleanup.policy `compact,delete` may be deleted.
     By default false."""
+
+    groups_visible: Visibility | None = None
+    """`checked`: hold while Kafka may hide groups from retentiond's principal. `assumed`: go on,
+    with a warning in each cycle. By default checked."""
 
     @property
     def consumed_retention_ms(self) -> int | None:

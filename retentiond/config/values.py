@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -49,6 +49,15 @@ def _flag(value: object) -> bool:
         case Scalar(text="true" | "false" as text, plain=True):
             return text == "true"
     raise refused(f"expected true or false, not {shown(value)}")
+
+
+def _visibility(value: object) -> str:
+    match value:
+        case "checked" | "assumed":
+            return str(value)
+        case Scalar(text="checked" | "assumed" as text):
+            return text
+    raise refused(f"expected checked or assumed, not {shown(value)}")
 
 
 def whole(value: object) -> int:
@@ -146,6 +155,7 @@ Interval = Annotated[
     WithJsonSchema(_text_like(DURATION.pattern) | {"type": "string"}),
 ]
 Flag = Annotated[bool, BeforeValidator(_flag)]
+Visibility = Annotated[Literal["checked", "assumed"], BeforeValidator(_visibility)]
 Port = Annotated[int, Field(ge=0, le=65_535), BeforeValidator(whole)]
 Count = Annotated[int, Field(ge=1, le=INT64_MAX), BeforeValidator(whole)]
 CountOrNull = Annotated[

@@ -69,7 +69,7 @@ def count_groups(snapshot: Snapshot) -> tuple[GroupCount, ...]:
 
 
 def _state(group: GroupReading) -> str:
-    if group.failure:
+    if group.failure or group.trouble:
         return "unreadable"
     if group.state == VANISHED:
         return "vanished"

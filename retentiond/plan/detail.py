@@ -54,7 +54,7 @@ def _of_group(group: GroupReading, at: PartitionReading, decided: dict[str, Any]
     committed = decided["binding_committed_offset"]
     match Reason(decided["reason"]):
         case Reason.GROUP_UNREADABLE:
-            why = group.failure or "its commit on this partition"
+            why = group.failure or group.trouble or "its commit on this partition"
             return f"{name} could not be read ({why})"
         case Reason.GROUP_VANISHED:
             return f"{name} once committed here and has no commit any more"
