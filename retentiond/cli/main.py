@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from retentiond import __version__
-from retentiond.cli import audit, check, plan, run
+from retentiond.cli import audit, check, groups, pause, plan, run
 from retentiond.cli.options import ConfigPath, Debug, Settings
 from retentiond.errors import ConfigError, RetentiondError, StateError, UsageError
 
@@ -50,6 +50,9 @@ app.command()(run.run)
 app.command()(plan.plan)
 app.command()(check.check)
 app.command()(audit.audit)
+app.command()(pause.pause)
+app.command()(pause.resume)
+app.add_typer(groups.app, name="groups")
 
 
 def main() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from retentiond.collect.census import Census
-from retentiond.collect.external import Position
-from retentiond.collect.guests import NO_EXTERNAL, with_external
+from retentiond.collect.external import NO_EXTERNAL, with_external
+from retentiond.collect.positions import Position
 from retentiond.collect.remembered import (
     NOTHING,
     GroupOnTopic,

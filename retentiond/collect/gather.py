@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from retentiond.collect.assemble import assemble
 from retentiond.collect.census import CoordinatorWatch, completed, take_census
-from retentiond.collect.external import read_external
-from retentiond.collect.guests import external_readers
+from retentiond.collect.external import external_readers
 from retentiond.collect.offsets import OffsetReads, ends, young_since
+from retentiond.collect.positions import read_external
 from retentiond.collect.remembered import NOTHING, Remembered
 from retentiond.collect.snapshot import Snapshot
 from retentiond.collect.topics import EnabledTopic, enabled_topics

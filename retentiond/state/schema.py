@@ -76,6 +76,15 @@ CREATE TABLE deletions (
     UNIQUE (cycle_id, topic, partition)
 ) STRICT;
 
+CREATE TABLE actions (
+    id INTEGER PRIMARY KEY,
+    at_ms INTEGER NOT NULL,
+    operator TEXT NOT NULL,
+    action TEXT NOT NULL,
+    subject TEXT,
+    detail TEXT NOT NULL
+) STRICT;
+
 CREATE INDEX deletions_unsettled ON deletions (id) WHERE unsettled = 1;
 CREATE INDEX deletions_by_partition ON deletions (topic, partition);
 CREATE INDEX deletions_by_time ON deletions (requested_at_ms);

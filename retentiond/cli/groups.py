@@ -1,0 +1,146 @@
+"""``retentiond groups``: who is remembered, and how an operator lets go of one."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+import time
+from collections import defaultdict
+from contextlib import closing
+from typing import Annotated, Any
+
+import typer
+
+from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
+from retentiond.cli.table import Column, Kind, Row, print_table, printer, say
+from retentiond.collect.remembered import LastCommits
+from retentiond.errors import UsageError
+from retentiond.observe.report import rfc3339
+from retentiond.state.actions import Action, record
+from retentiond.state.memory import Memory, recall
+
+app = typer.Typer(help="Show the remembered groups, or let go of one.", no_args_is_help=False)
+
+COLUMNS = (
+    Column("GROUP", Kind.NAME),
+    Column("KIND", Kind.WORD),
+    Column("TOPICS", Kind.FIGURE),
+    Column("VANISHED SINCE", Kind.WORD),
+)
+
+Confirmed = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@app.callback(invoke_without_command=True)
+def groups(
+    context: typer.Context,
+    config: ConfigPath = None,
+    output: OutputFormat = Output.TABLE,
+    debug: Debug = False,
+) -> None:
+    """Show every remembered group, and since when it has vanished.
+
+    Example: retentiond groups --output json | jq '.[] | select(.vanished_since)'
+    """
+    if context.invoked_subcommand is not None:
+        return
+    remembered = recall(load(set_up(context, config, debug)).state_dir)
+    by_group: defaultdict[str, dict[str, LastCommits]] = defaultdict(dict)
+    for at, last in remembered.commits.items():
+        by_group[at.group_id][at.topic] = last
+    documents = [_document(group_id, on) for group_id, on in sorted(by_group.items())]
+    if output is Output.JSON:
+        json.dump(documents, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+        return
+    console = printer()
+    print_table(console, COLUMNS, map(_row, documents))
+    if remembered.lost:
+        say(console, f"Nothing is deleted: {remembered.lost}.")
+    vanished = sum(document["vanished_since"] is not None for document in documents)
+    say(console, f"{len(documents)} groups, {vanished} vanished")
+
+
+@app.command()
+def forget(
+    context: typer.Context,
+    group: Annotated[str, typer.Argument(help="The group's id.")],
+    yes: Confirmed = False,
+    config: ConfigPath = None,
+    debug: Debug = False,
+) -> None:
+    """Let go of a group that has vanished: what only it had yet to read may be deleted.
+
+    One that still commits is remembered again by the next cycle.
+
+    Example: retentiond groups forget reports-2019 --yes
+    """
+    state_dir = load(set_up(context, config, debug)).state_dir
+    topics = sorted(at.topic for at in recall(state_dir).commits if at.group_id == group)
+    if not topics:
+        raise UsageError(f"no group {group} is remembered; see `retentiond groups`")
+    _confirm(f"Let go of group {group}, on {len(topics)} topics ({', '.join(topics[:5])})?", yes)
+    with closing(Memory.open(state_dir)) as memory:
+        memory.forget(group)
+    record(state_dir, _action("forget", group, f"on {', '.join(topics)}"))
+    say(printer(), f"Group {group} is forgotten.")
+
+
+@app.command()
+def accept(
+    context: typer.Context, yes: Confirmed = False, config: ConfigPath = None, debug: Debug = False
+) -> None:
+    """Go on without what was remembered and is lost, as `retentiond groups` says.
+
+    Example: retentiond groups accept
+    """
+    state_dir = load(set_up(context, config, debug)).state_dir
+    lost = recall(state_dir).lost
+    if lost is None:
+        say(printer(), "Nothing is lost.")
+        return
+    _confirm(f"{lost}. Go on? Groups that vanished before are not waited for.", yes)
+    with closing(Memory.open(state_dir)) as memory:
+        sentences = memory.accept_losses()
+    record(state_dir, _action("accept", None, "; ".join(sentences)))
+    say(printer(), "The next cycle deletes again.")
+
+
+def _confirm(question: str, yes: bool) -> None:
+    """Raises `UsageError` where nobody can answer."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to ask on; --yes does it without a question")
+    typer.confirm(question, abort=True, err=True)
+
+
+def _action(action: str, subject: str | None, detail: str) -> Action:
+    return Action(time.time_ns() // 1_000_000, getpass.getuser(), action, subject, detail)
+
+
+def _document(group_id: str, on: dict[str, LastCommits]) -> dict[str, Any]:
+    absent = [last.absent_since_ms for last in on.values()]
+    since = max((at for at in absent if at is not None), default=None)
+    return {
+        "group": group_id,
+        "kind": next(iter(on.values())).kind.value,
+        "vanished_since": None if since is None or None in absent else rfc3339(since),
+        "topics": {
+            topic: {str(partition): offset for partition, offset in sorted(last.offsets.items())}
+            for topic, last in sorted(on.items())
+        },
+    }
+
+
+def _row(document: dict[str, Any]) -> Row:
+    return Row(
+        [
+            document["group"],
+            document["kind"],
+            str(len(document["topics"])),
+            document["vanished_since"] or "-",
+        ],
+        "yellow" if document["vanished_since"] else "",
+    )

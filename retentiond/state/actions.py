@@ -1,0 +1,49 @@
+"""What operators did by hand, in the audit log beside what the daemon did."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from retentiond.state.schema import AUDIT_NAME, connect, open_for_writing, unusable
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """``action``: pause, resume, forget or accept; ``subject``: the group that was forgotten."""
+
+    at_ms: int
+    operator: str
+    action: str
+    subject: str | None
+    detail: str
+
+
+def record(state_dir: Path, action: Action) -> None:
+    """On disk when it returns; a running daemon goes on meanwhile. Raises `StateError`."""
+    with _explained(state_dir), closing(open_for_writing(state_dir)) as connection:
+        connection.execute(
+            "INSERT INTO actions (at_ms, operator, action, subject, detail) VALUES (?, ?, ?, ?, ?)",
+            (action.at_ms, action.operator, action.action, action.subject, action.detail),
+        )
+
+
+def read_actions(state_dir: Path) -> tuple[Action, ...]:
+    """Oldest first. Raises `StateError` when there is no audit log or it can't be read."""
+    query = "SELECT at_ms, operator, action, subject, detail FROM actions ORDER BY id"
+    with (
+        _explained(state_dir),
+        closing(connect(state_dir / AUDIT_NAME, read_only=True)) as connection,
+    ):
+        return tuple(Action(*row) for row in connection.execute(query))
+
+
+@contextmanager
+def _explained(state_dir: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise unusable(state_dir / AUDIT_NAME, error) from error
