@@ -99,12 +99,12 @@ async def _fetch(link: Link, groups: Sequence[str], groups_per_request: int) -> 
         if isinstance(answer, Exception):
             found.update(dict.fromkeys(names, failures.of_kafka_python(answer)))
         else:
-            found.update(dict.fromkeys(names, _NOT_ANSWERED))
+            found.update(dict.fromkeys(names, NOT_ANSWERED))
             found.update(_read(answer, names))
     return found
 
 
-_NOT_ANSWERED = Failure("NOT_ANSWERED", "the coordinator left the group out of its answer")
+NOT_ANSWERED = Failure("NOT_ANSWERED", "the coordinator left the group out of its answer")
 
 
 def _takes_many(link: Link) -> bool:

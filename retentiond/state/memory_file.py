@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 from retentiond.errors import StateError
@@ -48,11 +49,22 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         connection.close()
         aside = _put_aside(path)
         _create(path, f"the remembered groups were damaged ({damage}) and are kept in {aside}")
-    elif path.with_name(AUDIT_NAME).exists():
+    elif _has_run(path.with_name(AUDIT_NAME)):
         _create(path, f"the remembered groups are gone: {path} is missing")
     else:
         _create(path, None)
     return connect(path)
+
+
+def _has_run(audit: Path) -> bool:
+    """Whether a cycle has left its trace, and with it groups to remember."""
+    if not audit.exists():
+        return False
+    try:
+        with closing(connect(audit, read_only=True)) as connection:
+            return connection.execute("SELECT 1 FROM cycles LIMIT 1").fetchone() is not None
+    except sqlite3.Error:
+        return True  # it can't tell
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
