@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from retentiond.act.delete import execute
 from retentiond.act.guard import verify
-from retentiond.act.limits import within_limits
+from retentiond.act.limits import once_settled, unless_paused, within_limits
 from retentiond.act.reconcile import reconcile
+from retentiond.collect.agreement import known_topics
 from retentiond.collect.census import CoordinatorWatch
 from retentiond.collect.gather import gather
+from retentiond.collect.remembered import Remembered
 from retentiond.collect.snapshot import Snapshot
 from retentiond.config import Config
 from retentiond.kafka.port import Kafka
@@ -31,6 +33,9 @@ from retentiond.observe.report import CycleReport, count_groups
 from retentiond.plan.plan import decide
 from retentiond.plan.session import SparkSessions
 from retentiond.state.audit import Audit
+from retentiond.state.memory import recall
+from retentiond.state.pause import Pause, read_pause
+from retentiond.state.state import State
 from retentiond.state.summary import begun, finished
 
 
@@ -62,6 +67,13 @@ class Tools:
     deleting: Event = field(default_factory=Event)
 
 
+class Kept(NamedTuple):
+    """What the state directory says when a cycle begins."""
+
+    remembered: Remembered
+    pause: Pause | None
+
+
 @dataclass(slots=True)
 class Watch:
     """Seconds spent in each step of a cycle, in the order they were walked."""
@@ -80,13 +92,16 @@ class Watch:
 def plan_cycle(tools: Tools, config: Config) -> CycleReport:
     """Gathers and decides, and touches nothing: what `retentiond plan` shows."""
     watch = Watch()
-    planned_at_ms = tools.now()
-    snapshot, rows = _gather_and_decide(tools, config, planned_at_ms, watch)
+    kept = Kept(recall(config.state_dir), read_pause(config.state_dir))
+    with watch.step("gather"):
+        snapshot = _read(tools, config, kept, tools.now())
+    with watch.step("decide"):
+        rows = _decide(tools, config, kept, snapshot)
     plan = _plan(config, snapshot, new_cycle_id(), rows)
     return CycleReport(plan, {}, count_groups(snapshot), watch.seconds)
 
 
-def run_cycle(tools: Tools, config: Config, audit: Audit) -> CycleReport:
+def run_cycle(tools: Tools, config: Config, state: State) -> CycleReport:
     """A whole cycle. With ``dry_run`` it walks the same path and stops before the request.
 
     Raises `KafkaUnavailable`, `SparkUnavailable` and `StateError` when it can't be done, and
@@ -95,10 +110,16 @@ def run_cycle(tools: Tools, config: Config, audit: Audit) -> CycleReport:
     watch = Watch()
     cycle_id = new_cycle_id()
     planned_at_ms = tools.now()
-    snapshot, rows = _gather_and_decide(tools, config, planned_at_ms, watch)
+    kept = Kept(state.memory.recall(), state.pause())
+    with watch.step("gather"):
+        snapshot = _read(tools, config, kept, planned_at_ms)
+    with watch.step("record"):
+        state.memory.remember(snapshot, kept.remembered, config.limits.settle_cycles)
+    with watch.step("decide"):
+        rows = _decide(tools, config, kept, snapshot)
     with watch.step("guard"):
         evidence_at_ms = tools.now()
-        second = _second_reading(tools, config, planned_at_ms, rows)
+        second = _second_reading(tools, config, kept, planned_at_ms, rows)
         verified = verify(rows, snapshot, second) if second else None
     approved = verified.approved if verified else ()
     plan = _plan(config, snapshot, cycle_id, verified.rows if verified else rows)
@@ -108,19 +129,20 @@ def run_cycle(tools: Tools, config: Config, audit: Audit) -> CycleReport:
             DeletionOutcome(each.topic, each.partition, Outcome.NOT_ATTEMPTED) for each in approved
         )
     elif approved:
-        audit.record_cycle(begun(plan))
+        state.audit.record_cycle(begun(plan))
         with watch.step("delete"), _set(tools.deleting):
             outcomes = execute(
                 approved,
                 tools.kafka,
-                audit,
+                state.audit,
                 cycle_id=cycle_id,
                 evidence_at_ms=evidence_at_ms,
                 now=tools.now,
                 stop=tools.stop,
+                brake=state.pause,
             )
     with watch.step("record"):
-        audit.record_cycle(finished(plan, outcomes, tools.now()))
+        state.audit.record_cycle(finished(plan, outcomes, tools.now()))
     by_partition = {TopicPartition(each.topic, each.partition): each for each in outcomes}
     return CycleReport(plan, by_partition, count_groups(snapshot), watch.seconds)
 
@@ -134,37 +156,44 @@ def new_cycle_id() -> str:
     return uuid.uuid4().hex[:12]
 
 
-def _gather_and_decide(
-    tools: Tools, config: Config, planned_at_ms: int, watch: Watch
-) -> tuple[Snapshot, tuple[PlanRow, ...]]:
-    with watch.step("gather"):
-        snapshot = _read(tools, config, planned_at_ms)
-    with watch.step("decide"):
-        rows = within_limits(decide(tools.spark, snapshot), config.limits)
-    return snapshot, rows
+def _decide(tools: Tools, config: Config, kept: Kept, snapshot: Snapshot) -> tuple[PlanRow, ...]:
+    """The plan, less what a limit or an operator keeps from being done now."""
+    limits = config.limits
+    topics = known_topics(snapshot, kept.remembered, limits.settle_cycles)
+    agreed = {name: topic.agreed for name, topic in topics.items()}
+    rows = once_settled(decide(tools.spark, snapshot), agreed, limits.settle_cycles)
+    return within_limits(unless_paused(rows, kept.pause), limits)
 
 
 def _second_reading(
-    tools: Tools, config: Config, planned_at_ms: int, rows: tuple[PlanRow, ...]
+    tools: Tools, config: Config, kept: Kept, planned_at_ms: int, rows: Sequence[PlanRow]
 ) -> Snapshot | None:
     """The guard's reading of the partitions about to be deleted, for the same moment in time."""
     doomed = [
         TopicPartition(row.topic, row.partition) for row in rows if row.verdict is Verdict.DELETE
     ]
-    if not doomed:
-        return None
-    return _read(tools, config, planned_at_ms, doomed)
+    return _read(tools, config, kept, planned_at_ms, doomed) if doomed else None
 
 
 def _read(
-    tools: Tools, config: Config, now_ms: int, only: Collection[TopicPartition] | None = None
+    tools: Tools,
+    config: Config,
+    kept: Kept,
+    now_ms: int,
+    only: Collection[TopicPartition] | None = None,
 ) -> Snapshot:
     def wait_until(instant: float) -> None:
         if tools.stop.wait(max(0.0, instant - time.monotonic())):
             raise Stopped
 
     return gather(
-        tools.kafka, config, now_ms, only=only, watch=tools.coordinators, wait_until=wait_until
+        tools.kafka,
+        config,
+        now_ms,
+        only=only,
+        watch=tools.coordinators,
+        remembered=kept.remembered,
+        wait_until=wait_until,
     )
 
 
@@ -184,6 +213,6 @@ def _plan(config: Config, snapshot: Snapshot, cycle_id: str, rows: tuple[PlanRow
         planned_at_ms=snapshot.taken_at_ms,
         dry_run=config.dry_run,
         complete=snapshot.complete,
-        problems=snapshot.problems,
+        problems=snapshot.problems + snapshot.hidden,
         rows=rows,
     )

@@ -28,7 +28,7 @@ from retentiond.observe import events
 from retentiond.observe.metrics import Metrics
 from retentiond.observe.report import CycleReport, figures
 from retentiond.observe.web import Board, Server, application
-from retentiond.state.audit import Audit
+from retentiond.state.state import State
 
 READ_S = 1.0
 """How long after a signal a cycle may take to finish that only reads."""
@@ -57,9 +57,9 @@ class Worker(Protocol):
 
     def warm_up(self) -> None: ...
 
-    def settle(self, audit: Audit) -> tuple[DeletionOutcome, ...]: ...
+    def settle(self, state: State) -> tuple[DeletionOutcome, ...]: ...
 
-    def run_cycle(self, audit: Audit) -> CycleReport: ...
+    def run_cycle(self, state: State) -> CycleReport: ...
 
     def is_deleting(self) -> bool: ...
 
@@ -84,13 +84,13 @@ class Daemon:
         self,
         config: Config,
         load: Callable[[], Config],
-        audit: Audit,
+        state: State,
         *,
         make_engine: Callable[[Config, Stop, Observer], Worker] = Engine,
         make_scheduler: Callable[[], Any] = background_scheduler,
     ) -> None:
         self._load = load
-        self._audit = audit
+        self._state = state
         self._make_engine = make_engine
         self._log = structlog.get_logger()
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -153,7 +153,7 @@ class Daemon:
             if self._stop.is_set():  # asked only now: whoever sets it waits for idle next
                 return
             self._adopt()
-            for outcome in self._engine.settle(self._audit):
+            for outcome in self._engine.settle(self._state):
                 self._log.info(
                     events.DELETION_SETTLED,
                     topic=outcome.topic,
@@ -161,7 +161,7 @@ class Daemon:
                     outcome=outcome.outcome.value,
                     error=outcome.error,
                 )
-            report = self._engine.run_cycle(self._audit)
+            report = self._engine.run_cycle(self._state)
         except Stopped:
             pass
         except RetentiondError as error:

@@ -19,7 +19,7 @@ from retentiond.kafka.versions import librdkafka_version
 from retentiond.model import DeletionOutcome
 from retentiond.observe.report import CycleReport
 from retentiond.plan.session import SparkSessions
-from retentiond.state.audit import Audit
+from retentiond.state.state import State
 
 
 def now_ms() -> int:
@@ -58,13 +58,13 @@ class Engine:
         with contextlib.suppress(SparkUnavailable):  # the first cycle meets it again and says so
             self._spark.start()
 
-    def settle(self, audit: Audit) -> tuple[DeletionOutcome, ...]:
+    def settle(self, state: State) -> tuple[DeletionOutcome, ...]:
         """Reads back what earlier cycles left without a proven outcome."""
-        return settle_open_deletions(self.tools, audit)
+        return settle_open_deletions(self.tools, state.audit)
 
-    def run_cycle(self, audit: Audit) -> CycleReport:
+    def run_cycle(self, state: State) -> CycleReport:
         """A whole cycle with the configuration of this moment."""
-        return run_cycle(self.tools, self.config, audit)
+        return run_cycle(self.tools, self.config, state)
 
     def is_deleting(self) -> bool:
         """Whether a request is under way whose outcome is to be recorded."""

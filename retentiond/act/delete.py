@@ -47,16 +47,23 @@ class Pace:
 DEFAULT_PACE = Pace()
 
 
+def no_brake() -> None:
+    """Nobody keeps deletions from going on."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Run:
     kafka: Kafka
     now: Callable[[], int]
     stop: Stop
     evidence_at_ms: int
+    brake: Callable[[], object]
     pace: Pace
 
     def objection(self) -> str | None:
-        """Why no request may go out any more on the evidence at hand."""
+        """Why no request may go out any more, or not on the evidence at hand."""
+        if pause := self.brake():
+            return str(pause)
         age_ms = self.now() - self.evidence_at_ms
         if age_ms < 0:
             return "the clock was set back since the groups were read"
@@ -77,17 +84,19 @@ def execute(
     evidence_at_ms: int,
     now: Callable[[], int],
     stop: Stop,
+    brake: Callable[[], object] = no_brake,
     pace: Pace = DEFAULT_PACE,
 ) -> tuple[DeletionOutcome, ...]:
     """One outcome for each approved deletion, in order.
 
     ``evidence_at_ms`` is when the guard's second reading began, ``now`` gives the time in the
-    same epoch milliseconds. ``stop`` ends it between batches; a batch that went out is answered
+    same epoch milliseconds. ``stop`` ends it between batches, and so does ``brake`` for as long as
+    it gives a reason; a batch that went out is answered
     and recorded, but not read back: a silent broker would hold up the end, and the next start
     reads it back anyway. Raises `StateError` when the journal fails: before its batch goes out,
     or leaving the batch's intents open.
     """
-    run = _Run(kafka, now, stop, evidence_at_ms, pace)
+    run = _Run(kafka, now, stop, evidence_at_ms, brake, pace)
     outcomes: list[DeletionOutcome] = []
     for start in range(0, len(approved), pace.batch_size):
         batch = approved[start : start + pace.batch_size]

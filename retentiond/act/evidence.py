@@ -30,6 +30,7 @@ class Evidence:
     def __init__(self, snapshot: Snapshot, topics: Collection[str]) -> None:
         self.cluster_id = snapshot.cluster_id
         self.problems = snapshot.problems
+        self.hidden = snapshot.hidden
         self.groups = {group.group_id: group for group in snapshot.groups}
         self.unreadable = [group for group in snapshot.groups if group.failure is not None]
         self.topics: dict[str, TopicReading] = {}

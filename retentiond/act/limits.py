@@ -44,12 +44,12 @@ def within_limits(rows: Iterable[PlanRow], limits: Limits) -> tuple[PlanRow, ...
     return tuple(limited)
 
 
-def unless_paused(rows: Iterable[PlanRow], pause: str | None) -> tuple[PlanRow, ...]:
-    """The same rows; while there is a ``pause``, which says why, deletions become holds."""
+def unless_paused(rows: Iterable[PlanRow], pause: object) -> tuple[PlanRow, ...]:
+    """The same rows; while there is a ``pause``, whose text says why, deletions become holds."""
     return tuple(
         row
         if pause is None or row.verdict is not Verdict.DELETE
-        else _held(row, pause, Reason.PAUSED)
+        else _held(row, str(pause), Reason.PAUSED)
         for row in rows
     )
 

@@ -43,6 +43,8 @@ def relevant_groups(evidence: Evidence, topic: str) -> tuple[str, ...]:
     if isinstance(policy, PolicyConflict):
         raise Objection(f"the policy contradicts itself: {', '.join(policy.sources)}")
     _check_topic(reading, policy)
+    if evidence.hidden and not policy.assumes_visible_groups:
+        raise Objection(evidence.hidden[0])
     for group in evidence.unreadable:  # its topics are unknown, so it may read this one
         if not policy.excludes(group.group_id):
             sentence = f"group {group.group_id} could not be read ({group.failure})"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from contextlib import closing
 from typing import Annotated
 
 import structlog
@@ -19,8 +18,7 @@ from retentiond.engine import Engine
 from retentiond.errors import UsageError
 from retentiond.observe import events
 from retentiond.observe.report import figures
-from retentiond.state.audit import Audit
-from retentiond.state.lock import StateLock
+from retentiond.state.state import State, open_state
 
 
 def run(
@@ -41,11 +39,11 @@ def run(
         raise UsageError("--output goes with --once; the daemon serves its plan at /api/plan")
     path = set_up(context, config, debug)
     loaded = load(path)
-    with StateLock(loaded.state_dir), closing(Audit.open(loaded.state_dir)) as audit:
+    with open_state(loaded.state_dir) as state:
         if once:
-            failed = _run_once(loaded, audit, output or Output.TABLE)
+            failed = _run_once(loaded, state, output or Output.TABLE)
             raise typer.Exit(1 if failed else 0)
-        ended = Daemon(loaded, lambda: load(path), audit).run()
+        ended = Daemon(loaded, lambda: load(path), state).run()
     if not ended:
         # A reading still waits for an answer, on a thread that the interpreter would join.
         sys.stdout.flush()
@@ -53,14 +51,14 @@ def run(
         os._exit(0)
 
 
-def _run_once(config: Config, audit: Audit, output: Output) -> bool:
+def _run_once(config: Config, state: State, output: Output) -> bool:
     """Whether a deletion failed, or may have."""
     engine = Engine(config, threading.Event(), lambda *_: None)
     try:
         with progress("running a cycle"):
             engine.warm_up()
-            engine.settle(audit)
-            report = engine.run_cycle(audit)
+            engine.settle(state)
+            report = engine.run_cycle(state)
     finally:
         engine.close()
     structlog.get_logger().info(events.CYCLE, **figures(report))

@@ -69,6 +69,7 @@ def assemble(
         remembered=_remembered(known, group_ids, partition_ids),
         readers=frozenset(readers | strays),
         problems=census.problems + ((remembered.lost,) if remembered.lost else ()),
+        hidden=census.hidden,
     )
 
 

@@ -25,6 +25,11 @@ this long before the listing, and is read again this long after it."""
 READABLE = (GroupKind.CLASSIC, GroupKind.CONSUMER, GroupKind.STREAMS)
 
 SHARE_GROUP = Failure("UNSUPPORTED_KIND", "the offsets of share groups are not read yet")
+HIDDEN_GROUPS = (
+    "Kafka hides groups from this principal: grant it DESCRIBE on the cluster "
+    "(kafka-acls --add --cluster --operation Describe)"
+)
+
 UNKNOWN_GROUP = Failure("UNKNOWN_KIND", "this version does not know groups of that kind")
 NOT_ANSWERED = Failure("NOT_ANSWERED", "the coordinator left the group out of its answer")
 
@@ -48,7 +53,8 @@ class CoordinatorWatch:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Groups by name. ``commits`` lacks groups that failed; ``problems``: see `Snapshot`.
+    """Groups by name. ``commits`` lacks groups that failed; ``problems``, ``hidden``: see
+    `Snapshot`.
 
     ``listed_at`` is the `time.monotonic` instant at which the last broker had answered.
     """
@@ -57,6 +63,7 @@ class Census:
     commits: Mapping[str, Sequence[Commit]] = field(default_factory=dict)
     members: Mapping[str, GroupMembers] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
     listed_at: float = 0.0
 
     def may_read(self, group: str, topic: str) -> bool:
@@ -124,17 +131,13 @@ def completed(
         return replace(census, problems=(str(error),))
     if after == before:  # else a migration may have begun a moment ago
         watch.last = after
-    return replace(census, problems=problems(before, after))
+    hidden = () if after.may_describe_cluster else (HIDDEN_GROUPS,)
+    return replace(census, problems=problems(before, after), hidden=hidden)
 
 
 def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ...]:
     """Why a listing taken between the two readings may lack groups, a sentence each."""
     found: list[str] = []
-    if not after.may_describe_cluster:
-        found.append(
-            "Kafka hides groups from this principal: grant it DESCRIBE on the cluster "
-            "(kafka-acls --add --cluster --operation Describe)"
-        )
     if not after.may_describe_offsets:
         found.append(
             "Kafka hides __consumer_offsets from this principal, so groups could go missing "

@@ -96,7 +96,9 @@ class Snapshot:
     - ``remembered``: `COMMIT_SCHEMA`, the last commits seen in earlier cycles.
     - ``readers``: live members subscribed or assigned to a topic, and groups with commits on
       partitions of a topic that its metadata doesn't show.
-    - ``problems``: why the listing of groups is not complete, a sentence each; empty: complete.
+    - ``problems``: why the listing of groups is not complete, a sentence each.
+    - ``hidden``: why Kafka may hide groups from this principal, a sentence each; it holds the
+      topics whose policy doesn't say ``groups_visible: assumed``.
     """
 
     cluster_id: str
@@ -108,7 +110,14 @@ class Snapshot:
     remembered: pa.Table
     readers: frozenset[GroupTopic]
     problems: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
+
+    def hides_groups_of(self, topic: TopicReading) -> bool:
+        """Whether a group that may read the topic could be hidden, and that matters to it."""
+        assumed = isinstance(topic.policy, TopicPolicy) and topic.policy.assumes_visible_groups
+        return bool(self.hidden) and not assumed
 
     @property
     def complete(self) -> bool:
-        return not self.problems
+        """Whether every group that could bear on a decision has been seen."""
+        return not self.problems and not any(map(self.hides_groups_of, self.topics))

@@ -24,7 +24,7 @@ class Star(Generic[T]):
     table            grain                      columns beside the ids, as ``?`` nullable
     ===============  =========================  ==================================================
     ``topics``       topic_id                   conflict, internal, deletes, compacts,
-                                                allow_compacted, failed, recreated: boolean;
+                                                allow_compacted, failed, recreated, hidden: boolean;
                                                 consumed_retention_ms?, forced_retention_ms?: long;
                                                 min_groups: int
     ``partitions``   partition_id, (topic_id)   log_start_offset?, high_watermark?,
@@ -40,7 +40,8 @@ class Star(Generic[T]):
     ``excluded``     group_id, topic_id
     ===============  =========================  ==================================================
 
-    ``complete`` says whether the listing of groups was; without it nobody is known to be absent.
+    ``complete`` says whether the listing of groups was, and a topic's ``hidden`` that groups may
+    be hidden from it; then nobody is known to be absent.
     """
 
     complete: bool

@@ -31,6 +31,7 @@ TOPICS = pa.schema(
         _flag("allow_compacted"),
         _flag("failed"),
         _flag("recreated"),
+        _flag("hidden"),
         pa.field("consumed_retention_ms", pa.int64()),
         pa.field("forced_retention_ms", pa.int64()),
         pa.field("min_groups", pa.int32(), nullable=False),
@@ -67,8 +68,8 @@ def star(snapshot: Snapshot) -> Star[pa.Table]:
     """
     partitions = _partitions(snapshot)
     return Star(
-        complete=snapshot.complete,
-        topics=_topics(snapshot.topics),
+        complete=not snapshot.problems,
+        topics=_topics(snapshot),
         partitions=partitions,
         groups=_table(
             GROUPS,
@@ -87,7 +88,8 @@ def star(snapshot: Snapshot) -> Star[pa.Table]:
     )
 
 
-def _topics(topics: Sequence[TopicReading]) -> pa.Table:
+def _topics(snapshot: Snapshot) -> pa.Table:
+    topics = snapshot.topics
     rules = [None if isinstance(each.policy, PolicyConflict) else each.policy for each in topics]
     return _table(
         TOPICS,
@@ -99,6 +101,7 @@ def _topics(topics: Sequence[TopicReading]) -> pa.Table:
         [policy is not None and policy.allow_compacted for policy in rules],
         [topic.failure is not None for topic in topics],
         [topic.recreated for topic in topics],
+        [snapshot.hides_groups_of(topic) for topic in topics],
         [policy and policy.consumed_retention_ms for policy in rules],
         [topic.forced_retention_ms for topic in topics],
         [policy.min_groups if policy else 0 for policy in rules],

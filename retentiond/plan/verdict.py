@@ -17,7 +17,8 @@ from retentiond.model import Reason
 def topic_holds(topics: DataFrame) -> DataFrame:
     """What holds a topic as a whole. A failed topic's configs are unread and prove nothing.
 
-    Grain: topic_id. Columns: topic_id; topic_reason?: string; min_groups: int.
+    Grain: topic_id. Columns: topic_id; topic_reason?: string; min_groups: int;
+    hidden: boolean.
     """
     forced_first = F.col("consumed_retention_ms") > F.col("forced_retention_ms")
     not_allowed = ~F.col("deletes") | (F.col("compacts") & ~F.col("allow_compacted"))
@@ -28,7 +29,9 @@ def topic_holds(topics: DataFrame) -> DataFrame:
         Reason.RETENTION_EXCEEDS_FORCED: forced_first,
         Reason.TOPIC_RECREATED: F.col("recreated"),
     }
-    return topics.select("topic_id", _first_of(reasons).alias("topic_reason"), "min_groups")
+    return topics.select(
+        "topic_id", _first_of(reasons).alias("topic_reason"), "min_groups", "hidden"
+    )
 
 
 def with_reason(partitions: DataFrame, *, complete: bool) -> DataFrame:
@@ -45,7 +48,7 @@ def with_reason(partitions: DataFrame, *, complete: bool) -> DataFrame:
     reasons = {
         Reason.OFFSET_UNREADABLE: an_offset_is_unread,
         Reason.EMPTY: log_start_offset >= F.col("high_watermark"),
-        Reason.GROUP_LIST_INCOMPLETE: F.lit(not complete),
+        Reason.GROUP_LIST_INCOMPLETE: F.col("hidden") if complete else F.lit(True),
         Reason.GROUP_UNREADABLE: a_group_is_unread,
         Reason.GROUP_VANISHED: F.col("vanished_group_id").isNotNull(),
         Reason.REQUIRED_GROUP_MISSING: F.col("missing_group_id").isNotNull(),
