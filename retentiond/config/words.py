@@ -32,6 +32,16 @@ def _sentence(policy: TopicPolicy) -> str:
     if policy.excluded:
         patterns = [regex.pattern for regex in policy.excluded]
         parts.append(f"groups matching {listed(patterns, 'or')} do not count")
+    if policy.external_readers:
+        names = [reader.name for reader in policy.external_readers]
+        parts.append(f"{listed(names)} must have gone past them elsewhere than in Kafka")
+    if policy.forget_vanished_after_ms is not None:
+        parts.append(
+            "a group that vanishes holds for "
+            f"{say_duration(policy.forget_vanished_after_ms) or 'no time'}"
+        )
+    if policy.assumes_visible_groups:
+        parts.append("groups that Kafka may hide from retentiond are taken not to exist")
     if policy.allow_compacted:
         parts.append("also where the topic is compacted as well as deleted from")
     parts.append(f"at least {policy.min_groups} group{'s' if policy.min_groups > 1 else ''}")

@@ -21,7 +21,7 @@ from retentiond.daemon import Daemon
 from retentiond.model import DeletionOutcome
 from retentiond.observe import events
 from retentiond.observe.report import CycleReport
-from retentiond.state.audit import Audit
+from retentiond.state.state import State
 from tests.unit.observe.reports import report
 
 Step = Callable[[], CycleReport]
@@ -56,11 +56,11 @@ class FakeEngine:
     def warm_up(self) -> None:
         self.warmed_up = True
 
-    def settle(self, _audit: Audit) -> tuple[DeletionOutcome, ...]:
+    def settle(self, _state: State) -> tuple[DeletionOutcome, ...]:
         settled, self.settled = self.settled, ()
         return settled
 
-    def run_cycle(self, _audit: Audit) -> CycleReport:
+    def run_cycle(self, _state: State) -> CycleReport:
         self.configs_used.append(self.config)
         return self.cycle()
 
@@ -123,7 +123,7 @@ class Bench:
             self.daemon = Daemon(
                 config,
                 self._load,
-                cast(Audit, None),  # the fake engine asks nothing of it
+                cast(State, None),  # the fake engine asks nothing of it
                 make_engine=self._engine,
                 make_scheduler=lambda: self.scheduler,
             )

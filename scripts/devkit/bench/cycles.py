@@ -15,7 +15,7 @@ from devkit.embedded import EmbeddedKafka
 from retentiond.config import Config
 from retentiond.engine import Engine
 from retentiond.observe.report import CycleReport
-from retentiond.state.audit import Audit
+from retentiond.state.state import open_state
 
 STEPS = ("gather", "decide", "guard", "record")
 
@@ -28,8 +28,8 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     config = Config.model_validate(settings(kafka.bootstrap_servers, folder, dry_run=True))
     bare = _bare(kafka, layout)
     engine = Engine(config, threading.Event(), lambda *_: None)
-    with closing(engine), closing(Audit.open(folder)) as audit:
-        reports = [engine.run_cycle(audit) for _ in range(WARM_UP + RUNS)][WARM_UP:]
+    with closing(engine), open_state(folder) as state:
+        reports = [engine.run_cycle(state) for _ in range(WARM_UP + RUNS)][WARM_UP:]
     right, all_of_them = _right(layout, reports[-1])
     if right < all_of_them:
         raise ValueError(f"{layout.name}: minima right: {right} of {all_of_them}")
