@@ -22,9 +22,10 @@ SETTLE_S = 0.15
 error, and the metadata may still show the old leader. So leadership must have stood still for
 this long before the listing, and is read again this long after it."""
 
-READABLE = (GroupKind.CLASSIC, GroupKind.CONSUMER, GroupKind.STREAMS)
+COMMITTING = (GroupKind.CLASSIC, GroupKind.CONSUMER, GroupKind.STREAMS)
 
-SHARE_GROUP = Failure("UNSUPPORTED_KIND", "the offsets of share groups are not read yet")
+READABLE = (*COMMITTING, GroupKind.SHARE)
+
 HIDDEN_GROUPS = (
     "Kafka hides groups from this principal: grant it DESCRIBE on the cluster "
     "(kafka-acls --add --cluster --operation Describe)"
@@ -93,7 +94,10 @@ def take_census(kafka: Kafka) -> Census:
     try:
         listed = kafka.list_groups()
         listed_at = time.monotonic()
-        commits = kafka.commits([g.group_id for g in listed if g.kind in READABLE])
+        commits = {
+            **kafka.commits([g.group_id for g in listed if g.kind in COMMITTING]),
+            **kafka.share_offsets([g.group_id for g in listed if g.kind is GroupKind.SHARE]),
+        }
         members = kafka.members([g for g in listed if _is_live(g) and g.kind in READABLE])
     except KafkaUnavailable as error:
         return Census(problems=(str(error),))
@@ -187,8 +191,6 @@ def _failure(
     read any topic, whatever the group has committed so far. Only a streams group's commits stand
     for its members, which aren't described yet.
     """
-    if group.kind is GroupKind.SHARE:
-        return SHARE_GROUP
     if group.kind not in READABLE:
         return UNKNOWN_GROUP
     if isinstance(commits, Failure):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
-from retentiond.kafka import commits, groups
+from retentiond.kafka import commits, groups, members, share
 from retentiond.kafka.connection import Connection, Link
 from retentiond.kafka.port import (
     CoordinatorState,
@@ -68,8 +68,11 @@ class KafkaCluster:
     def commits(self, group_ids: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
         return self._timed("offset_fetch", commits.commits, self._connection, group_ids)
 
+    def share_offsets(self, group_ids: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
+        return self._timed("share_offsets", share.share_offsets, self._connection, group_ids)
+
     def members(self, listed: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
-        return self._timed("describe_groups", groups.members, self._connection, listed)
+        return self._timed("describe_groups", members.members, self._connection, listed)
 
     def delete_records(
         self, cutoffs: Mapping[TopicPartition, int]

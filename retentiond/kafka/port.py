@@ -119,6 +119,9 @@ class Kafka(Protocol):
     def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
         """All commits of each group."""
 
+    def share_offsets(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
+        """The start offset of every share-partition of share groups, as commits (KIP-932)."""
+
     def members(self, groups: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
         """What the live members of each group read, as far as their protocol shows it."""
 

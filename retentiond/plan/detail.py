@@ -86,7 +86,8 @@ def _of_partition(
         case Reason.EMPTY:
             return "there is no record"
         case Reason.GROUP_LIST_INCOMPLETE:
-            return f"not every group may have been seen: {'; '.join((*snapshot.problems, *snapshot.hidden))}"
+            problems = "; ".join((*snapshot.problems, *snapshot.hidden))
+            return f"not every group may have been seen: {problems}"
         case Reason.NO_GROUP:
             return "no group reads the topic"
         case Reason.TOO_FEW_GROUPS:

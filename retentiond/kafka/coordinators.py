@@ -1,0 +1,103 @@
+"""Asks each group's coordinator, many groups in one request.
+
+One unreadable group must not blind the batch that it was asked in, nor be lost in it: a batch
+that fails is asked again group by group, and every group comes back, if only as a `Failure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
+
+from kafka.errors import KafkaError
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
+
+from retentiond.kafka import failures
+from retentiond.kafka.connection import Link
+from retentiond.model import Failure
+
+T = TypeVar("T")
+
+GROUPS_PER_REQUEST = 50
+
+BATCHED = 4
+"""FindCoordinator takes many groups since this version (KIP-699, Kafka 3.0)."""
+
+NOT_ANSWERED = Failure("NOT_ANSWERED", "the coordinator left the group out of its answer")
+
+NO_COORDINATOR = Failure("COORDINATOR_NOT_AVAILABLE", "no broker coordinates the group")
+
+
+async def ask_coordinators(
+    link: Link,
+    groups: Collection[str],
+    request: Callable[[Sequence[str]], Any],
+    read: Callable[[Any, Sequence[str]], Mapping[str, T | Failure]],
+    *,
+    groups_per_request: int = GROUPS_PER_REQUEST,
+) -> dict[str, T | Failure]:
+    """``request`` makes the message about some groups, ``read`` its response into values."""
+    found = await _ask(link, groups, request, read, groups_per_request)
+    failed = [name for name, answer in found.items() if isinstance(answer, Failure)]
+    if failed:
+        await link.offsets_topic()  # a coordinator may have joined since the last metadata
+        found.update(await _ask(link, failed, request, read, 1))
+    return found
+
+
+async def _ask(
+    link: Link,
+    groups: Collection[str],
+    request: Callable[[Sequence[str]], Any],
+    read: Callable[[Any, Sequence[str]], Mapping[str, T | Failure]],
+    size: int,
+) -> dict[str, T | Failure]:
+    found: dict[str, T | Failure] = dict.fromkeys(groups, NOT_ANSWERED)
+    by_node: dict[int, list[str]] = {}
+    for group, node in (await coordinators(link, groups)).items():
+        if isinstance(node, Failure):
+            found[group] = node
+        else:
+            by_node.setdefault(node, []).append(group)
+    batches = [
+        (node, names[start : start + size])
+        for node, names in by_node.items()
+        for start in range(0, len(names), size)
+    ]
+    answers = await link.send_all([(node, request(names)) for node, names in batches])
+    for (_, names), answer in zip(batches, answers, strict=True):
+        if isinstance(answer, Exception):
+            found.update(dict.fromkeys(names, failures.of_kafka_python(answer)))
+        else:
+            found.update(read(answer, names))
+    return found
+
+
+async def coordinators(link: Link, groups: Collection[str]) -> dict[str, int | Failure]:
+    """Each group's coordinator, asked anew: nothing is cached across calls."""
+    link.forget_coordinators()
+    if not groups:
+        return {}
+    if link.version_of(FindCoordinatorRequest) < BATCHED:
+        return {group: await _coordinator(link, group) for group in groups}
+    answer = await link.send(
+        FindCoordinatorRequest(
+            key_type=CoordinatorType.GROUP.value,
+            coordinator_keys=list(groups),
+            min_version=BATCHED,
+        )
+    )
+    found: dict[str, int | Failure] = {
+        row.key: failures.of_error_code(row.error_code, row.error_message)
+        if row.error_code
+        else row.node_id
+        for row in answer.coordinators
+    }
+    return {group: found.get(group, NO_COORDINATOR) for group in groups}
+
+
+async def _coordinator(link: Link, group: str) -> int | Failure:
+    try:
+        return await link.coordinator_of(group)
+    except KafkaError as error:
+        return failures.of_kafka_python(error)
