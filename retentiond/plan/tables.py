@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from retentiond.collect.snapshot import Snapshot, TopicReading
+from retentiond.collect.snapshot import Snapshot
 from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.plan.star import Star
 
