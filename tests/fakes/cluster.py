@@ -149,6 +149,11 @@ class FakeCluster(World):
         return {name: self._committed(name) for name in groups}
 
     @_call
+    def share_offsets(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
+        self._need_a_broker()
+        return {name: self._committed(name) for name in groups}
+
+    @_call
     def members(self, groups: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
         self._need_a_broker()
         return {group.group_id: self._members(group) for group in groups}

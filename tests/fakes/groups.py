@@ -51,7 +51,7 @@ class FakeGroup:
         return [Commit(*at, offset) for at, offset in sorted(self.commits.items())]
 
     def described(self) -> GroupMembers | Failure:
-        if self.kind not in (GroupKind.CLASSIC, GroupKind.CONSUMER):
+        if self.kind is GroupKind.UNKNOWN:
             return Failure("UNKNOWN_KIND", f"{self.kind} groups can't be described")
         if self.rebalancing and self.members and self.kind is GroupKind.CLASSIC:
             return HIDDEN

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.collect.census import SHARE_GROUP
 from retentiond.collect.snapshot import PartitionReading
 from retentiond.kafka.port import OffsetBound
 from retentiond.model import Failure, GroupKind, TopicPartition
@@ -169,7 +168,7 @@ def test_groups_of_every_kind_are_counted(new_driver: RealDriver, topic_name: st
     found = groups(taken)
     for kind in (GroupKind.CLASSIC, GroupKind.CONSUMER, GroupKind.SHARE):
         assert found[names[kind]].kind is kind
-    assert found[names[GroupKind.SHARE]].failure == SHARE_GROUP
+    assert found[names[GroupKind.SHARE]].failure is None
     driver.delete_group(names[GroupKind.SHARE])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from retentiond.collect.census import SHARE_GROUP, UNKNOWN_GROUP, Census
+from retentiond.collect.census import UNKNOWN_GROUP, Census
 from retentiond.collect.snapshot import GroupReading
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.port import GroupMembers
@@ -43,21 +43,26 @@ def test_a_group_required_for_a_topic_that_does_not_exist_is_not_invented() -> N
     assert "audit" not in groups(snapshot(healthy(), policy))
 
 
-def test_a_share_group_is_unreadable() -> None:
+@pytest.mark.parametrize("kind", [GroupKind.SHARE, GroupKind.STREAMS])
+def test_a_live_group_of_any_kind_reads_what_its_members_do(kind: GroupKind) -> None:
     kafka = healthy()
-    kafka.join("sharers", ["orders"], kind=GroupKind.SHARE)
+    kafka.join("sharers", ["orders"], kind=kind)
     taken = snapshot(kafka)
-    assert groups(taken)["sharers"] == GroupReading(
-        "sharers", GroupKind.SHARE, "Stable", SHARE_GROUP
-    )
+    assert groups(taken)["sharers"] == GroupReading("sharers", kind, "Stable")
+    assert ("sharers", "orders") in readers(taken)
     assert taken.complete
 
 
-def test_an_empty_share_group_is_unreadable_too() -> None:
+def test_the_start_offsets_of_a_share_group_are_its_commits() -> None:
     kafka = healthy()
-    kafka.join("sharers", ["orders"], kind=GroupKind.SHARE)
-    kafka.leave("sharers")
-    assert groups(snapshot(kafka))["sharers"].failure == SHARE_GROUP
+    kafka.commit("sharers", {ORDERS_0: 3}, GroupKind.SHARE)
+    assert commits(snapshot(kafka))["sharers", ORDERS_0] == 3
+
+
+def test_a_share_group_without_a_start_offset_has_a_commit_that_is_unread() -> None:
+    kafka = healthy()
+    kafka.commit("sharers", {ORDERS_0: None}, GroupKind.SHARE)
+    assert commits(snapshot(kafka))["sharers", ORDERS_0] is None
 
 
 def test_a_group_of_an_unknown_kind_is_unreadable() -> None:
