@@ -189,7 +189,7 @@ def _failure(
 
     Members that hide their subscriptions (a classic group in the midst of a rebalance does) may
     read any topic, whatever the group has committed so far. Only a streams group's commits stand
-    for its members, which aren't described yet.
+    for its members: an older broker can't describe them, and they read one fixed set of topics.
     """
     if group.kind not in READABLE:
         return UNKNOWN_GROUP

@@ -12,7 +12,7 @@ from kafka.protocol.consumer import OffsetFetchRequest
 
 from retentiond.kafka import failures
 from retentiond.kafka.connection import Connection, Link
-from retentiond.kafka.coordinators import GROUPS_PER_REQUEST, ask_coordinators
+from retentiond.kafka.coordinators import ask_coordinators
 from retentiond.model import Commit, Failure
 
 BATCHED_OFFSETS = 8
@@ -31,7 +31,7 @@ def commits(connection: Connection, groups: Collection[str]) -> Mapping[str, Com
             groups,
             lambda names: _request(names, takes_many),
             _read,
-            groups_per_request=GROUPS_PER_REQUEST if takes_many else 1,
+            groups_per_request=None if takes_many else 1,
         )
 
     return connection.run(ask) if groups else {}

@@ -34,10 +34,10 @@ async def ask_coordinators(
     request: Callable[[Sequence[str]], Any],
     read: Callable[[Any, Sequence[str]], Mapping[str, T | Failure]],
     *,
-    groups_per_request: int = GROUPS_PER_REQUEST,
+    groups_per_request: int | None = None,
 ) -> dict[str, T | Failure]:
     """``request`` makes the message about some groups, ``read`` its response into values."""
-    found = await _ask(link, groups, request, read, groups_per_request)
+    found = await _ask(link, groups, request, read, groups_per_request or GROUPS_PER_REQUEST)
     failed = [name for name, answer in found.items() if isinstance(answer, Failure)]
     if failed:
         await link.offsets_topic()  # a coordinator may have joined since the last metadata

@@ -84,9 +84,7 @@ def test_an_internal_topic_is_refused(any_driver: Driver) -> None:
     assert_refused(delete(any_driver, "__consumer_offsets", 1), "TOPIC_EXCEPTION")
 
 
-def test_unknown_partitions_fail_and_spoil_no_other(
-    any_driver: Driver, topic_name: str
-) -> None:
+def test_unknown_partitions_fail_and_spoil_no_other(any_driver: Driver, topic_name: str) -> None:
     filled(any_driver, topic_name)
     known, no_partition, no_topic = (
         TopicPartition(topic_name, 0),

@@ -139,6 +139,9 @@ class Leaders:
     def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
         raise NotImplementedError
 
+    def share_offsets(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
+        raise NotImplementedError
+
     def members(self, groups: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
         raise NotImplementedError
 

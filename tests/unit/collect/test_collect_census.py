@@ -105,11 +105,14 @@ def test_a_rebalancing_group_is_unreadable_although_it_has_committed_on_another_
     assert groups(snapshot(kafka))["billing"].failure == HIDDEN
 
 
-def test_a_live_streams_group_without_a_commit_is_unreadable() -> None:
+def test_a_streams_group_that_cannot_be_described_is_told_by_its_commits_alone() -> None:
     kafka = healthy()
     kafka.join("fresh", ["orders"], kind=GroupKind.STREAMS)
+    kafka.join("pipeline", ["clicks"], kind=GroupKind.STREAMS)
+    for group in ("fresh", "pipeline"):
+        kafka.fail("members", group, REFUSED)
     found = groups(snapshot(kafka))
-    assert found["fresh"].failure is not None
+    assert found["fresh"].failure == REFUSED
     assert found["pipeline"].failure is None
 
 
@@ -211,8 +214,19 @@ def test_a_listing_that_could_lack_a_group_is_incomplete_and_says_why(
     happens(kafka)
     taken = snapshot(kafka)
     assert not taken.complete
-    assert [problem for problem in taken.problems if re.search(sentence, problem)]
-    assert all("\n" not in problem for problem in taken.problems)
+    problems = taken.problems + taken.hidden
+    assert [problem for problem in problems if re.search(sentence, problem)]
+    assert all("\n" not in problem for problem in problems)
+
+
+def test_groups_that_may_be_hidden_hold_only_topics_that_do_not_assume_them_visible() -> None:
+    kafka = healthy()
+    the_cluster_may_not_be_described(kafka)
+    trusting = entry("orders", groups_visible="assumed")
+    taken = snapshot(kafka, config(trusting, entry("clicks")))
+    assert not taken.complete
+    assert [each.name for each in taken.topics if taken.hides_groups_of(each)] == ["clicks"]
+    assert snapshot(kafka, config(trusting)).complete
 
 
 @pytest.mark.parametrize("api", ["list_groups", "commits", "members"])

@@ -17,8 +17,10 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka import groups
+from retentiond.kafka import coordinators, groups
+from retentiond.kafka import members as module
 from retentiond.kafka.connection import MAX_IN_FLIGHT
+from retentiond.kafka.coordinators import NOT_ANSWERED
 from retentiond.kafka.port import GroupMembers, ListedGroup
 from retentiond.model import Failure, GroupKind
 from tests.unit.kafka.brokers import Brokers, BrokersConnection, found, names
@@ -110,7 +112,7 @@ def members(*described: Any) -> Mapping[str, GroupMembers | Failure]:
     asked = [
         ListedGroup(each.group_id, GroupKind.CLASSIC, "Stable", "consumer") for each in described
     ]
-    return groups.members(BrokersConnection(Brokers(answer)), asked)
+    return module.members(BrokersConnection(Brokers(answer)), asked)
 
 
 def described(group: str, *members: Any, error_code: int = 0, protocol: str = "consumer") -> Any:
@@ -155,14 +157,14 @@ def test_groups_that_the_coordinator_leaves_out_are_failures() -> None:
         return DescribeGroupsResponse(groups=[])
 
     asked = ListedGroup("billing", GroupKind.CLASSIC, "Stable", "consumer")
-    answers = groups.members(BrokersConnection(Brokers(answer)), [asked])
-    assert answers == {"billing": groups._NOT_ANSWERED}
+    answers = module.members(BrokersConnection(Brokers(answer)), [asked])
+    assert answers == {"billing": NOT_ANSWERED}
 
 
 def test_never_more_than_a_few_descriptions_wait_for_one_broker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(groups, "GROUPS_PER_REQUEST", 1)
+    monkeypatch.setattr(coordinators, "GROUPS_PER_REQUEST", 1)
 
     def answer(request: Any, node: int | None) -> Any:
         if isinstance(request, FindCoordinatorRequest):
@@ -175,5 +177,5 @@ def test_never_more_than_a_few_descriptions_wait_for_one_broker(
         ListedGroup(name, GroupKind.CLASSIC, "Stable", "consumer")
         for name in names("group", range(40))
     ]
-    assert len(groups.members(BrokersConnection(brokers), asked)) == 40
+    assert len(module.members(BrokersConnection(brokers), asked)) == 40
     assert brokers.most_in_flight[1] == MAX_IN_FLIGHT
