@@ -23,6 +23,7 @@ import retentiond.engine
 from retentiond.cli.main import main
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.state.audit import Audit, _GroupLists
+from retentiond.state.memory import Memory
 from tests.faults import plain_plan
 
 POLL_S = 0.01
@@ -61,6 +62,9 @@ class Step:
 STEPS = {
     "before the outcomes of earlier runs are read back": Step(retentiond.cycle, "reconcile"),
     "before the first reading": Step(retentiond.cycle, "gather", applies=is_first_reading),
+    "before the groups are remembered": Step(Memory, "remember"),
+    "while the groups are being remembered": Step(Memory, "_apply", after=True),
+    "after the groups are remembered": Step(Memory, "remember", after=True),
     "before the plan": Step(retentiond.cycle, "decide"),
     "after the plan": Step(retentiond.cycle, "decide", after=True),
     "before the second reading": Step(retentiond.cycle, "gather", applies=is_second_reading),
