@@ -176,7 +176,7 @@ def decide(
         return Decision(Reason.OFFSET_UNREADABLE)
     if start >= high_watermark:
         return Decision(Reason.EMPTY)
-    if snapshot.problems:
+    if snapshot.problems or hides_groups(snapshot, topic.reading):
         return Decision(Reason.GROUP_LIST_INCOMPLETE)
     if hold := group_hold(topic, facts, start, high_watermark):
         return hold
@@ -188,6 +188,13 @@ def decide(
     if cutoff > start:
         return Decision(Reason.CONSUMED)
     return Decision(Reason.NOT_CONSUMED if lowest <= young else Reason.TOO_YOUNG)
+
+
+def hides_groups(snapshot: Snapshot, topic: TopicReading) -> bool:
+    """Whether groups may be hidden, and the policy doesn't vouch for their absence."""
+    policy = topic.policy
+    vouched = not isinstance(policy, PolicyConflict) and policy.assumes_visible_groups
+    return len(snapshot.hidden) > 0 and not vouched
 
 
 def topic_hold(topic: TopicReading) -> Reason | None:

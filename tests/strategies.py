@@ -21,6 +21,7 @@ from tests.unit.act.readings import Commits, Reading, group, partition, topic
 GROUPS = ("B", "a", "a-b", "ab", "é")  # in the order of their code points, which is no dictionary's
 STRANGER = "C"  # a group that only a policy names
 LOST = Failure("TIMED_OUT", "no answer")
+HIDDEN = ("DESCRIBE on the cluster is denied",)
 CONFLICT = PolicyConflict(("topics[0]", "topics[1]"))
 
 offsets = st.integers(0, 5)
@@ -56,6 +57,7 @@ policies = st.builds(
     ),
     min_groups=st.sampled_from([1, 1, 1, 2, 1, 3]),
     allow_compacted=st.booleans(),
+    assumes_visible_groups=st.booleans(),
 )
 
 
@@ -92,6 +94,11 @@ def worlds(draw: st.DrawFn) -> Reading:
                 world.commits[name, at] = None
             if past and draw(seldom(2)):
                 world.remembered[name, at] = draw(offsets)
+    if draw(seldom(4)) and names:  # a group that went back, perhaps below the log start
+        at = draw(st.sampled_from(sorted(world.partitions)))
+        world.change_partition(at, log_start_offset=2)
+        world.commits[names[0], at] = draw(st.integers(0, 3))
+        world.remembered[names[0], at] = draw(st.integers(0, 3))
     if draw(seldom(12)):  # a group that is remembered, and nothing else
         gone, at = draw(st.sampled_from(GROUPS)), draw(st.sampled_from(sorted(world.partitions)))
         world.remembered[gone, at] = draw(st.none() | offsets)

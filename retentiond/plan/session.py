@@ -19,6 +19,9 @@ JOBS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",  # planning anew costs more than a small job
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
+    # Else a table below 48 MB becomes rows in the plan itself, which every rule of the optimizer
+    # walks: 4.3 s instead of 1.8 s for 100,000 commits.
+    "spark.sql.execution.arrow.localRelationThreshold": "0",
     "spark.sql.session.timeZone": "UTC",
 }
 """What any session understands, over Spark Connect too."""
@@ -31,8 +34,9 @@ APPLICATION = {
     "spark.ui.retainedStages": "5",
     "spark.ui.retainedTasks": "50",
     "spark.sql.ui.retainedExecutions": "5",
-    "spark.driver.memory": "512m",
-    JAVA_OPTIONS: "-XX:+UseSerialGC",
+    "spark.driver.memory": "1g",
+    # Out of memory in one thread, Spark may wait for its answer for ever: a dead JVM is told.
+    JAVA_OPTIONS: "-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError",
 }
 """What a driver of its own is started with."""
 

@@ -93,9 +93,9 @@ def test_rewound_partitions_are_marked(frames: Star[DataFrame], bounded: DataFra
     )
 
 
-def test_topic_holds_bring_the_least_number_of_groups(frames: Star[DataFrame]) -> None:
+def test_topic_holds_bring_what_the_policy_says_of_groups(frames: Star[DataFrame]) -> None:
     assert columns(topic_holds(frames.topics)) == (
-        "topic_id int, topic_reason string, min_groups int"
+        "topic_id int, topic_reason string, min_groups int, hidden boolean"
     )
 
 
