@@ -91,6 +91,30 @@ CASES = [
         said="group search has consumed nothing",
     ),
     Case(
+        Reason.NOT_CONSUMED,  # a tie of group and age is the group's
+        (commit(10, "search"), offsets(retention_offset=10)),
+        10,
+        "search",
+        10,
+        said="group search has consumed nothing",
+    ),
+    Case(
+        Reason.NOT_CONSUMED,  # below the log start, but no further back than before
+        (commit(9, "search"), remember(9, "search")),
+        9,
+        "search",
+        9,
+        said="group search has consumed nothing",
+    ),
+    Case(
+        Reason.NOT_CONSUMED,  # went back, but lost nothing
+        (commit(10, "search"), remember(120, "search")),
+        10,
+        "search",
+        10,
+        said="group search has consumed nothing",
+    ),
+    Case(
         Reason.NO_GROUP,
         (policy(excluded=(re.compile(".*"),)),),
         None,
@@ -174,7 +198,9 @@ def plans(spark: SparkSessions) -> list[PlanRow]:
 
 
 @pytest.mark.parametrize(
-    ("number", "case"), list(enumerate(CASES)), ids=[f"{each.reason}-{each.said}" for each in CASES]
+    ("number", "case"),
+    list(enumerate(CASES)),
+    ids=[f"{each.reason}-{number}" for number, each in enumerate(CASES)],
 )
 def test_a_single_change_has_its_reason_its_figures_and_its_sentence(
     plans: list[PlanRow], number: int, case: Case
@@ -206,6 +232,17 @@ def test_a_group_that_is_unread_as_a_whole_holds_topics_it_never_touched(
         assert row.reason is Reason.GROUP_UNREADABLE
         assert (row.binding_group, row.groups) == ("stranger", 3)
         assert row.detail == "group stranger could not be read (TIMED_OUT: no answer)"
+
+
+def test_of_a_group_unread_here_and_one_unread_as_a_whole_the_first_by_name_is_the_cause(
+    spark: SparkSessions,
+) -> None:
+    world = changed(unreadable, commit(None, "billing"))
+    bound = {
+        (row.topic, row.partition): row.binding_group for row in decide(spark, world.snapshot())
+    }
+
+    assert bound == {("clicks", 0): "stranger", ("orders", 0): "billing", ("orders", 1): "stranger"}
 
 
 def test_every_reason_of_a_plan_has_a_case() -> None:
