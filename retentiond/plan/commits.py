@@ -9,34 +9,44 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+INT64_MAX = 2**63 - 1
 
-def commits_by_partition(commits: DataFrame) -> DataFrame:
+
+def commits_by_partition(commits: DataFrame, group_count: int) -> DataFrame:
     """What the counted commits on a partition say. A tie goes to the first group by name.
+
+    ``group_count``: every group_id is below it. Offset and group go through the aggregates as
+    one number, because Spark would sort all commits for a pair of them. Where offset and group
+    don't fit into it (no log is that long), the offset stays right, and any of the groups at it
+    is named.
 
     Grain: partition_id, only partitions with a commit. Columns: partition_id; commits,
     readable_commits: long; min_offset?: long, min_group_id?: int; max_offset?: long,
     max_group_id?: int; unread_group_id?: int, the first by name whose commit is null.
     """
     readable = F.col("offset").isNotNull()
-    smallest = F.struct("offset", "group_id")
-    largest = F.struct("offset", (-F.col("group_id")).alias("minus_group_id"))
+    count, last = F.lit(group_count), F.lit(group_count - 1)
+    base = F.least("offset", F.lit(INT64_MAX // group_count - 1)) * count
+    base = F.when(readable, base)  # `least` ignores a null
     return (
         commits.groupBy("partition_id")
         .agg(
             F.count("group_id").alias("commits"),
             F.count("offset").alias("readable_commits"),
-            F.min(F.when(readable, smallest)).alias("smallest"),
-            F.max(F.when(readable, largest)).alias("largest"),
+            F.min("offset").alias("min_offset"),
+            F.max("offset").alias("max_offset"),
+            F.min(base + F.col("group_id")).alias("smallest"),
+            F.max(base + last - F.col("group_id")).alias("largest"),
             F.min(F.when(~readable, F.col("group_id"))).alias("unread_group_id"),
         )
         .select(
             "partition_id",
             "commits",
             "readable_commits",
-            F.col("smallest.offset").alias("min_offset"),
-            F.col("smallest.group_id").alias("min_group_id"),
-            F.col("largest.offset").alias("max_offset"),
-            (-F.col("largest.minus_group_id")).alias("max_group_id"),
+            "min_offset",
+            (F.col("smallest") % count).cast("int").alias("min_group_id"),
+            "max_offset",
+            (last - F.col("largest") % count).cast("int").alias("max_group_id"),
             "unread_group_id",
         )
     )

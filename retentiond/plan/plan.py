@@ -40,9 +40,9 @@ def plan_frames(star: Star[DataFrame]) -> DataFrame:
     remembered = without_excluded(star.remembered, star.excluded)
     relevant = without_excluded(relevant_groups(star), star.excluded)
     bounded = with_bounds(
-        star.partitions.join(groups_by_topic(relevant), on="topic_id", how="left").join(
-            commits_by_partition(commits), on="partition_id", how="left"
-        )
+        star.partitions.join(
+            F.broadcast(groups_by_topic(relevant)), on="topic_id", how="left"
+        ).join(commits_by_partition(commits, star.group_count), on="partition_id", how="left")
     )
     judged = with_reason(
         bounded.join(topic_holds(star.topics), on="topic_id", how="inner")

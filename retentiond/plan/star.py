@@ -41,10 +41,11 @@ class Star(Generic[T]):
     ===============  =========================  ==================================================
 
     ``complete`` says whether the listing of groups was, and a topic's ``hidden`` that groups may
-    be hidden from it; then nobody is known to be absent.
+    be hidden from it; then nobody is known to be absent. ``group_count`` is at least 1.
     """
 
     complete: bool
+    group_count: int
     topics: T
     partitions: T
     groups: T
@@ -58,6 +59,7 @@ class Star(Generic[T]):
         """The same star with every table converted."""
         return Star(
             complete=self.complete,
+            group_count=self.group_count,
             topics=convert(self.topics),
             partitions=convert(self.partitions),
             groups=convert(self.groups),

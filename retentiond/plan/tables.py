@@ -69,6 +69,7 @@ def star(snapshot: Snapshot) -> Star[pa.Table]:
     partitions = _partitions(snapshot)
     return Star(
         complete=not snapshot.problems,
+        group_count=max(1, len(snapshot.groups)),
         topics=_topics(snapshot),
         partitions=partitions,
         groups=_table(

@@ -33,7 +33,7 @@ def bounded(frames: Star[DataFrame]) -> DataFrame:
     counted = groups_by_topic(relevant_groups(frames))
     return with_bounds(
         frames.partitions.join(counted, on="topic_id", how="left").join(
-            commits_by_partition(frames.commits), on="partition_id", how="left"
+            commits_by_partition(frames.commits, frames.group_count), on="partition_id", how="left"
         )
     )
 
@@ -61,7 +61,7 @@ def test_exclusion_changes_no_column(frames: Star[DataFrame]) -> None:
 
 
 def test_commits_by_partition_name_the_smallest_and_the_largest(frames: Star[DataFrame]) -> None:
-    assert columns(commits_by_partition(frames.commits)) == (
+    assert columns(commits_by_partition(frames.commits, frames.group_count)) == (
         "partition_id int, commits bigint, readable_commits bigint, min_offset bigint, "
         "min_group_id int, max_offset bigint, max_group_id int, unread_group_id int"
     )
