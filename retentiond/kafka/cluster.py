@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
-from retentiond.kafka import commits, groups, members, share
+from retentiond.kafka import clock, commits, groups, members, share
 from retentiond.kafka.connection import Connection, Link
 from retentiond.kafka.port import (
     CoordinatorState,
@@ -39,6 +39,9 @@ class KafkaCluster:
     def cluster_id(self) -> str:
         described = self._timed("cluster_id", self._connection.run, Link.describe_cluster)
         return str(described["cluster_id"])
+
+    def cluster_time(self) -> int | Failure | None:
+        return self._timed("cluster_time", clock.cluster_time, self._connection)
 
     def topic_names(self) -> frozenset[str]:
         return self._timed("list_topics", self._records.topic_names)

@@ -93,6 +93,9 @@ class Kafka(Protocol):
     def cluster_id(self) -> str:
         """The cluster's id. Raises `KafkaUnavailable` when no broker answers."""
 
+    def cluster_time(self) -> int | Failure | None:
+        """The cluster's clock, epoch milliseconds; None where it does not tell."""
+
     def topic_names(self) -> frozenset[str]:
         """All topics that the principal may see; refreshes the client's metadata."""
 

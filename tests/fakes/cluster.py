@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.port import (
@@ -56,6 +56,8 @@ class FakeCluster(World):
         self.script = Script()
         self.deletions: list[Mapping[TopicPartition, int]] = []
         """Every request of DeleteRecords that went out."""
+        self.cluster_clock: int | Failure | Literal[True] | None = True
+        """What the cluster says of its time; True: what it is."""
         self._lock = threading.RLock()
         self._endings: dict[TopicPartition, HowDeletionEnds] = {}
         self._late: list[tuple[FakePartition, int]] = []
@@ -77,6 +79,11 @@ class FakeCluster(World):
     def cluster_id(self) -> str:
         self._need_a_broker()
         return "KfakefakefakefakefakeQ"
+
+    @_call
+    def cluster_time(self) -> int | Failure | None:
+        self._need_a_broker()
+        return self.cluster_clock if self.cluster_clock is not True else self.now_ms
 
     @_call
     def topic_names(self) -> frozenset[str]:

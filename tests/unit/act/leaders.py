@@ -139,6 +139,9 @@ class Leaders:
     def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
         raise NotImplementedError
 
+    def cluster_time(self) -> int | Failure | None:
+        raise NotImplementedError
+
     def share_offsets(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
         raise NotImplementedError
 

@@ -1,0 +1,13 @@
+"""The cluster tells its time."""
+
+from __future__ import annotations
+
+from tests.contract.driver import Driver
+
+A_MINUTE_MS = 60_000
+
+
+def test_the_cluster_tells_its_time(any_driver: Driver) -> None:
+    time_ms = any_driver.kafka.cluster_time()
+    assert isinstance(time_ms, int)
+    assert abs(time_ms - any_driver.now_ms) < A_MINUTE_MS
