@@ -8,8 +8,6 @@ it. `least` of Spark ignores nulls and must not be used alone.
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -21,9 +19,8 @@ def with_bounds(partitions: DataFrame) -> DataFrame:
     of `groups_by_topic` and `commits_by_partition`. The smallest commit is the bound only where
     each relevant group has a readable one.
     """
-    everyone_has_committed = F.col("readable_commits") == F.col("groups")
     end = _least_of_all("last_stable_offset", "high_watermark")
-    min_committed_offset = F.when(everyone_has_committed, F.col("min_offset"))
+    min_committed_offset = F.expr("IF(readable_commits = groups, min_offset, NULL)")
     return partitions.withColumns(
         {"end": end, "min_committed_offset": min_committed_offset}
     ).withColumn("cutoff", _least_of_all("min_committed_offset", "retention_offset", "end"))
@@ -31,5 +28,5 @@ def with_bounds(partitions: DataFrame) -> DataFrame:
 
 def _least_of_all(*names: str) -> Column:
     """The smallest value; null if one of them is."""
-    every_one = reduce(Column.__and__, (F.col(name).isNotNull() for name in names))
-    return F.when(every_one, F.least(*names))
+    every_one = " AND ".join(f"{name} IS NOT NULL" for name in names)
+    return F.expr(f"IF({every_one}, least({', '.join(names)}), NULL)")

@@ -24,29 +24,28 @@ def commits_by_partition(commits: DataFrame, group_count: int) -> DataFrame:
     readable_commits: long; min_offset?: long, min_group_id?: int; max_offset?: long,
     max_group_id?: int; unread_group_id?: int, the first by name whose commit is null.
     """
-    readable = F.col("offset").isNotNull()
-    count, last = F.lit(group_count), F.lit(group_count - 1)
-    base = F.least("offset", F.lit(INT64_MAX // group_count - 1)) * count
-    base = F.when(readable, base)  # `least` ignores a null
+    last = group_count - 1
+    base = f"least(offset, {INT64_MAX // group_count - 1}) * {group_count}L"
     return (
         commits.groupBy("partition_id")
         .agg(
-            F.count("group_id").alias("commits"),
-            F.count("offset").alias("readable_commits"),
-            F.min("offset").alias("min_offset"),
-            F.max("offset").alias("max_offset"),
-            F.min(base + F.col("group_id")).alias("smallest"),
-            F.max(base + last - F.col("group_id")).alias("largest"),
-            F.min(F.when(~readable, F.col("group_id"))).alias("unread_group_id"),
+            F.expr("count(group_id) AS commits"),
+            F.expr("count(offset) AS readable_commits"),
+            F.expr("min(offset) AS min_offset"),
+            F.expr("max(offset) AS max_offset"),
+            # `least` ignores a null, so a commit without an offset has to be left out by name.
+            F.expr(f"min(IF(offset IS NULL, NULL, {base} + group_id)) AS smallest"),
+            F.expr(f"max(IF(offset IS NULL, NULL, {base} + {last} - group_id)) AS largest"),
+            F.expr("min(IF(offset IS NULL, group_id, NULL)) AS unread_group_id"),
         )
-        .select(
+        .selectExpr(
             "partition_id",
             "commits",
             "readable_commits",
             "min_offset",
-            (F.col("smallest") % count).cast("int").alias("min_group_id"),
+            f"CAST(smallest % {group_count} AS INT) AS min_group_id",
             "max_offset",
-            (last - F.col("largest") % count).cast("int").alias("max_group_id"),
+            f"CAST({last} - largest % {group_count} AS INT) AS max_group_id",
             "unread_group_id",
         )
     )

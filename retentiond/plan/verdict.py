@@ -20,14 +20,14 @@ def topic_holds(topics: DataFrame) -> DataFrame:
     Grain: topic_id. Columns: topic_id; topic_reason?: string; min_groups: int;
     hidden: boolean.
     """
-    forced_first = F.col("consumed_retention_ms") > F.col("forced_retention_ms")
-    not_allowed = ~F.col("deletes") | (F.col("compacts") & ~F.col("allow_compacted"))
     reasons = {
-        Reason.POLICY_CONFLICT: F.col("conflict"),
-        Reason.NOT_DELETABLE: F.col("internal") | (~F.col("failed") & not_allowed),
-        Reason.OFFSET_UNREADABLE: F.col("failed"),
-        Reason.RETENTION_EXCEEDS_FORCED: forced_first,
-        Reason.TOPIC_RECREATED: F.col("recreated"),
+        Reason.POLICY_CONFLICT: "conflict",
+        Reason.NOT_DELETABLE: (
+            "internal OR (NOT failed AND (NOT deletes OR (compacts AND NOT allow_compacted)))"
+        ),
+        Reason.OFFSET_UNREADABLE: "failed",
+        Reason.RETENTION_EXCEEDS_FORCED: "consumed_retention_ms > forced_retention_ms",
+        Reason.TOPIC_RECREATED: "recreated",
     }
     return topics.select(
         "topic_id", _first_of(reasons).alias("topic_reason"), "min_groups", "hidden"
@@ -36,30 +36,24 @@ def topic_holds(topics: DataFrame) -> DataFrame:
 
 def with_reason(partitions: DataFrame, *, complete: bool) -> DataFrame:
     """The partitions, which have the columns of all other steps, with reason: string."""
-    log_start_offset = F.col("log_start_offset")
-    an_offset_is_unread = (
-        F.col("failed")
-        | log_start_offset.isNull()
-        | F.col("high_watermark").isNull()
-        | F.col("last_stable_offset").isNull()
-        | F.col("retention_offset").isNull()
-    )
-    a_group_is_unread = F.col("failed_group_id").isNotNull() | F.col("unread_group_id").isNotNull()
     reasons = {
-        Reason.OFFSET_UNREADABLE: an_offset_is_unread,
-        Reason.EMPTY: log_start_offset >= F.col("high_watermark"),
-        Reason.GROUP_LIST_INCOMPLETE: F.col("hidden") if complete else F.lit(True),
-        Reason.GROUP_UNREADABLE: a_group_is_unread,
-        Reason.GROUP_VANISHED: F.col("vanished_group_id").isNotNull(),
-        Reason.REQUIRED_GROUP_MISSING: F.col("missing_group_id").isNotNull(),
-        Reason.NO_GROUP: F.col("groups").isNull(),
-        Reason.TOO_FEW_GROUPS: F.col("groups") < F.col("min_groups"),
-        Reason.GROUP_WITHOUT_COMMIT: F.col("silent_group_id").isNotNull(),
-        Reason.COMMIT_BEYOND_END: F.col("max_offset") > F.col("high_watermark"),
-        Reason.COMMIT_REWOUND: F.col("rewound"),
-        Reason.OPEN_TRANSACTION: F.col("end") <= log_start_offset,
-        Reason.CONSUMED: F.col("cutoff") > log_start_offset,
-        Reason.NOT_CONSUMED: F.col("min_committed_offset") <= F.col("retention_offset"),
+        Reason.OFFSET_UNREADABLE: (
+            "failed OR log_start_offset IS NULL OR high_watermark IS NULL"
+            " OR last_stable_offset IS NULL OR retention_offset IS NULL"
+        ),
+        Reason.EMPTY: "log_start_offset >= high_watermark",
+        Reason.GROUP_LIST_INCOMPLETE: "hidden" if complete else "true",
+        Reason.GROUP_UNREADABLE: "failed_group_id IS NOT NULL OR unread_group_id IS NOT NULL",
+        Reason.GROUP_VANISHED: "vanished_group_id IS NOT NULL",
+        Reason.REQUIRED_GROUP_MISSING: "missing_group_id IS NOT NULL",
+        Reason.NO_GROUP: "groups IS NULL",
+        Reason.TOO_FEW_GROUPS: "groups < min_groups",
+        Reason.GROUP_WITHOUT_COMMIT: "silent_group_id IS NOT NULL",
+        Reason.COMMIT_BEYOND_END: "max_offset > high_watermark",
+        Reason.COMMIT_REWOUND: "rewound",
+        Reason.OPEN_TRANSACTION: "end <= log_start_offset",
+        Reason.CONSUMED: "cutoff > log_start_offset",
+        Reason.NOT_CONSUMED: "min_committed_offset <= retention_offset",
     }
     reason = F.coalesce("topic_reason", _first_of(reasons), F.lit(Reason.TOO_YOUNG.value))
     return partitions.withColumn("reason", reason)
@@ -71,30 +65,37 @@ def with_binding(partitions: DataFrame) -> DataFrame:
     That is the group which causes the hold, else the one with the smallest commit, where the
     smallest is known. ``partitions`` has the columns of all other steps and the reason.
     """
-    unread = F.least("failed_group_id", "unread_group_id")  # the one there is, if one is null
-    failed_group_offset = F.when(unread == F.col("failed_group_id"), F.col("failed_group_offset"))
-    nobody, no_offset = F.lit(None).cast("int"), F.lit(None).cast("long")
-    min_group_id = F.when(F.col("min_committed_offset").isNotNull(), F.col("min_group_id"))
-    causes = {
-        Reason.GROUP_UNREADABLE: (unread, failed_group_offset),
-        Reason.GROUP_VANISHED: (F.col("vanished_group_id"), no_offset),
-        Reason.REQUIRED_GROUP_MISSING: (F.col("missing_group_id"), no_offset),
-        Reason.TOO_FEW_GROUPS: (nobody, no_offset),
-        Reason.GROUP_WITHOUT_COMMIT: (F.col("silent_group_id"), no_offset),
-        Reason.COMMIT_BEYOND_END: (F.col("max_group_id"), F.col("max_offset")),
+    unread = "least(failed_group_id, unread_group_id)"  # the one there is, if one is null
+    groups = {
+        Reason.GROUP_UNREADABLE: unread,
+        Reason.GROUP_VANISHED: "vanished_group_id",
+        Reason.REQUIRED_GROUP_MISSING: "missing_group_id",
+        Reason.TOO_FEW_GROUPS: "NULL",
+        Reason.GROUP_WITHOUT_COMMIT: "silent_group_id",
+        Reason.COMMIT_BEYOND_END: "max_group_id",
     }
-    group_id, offset = min_group_id, F.col("min_committed_offset")
-    for reason, (cause, committed) in causes.items():
-        applies = F.col("reason") == reason.value
-        group_id = F.when(applies, cause).otherwise(group_id)
-        offset = F.when(applies, committed).otherwise(offset)
+    offsets = dict.fromkeys(groups, "NULL") | {
+        Reason.GROUP_UNREADABLE: f"IF({unread} = failed_group_id, failed_group_offset, NULL)",
+        Reason.COMMIT_BEYOND_END: "max_offset",
+    }
+    smallest = "IF(min_committed_offset IS NOT NULL, min_group_id, NULL)"
     return partitions.withColumns(
-        {"binding_group_id": group_id, "binding_committed_offset": offset}
+        {
+            "binding_group_id": _by_reason(groups, smallest),
+            "binding_committed_offset": _by_reason(offsets, "min_committed_offset"),
+        }
     )
 
 
-def _first_of(reasons: Mapping[Reason, Column]) -> Column:
-    """The first reason whose condition is true; null if none is."""
-    return F.coalesce(
-        *(F.when(applies, F.lit(reason.value)) for reason, applies in reasons.items())
-    )
+def _first_of(reasons: Mapping[Reason, str]) -> Column:
+    """The first reason whose condition is true; null if none is.
+
+    One expression: each call of a function on columns is a round trip to the JVM.
+    """
+    cases = [f"WHEN {condition} THEN '{reason.value}'" for reason, condition in reasons.items()]
+    return F.expr(f"CASE {' '.join(cases)} END")
+
+
+def _by_reason(values: Mapping[Reason, str], otherwise: str) -> Column:
+    cases = [f"WHEN '{reason.value}' THEN {value}" for reason, value in values.items()]
+    return F.expr(f"CASE reason {' '.join(cases)} ELSE {otherwise} END")
