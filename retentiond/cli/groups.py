@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import sys
-import time
 from collections import defaultdict
 from contextlib import closing
 from typing import Annotated, Any
 
 import typer
 
+from retentiond.cli.operator import action
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
 from retentiond.cli.table import Column, Kind, Row, print_table, printer, say
 from retentiond.collect.remembered import LastCommits
 from retentiond.errors import UsageError
 from retentiond.observe.report import rfc3339
-from retentiond.state.actions import Action, record
+from retentiond.state.actions import record
 from retentiond.state.memory import Memory, recall
 
 app = typer.Typer(help="Show the remembered groups, or let go of one.", no_args_is_help=False)
@@ -77,13 +76,16 @@ def forget(
     Example: retentiond groups forget reports-2019 --yes
     """
     state_dir = load(set_up(context, config, debug)).state_dir
-    topics = sorted(at.topic for at in recall(state_dir).commits if at.group_id == group)
+    remembered = recall(state_dir)
+    topics = sorted(at.topic for at in remembered.commits if at.group_id == group)
     if not topics:
-        raise UsageError(f"no group {group} is remembered; see `retentiond groups`")
+        lost = f": {remembered.lost}" if remembered.lost else "; see `retentiond groups`"
+        raise UsageError(f"no group {group} is remembered{lost}")
     _confirm(f"Let go of group {group}, on {len(topics)} topics ({', '.join(topics[:5])})?", yes)
-    with closing(Memory.open(state_dir)) as memory:
+    with closing(Memory.open(state_dir, shared=True)) as memory:
+        # before it is done: what frees records never goes unrecorded
+        record(state_dir, action("forget", group, f"on {', '.join(topics)}"))
         memory.forget(group)
-    record(state_dir, _action("forget", group, f"on {', '.join(topics)}"))
     say(printer(), f"Group {group} is forgotten.")
 
 
@@ -101,9 +103,9 @@ def accept(
         say(printer(), "Nothing is lost.")
         return
     _confirm(f"{lost}. Go on? Groups that vanished before are not waited for.", yes)
-    with closing(Memory.open(state_dir)) as memory:
-        sentences = memory.accept_losses()
-    record(state_dir, _action("accept", None, "; ".join(sentences)))
+    with closing(Memory.open(state_dir, shared=True)) as memory:
+        record(state_dir, action("accept", None, lost))
+        memory.accept_losses()
     say(printer(), "The next cycle deletes again.")
 
 
@@ -114,10 +116,6 @@ def _confirm(question: str, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise UsageError("there is no terminal to ask on; --yes does it without a question")
     typer.confirm(question, abort=True, err=True)
-
-
-def _action(action: str, subject: str | None, detail: str) -> Action:
-    return Action(time.time_ns() // 1_000_000, getpass.getuser(), action, subject, detail)
 
 
 def _document(group_id: str, on: dict[str, LastCommits]) -> dict[str, Any]:

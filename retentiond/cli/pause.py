@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import getpass
-import time
 from typing import Annotated
 
 import typer
 
+from retentiond.cli.operator import action
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
 from retentiond.cli.table import printer, say
 from retentiond.observe.report import rfc3339
-from retentiond.state.actions import Action, record
-from retentiond.state.pause import UNSAID, Pause, remove_pause, write_pause
+from retentiond.state.actions import record
+from retentiond.state.pause import UNSAID, Pause, read_pause, remove_pause, write_pause
 
 
 def pause(
@@ -26,10 +25,10 @@ def pause(
     Example: retentiond pause "incident 4711: consumers are being replayed"
     """
     state_dir = load(set_up(context, config, debug)).state_dir
-    now_ms = time.time_ns() // 1_000_000
-    pulled = Pause(reason, rfc3339(now_ms), getpass.getuser())
+    pulling = action("pause", None, reason)
+    pulled = Pause(reason, rfc3339(pulling.at_ms), pulling.operator)
     write_pause(state_dir, pulled)
-    record(state_dir, Action(now_ms, pulled.by or "", "pause", None, reason))
+    record(state_dir, pulling)
     say(printer(), f"Nothing is deleted any more: {pulled}.")
 
 
@@ -39,10 +38,10 @@ def resume(context: typer.Context, config: ConfigPath = None, debug: Debug = Fal
     Example: retentiond resume
     """
     state_dir = load(set_up(context, config, debug)).state_dir
-    before = remove_pause(state_dir)
+    before = read_pause(state_dir)
     if before is None:
         say(printer(), "It was not paused.")
         return
-    now_ms = time.time_ns() // 1_000_000
-    record(state_dir, Action(now_ms, getpass.getuser(), "resume", None, before.reason))
+    record(state_dir, action("resume", None, before.reason))  # before anything is deleted again
+    remove_pause(state_dir)
     say(printer(), f"The next cycle deletes again. It was {before}.")

@@ -20,20 +20,24 @@ from retentiond.collect.snapshot import Snapshot
 class Changes:
     """In the order in which they apply.
 
-    ``void_topics`` were recreated, and lose all that was known of their groups; ``topics`` and
-    ``seen`` replace what was remembered; ``absent`` are missing for the first time, at
+    ``void_topics`` were recreated, and lose all that was known of their groups; ``topics``
+    replace what was remembered; so do ``found``, which were not remembered, and ``seen``, which
+    were, if nobody has released them meanwhile; ``absent`` are missing for the first time, at
     ``now_ms``; ``forgotten`` are missing for longer than their policy waits.
     """
 
     now_ms: int
     void_topics: tuple[str, ...]
     topics: Mapping[str, KnownTopic]
+    found: Mapping[GroupOnTopic, LastCommits]
     seen: Mapping[GroupOnTopic, LastCommits]
     absent: tuple[GroupOnTopic, ...]
     forgotten: tuple[GroupOnTopic, ...]
 
     def __bool__(self) -> bool:
-        return any((self.void_topics, self.topics, self.seen, self.absent, self.forgotten))
+        return any(
+            (self.void_topics, self.topics, self.found, self.seen, self.absent, self.forgotten)
+        )
 
 
 def changes(snapshot: Snapshot, before: Remembered, settle_cycles: int) -> Changes:
@@ -51,7 +55,8 @@ def changes(snapshot: Snapshot, before: Remembered, settle_cycles: int) -> Chang
             for name, topic in known_topics(snapshot, before, settle_cycles).items()
             if topic != before.topics.get(name)
         },
-        seen={at: last for at, last in present.items() if last != known.get(at)},
+        found={at: last for at, last in present.items() if at not in known},
+        seen={at: last for at, last in present.items() if at in known and last != known[at]},
         absent=tuple(at for at, last in missing.items() if last.absent_since_ms is None),
         forgotten=tuple(
             at

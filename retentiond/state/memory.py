@@ -15,18 +15,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Self
 
-from retentiond.collect.remembered import (
-    NOTHING,
-    GroupOnTopic,
-    KnownTopic,
-    LastCommits,
-    Remembered,
-)
+from retentiond.collect.remembered import NOTHING, GroupOnTopic, LastCommits, Remembered
 from retentiond.collect.snapshot import Snapshot
 from retentiond.errors import StateError
-from retentiond.model import GroupKind
 from retentiond.state import memory_file
 from retentiond.state.changes import Changes, changes
+from retentiond.state.memory_rows import read_all
 
 _KEEP_TOPIC = """
 INSERT INTO topics (topic, topic_id, groups, agreed) VALUES (?, ?, ?, ?)
@@ -35,10 +29,16 @@ SET topic_id = excluded.topic_id, groups = excluded.groups, agreed = excluded.ag
 """
 
 _KEEP_COMMITS = """
-INSERT INTO commits (group_id, topic, kind, offsets) VALUES (?, ?, ?, ?)
+INSERT INTO commits (kind, offsets, group_id, topic) VALUES (?, ?, ?, ?)
 ON CONFLICT (group_id, topic) DO UPDATE
 SET kind = excluded.kind, offsets = excluded.offsets, absent_since_ms = NULL
 """
+
+_RENEW_COMMITS = """
+UPDATE commits SET kind = ?, offsets = ?, absent_since_ms = NULL
+WHERE group_id = ? AND topic = ?
+"""
+"""No INSERT: an operator may have released the group a moment ago."""
 
 
 class Memory:
@@ -47,23 +47,28 @@ class Memory:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
+        self._identity = memory_file.identity(path)
 
     @classmethod
-    def open(cls, state_dir: Path) -> Self:
+    def open(cls, state_dir: Path, *, shared: bool = False) -> Self:
         """Makes the file if there is none; keeps a damaged one aside and remembers the loss.
 
-        Raises `StateError` when the file can't be used or is of a newer version.
+        Only who holds the state lock may do that. ``shared`` is for the others: a daemon may be
+        using the file, so to them a missing or damaged one is an error. Raises `StateError` then,
+        and when the file can't be used or is of a newer version.
         """
         path = state_dir / memory_file.NAME
         with _explained(path):
-            return cls(memory_file.open_for_writing(path), path)
+            opened = memory_file.open_shared if shared else memory_file.open_for_writing
+            return cls(opened(path), path)
 
     def close(self) -> None:
         self._connection.close()
 
     def recall(self) -> Remembered:
         with _explained(self._path):
-            return _read(self._connection)
+            memory_file.check_place(self._path, self._identity)
+            return read_all(self._connection)
 
     def remember(self, snapshot: Snapshot, before: Remembered, settle_cycles: int) -> None:
         """Takes over what a cycle has seen; ``before`` is what it had recalled.
@@ -72,8 +77,10 @@ class Memory:
         """
         changed = changes(snapshot, before, settle_cycles)
         if changed:
-            with _explained(self._path), self._transaction():
-                self._apply(changed)
+            with _explained(self._path):
+                memory_file.check_place(self._path, self._identity)
+                with self._transaction():
+                    self._apply(changed)
 
     def forget(self, group_id: str) -> tuple[str, ...]:
         """Releases a group; the topics that it was remembered on, sorted."""
@@ -99,12 +106,9 @@ class Memory:
                 for name, topic in changed.topics.items()
             ],
         )
+        run(_KEEP_COMMITS, _rows(changed.found))
+        run(_RENEW_COMMITS, _rows(changed.seen))
         run(
-            _KEEP_COMMITS,
-            [(*at, last.kind.value, json.dumps(last.offsets)) for at, last in changed.seen.items()],
-        )
-        run(
-            # no INSERT: an operator may have released the group a moment ago
             "UPDATE commits SET absent_since_ms = ? WHERE group_id = ? AND topic = ?",
             [(changed.now_ms, *at) for at in changed.absent],
         )
@@ -115,47 +119,29 @@ class Memory:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._connection.execute("COMMIT")
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            if self._connection.in_transaction:  # SQLite itself rolls back when the disk is full
+                self._connection.execute("ROLLBACK")
             raise
-        self._connection.execute("COMMIT")
 
 
 def recall(state_dir: Path) -> Remembered:
     """What is remembered, read without a trace; a file that can't be read is a loss."""
     path = state_dir / memory_file.NAME
-    if not path.exists():
-        return NOTHING
     try:
+        if not path.exists():
+            lost = memory_file.loss_of_missing(path)
+            return Remembered(lost=lost) if lost else NOTHING
         with closing(memory_file.connect(path, read_only=True)) as connection:
             memory_file.check_version(connection, path)
-            return _read(connection)
+            return read_all(connection)
     except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
         return Remembered(lost=f"the remembered groups in {path} can't be read ({error})")
 
 
-def _read(connection: sqlite3.Connection) -> Remembered:
-    commits: dict[GroupOnTopic, LastCommits] = {}
-    query = "SELECT group_id, topic, kind, offsets, absent_since_ms FROM commits"
-    for group_id, topic, kind, offsets, absent_since_ms in connection.execute(query):
-        commits[GroupOnTopic(group_id, topic)] = LastCommits(
-            GroupKind(kind), _offsets(json.loads(offsets)), absent_since_ms
-        )
-    losses = [sentence for (sentence,) in connection.execute("SELECT sentence FROM losses")]
-    topics = connection.execute("SELECT topic, topic_id, groups, agreed FROM topics")
-    return Remembered(
-        topics={
-            name: KnownTopic(topic_id, tuple(json.loads(groups)), agreed)
-            for name, topic_id, groups, agreed in topics
-        },
-        commits=commits,
-        lost="; ".join(losses) or None,
-    )
-
-
-def _offsets(written: Mapping[str, int]) -> dict[int, int]:
-    """JSON's keys are texts."""
-    return {int(partition): offset for partition, offset in written.items()}
+def _rows(commits: Mapping[GroupOnTopic, LastCommits]) -> list[tuple[str, str, str, str]]:
+    return [(last.kind.value, json.dumps(last.offsets), *at) for at, last in commits.items()]
 
 
 @contextmanager

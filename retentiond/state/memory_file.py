@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from retentiond.errors import StateError
+from retentiond.state.memory_rows import read_all
 from retentiond.state.schema import AUDIT_NAME
 
 NAME = "groups.db"
@@ -40,20 +41,69 @@ ACCEPT = "`retentiond groups accept` goes on without it"
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Raises `StateError` for a file of a newer version, `OSError` and `sqlite3.Error`."""
-    if path.exists():
-        connection = connect(path)
-        damage = _damage(connection, path)
-        if damage is None:
-            return connection
-        connection.close()
+    """For the holder of the state lock: makes the file, or keeps a damaged one aside.
+
+    Raises `StateError` for a file of a newer version, `OSError` and `sqlite3.Error`.
+    """
+    if not path.exists():
+        lost = loss_of_missing(path)
+        _put_aside(path)  # a log without its file would be replayed into the new one
+        _create(path, lost)
+    elif (damage := _damage(path)) is not None:
         aside = _put_aside(path)
-        _create(path, f"the remembered groups were damaged ({damage}) and are kept in {aside}")
-    elif _has_run(path.with_name(AUDIT_NAME)):
-        _create(path, f"the remembered groups are gone: {path} is missing")
-    else:
-        _create(path, None)
+        _create(
+            path, f"the remembered groups were damaged ({damage}) and are kept in {aside}; {ACCEPT}"
+        )
     return connect(path)
+
+
+def open_shared(path: Path) -> sqlite3.Connection:
+    """Of a file that another process may be using: it is neither made nor mended.
+
+    Raises `StateError`, `OSError` and `sqlite3.Error`.
+    """
+    if not path.exists():
+        if loss_of_missing(path):
+            raise StateError(
+                f"the remembered groups are gone: {path} is missing; restart retentiond, which "
+                f"begins anew, then {ACCEPT}"
+            )
+        raise StateError(
+            f"there are no remembered groups in {path.parent}; give the configuration of a "
+            "retentiond that has run"
+        )
+    if (damage := _damage(path)) is not None:
+        raise StateError(
+            f"the remembered groups in {path} are damaged ({damage}); restart retentiond, which "
+            f"keeps them aside, then {ACCEPT}"
+        )
+    return connect(path)
+
+
+def identity(path: Path) -> tuple[int, int]:
+    """What stays the same as long as it is the same file."""
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def check_place(path: Path, known: tuple[int, int]) -> None:
+    """Raises `StateError` if it is no longer the file that was opened: what is written to a
+    removed one is gone with the process."""
+    if not path.exists() or identity(path) != known:
+        raise StateError(
+            f"the remembered groups in {path} were removed or replaced while they were in use; "
+            "restart retentiond to go on with what is there"
+        )
+
+
+def loss_of_missing(path: Path) -> str | None:
+    """Why it is a loss that there is no file; None where nothing was ever remembered."""
+    left_behind = (f"{path.name}-wal", f"{path.name}.damaged-*")
+    if any(any(path.parent.glob(each)) for each in left_behind) or _has_run(
+        path.with_name(AUDIT_NAME)
+    ):
+        return f"the remembered groups are gone: {path} is missing; {ACCEPT}"
+    return None
 
 
 def _has_run(audit: Path) -> bool:
@@ -88,21 +138,32 @@ def check_version(connection: sqlite3.Connection, path: Path) -> None:
         raise sqlite3.DatabaseError("it has no schema")
 
 
-def _damage(connection: sqlite3.Connection, path: Path) -> str | None:
+def _damage(path: Path) -> str | None:
     """What is wrong with the file's contents; other errors are raised."""
     try:
-        check_version(connection, path)
-        ((verdict,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError):  # locked, unreadable, disk full
+        with closing(connect(path)) as connection:
+            check_version(connection, path)
+            ((verdict,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+            if verdict == "ok":
+                read_all(connection)
+    except (sqlite3.Error, ValueError, TypeError) as error:
+        if _is_passing(error):
             raise
         return str(error)
-    return None if verdict == "ok" else str(verdict)
+    return None if verdict == "ok" else " ".join(str(verdict).split())  # it has lines
+
+
+def _is_passing(error: Exception) -> bool:
+    """Locked, not permitted, disk full: nothing that the file's contents are to blame for."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    blamed = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return code & 0xFF not in blamed
 
 
 def _put_aside(path: Path) -> Path:
+    """The file first: one that lacks its log would look whole."""
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
-    for suffix in ("-wal", "-shm", ""):
+    for suffix in ("", "-wal", "-shm"):
         part = path.with_name(path.name + suffix)
         if part.exists():
             part.rename(aside.with_name(aside.name + suffix))
@@ -113,13 +174,14 @@ def _create(path: Path, loss: str | None) -> None:
     """Built beside its place and moved in whole: a half-made file is never found there."""
     unfinished = path.with_name(f"{path.name}.new")
     unfinished.unlink(missing_ok=True)
+    os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     connection = sqlite3.connect(unfinished, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
         if loss is not None:
-            connection.execute("INSERT INTO losses VALUES (?)", (f"{loss}; {ACCEPT}",))
+            connection.execute("INSERT INTO losses VALUES (?)", (loss,))
     finally:
         connection.close()
     unfinished.rename(path)

@@ -34,17 +34,21 @@ class Pause:
 
 def read_pause(state_dir: Path) -> Pause | None:
     """None: deletions may go on."""
+    path = state_dir / NAME
     try:
-        text = (state_dir / NAME).read_text(errors="replace")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+        text = path.read_text(errors="replace")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if not path.is_symlink():
+            return None
+        return Pause(f"{path} can't be read ({error.strerror})")
     except OSError as error:
-        return Pause(f"{state_dir / NAME} can't be read ({error.strerror})")
+        return Pause(f"{path} can't be read ({error.strerror})")
     try:
         written = json.loads(text)
-        return Pause(str(written["reason"] or UNSAID), str(written["since"]), str(written["by"]))
-    except (ValueError, KeyError, TypeError):  # written by hand
-        return Pause(text.strip() or UNSAID)
+        reason, since, by = (written[key] for key in ("reason", "since", "by"))
+    except (ValueError, KeyError, TypeError, RecursionError):  # written by hand
+        return Pause(" ".join(text.split()) or UNSAID)
+    return Pause(str(reason or UNSAID), _text(since), _text(by))
 
 
 def write_pause(state_dir: Path, pause: Pause) -> None:
@@ -62,13 +66,15 @@ def write_pause(state_dir: Path, pause: Pause) -> None:
         raise StateError(f"can't write {path} ({error.strerror}), so nothing is paused") from error
 
 
-def remove_pause(state_dir: Path) -> Pause | None:
-    """What it was; None if nothing was paused. Raises `StateError`."""
-    pause = read_pause(state_dir)
+def _text(written: object) -> str | None:
+    return None if written is None else str(written)
+
+
+def remove_pause(state_dir: Path) -> None:
+    """Raises `StateError`."""
     try:
         (state_dir / NAME).unlink(missing_ok=True)
     except OSError as error:
         raise StateError(
             f"can't remove {state_dir / NAME} ({error.strerror}), so it stays paused"
         ) from error
-    return pause
