@@ -6,11 +6,12 @@ Invariant: a position that is missing, older than its ``max_age`` or not what it
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -22,9 +23,18 @@ from retentiond.config.duration import format_duration
 from retentiond.model import Commit, Failure
 
 TIMEOUT_S = 10.0
+"""Of each step of a request."""
+
+MOST_SECONDS = 30.0
+"""Of a whole answer: a server that sends a byte now and then must not hold up the cycle."""
 
 MOST_BYTES = 64 * 1024 * 1024
 """Of an answer over HTTP; a position of a million partitions is half of that."""
+
+CHUNK_BYTES = 64 * 1024
+
+MOST_SHOWN = 60
+"""Of a value that is no number, in characters."""
 
 ADDRESSES = ("http://", "https://")
 
@@ -47,7 +57,7 @@ def read_external(reader: ExternalReader, now_ms: int) -> Position:
     """The reader's next offsets as commits."""
     try:
         position = (
-            _of_document(str(reader.offsets))
+            _of_document(str(reader.offsets), now_ms)
             if reader.spark_checkpoint is None
             else _of_spark(reader.spark_checkpoint)
         )
@@ -55,16 +65,21 @@ def read_external(reader: ExternalReader, now_ms: int) -> Position:
         return _commits(position.next_offsets)
     except _Unusable as error:
         return Failure("EXTERNAL_READER", str(error))
-    except OSError as error:
+    except Exception as error:  # noqa: BLE001 - whatever it was, the position is unknown
         return Failure("EXTERNAL_READER", f"its position can't be read ({_why(error)})")
 
 
 def _check_age(position: _Position, reader: ExternalReader, now_ms: int) -> None:
+    """One from the future would stay fresh for as long as it lies ahead."""
     age_ms = now_ms - int(position.written_at * 1000)
-    if age_ms > reader.max_age_ms:
+    if abs(age_ms) > reader.max_age_ms:
+        away = (
+            f"{age_ms // 1000} s old, older"
+            if age_ms > 0
+            else (f"{-age_ms // 1000} s ahead of the clock, more")
+        )
         raise _Unusable(
-            f"its position is {age_ms // 1000} s old, older than max_age "
-            f"({format_duration(reader.max_age_ms)})"
+            f"its position is {away} than max_age ({format_duration(reader.max_age_ms)})"
         )
 
 
@@ -99,40 +114,76 @@ def _is_batch(file: Path) -> bool:
 def _of_kafka(line: str) -> dict[str, Any] | None:
     """A source's offsets if they are Kafka's: ``{"topic": {"0": 42}}``."""
     try:
-        source = json.loads(line)
+        source = json.loads(line, object_pairs_hook=_unique)
     except ValueError:
         return None
     is_kafka = isinstance(source, dict) and all(isinstance(each, dict) for each in source.values())
     return source if is_kafka else None
 
 
-def _of_document(place: str) -> _Position:
+def _of_document(place: str, now_ms: int) -> _Position:
     if place.startswith(ADDRESSES):
-        text, written_at = _fetched(place)
+        body, written_at = _fetched(place, now_ms)
     else:
         path = Path(place)
-        text, written_at = path.read_text(), path.stat().st_mtime
+        body, written_at = path.read_bytes(), path.stat().st_mtime
+    return _Position(_parsed(body), written_at)
+
+
+def _parsed(body: bytes) -> Any:
+    """JSON is YAML, but its own reader is many times faster."""
     try:
-        return _Position(yaml.safe_load(text), written_at)  # JSON is YAML
+        text = body.decode()
+        try:
+            return json.loads(text, object_pairs_hook=_unique)
+        except ValueError:
+            return yaml.load(text, _Yaml)
     except (yaml.YAMLError, ValueError, RecursionError):
         raise _Unusable("its position is neither JSON nor YAML") from None
 
 
-def _fetched(address: str) -> tuple[str, float]:
+class _Yaml(yaml.BaseLoader):
+    """Every value as it is written: 010 and 1:30 are numbers to YAML, and none here."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        return _unique(
+            [
+                (self.construct_object(key, deep=True), self.construct_object(value, deep=True))
+                for key, value in node.value
+            ]
+        )
+
+
+def _unique(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Of two values of one key, one would be lost without a word."""
+    if len({key for key, _ in pairs if isinstance(key, str)}) < len(pairs):
+        raise _Unusable("its position has a key that is given twice or is no text")
+    return dict(pairs)
+
+
+def _fetched(address: str, now_ms: int) -> tuple[bytes, float]:
     """The document, and when it was written; now, where the server doesn't say."""
+    give_up_at = time.monotonic() + MOST_SECONDS
+    body = bytearray()
     try:
         with urllib.request.urlopen(address, timeout=TIMEOUT_S) as answer:
-            body = answer.read(MOST_BYTES + 1)
             modified = answer.headers.get("Last-Modified")
-    except (urllib.error.URLError, ValueError) as error:
+            announced = answer.headers.get("Content-Length")
+            while part := answer.read1(CHUNK_BYTES):
+                body += part
+                if len(body) > MOST_BYTES:
+                    raise _Unusable(f"its address answers with more than {MOST_BYTES} bytes")
+                if time.monotonic() >= give_up_at:
+                    raise _Unusable(f"its address takes more than {MOST_SECONDS:.0f} s to answer")
+    except (urllib.error.URLError, http.client.HTTPException, ValueError) as error:
         raise _Unusable(f"its address can't be read ({_why(error)})") from None
-    if len(body) > MOST_BYTES:
-        raise _Unusable(f"its address answers with more than {MOST_BYTES} bytes")
+    if announced is not None and announced != str(len(body)):
+        raise _Unusable("its address answers with less than it announces")
     try:
-        written_at = parsedate_to_datetime(modified).timestamp() if modified else time.time()
-        return body.decode(), written_at
-    except ValueError:
-        raise _Unusable("its address answers with no text, or with a date of no sense") from None
+        written_at = parsedate_to_datetime(modified).timestamp() if modified else now_ms / 1000
+    except (ValueError, TypeError, OverflowError):
+        raise _Unusable("its address answers with a date of no sense") from None
+    return bytes(body), written_at
 
 
 def _commits(next_offsets: Any) -> tuple[Commit, ...]:
@@ -142,7 +193,7 @@ def _commits(next_offsets: Any) -> tuple[Commit, ...]:
     found = []
     for topic, partitions in next_offsets.items():
         if not isinstance(topic, str) or not isinstance(partitions, Mapping):
-            raise _Unusable(f"its position of topic {topic!r} is no mapping of partitions")
+            raise _Unusable(f"its position of topic {_shown(topic)} is no mapping of partitions")
         for partition, offset in partitions.items():
             found.append(Commit(topic, _whole(partition, topic), _whole(offset, topic)))
     if len({(commit.topic, commit.partition) for commit in found}) < len(found):
@@ -156,13 +207,22 @@ def _whole(value: Any, topic: str) -> int:
         number = int(value)
         if 0 <= number < 2**63:
             return number
-    raise _Unusable(f"its position of topic {topic!r} holds {value!r} where a number belongs")
+    raise _Unusable(
+        f"its position of topic {_shown(topic)} holds {_shown(value)} where a number belongs"
+    )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def _why(error: Exception) -> str:
     """Without the address: it may hold a password."""
     if isinstance(error, urllib.error.HTTPError):
         return f"HTTP {error.code}"
+    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
+        error = error.reason
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return type(error).__name__
