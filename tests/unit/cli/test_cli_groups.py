@@ -1,0 +1,250 @@
+"""``retentiond groups``: what is remembered is shown, and let go of only by somebody's word."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from retentiond.collect.remembered import GroupOnTopic
+from retentiond.state.actions import read_actions
+from retentiond.state.memory import Memory, recall
+from retentiond.state.memory_file import NAME
+from tests.fakes import FakeCluster
+from tests.unit.cli.conftest import CONFIG, Command
+from tests.unit.collect.worlds import healthy
+from tests.unit.state.memories import BILLING, cycle
+
+VANISHED_AT = "2023-11-14T22:13:20.000Z"  # the clock of `healthy`
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Path:
+    """Remembers three groups of which billing has vanished."""
+    state_dir = tmp_path / "state"
+    state_dir.mkdir()
+    kafka: FakeCluster = healthy()
+    with closing(Memory.open(state_dir)) as memory:
+        cycle(memory, kafka)
+        kafka.delete_group("billing")
+        cycle(memory, kafka)
+    return state_dir
+
+
+@pytest.fixture
+def config_file(tmp_path: Path, state_dir: Path) -> Path:
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"state_dir: {state_dir}\n{CONFIG}")
+    return path
+
+
+@pytest.fixture
+def damaged(state_dir: Path) -> Path:
+    """The memory's file, which is none any more."""
+    path = state_dir / NAME
+    path.write_text("no database at all")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No terminal to ask on."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+
+
+def test_every_remembered_group_is_shown_with_when_it_vanished(
+    command: Command, config_file: Path
+) -> None:
+    done = command("groups", "--config", config_file)
+    assert (done.code, done.err) == (0, "")
+    head, *lines, last = [line.split() for line in done.out.splitlines() if line.strip()]
+    assert head[0] == "GROUP"
+    assert lines == [
+        ["billing", "classic", "1", VANISHED_AT],
+        ["pipeline", "streams", "1", "-"],
+        ["search", "consumer", "2", "-"],
+    ]
+    assert " ".join(last) == "3 groups, 1 vanished"
+
+
+def test_as_json_each_group_has_its_last_commits(command: Command, config_file: Path) -> None:
+    done = command("groups", "--output", "json", "--config", config_file)
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out) == [
+        {
+            "group": "billing",
+            "kind": "classic",
+            "vanished_since": VANISHED_AT,
+            "topics": {"orders": {"0": 3, "1": 4}},
+        },
+        {
+            "group": "pipeline",
+            "kind": "streams",
+            "vanished_since": None,
+            "topics": {"clicks": {"0": 2}},
+        },
+        {
+            "group": "search",
+            "kind": "consumer",
+            "vanished_since": None,
+            "topics": {"clicks": {"0": 1}, "orders": {"0": 5}},
+        },
+    ]
+
+
+def test_showing_groups_leaves_nothing_behind(
+    command: Command, tmp_path: Path, config_file: Path
+) -> None:
+    config_file.write_text(f"state_dir: {tmp_path / 'nowhere'}\n{CONFIG}")
+    done = command("groups", "--output", "json", "--config", config_file)
+    assert (done.code, json.loads(done.out)) == (0, [])
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_group_is_forgotten_and_the_audit_log_says_by_whom(
+    command: Command, config_file: Path, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "ada")
+    done = command("groups", "forget", "billing", "--yes", "--config", config_file)
+    assert (done.code, done.err) == (0, "")
+    assert "Group billing is forgotten." in done.out
+    assert BILLING not in recall(state_dir).commits
+    (action,) = read_actions(state_dir)
+    assert (action.operator, action.action, action.subject) == ("ada", "forget", "billing")
+    assert action.detail == "on orders"
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_forgotten(
+    command: Command, config_file: Path, state_dir: Path
+) -> None:
+    done = command("groups", "forget", "billing", "--config", config_file)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "retentiond: there is no terminal to ask on; --yes does it without a question\n"
+    )
+    assert BILLING in recall(state_dir).commits
+    assert not (state_dir / "audit.db").exists()
+
+
+@pytest.mark.parametrize("answer", ["y\n", "n\n", "\n", ""])
+def test_on_a_terminal_it_asks_and_only_a_yes_forgets(
+    command: Command, config_file: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    done = command("groups", "forget", "billing", "--config", config_file)
+    is_yes = answer == "y\n"
+    assert done.code == (0 if is_yes else 1)
+    assert "Let go of group billing, on 1 topics (orders)?" in done.err
+    assert (BILLING in recall(config_file.parent / "state").commits) is not is_yes
+
+
+def test_a_group_that_is_not_remembered_can_not_be_forgotten(
+    command: Command, config_file: Path, state_dir: Path
+) -> None:
+    done = command("groups", "forget", "bilding", "--yes", "--config", config_file)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "retentiond: no group bilding is remembered; see `retentiond groups`\n"
+    assert not (state_dir / "audit.db").exists()
+
+
+def test_a_group_is_not_forgotten_when_that_can_not_be_recorded(
+    command: Command, config_file: Path, state_dir: Path
+) -> None:
+    (state_dir / "audit.db").write_text("no audit log")
+    done = command("groups", "forget", "billing", "--yes", "--config", config_file)
+    assert done.code == 2
+    assert "audit" in done.err
+    assert BILLING in recall(state_dir).commits
+
+
+def test_a_group_is_forgotten_while_a_daemon_has_the_file_open(
+    command: Command, config_file: Path, state_dir: Path
+) -> None:
+    with closing(Memory.open(state_dir)) as daemon:
+        assert BILLING in daemon.recall().commits
+        assert command("groups", "forget", "billing", "--yes", "-c", config_file).code == 0
+        assert set(daemon.recall().commits) == {
+            GroupOnTopic("pipeline", "clicks"),
+            GroupOnTopic("search", "clicks"),
+            GroupOnTopic("search", "orders"),
+        }
+
+
+def test_a_group_is_not_forgotten_while_the_file_is_locked(
+    command: Command, config_file: Path, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *args, **kwargs: connect(*args, **kwargs | {"timeout": 0.01})
+    )
+    with closing(connect(state_dir / NAME, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        done = command("groups", "forget", "billing", "--yes", "--config", config_file)
+    assert done.code == 2
+    assert "database is locked" in done.err
+    assert BILLING in recall(state_dir).commits
+
+
+# Losses
+
+
+def test_a_damaged_file_is_said_and_neither_moved_nor_mended(
+    command: Command, config_file: Path, damaged: Path
+) -> None:
+    before = damaged.read_bytes()
+    shown = command("groups", "--config", config_file)
+    assert shown.code == 0
+    assert "Nothing is deleted: the remembered groups in" in " ".join(shown.out.split())
+    for arguments in (["forget", "billing"], ["accept"]):
+        done = command("groups", *arguments, "--yes", "--config", config_file)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("retentiond: ")
+        assert "file is not a database" in done.err
+        assert done.err.count("\n") == 1
+    assert damaged.read_bytes() == before
+    assert not list(damaged.parent.glob("*.damaged-*"))
+
+
+def test_a_loss_is_accepted_and_recorded(
+    command: Command, config_file: Path, damaged: Path
+) -> None:
+    state_dir = damaged.parent
+    Memory.open(state_dir).close()  # a daemon starts, and keeps the file aside
+    lost = recall(state_dir).lost
+    refused = command("groups", "accept", "--config", config_file)
+    assert refused.code == 2
+    assert recall(state_dir).lost == lost
+
+    done = command("groups", "accept", "--yes", "--config", config_file)
+    assert (done.code, done.err) == (0, "")
+    assert recall(state_dir).lost is None
+    (action,) = read_actions(state_dir)
+    assert (action.action, action.subject, action.detail) == ("accept", None, lost)
+
+
+def test_where_nothing_is_lost_there_is_nothing_to_accept(
+    command: Command, config_file: Path, state_dir: Path
+) -> None:
+    done = command("groups", "accept", "--config", config_file)
+    assert (done.code, done.out.strip()) == (0, "Nothing is lost.")
+    assert not (state_dir / "audit.db").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["forget", "billing", "--yes"], ["accept", "--yes"]])
+def test_an_error_of_the_configuration_ends_with_2_and_changes_nothing(
+    command: Command, config_file: Path, state_dir: Path, arguments: list[str]
+) -> None:
+    config_file.write_text(config_file.read_text().replace("topics:", "topisc:"))
+    done = command("groups", *arguments, "--config", config_file)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"retentiond: {config_file}: ")
+    assert BILLING in recall(state_dir).commits

@@ -1,0 +1,115 @@
+"""The brake as a file: whatever is there pauses, and only its absence does not."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from retentiond.errors import StateError
+from retentiond.state.pause import NAME, UNSAID, Pause, read_pause, remove_pause, write_pause
+
+ROOT = Path(__file__).parents[3]
+
+FULL = Pause("why", "2026-01-01T00:00:00Z", "ada")
+
+
+@pytest.mark.parametrize("pause", [FULL, Pause("why"), Pause("why", by="ada")])
+def test_a_pause_comes_back_as_it_was_written(tmp_path: Path, pause: Pause) -> None:
+    write_pause(tmp_path, pause)
+    assert read_pause(tmp_path) == pause
+
+
+def test_without_the_file_or_the_directory_nothing_is_paused(tmp_path: Path) -> None:
+    assert read_pause(tmp_path) is None
+    assert read_pause(tmp_path / "nowhere") is None
+    (tmp_path / "file").touch()
+    assert read_pause(tmp_path / "file") is None
+
+
+def test_it_says_in_words_since_when_and_by_whom() -> None:
+    assert str(FULL) == "paused since 2026-01-01T00:00:00Z by ada: why"
+    assert str(Pause("why")) == "paused: why"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"", UNSAID),
+        (b" \n", UNSAID),
+        (b"upgrade of broker 3\n", "upgrade of broker 3"),
+        (b"two\nlines", "two lines"),
+        (b"17", "17"),
+        (b"null", "null"),
+        (b'"text"', '"text"'),
+        (b"[]", "[]"),
+        (b'{"reason": "why"}', '{"reason": "why"}'),
+        (b'{"reason": "", "since": null, "by": null}', UNSAID),
+        (b'{"reason": 5, "since": null, "by": null}', "5"),
+        (b"Z\xfcrich", "Z\ufffdrich"),
+        (b"[" * 100_000, "[" * 100_000),
+    ],
+)
+def test_a_file_that_was_written_by_hand_pauses(tmp_path: Path, text: bytes, reason: str) -> None:
+    (tmp_path / NAME).write_bytes(text)
+    assert read_pause(tmp_path) == Pause(reason)
+
+
+def test_a_folder_in_its_place_pauses(tmp_path: Path) -> None:
+    (tmp_path / NAME).mkdir()
+    assert read_pause(tmp_path) == Pause(f"{tmp_path / NAME} can't be read (Is a directory)")
+
+
+@pytest.mark.parametrize("target", ["nowhere", NAME])
+def test_a_link_to_nowhere_pauses(tmp_path: Path, target: str) -> None:
+    (tmp_path / NAME).symlink_to(tmp_path / target)
+    assert "can't be read" in str(read_pause(tmp_path))
+
+
+def test_a_file_that_may_not_be_read_pauses(tmp_path: Path) -> None:
+    """As another user: root may read everything."""
+    program = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from retentiond.state.pause import read_pause\n"
+        "directory = os.open(sys.argv[1], os.O_RDONLY)\n"
+        "os.chdir(directory)\n"
+        "if os.getuid() == 0:\n"
+        "    os.setuid(65534)\n"
+        "print(read_pause(Path('.')))\n"
+    )
+    tmp_path.chmod(0o755)
+    write_pause(tmp_path, FULL)
+    (tmp_path / NAME).chmod(0)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    assert done.stdout == "paused: paused can't be read (Permission denied)\n"
+
+
+def test_resuming_removes_the_file_and_may_be_done_twice(tmp_path: Path) -> None:
+    write_pause(tmp_path, FULL)
+    remove_pause(tmp_path)
+    remove_pause(tmp_path)
+    assert read_pause(tmp_path) is None
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_in_its_place_is_not_removed_and_stays_paused(tmp_path: Path) -> None:
+    (tmp_path / NAME).mkdir()
+    with pytest.raises(StateError, match=r"can't remove .* \(Is a directory\), so it stays paused"):
+        remove_pause(tmp_path)
+    assert read_pause(tmp_path) is not None
+
+
+def test_a_directory_that_is_made_for_it_is_for_its_owner_alone(tmp_path: Path) -> None:
+    write_pause(tmp_path / "var" / "state", FULL)
+    assert stat.S_IMODE((tmp_path / "var" / "state").stat().st_mode) == 0o700
