@@ -60,7 +60,7 @@ def test_the_demo_frees_disk_and_every_group_reads_every_record(tmp_path: Path) 
     assert figure(output, "records deleted") == pytest.approx(0.75 * written, rel=0.01)
     assert figure(output, "bytes freed on disk") > 0.5 * figure(output, "bytes written")
     assert "deleted 0; " in last_line(output, "demo.clicks")
-    assert last_line(output, "demo.clicks").endswith("nothing: too_young")
+    assert last_line(output, "demo.clicks").endswith("nothing: too_young, bound by age")
     assert "deleted 0; " in last_line(output, "demo.archive")
     assert last_line(output, "demo.archive").endswith("not enabled")
     assert "nothing: not_consumed, bound by ledger" in output

@@ -11,7 +11,7 @@ class Decision:
     """A topic's partitions, summed up.
 
     ``words`` is the verdict and reason of most of them, ``bound_by`` the groups that bind those
-    partitions.
+    partitions, or their age.
     """
 
     words: str
@@ -28,6 +28,8 @@ def decisions(plan: Mapping[str, Any]) -> dict[str, Decision]:
 
 def _decision(rows: list[Mapping[str, Any]]) -> Decision:
     ((common, _),) = Counter((row["verdict"], row["reason"]) for row in rows).most_common(1)
+    if common[1] == "too_young":
+        return Decision(": ".join(common), ("age",))
     groups = {
         row["binding_group"] or "" for row in rows if (row["verdict"], row["reason"]) == common
     }

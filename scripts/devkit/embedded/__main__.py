@@ -13,7 +13,9 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1, help="brokers (default: %(default)s)")
     parser.add_argument("--version", default=default_version(), help="default: %(default)s")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # SIGINT too: a shell without job control has it ignored in what it starts in the background.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         try:
             with EmbeddedKafka(options.nodes, options.version) as kafka:

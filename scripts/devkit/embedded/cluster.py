@@ -92,7 +92,7 @@ class EmbeddedKafka:
 
     def admin(self) -> AdminClient:
         """A client on the internal listener."""
-        return AdminClient({"bootstrap.servers": self.internal_servers})
+        return AdminClient({"bootstrap.servers": self.internal_servers, "log_level": 0})
 
     def create_topic(
         self,

@@ -69,6 +69,12 @@ def test_a_topic_is_summed_up_by_what_most_of_its_partitions_have_in_common() ->
 
 
 def test_a_decision_that_no_group_binds_names_none() -> None:
-    assert decisions({"partitions": [row("nothing", "too_young", None)]}) == {
-        TOPIC: Decision("nothing: too_young", ())
+    assert decisions({"partitions": [row("hold", "no_group", None)]}) == {
+        TOPIC: Decision("hold: no_group", ())
+    }
+
+
+def test_where_records_are_too_young_their_age_binds() -> None:
+    assert decisions({"partitions": [row("nothing", "too_young", "search")]}) == {
+        TOPIC: Decision("nothing: too_young", ("age",))
     }
