@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from retentiond.act.limits import within_limits
+import pytest
+
+from retentiond.act.limits import once_settled, unless_paused, within_limits
 from retentiond.config import Limits
 from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
 from tests.unit.act.readings import deletion
@@ -87,3 +89,65 @@ def test_a_deletion_without_figures_is_never_lowered() -> None:
     (held,) = within_limits((strange,), limits(records=100))
 
     assert held.verdict is Verdict.HOLD
+
+
+# The brake
+
+
+def test_without_a_pause_nothing_changes() -> None:
+    rows = (row(0, 5), row(1, 6))
+
+    assert unless_paused(rows, None) == rows
+
+
+@pytest.mark.parametrize("pause", ["paused by ada: why", "", 0, False])
+def test_a_pause_holds_every_deletion_and_says_why(pause: object) -> None:
+    kept = replace(row(1, 0), verdict=Verdict.NOTHING, reason=Reason.NOT_CONSUMED)
+
+    held, other = unless_paused((row(0, 5), kept), pause)
+
+    assert (held.verdict, held.reason, held.records) == (Verdict.HOLD, Reason.PAUSED, 0)
+    assert held.detail == str(pause)
+    assert held.cutoff == 15  # figures stay
+    assert other == kept
+
+
+def test_a_row_that_is_held_already_keeps_its_reason_while_it_is_paused() -> None:
+    before = replace(row(0, 0), verdict=Verdict.HOLD, reason=Reason.GROUP_VANISHED)
+
+    assert unless_paused((before,), "paused") == (before,)
+
+
+# Settling
+
+
+@pytest.mark.parametrize(
+    ("agreed", "asked", "verdict"),
+    [
+        ({"orders": 3}, 3, Verdict.DELETE),
+        ({"orders": 4}, 3, Verdict.DELETE),
+        ({"orders": 2}, 3, Verdict.HOLD),
+        ({"clicks": 3}, 3, Verdict.HOLD),
+        ({"orders": 1}, 1, Verdict.DELETE),
+        ({}, 1, Verdict.HOLD),
+    ],
+)
+def test_a_deletion_waits_until_its_topics_groups_have_settled(
+    agreed: dict[str, int], asked: int, verdict: Verdict
+) -> None:
+    (settled,) = once_settled((row(0, 5),), agreed, asked)
+
+    assert settled.verdict is verdict
+
+
+def test_a_topic_that_has_not_settled_says_how_far_it_is() -> None:
+    kept = replace(row(1, 0), verdict=Verdict.NOTHING, reason=Reason.TOO_YOUNG)
+
+    held, other = once_settled((row(0, 5), kept), {"orders": 1}, 3)
+
+    assert (held.reason, held.records, held.cutoff) == (Reason.LIMIT_REACHED, 0, 15)
+    assert held.detail == (
+        "the topic's groups have been the same for 1 complete cycles, and "
+        "limits.settle_cycles asks for 3"
+    )
+    assert other == kept
