@@ -144,17 +144,25 @@ def _set(value: _T | None, otherwise: _T) -> _T:
 
 
 def _refuse_contradiction(defaults: TopicRules, entry: TopicEntry, source: str) -> None:
-    """A group can't be both required and excluded by what holds for one entry."""
+    """A group can't be excluded and required, or declared, by what holds for one entry."""
     own, general = entry.groups or GroupRules(), defaults.groups or GroupRules()
-    required_by = source if own.required is not None else "defaults"
     excluded_by = source if own.exclude is not None else "defaults"
-    required = (own if own.required is not None else general).required or ()
-    excluded = (own if own.exclude is not None else general).exclude or ()
-    for at, group in enumerate(required):
+    excluded = _set(own.exclude, general.exclude or ())
+
+    def refuse_excluded(group: str, what: str, path: str) -> None:
         for index, regex in enumerate(excluded):
             if regex.fullmatch(group):
                 raise ConfigError(
-                    f"this group is required, but {excluded_by}.groups.exclude[{index}] excludes "
+                    f"this {what}, but {excluded_by}.groups.exclude[{index}] excludes "
                     f"it for {source}; change one of the two",
-                    path=f"{required_by}.groups.required[{at}]",
+                    path=path,
                 )
+
+    by = source if own.required is not None else "defaults"
+    for at, group in enumerate(_set(own.required, general.required or ())):
+        refuse_excluded(group, "group is required", f"{by}.groups.required[{at}]")
+    by = source if own.external is not None else "defaults"
+    for at, reader in enumerate(_set(own.external, general.external or ())):
+        refuse_excluded(
+            reader.name, "external reader is to count", f"{by}.groups.external[{at}].name"
+        )
