@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from retentiond.collect.agreement import known_topics
 from retentiond.collect.remembered import (
@@ -56,7 +56,10 @@ def changes(snapshot: Snapshot, before: Remembered, settle_cycles: int) -> Chang
             if topic != before.topics.get(name)
         },
         found={at: last for at, last in present.items() if at not in known},
-        seen={at: last for at, last in present.items() if at in known and last != known[at]},
+        seen={
+            **{at: last for at, last in present.items() if at in known and last != known[at]},
+            **_back_in_doubt(snapshot, known, present),
+        },
         absent=tuple(at for at, last in missing.items() if last.absent_since_ms is None),
         forgotten=tuple(
             at
@@ -104,6 +107,21 @@ def _kept(offset: int, before: int | None, log_start: int | None) -> int:
     return before
 
 
+def _back_in_doubt(
+    snapshot: Snapshot,
+    known: Mapping[GroupOnTopic, LastCommits],
+    present: Mapping[GroupOnTopic, LastCommits],
+) -> dict[GroupOnTopic, LastCommits]:
+    """Groups that were absent and are listed now, but can't be read: their absence ends here, or
+    a later one would seem to have begun back then."""
+    failed = _failed(snapshot)
+    return {
+        at: replace(last, absent_since_ms=None)
+        for at, last in known.items()
+        if at not in present and last.absent_since_ms is not None and at.group_id in failed
+    }
+
+
 def _missing(
     snapshot: Snapshot,
     known: Mapping[GroupOnTopic, LastCommits],
@@ -113,9 +131,13 @@ def _missing(
     if not snapshot.complete:
         return {}
     readable = {topic.name for topic in snapshot.topics if topic.failure is None}
-    failed = {group.group_id for group in snapshot.groups if group.failure is not None}
+    failed = _failed(snapshot)
     return {
         at: last
         for at, last in known.items()
         if at not in present and at.topic in readable and at.group_id not in failed
     }
+
+
+def _failed(snapshot: Snapshot) -> set[str]:
+    return {group.group_id for group in snapshot.groups if group.failure is not None}

@@ -111,6 +111,16 @@ def test_a_group_without_a_commit_any_more_is_absent_though_it_is_listed() -> No
     assert changes(snapshot, remembered_of(5), 1).absent == (A,)
 
 
+def test_a_group_that_is_back_and_can_not_be_read_is_no_longer_absent() -> None:
+    made = reading({}, also_listed=["a"])
+    made.groups["a"] = replace(made.groups["a"], failure=LOST)
+    known = remembered_of(5, absent_since_ms=0)
+
+    now = after(known, changes(made.snapshot(), known, 1))
+
+    assert now.commits == remembered_of(5).commits
+
+
 def test_a_topic_that_is_not_in_the_policy_any_more_is_left_as_it_was() -> None:
     known = remembered_of(5)
     elsewhere = reading({("b", TopicPartition("clicks", 0)): 1})
@@ -213,6 +223,8 @@ def test_what_was_once_committed_stays_remembered_until_something_lets_go_of_it(
         snapshot = snapshot_of(step, now_ms, generation)
         remembered = after(remembered, changes(snapshot, remembered, 1))
         expected = {at: to for at, to in expected.items() if at[1].topic not in step.recreated}
+        for group_id in step.unreadable:
+            last_seen |= {GroupOnTopic(group_id, name): now_ms for name in TOPICS}
         for (group_id, at), offset in step.commits.items():
             if group_id in step.unreadable:
                 continue
