@@ -168,6 +168,7 @@ def _create(path: Path) -> None:
         raise damaged(path, f"it is missing, and its {leftover.name} is there")
     unfinished = path.with_name(f"{path.name}.new")
     unfinished.unlink(missing_ok=True)
+    unfinished.touch(mode=0o600)  # SQLite gives its other files the same mode
     connection = sqlite3.connect(unfinished, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode = WAL")

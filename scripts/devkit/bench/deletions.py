@@ -22,6 +22,7 @@ from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.properties import translate
 from retentiond.model import GroupKind, Outcome, PlanRow, Reason, Verdict
 from retentiond.state.audit import Audit
+from retentiond.state.records import CycleRecord
 
 TOOL = "org.apache.kafka.tools.DeleteRecordsCommand"
 TOOL_RUNS = 5
@@ -62,11 +63,17 @@ def _ours(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[
 
         def delete(offset: int) -> None:
             now_ms = int(time.time() * 1000)
+            cycle_id = next(cycles)
+            approved = list(_approved(layout, offset))
+            number = len(approved)
+            audit.record_cycle(
+                CycleRecord(cycle_id, "bench", now_ms, False, True, number, number, held=0)
+            )
             outcomes = execute(
-                list(_approved(layout, offset)),
+                approved,
                 cluster,
                 audit,
-                cycle_id=next(cycles),
+                cycle_id=cycle_id,
                 evidence_at_ms=now_ms,
                 now=lambda: now_ms,
                 stop=threading.Event(),

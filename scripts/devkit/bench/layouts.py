@@ -7,10 +7,10 @@ its number and the partition's. `Layout.minimum` works the smallest one out by i
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-RECORDS = 48
+RECORDS = 80
 """Records in each partition."""
 
-FIRST = 32
+FIRST = 64
 """No group has committed less."""
 
 TOPICS_PER_GROUP = 10

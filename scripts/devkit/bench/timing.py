@@ -7,7 +7,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-WARM_UP = 3
+WARM_UP = 12
+"""A JVM compiles for as long as this before a plan takes as long as it will for weeks."""
+
 RUNS = 7
 
 

@@ -580,3 +580,8 @@ def test_what_was_intended_survives_sigkill(tmp_path: Path) -> None:
     audit = Audit.open(tmp_path)
     assert only(audit).evidence == EVIDENCE
     audit.close()
+
+
+def test_the_audit_log_is_for_its_owner_alone(tmp_path: Path) -> None:
+    Audit.open(tmp_path).close()
+    assert (tmp_path / "audit.db").stat().st_mode & 0o777 == 0o600
