@@ -8,8 +8,7 @@ it. `least` of Spark ignores nulls and must not be used alone.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 
 def with_bounds(partitions: DataFrame) -> DataFrame:
@@ -20,13 +19,14 @@ def with_bounds(partitions: DataFrame) -> DataFrame:
     each relevant group has a readable one.
     """
     end = _least_of_all("last_stable_offset", "high_watermark")
-    min_committed_offset = F.expr("IF(readable_commits = groups, min_offset, NULL)")
-    return partitions.withColumns(
-        {"end": end, "min_committed_offset": min_committed_offset}
-    ).withColumn("cutoff", _least_of_all("min_committed_offset", "retention_offset", "end"))
+    min_committed_offset = "IF(readable_commits = groups, min_offset, NULL)"
+    cutoff = _least_of_all("min_committed_offset", "retention_offset", "end")
+    return partitions.selectExpr(
+        "*", f"{end} AS end", f"{min_committed_offset} AS min_committed_offset"
+    ).selectExpr("*", f"{cutoff} AS cutoff")
 
 
-def _least_of_all(*names: str) -> Column:
+def _least_of_all(*names: str) -> str:
     """The smallest value; null if one of them is."""
     every_one = " AND ".join(f"{name} IS NOT NULL" for name in names)
-    return F.expr(f"IF({every_one}, least({', '.join(names)}), NULL)")
+    return f"IF({every_one}, least({', '.join(names)}), NULL)"

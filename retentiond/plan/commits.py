@@ -57,8 +57,6 @@ def commits_of_failed(commits: DataFrame, groups: DataFrame) -> DataFrame:
     Grain: partition_id, failed_group_id. Columns: those and failed_group_offset?: long.
     """
     failed = groups.where("failed").select("group_id")
-    return commits.join(F.broadcast(failed), on="group_id", how="inner").select(
-        "partition_id",
-        F.col("group_id").alias("failed_group_id"),
-        F.col("offset").alias("failed_group_offset"),
+    return commits.join(F.broadcast(failed), on="group_id", how="inner").selectExpr(
+        "partition_id", "group_id AS failed_group_id", "offset AS failed_group_offset"
     )

@@ -6,20 +6,24 @@ that is unread as a whole may read anything, so it counts for every topic.
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from retentiond.plan.star import Star
 
+KINDS = ("committed", "required", "failed")
+"""What a trace of a group on a topic may be; one that is none of them only makes it count."""
+
 
 def without_excluded(of_groups: DataFrame, excluded: DataFrame) -> DataFrame:
-    """The rows of groups that the topic's policy lets count; same grain, same columns.
+    """The rows of groups that the topic's policy lets count; same grain, same columns,
+    the ids first.
 
     ``of_groups`` has a group_id and a topic_id.
     """
-    return of_groups.join(
-        F.broadcast(excluded), on=["group_id", "topic_id"], how="left_anti"
-    ).select(*of_groups.columns)
+    return of_groups.join(F.broadcast(excluded), on=["group_id", "topic_id"], how="left_anti")
 
 
 def relevant_groups(star: Star[DataFrame]) -> DataFrame:
@@ -28,26 +32,24 @@ def relevant_groups(star: Star[DataFrame]) -> DataFrame:
     Grain: topic_id, group_id. Columns: topic_id, group_id; committed (a commit on the topic, now
     or remembered), required, failed: boolean.
     """
-    ids = ["topic_id", "group_id"]
-    committed = F.lit(True).alias("committed")
     failed = star.groups.where("failed").select("group_id")
     traces = (
-        star.commits.select(*ids, committed).distinct(),
-        star.remembered.select(*ids, committed).distinct(),
-        star.required.select(*ids, F.lit(True).alias("required")),
-        star.topics.join(F.broadcast(failed), how="cross").select(
-            *ids, F.lit(True).alias("failed")
-        ),
+        _trace(star.commits, "committed"),
+        _trace(star.remembered, "committed"),
+        _trace(star.required, "required"),
+        _trace(star.topics.join(F.broadcast(failed), how="cross"), "failed"),
+        _trace(star.readers),
     )
-    every_trace = star.readers.select(*ids)
-    for trace in traces:
-        every_trace = every_trace.unionByName(trace, allowMissingColumns=True)
-    kinds = ("committed", "required", "failed")
-    return (
-        every_trace.groupBy(*ids)
-        .agg(*(F.coalesce(F.bool_or(kind), F.lit(False)).alias(kind) for kind in kinds))
-        .select(*ids, *kinds)
+    every_trace = reduce(DataFrame.union, traces)
+    return every_trace.groupBy("topic_id", "group_id").agg(
+        *(F.expr(f"bool_or({kind}) AS {kind}") for kind in KINDS)
     )
+
+
+def _trace(of_groups: DataFrame, made: str | None = None) -> DataFrame:
+    """topic_id and group_id, not unique, and which of `KINDS` the trace is of."""
+    marks = (f"{str(kind == made).lower()} AS {kind}" for kind in KINDS)
+    return of_groups.selectExpr("topic_id", "group_id", *marks)
 
 
 def groups_by_topic(relevant: DataFrame) -> DataFrame:
@@ -56,13 +58,8 @@ def groups_by_topic(relevant: DataFrame) -> DataFrame:
     Grain: topic_id, only topics with a relevant group. Columns: topic_id, groups: long;
     failed_group_id?, missing_group_id? (required, but never seen to commit): int.
     """
-    missing = F.col("required") & ~F.col("committed")
-    return (
-        relevant.groupBy("topic_id")
-        .agg(
-            F.count("group_id").alias("groups"),
-            F.min(F.when(F.col("failed"), F.col("group_id"))).alias("failed_group_id"),
-            F.min(F.when(missing, F.col("group_id"))).alias("missing_group_id"),
-        )
-        .select("topic_id", "groups", "failed_group_id", "missing_group_id")
+    return relevant.groupBy("topic_id").agg(
+        F.expr("count(group_id) AS groups"),
+        F.expr("min(IF(failed, group_id, NULL)) AS failed_group_id"),
+        F.expr("min(IF(required AND NOT committed, group_id, NULL)) AS missing_group_id"),
     )

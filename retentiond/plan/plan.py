@@ -1,7 +1,14 @@
-"""Decide: from a snapshot to one row for each partition, with its verdict and reason."""
+"""Decide: from a snapshot to one row for each partition, with its verdict and reason.
+
+Spark is asked twice. The first answer counts all commits; the second looks at the few
+partitions that it leaves in doubt, where there are any, and judges.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -25,43 +32,82 @@ def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
     """
     tables = star(snapshot)
     with spark.use() as session:
-        decided = plan_frames(tables.map(session.createDataFrame)).toArrow()
+        facts = that_count(tables.map(session.createDataFrame))
+        counted = counted_partitions(facts).toArrow()
+        doubtful = counted.filter(pc.field("doubtful"))
+        decided = judged_partitions(
+            facts, session.createDataFrame(counted), session.createDataFrame(doubtful)
+        ).toArrow()
     return plan_rows(snapshot, decided)
 
 
-def plan_frames(star: Star[DataFrame]) -> DataFrame:
-    """The plan, in positions instead of names.
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The star's tables without the groups that the policy excludes, and who is relevant then.
+
+    ``commits`` and ``remembered`` are as in `Star`, ``relevant`` is of `relevant_groups`.
+    """
+
+    star: Star[DataFrame]
+    commits: DataFrame
+    remembered: DataFrame
+    relevant: DataFrame
+
+
+def that_count(star: Star[DataFrame]) -> Facts:
+    """What is left to decide from, once the policy's exclusions are heard."""
+    return Facts(
+        star,
+        commits=without_excluded(star.commits, star.excluded),
+        remembered=without_excluded(star.remembered, star.excluded),
+        relevant=without_excluded(relevant_groups(star), star.excluded),
+    )
+
+
+def counted_partitions(facts: Facts) -> DataFrame:
+    """How far each partition is consumed, and by how many of those that count.
+
+    Grain: partition_id. Columns: those of `Star.partitions`, `groups_by_topic`,
+    `commits_by_partition` and `with_bounds`; doubtful: boolean, whether somebody lacks a commit
+    or may have gone back.
+    """
+    star = facts.star
+    groups = F.broadcast(groups_by_topic(facts.relevant))
+    commits = commits_by_partition(facts.commits, star.group_count)
+    lacking = "coalesce(groups, 0) > coalesce(commits, 0)"
+    below = "coalesce(min_committed_offset < log_start_offset, false)"
+    return with_bounds(
+        star.partitions.join(groups, on="topic_id", how="left").join(
+            commits, on="partition_id", how="left"
+        )
+    ).selectExpr("*", f"{lacking} OR {below} AS doubtful")
+
+
+def judged_partitions(facts: Facts, counted: DataFrame, doubtful: DataFrame) -> DataFrame:
+    """The plan, in positions instead of names. ``doubtful`` are those rows of ``counted``.
 
     Grain: partition_id. Columns: partition_id: int; reason: string; groups: int;
     min_committed_offset?, cutoff?: long; binding_group_id?: int;
     binding_committed_offset?: long; records: long.
     """
-    commits = without_excluded(star.commits, star.excluded)
-    remembered = without_excluded(star.remembered, star.excluded)
-    relevant = without_excluded(relevant_groups(star), star.excluded)
-    bounded = with_bounds(
-        star.partitions.join(
-            F.broadcast(groups_by_topic(relevant)), on="topic_id", how="left"
-        ).join(commits_by_partition(commits, star.group_count), on="partition_id", how="left")
-    )
+    star = facts.star
+    silent = silent_groups(doubtful, facts.relevant, facts.commits, facts.remembered)
     judged = with_reason(
-        bounded.join(topic_holds(star.topics), on="topic_id", how="inner")
-        .join(silent_groups(bounded, relevant, commits, remembered), on="partition_id", how="left")
-        .join(rewound_partitions(bounded, remembered), on="partition_id", how="left"),
+        counted.join(topic_holds(star.topics), on="topic_id", how="inner")
+        .join(silent, on="partition_id", how="left")
+        .join(rewound_partitions(doubtful, facts.remembered), on="partition_id", how="left"),
         complete=star.complete,
     )
-    failed = commits_of_failed(commits, star.groups)
+    failed = commits_of_failed(facts.commits, star.groups)
     bound = with_binding(judged.join(failed, on=["partition_id", "failed_group_id"], how="left"))
-    is_deleted = F.col("reason") == Reason.CONSUMED.value
-    return bound.select(
+    records = f"IF(reason = '{Reason.CONSUMED.value}', cutoff - log_start_offset, 0L)"
+    return bound.selectExpr(
         "partition_id",
         "reason",
-        F.coalesce("groups", F.lit(0)).cast("int").alias("groups"),
+        "CAST(coalesce(groups, 0) AS INT) AS groups",
         "min_committed_offset",
         "binding_group_id",
         "binding_committed_offset",
         "cutoff",
-        F.when(is_deleted, F.col("cutoff") - F.col("log_start_offset"))
-        .otherwise(0)
-        .alias("records"),
+        f"{records} AS records",
     )

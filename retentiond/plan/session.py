@@ -35,6 +35,9 @@ APPLICATION = {
     "spark.ui.retainedTasks": "50",
     "spark.sql.ui.retainedExecutions": "5",
     "spark.driver.memory": "1g",
+    # Each task clears a page for each of its hash tables; 16 MB of them for a few kB of data
+    # would triple the heap.
+    "spark.buffer.pageSize": "1m",
     # One plan is more than the 100 classes that Spark keeps by default: it would compile all of
     # them again each time, which takes three times as long as the plan itself.
     "spark.sql.codegen.cache.maxEntries": "2000",

@@ -21,14 +21,13 @@ def silent_groups(
     silent_group_id: int; vanished_group_id?: int, the first that once had a commit here.
     """
     pair = ["partition_id", "group_id"]
-    nothing = F.lit(0)
-    lacking = partitions.where(
-        F.coalesce("groups", nothing) > F.coalesce("commits", nothing)
-    ).select("partition_id", "topic_id")
+    lacking = partitions.where("coalesce(groups, 0) > coalesce(commits, 0)").select(
+        "partition_id", "topic_id"
+    )
     here = F.broadcast(lacking.select("partition_id"))
     present = commits.join(here, on="partition_id", how="left_semi").select(*pair)
-    known = remembered.join(here, on="partition_id", how="left_semi").select(
-        *pair, F.lit(True).alias("known")
+    known = remembered.join(here, on="partition_id", how="left_semi").selectExpr(
+        *pair, "true AS known"
     )
     return (
         relevant.select("topic_id", "group_id")
@@ -37,10 +36,9 @@ def silent_groups(
         .join(known, on=pair, how="left")
         .groupBy("partition_id")
         .agg(
-            F.min("group_id").alias("silent_group_id"),
-            F.min(F.when(F.col("known"), F.col("group_id"))).alias("vanished_group_id"),
+            F.expr("min(group_id) AS silent_group_id"),
+            F.expr("min(IF(known, group_id, NULL)) AS vanished_group_id"),
         )
-        .select("partition_id", "silent_group_id", "vanished_group_id")
     )
 
 
@@ -50,11 +48,11 @@ def rewound_partitions(partitions: DataFrame, remembered: DataFrame) -> DataFram
     ``partitions`` has the columns of `with_bounds`. Grain: partition_id. Columns: partition_id;
     rewound: boolean, always true.
     """
-    below = partitions.where(F.col("min_committed_offset") < F.col("log_start_offset")).select(
-        "partition_id", F.col("min_group_id").alias("group_id"), "min_committed_offset"
+    below = partitions.where("min_committed_offset < log_start_offset").selectExpr(
+        "partition_id", "min_group_id AS group_id", "min_committed_offset"
     )
     return (
         remembered.join(F.broadcast(below), on=["partition_id", "group_id"], how="inner")
-        .where(F.col("offset") > F.col("min_committed_offset"))
-        .select("partition_id", F.lit(True).alias("rewound"))
+        .where("offset > min_committed_offset")
+        .selectExpr("partition_id", "true AS rewound")
     )

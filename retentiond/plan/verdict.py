@@ -29,8 +29,8 @@ def topic_holds(topics: DataFrame) -> DataFrame:
         Reason.RETENTION_EXCEEDS_FORCED: "consumed_retention_ms > forced_retention_ms",
         Reason.TOPIC_RECREATED: "recreated",
     }
-    return topics.select(
-        "topic_id", _first_of(reasons).alias("topic_reason"), "min_groups", "hidden"
+    return topics.selectExpr(
+        "topic_id", f"{_first_of(reasons)} AS topic_reason", "min_groups", "hidden"
     )
 
 
@@ -55,8 +55,8 @@ def with_reason(partitions: DataFrame, *, complete: bool) -> DataFrame:
         Reason.CONSUMED: "cutoff > log_start_offset",
         Reason.NOT_CONSUMED: "min_committed_offset <= retention_offset",
     }
-    reason = F.coalesce("topic_reason", _first_of(reasons), F.lit(Reason.TOO_YOUNG.value))
-    return partitions.withColumn("reason", reason)
+    reason = f"coalesce(topic_reason, {_first_of(reasons)}, '{Reason.TOO_YOUNG.value}')"
+    return partitions.withColumn("reason", F.expr(reason))
 
 
 def with_binding(partitions: DataFrame) -> DataFrame:
@@ -87,13 +87,13 @@ def with_binding(partitions: DataFrame) -> DataFrame:
     )
 
 
-def _first_of(reasons: Mapping[Reason, str]) -> Column:
+def _first_of(reasons: Mapping[Reason, str]) -> str:
     """The first reason whose condition is true; null if none is.
 
-    One expression: each call of a function on columns is a round trip to the JVM.
+    As one expression: each call of a function on columns is a round trip to the JVM.
     """
     cases = [f"WHEN {condition} THEN '{reason.value}'" for reason, condition in reasons.items()]
-    return F.expr(f"CASE {' '.join(cases)} END")
+    return f"CASE {' '.join(cases)} END"
 
 
 def _by_reason(values: Mapping[Reason, str], otherwise: str) -> Column:

@@ -78,22 +78,22 @@ def test_a_jvm_killed_between_plans_is_replaced_and_nothing_leaks(tmp_path: Path
 def survive_a_death_during_a_plan() -> tuple[str, list[PlanRow]]:
     """The plan is one that never ends, and the JVM dies once its job runs."""
     sessions = SparkSessions("local[2]", {})
-    honest: Callable[..., object] = plan.plan_frames
+    honest: Callable[..., object] = plan.judged_partitions
 
-    def endless(star: object) -> object:
+    def endless(facts: object, *_: object) -> object:
         with_jobs = SparkContext._active_spark_context.statusTracker()  # type: ignore[union-attr]  # it is there
         threading.Thread(target=kill_at_work, args=(with_jobs,)).start()
-        session = star.topics.sparkSession  # type: ignore[attr-defined]  # a Star
+        session = facts.commits.sparkSession  # type: ignore[attr-defined]  # they are Facts
         return session.range(10**15).selectExpr("sum(id % 7)")
 
     def kill_at_work(tracker: object) -> None:
         eventually(tracker.getActiveJobsIds)  # type: ignore[attr-defined]  # a StatusTracker
         kill_jvm()
 
-    plan.plan_frames = endless  # type: ignore[assignment]  # this process is the scenario's own
+    plan.judged_partitions = endless  # type: ignore[assignment]  # this process is the scenario's own
     with pytest.raises(SparkUnavailable) as caught:
         decide(sessions, healthy().snapshot())
-    plan.plan_frames = honest  # type: ignore[assignment]  # as above
+    plan.judged_partitions = honest  # type: ignore[assignment]  # as above
     planned = rows(sessions)
     sessions.stop()
     assert jvms() == []

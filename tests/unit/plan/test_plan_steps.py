@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame
 
-from retentiond.plan.bounds import with_bounds
 from retentiond.plan.commits import commits_by_partition, commits_of_failed
 from retentiond.plan.groups import groups_by_topic, relevant_groups, without_excluded
-from retentiond.plan.plan import plan_frames
+from retentiond.plan.plan import counted_partitions, judged_partitions, that_count
 from retentiond.plan.session import SparkSessions
 from retentiond.plan.silence import rewound_partitions, silent_groups
 from retentiond.plan.star import Star
@@ -28,14 +27,9 @@ def frames(spark: SparkSessions) -> Iterator[Star[DataFrame]]:
 
 
 @pytest.fixture(scope="module")
-def bounded(frames: Star[DataFrame]) -> DataFrame:
+def counted(frames: Star[DataFrame]) -> DataFrame:
     """The partitions with what the first steps know of them."""
-    counted = groups_by_topic(relevant_groups(frames))
-    return with_bounds(
-        frames.partitions.join(counted, on="topic_id", how="left").join(
-            commits_by_partition(frames.commits, frames.group_count), on="partition_id", how="left"
-        )
-    )
+    return counted_partitions(that_count(frames))
 
 
 def columns(frame: DataFrame) -> str:
@@ -57,7 +51,7 @@ def test_groups_by_topic_count_and_name_those_that_hold(frames: Star[DataFrame])
 def test_exclusion_changes_no_column(frames: Star[DataFrame]) -> None:
     kept = without_excluded(frames.commits, frames.excluded)
 
-    assert kept.dtypes == frames.commits.dtypes
+    assert sorted(kept.dtypes) == sorted(frames.commits.dtypes)
 
 
 def test_commits_by_partition_name_the_smallest_and_the_largest(frames: Star[DataFrame]) -> None:
@@ -73,22 +67,28 @@ def test_commits_of_failed_groups_are_only_shown(frames: Star[DataFrame]) -> Non
     )
 
 
-def test_bounds_add_end_minimum_and_cutoff(bounded: DataFrame) -> None:
-    assert columns(bounded.select("end", "min_committed_offset", "cutoff")) == (
+def test_bounds_add_end_minimum_and_cutoff(counted: DataFrame) -> None:
+    assert columns(counted.select("end", "min_committed_offset", "cutoff")) == (
         "end bigint, min_committed_offset bigint, cutoff bigint"
     )
 
 
+def test_the_first_answer_says_which_partitions_are_in_doubt(counted: DataFrame) -> None:
+    assert columns(counted.select("groups", "commits", "doubtful")) == (
+        "groups bigint, commits bigint, doubtful boolean"
+    )
+
+
 def test_silent_groups_name_the_first_and_the_vanished(
-    frames: Star[DataFrame], bounded: DataFrame
+    frames: Star[DataFrame], counted: DataFrame
 ) -> None:
-    silent = silent_groups(bounded, relevant_groups(frames), frames.commits, frames.remembered)
+    silent = silent_groups(counted, relevant_groups(frames), frames.commits, frames.remembered)
 
     assert columns(silent) == "partition_id int, silent_group_id int, vanished_group_id int"
 
 
-def test_rewound_partitions_are_marked(frames: Star[DataFrame], bounded: DataFrame) -> None:
-    assert columns(rewound_partitions(bounded, frames.remembered)) == (
+def test_rewound_partitions_are_marked(frames: Star[DataFrame], counted: DataFrame) -> None:
+    assert columns(rewound_partitions(counted, frames.remembered)) == (
         "partition_id int, rewound boolean"
     )
 
@@ -99,8 +99,10 @@ def test_topic_holds_bring_what_the_policy_says_of_groups(frames: Star[DataFrame
     )
 
 
-def test_a_plan_is_positions_and_figures(frames: Star[DataFrame]) -> None:
-    assert columns(plan_frames(frames)) == (
+def test_a_plan_is_positions_and_figures(frames: Star[DataFrame], counted: DataFrame) -> None:
+    judged = judged_partitions(that_count(frames), counted, counted.where("doubtful"))
+
+    assert columns(judged) == (
         "partition_id int, reason string, groups int, min_committed_offset bigint, "
         "binding_group_id int, binding_committed_offset bigint, cutoff bigint, records bigint"
     )
