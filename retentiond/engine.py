@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 import time
 
@@ -20,6 +21,15 @@ from retentiond.model import DeletionOutcome
 from retentiond.observe.report import CycleReport
 from retentiond.plan.session import SparkSessions
 from retentiond.state.state import State
+
+GARBAGE_THRESHOLD = 100_000
+"""So many new objects make Python look for cycles among them; 700 do by default."""
+
+
+def look_for_garbage_rarely() -> None:
+    """A reading is made of a hundred thousand objects at once, none of them in a cycle: looking
+    for cycles takes longer than reading."""
+    gc.set_threshold(GARBAGE_THRESHOLD)
 
 
 def now_ms() -> int:
@@ -39,6 +49,7 @@ class Engine:
     """Clients and session, made from one configuration and closed together."""
 
     def __init__(self, config: Config, stop: Stop, observe: Observer) -> None:
+        look_for_garbage_rarely()
         self.config = config
         self._kafka = KafkaCluster(translate(config.kafka), observe)
         self._spark = SparkSessions(config.spark.master, config.spark.conf)

@@ -26,6 +26,7 @@ from retentiond.state.records import CycleRecord
 
 TOOL = "org.apache.kafka.tools.DeleteRecordsCommand"
 TOOL_RUNS = 5
+TOOL_WARM_UP = 1
 
 
 def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
@@ -93,7 +94,7 @@ def _tool(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[
         servers = ["--bootstrap-server", kafka.bootstrap_servers]
         tools.run(kafka.version, TOOL, *servers, "--offset-json-file", str(file))
 
-    return _median(delete, offsets, runs=TOOL_RUNS, warm_up=1)
+    return _median(delete, offsets, runs=TOOL_RUNS, warm_up=TOOL_WARM_UP)
 
 
 def _median(

@@ -9,6 +9,7 @@ import pyspark
 from rich.console import Console
 from rich.table import Table
 
+from devkit.bench.deletions import TOOL_RUNS, TOOL_WARM_UP
 from devkit.bench.layouts import LAYOUTS
 from devkit.bench.memory import cores
 from devkit.bench.result import Result
@@ -23,8 +24,10 @@ HEADINGS = ("what", "figure", "target")
 TEXT = """\
 # How fast it is
 
-`scripts/bench --write` measured this on {date}: {machine}. One broker and everything else on
-the same machine, all warm, medians of {runs} after {warm_up} that don't count.
+`scripts/bench --write` measured this on {date}:
+{machine}.
+One broker and everything else on the same machine, all warm, medians of {runs} after {warm_up}
+that don't count; of Kafka's own tool {tool_runs} after {tool_warm_up}.
 
 {layouts}
 
@@ -32,7 +35,8 @@ the same machine, all warm, medians of {runs} after {warm_up} that don't count.
 
 - *The same requests through the bare clients* keep no order, wait for nothing and check nothing.
   A gather must: the ends are read after the commits and before the look-ups by time, and group
-  coordinators are read 0.15 s before and after the listing.
+  coordinators are read again 0.15 s after the listing. They are read 0.15 s before it too,
+  unless they stand as a sound reading left them; here they do.
 - *Decide* goes from a snapshot in Python to rows in Python, on Spark `local[2]`.
 - *With audit log* writes what will be deleted and on which evidence (ten groups a partition) to
   SQLite before the request, and its outcome after.
@@ -51,6 +55,8 @@ def write(results: Sequence[Result], memory_layout: str) -> None:
             machine=_machine(),
             runs=RUNS,
             warm_up=WARM_UP,
+            tool_runs=TOOL_RUNS,
+            tool_warm_up=TOOL_WARM_UP,
             layouts="\n".join(f"- {layout}" for layout in LAYOUTS.values()),
             table="\n".join(f"| {' | '.join(row)} |" for row in rows),
             memory_layout=memory_layout,
