@@ -21,6 +21,8 @@ WITH_TIMES = 1
 
 CLUSTER_AUTHORIZATION_FAILED = 31
 
+NO_LEADER = Failure("LEADER_NOT_AVAILABLE", "the cluster's controllers have no leader just now")
+
 
 def cluster_time(connection: Connection) -> int | Failure | None:
     """Epoch milliseconds; None where this cluster does not tell, or not this principal."""
@@ -51,7 +53,7 @@ def _time(answer: Any) -> int | Failure | None:
     if partition.error_code:
         return failures.of_error_code(partition.error_code)
     for voter in partition.current_voters:
-        if voter.replica_id == partition.leader_id and voter.last_fetch_timestamp > 0:
+        if voter.replica_id == partition.leader_id:
             time_ms: int = voter.last_fetch_timestamp
-            return time_ms
-    return None
+            return time_ms if time_ms > 0 else None
+    return NO_LEADER
