@@ -8,7 +8,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from retentiond.state.schema import AUDIT_NAME, connect, open_for_writing, unusable
+from retentiond.state.schema import AUDIT_NAME, open_for_writing, unusable
+from retentiond.state.sqlite import connect
 
 
 @dataclass(frozen=True, slots=True)

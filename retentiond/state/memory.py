@@ -21,6 +21,7 @@ from retentiond.errors import StateError
 from retentiond.state import memory_file
 from retentiond.state.changes import Changes, changes
 from retentiond.state.memory_rows import read_all
+from retentiond.state.sqlite import connect
 
 _KEEP_TOPIC = """
 INSERT INTO topics (topic, topic_id, groups, agreed) VALUES (?, ?, ?, ?)
@@ -133,7 +134,7 @@ def recall(state_dir: Path) -> Remembered:
         if not path.exists():
             lost = memory_file.loss_of_missing(path)
             return Remembered(lost=lost) if lost else NOTHING
-        with closing(memory_file.connect(path, read_only=True)) as connection:
+        with closing(connect(path, read_only=True)) as connection:
             memory_file.check_version(connection, path)
             return read_all(connection)
     except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from contextlib import closing
@@ -11,6 +10,7 @@ from pathlib import Path
 from retentiond.errors import StateError
 from retentiond.state.memory_rows import read_all
 from retentiond.state.schema import AUDIT_NAME
+from retentiond.state.sqlite import connect, created
 
 NAME = "groups.db"
 SCHEMA_VERSION = 1
@@ -117,15 +117,6 @@ def _has_run(audit: Path) -> bool:
         return True  # it can't tell
 
 
-def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
-    connection = sqlite3.connect(
-        uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False
-    )
-    connection.execute("PRAGMA synchronous = FULL")  # a commit is on disk when it returns
-    return connection
-
-
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
     ((version,),) = connection.execute("PRAGMA user_version").fetchall()
     if version > SCHEMA_VERSION:
@@ -171,22 +162,6 @@ def _put_aside(path: Path) -> Path:
 
 
 def _create(path: Path, loss: str | None) -> None:
-    """Built beside its place and moved in whole: a half-made file is never found there."""
-    unfinished = path.with_name(f"{path.name}.new")
-    unfinished.unlink(missing_ok=True)
-    os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    connection = sqlite3.connect(unfinished, isolation_level=None)
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+    with created(path, SCHEMA, SCHEMA_VERSION) as connection:
         if loss is not None:
             connection.execute("INSERT INTO losses VALUES (?)", (loss,))
-    finally:
-        connection.close()
-    unfinished.rename(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -18,7 +18,8 @@ from typing import Any
 from retentiond.act.approved import GroupEvidence
 from retentiond.errors import StateError
 from retentiond.model import GroupKind, Outcome, PlanRow, Reason, Verdict
-from retentiond.state.schema import AUDIT_NAME, check_version, connect, unusable
+from retentiond.state.schema import AUDIT_NAME, check_version, unusable
+from retentiond.state.sqlite import connect
 
 PAGE_ROWS = 1000
 

@@ -1,8 +1,8 @@
 """The tables of the audit log, and how its file is made and opened.
 
-Invariant: a file that is there is never replaced. The first one is built beside its place and
-moved in whole, so an empty or half-made file is damage and not a beginning; one that this
-version can't trust is refused with a sentence that says so.
+Invariant: a file that is there is never replaced, and it appears as a whole, so an empty or
+half-made file is damage and not a beginning; one that this version can't trust is refused with
+a sentence that says so.
 
 The evidence (each relevant group's commit) is most of what is recorded, and the partitions of
 a topic share their groups: the list of groups is kept once for as long as it stays the same,
@@ -12,11 +12,11 @@ one row for each deletion and group.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from pathlib import Path
 
 from retentiond.errors import StateError
+from retentiond.state.sqlite import connect, created
 
 AUDIT_NAME = "audit.db"
 SCHEMA_VERSION = 1
@@ -122,16 +122,6 @@ def open_for_writing(state_dir: Path) -> sqlite3.Connection:
     return connection
 
 
-def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
-    connection = sqlite3.connect(
-        uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False
-    )
-    connection.execute("PRAGMA synchronous = FULL")  # a commit is on disk when it returns
-    connection.execute("PRAGMA foreign_keys = ON")
-    return connection
-
-
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
     ((version,),) = connection.execute("PRAGMA user_version").fetchall()
     if version > SCHEMA_VERSION:
@@ -166,22 +156,8 @@ def _create(path: Path) -> None:
     leftover = path.with_name(f"{path.name}-wal")
     if leftover.exists():  # it would be replayed into the new file
         raise damaged(path, f"it is missing, and its {leftover.name} is there")
-    unfinished = path.with_name(f"{path.name}.new")
-    unfinished.unlink(missing_ok=True)
-    unfinished.touch(mode=0o600)  # SQLite gives its other files the same mode
-    connection = sqlite3.connect(unfinished, isolation_level=None)
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
-    finally:
-        connection.close()
-    unfinished.rename(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    with created(path, SCHEMA, SCHEMA_VERSION):
+        pass
 
 
 def _trust(connection: sqlite3.Connection, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sqlite3
 import subprocess
@@ -25,6 +26,7 @@ from retentiond.state.records import (
     read_cycles,
     read_deletions,
 )
+from retentiond.state.sqlite import created
 
 CYCLE = CycleRecord(
     cycle_id="cycle-1",
@@ -468,11 +470,20 @@ def test_a_log_whose_main_file_is_gone_is_not_begun_anew(tmp_path: Path) -> None
 
 
 def test_a_log_half_made_by_a_process_that_died_is_made_anew(tmp_path: Path) -> None:
-    (tmp_path / "audit.db.new").write_bytes(b"half")
+    (tmp_path / f"audit.db.{os.getpid()}.new").write_bytes(b"half")  # in a container it recurs
 
     Audit.open(tmp_path).close()
 
     assert [path.name for path in tmp_path.iterdir()] == ["audit.db"]
+
+
+def test_a_file_that_another_process_made_meanwhile_stays(tmp_path: Path) -> None:
+    path = tmp_path / "some.db"
+    with created(path, "CREATE TABLE ours (x);", 1):
+        path.write_bytes(b"theirs")
+
+    assert path.read_bytes() == b"theirs"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_directory_that_is_not_there_is_an_error_in_one_sentence(tmp_path: Path) -> None:
