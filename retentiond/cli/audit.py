@@ -10,7 +10,7 @@ import typer
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
 from retentiond.cli.table import Column, Kind, Row, print_table, printer, say
-from retentiond.observe.report import rfc3339
+from retentiond.observe.report import rfc3339, row_document
 from retentiond.state.records import DeletionRecord, read_deletions
 
 COLUMNS = (
@@ -65,24 +65,10 @@ def _outcome(deletion: DeletionRecord) -> str:
 
 def _document(deletion: DeletionRecord) -> dict[str, Any]:
     """The plan's field names (`retentiond plan --output json`), and what the audit adds."""
-    row = deletion.row
     return {
         "cycle_id": deletion.cycle_id,
         "cluster_id": deletion.cluster_id,
-        "topic": row.topic,
-        "partition": row.partition,
-        "topic_id": row.topic_id,
-        "log_start_offset": row.log_start_offset,
-        "high_watermark": row.high_watermark,
-        "min_committed_offset": row.min_committed_offset,
-        "binding_group": row.binding_group,
-        "binding_committed_offset": row.binding_committed_offset,
-        "retention_offset": row.retention_offset,
-        "cutoff": row.cutoff,
-        "verdict": row.verdict.value,
-        "reason": row.reason.value,
-        "groups": row.groups,
-        "records": row.records,
+        **row_document(deletion.row),
         "requested_at": rfc3339(deletion.requested_at_ms),
         "outcome": _outcome(deletion),
         "low_watermark": deletion.low_watermark,

@@ -87,7 +87,7 @@ def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
         "complete": plan.complete,
         "problems": list(plan.problems),
         "partitions": [
-            _row(row) | (_outcome(report.outcome(row)) if with_outcomes else {})
+            row_document(row) | (_outcome(report.outcome(row)) if with_outcomes else {})
             for row in plan.rows
         ],
     }
@@ -120,7 +120,8 @@ def rfc3339(epoch_ms: int) -> str:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _row(row: PlanRow) -> dict[str, Any]:
+def row_document(row: PlanRow) -> dict[str, Any]:
+    """A partition of the plan in JSON's terms, under the names that every output uses."""
     return {
         "topic": row.topic,
         "partition": row.partition,

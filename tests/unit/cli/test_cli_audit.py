@@ -98,6 +98,7 @@ def test_its_json_has_the_plans_field_names_and_the_evidence(
         "reason": "consumed",
         "groups": 2,
         "records": 90,
+        "detail": None,
         "requested_at": "2026-09-21T14:13:20.124Z",
         "outcome": "deleted",
         "low_watermark": 100,
