@@ -14,7 +14,6 @@ from devkit.bench.layouts import LAYOUTS, Layout, M
 from devkit.bench.result import Result
 from devkit.bench.seed import seed
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
-from retentiond.engine import look_for_garbage_rarely
 from retentiond.observe import logs
 
 PARTS = ("gather", "decide", "delete", "memory")
@@ -23,7 +22,6 @@ PARTS = ("gather", "decide", "delete", "memory")
 def main() -> int:
     options = _options()
     logs.configure()
-    look_for_garbage_rarely()  # the bare clients too: the comparison is fair
     console = Console(highlight=False, markup=False)
     results: list[Result] = []
     try:

@@ -10,7 +10,7 @@ from devkit.bench.bare import BareClients
 from devkit.bench.layouts import Layout
 from devkit.bench.result import Result
 from devkit.bench.settings import CONSUMED_RETENTION_MS, settings
-from devkit.bench.timing import RUNS, WARM_UP, median
+from devkit.bench.timing import RUNS, WARM_UP, default_garbage_collection, median
 from devkit.embedded import EmbeddedKafka
 from retentiond.config import Config
 from retentiond.engine import Engine
@@ -52,7 +52,7 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
 
 
 def _bare(kafka: EmbeddedKafka, layout: Layout) -> float:
-    with closing(BareClients(kafka.bootstrap_servers)) as clients:
+    with default_garbage_collection(), closing(BareClients(kafka.bootstrap_servers)) as clients:
         since_ms = int(time.time() * 1000) - CONSUMED_RETENTION_MS
         return median(lambda: clients.read(layout, since_ms))
 

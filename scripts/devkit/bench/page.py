@@ -33,7 +33,8 @@ that don't count; of Kafka's own tool {tool_runs} after {tool_warm_up}.
 
 {table}
 
-- *The same requests through the bare clients* keep no order, wait for nothing and check nothing.
+- *The same requests through the bare clients* keep no order, wait for nothing and check nothing,
+  and leave Python's garbage collection as it is.
   A gather must: the ends are read after the commits and before the look-ups by time, and group
   coordinators are read again 0.15 s after the listing. They are read 0.15 s before it too,
   unless they stand as a sound reading left them; here they do.
