@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -35,9 +36,12 @@ def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
         facts = that_count(tables.map(session.createDataFrame))
         counted = counted_partitions(facts).toArrow()
         doubtful = counted.filter(pc.field("doubtful"))
-        decided = judged_partitions(
-            facts, session.createDataFrame(counted), session.createDataFrame(doubtful)
-        ).toArrow()
+        doubts = (
+            doubts_about(session.createDataFrame(doubtful), facts)
+            if doubtful.num_rows
+            else session.createDataFrame(NO_DOUBTS)
+        )
+        decided = judged_partitions(session.createDataFrame(counted), doubts, facts).toArrow()
     return plan_rows(snapshot, decided)
 
 
@@ -83,19 +87,44 @@ def counted_partitions(facts: Facts) -> DataFrame:
     ).selectExpr("*", f"{lacking} OR {below} AS doubtful")
 
 
-def judged_partitions(facts: Facts, counted: DataFrame, doubtful: DataFrame) -> DataFrame:
-    """The plan, in positions instead of names. ``doubtful`` are those rows of ``counted``.
+NO_DOUBTS = pa.schema(
+    [
+        pa.field("partition_id", pa.int32(), nullable=False),
+        pa.field("silent_group_id", pa.int32()),
+        pa.field("vanished_group_id", pa.int32()),
+        pa.field("rewound", pa.bool_()),
+    ]
+).empty_table()
+"""`doubts_about` nothing."""
+
+
+def doubts_about(doubtful: DataFrame, facts: Facts) -> DataFrame:
+    """Who lacks a commit, and where somebody went back. ``doubtful`` is of `counted_partitions`.
+
+    Grain: partition_id. Columns: partition_id; those of `silent_groups` and
+    `rewound_partitions`, null where they have no row.
+    """
+    silent = silent_groups(doubtful, facts.relevant, facts.commits, facts.remembered)
+    rewound = rewound_partitions(doubtful, facts.remembered)
+    return (
+        doubtful.select("partition_id")
+        .join(silent, on="partition_id", how="left")
+        .join(rewound, on="partition_id", how="left")
+    )
+
+
+def judged_partitions(counted: DataFrame, doubts: DataFrame, facts: Facts) -> DataFrame:
+    """The plan, in positions instead of names, from what was counted and `doubts_about` it.
 
     Grain: partition_id. Columns: partition_id: int; reason: string; groups: int;
     min_committed_offset?, cutoff?: long; binding_group_id?: int;
     binding_committed_offset?: long; records: long.
     """
     star = facts.star
-    silent = silent_groups(doubtful, facts.relevant, facts.commits, facts.remembered)
     judged = with_reason(
-        counted.join(topic_holds(star.topics), on="topic_id", how="inner")
-        .join(silent, on="partition_id", how="left")
-        .join(rewound_partitions(doubtful, facts.remembered), on="partition_id", how="left"),
+        counted.join(F.broadcast(topic_holds(star.topics)), on="topic_id", how="inner").join(
+            doubts, on="partition_id", how="left"
+        ),
         complete=star.complete,
     )
     failed = commits_of_failed(facts.commits, star.groups)

@@ -80,10 +80,10 @@ def survive_a_death_during_a_plan() -> tuple[str, list[PlanRow]]:
     sessions = SparkSessions("local[2]", {})
     honest: Callable[..., object] = plan.judged_partitions
 
-    def endless(facts: object, *_: object) -> object:
+    def endless(counted: object, *_: object) -> object:
         with_jobs = SparkContext._active_spark_context.statusTracker()  # type: ignore[union-attr]  # it is there
         threading.Thread(target=kill_at_work, args=(with_jobs,)).start()
-        session = facts.commits.sparkSession  # type: ignore[attr-defined]  # they are Facts
+        session = counted.sparkSession  # type: ignore[attr-defined]  # a DataFrame
         return session.range(10**15).selectExpr("sum(id % 7)")
 
     def kill_at_work(tracker: object) -> None:

@@ -9,7 +9,13 @@ from pyspark.sql import DataFrame
 
 from retentiond.plan.commits import commits_by_partition, commits_of_failed
 from retentiond.plan.groups import groups_by_topic, relevant_groups, without_excluded
-from retentiond.plan.plan import counted_partitions, judged_partitions, that_count
+from retentiond.plan.plan import (
+    NO_DOUBTS,
+    counted_partitions,
+    doubts_about,
+    judged_partitions,
+    that_count,
+)
 from retentiond.plan.session import SparkSessions
 from retentiond.plan.silence import rewound_partitions, silent_groups
 from retentiond.plan.star import Star
@@ -93,6 +99,14 @@ def test_rewound_partitions_are_marked(frames: Star[DataFrame], counted: DataFra
     )
 
 
+def test_no_doubts_look_like_doubts(frames: Star[DataFrame], counted: DataFrame) -> None:
+    some = doubts_about(counted, that_count(frames))
+    none = counted.sparkSession.createDataFrame(NO_DOUBTS)
+
+    assert columns(none) == columns(some)
+    assert none.isEmpty()
+
+
 def test_topic_holds_bring_what_the_policy_says_of_groups(frames: Star[DataFrame]) -> None:
     assert columns(topic_holds(frames.topics)) == (
         "topic_id int, topic_reason string, min_groups int, hidden boolean"
@@ -100,7 +114,8 @@ def test_topic_holds_bring_what_the_policy_says_of_groups(frames: Star[DataFrame
 
 
 def test_a_plan_is_positions_and_figures(frames: Star[DataFrame], counted: DataFrame) -> None:
-    judged = judged_partitions(that_count(frames), counted, counted.where("doubtful"))
+    facts = that_count(frames)
+    judged = judged_partitions(counted, doubts_about(counted, facts), facts)
 
     assert columns(judged) == (
         "partition_id int, reason string, groups int, min_committed_offset bigint, "
