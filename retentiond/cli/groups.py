@@ -19,7 +19,7 @@ from retentiond.observe.report import rfc3339
 from retentiond.state.actions import record
 from retentiond.state.memory import Memory, recall
 
-app = typer.Typer(help="Show the remembered groups, or let go of one.", no_args_is_help=False)
+app = typer.Typer(no_args_is_help=False)
 
 COLUMNS = (
     Column("GROUP", Kind.NAME),

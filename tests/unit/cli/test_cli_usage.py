@@ -9,7 +9,7 @@ import pytest
 from retentiond import __version__
 from tests.unit.cli.conftest import CONFIG, Command
 
-COMMANDS = ("run", "plan", "check", "audit")
+COMMANDS = ("run", "plan", "check", "audit", "groups", "pause", "resume")
 
 EMPTY_TOPICS = CONFIG.partition("topics:")[0] + "topics: []\n"
 
