@@ -68,7 +68,7 @@ class Census:
     listed_at: float = 0.0
 
     def may_read(self, group: str, topic: str) -> bool:
-        """Whether a live member of the group is subscribed or assigned to the topic."""
+        """Whether a live member is subscribed or assigned to the topic, or a topology reads it."""
         members = self.members.get(group)
         if members is None:
             return False
@@ -98,7 +98,7 @@ def take_census(kafka: Kafka) -> Census:
             **kafka.commits([g.group_id for g in listed if g.kind in COMMITTING]),
             **kafka.share_offsets([g.group_id for g in listed if g.kind is GroupKind.SHARE]),
         }
-        members = kafka.members([g for g in listed if _is_live(g) and g.kind in READABLE])
+        members = kafka.members([g for g in listed if _reads(g) and g.kind in READABLE])
     except KafkaUnavailable as error:
         return Census(problems=(str(error),))
     return Census(
@@ -159,8 +159,9 @@ def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ..
     return tuple(found)
 
 
-def _is_live(group: ListedGroup) -> bool:
-    return group.state not in ("Empty", "Dead")
+def _reads(group: ListedGroup) -> bool:
+    """Whether it tells what it reads beside its commits: a topology outlives the members."""
+    return group.kind is GroupKind.STREAMS or group.state not in ("Empty", "Dead")
 
 
 def _reading(
@@ -175,7 +176,7 @@ def _reading(
         failure=_failure(
             group,
             commits.get(group.group_id, NOT_ANSWERED),
-            members.get(group.group_id, NOT_ANSWERED) if _is_live(group) else NO_MEMBERS,
+            members.get(group.group_id, NOT_ANSWERED) if _reads(group) else NO_MEMBERS,
         ),
     )
 

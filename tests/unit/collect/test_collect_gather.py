@@ -161,11 +161,11 @@ def test_all_groups_are_asked_for_commits_whatever_they_read() -> None:
     assert set(asked) == set(kafka.groups)
 
 
-def test_only_live_groups_are_asked_for_their_members() -> None:
+def test_live_groups_are_asked_for_their_members_and_streams_groups_for_their_topology() -> None:
     kafka = healthy()
     snapshot(kafka)
     (asked,) = (call.args[0] for call in kafka.script.calls if call.api == "members")
-    assert {each.group_id for each in asked} == {"search", "newcomer"}
+    assert {each.group_id for each in asked} == {"search", "newcomer", "pipeline"}
 
 
 @pytest.mark.parametrize(
