@@ -16,7 +16,9 @@ from devkit.embedded.cache import cache_root, ensure
 from devkit.embedded.errors import EmbeddedKafkaError
 from devkit.embedded.ivy import Coordinate
 
-Part = Literal["broker", "tools"]  # "tools": what Kafka's command line tools need on top
+Part = Literal["broker", "tools", "streams"]
+"""``tools`` and ``streams``: what Kafka's command line tools, and stateless applications of Kafka
+Streams, need on top of the broker's jars."""
 
 LOCKS = Path(__file__).with_name("locks")
 
@@ -38,8 +40,8 @@ def roots(version: str, part: Part) -> list[Coordinate]:
 
     Kafka 4 logs through log4j 2, Kafka 3 through reload4j.
     """
-    if part == "tools":
-        return [Coordinate("org.apache.kafka", "kafka-tools", version)]
+    if part != "broker":
+        return [Coordinate("org.apache.kafka", f"kafka-{part}", version)]
     logging = (
         "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3"
         if major_version(version) >= 4

@@ -8,18 +8,25 @@ from devkit.embedded import ivy, jars
 from devkit.embedded.ivy import Coordinate
 from devkit.embedded.jars import Part
 
+ON_TOP: tuple[Part, ...] = ("tools", "streams")
+
+STORES = ("org.rocksdb", "rocksdbjni")
+"""State stores of Kafka Streams: 70 MB that no stateless application loads."""
+
 
 def main() -> None:
     version = sys.argv[1]
     broker = _resolve(version, "broker")
-    tools = _resolve(version, "tools")
     _write(version, "broker", broker)
-    in_broker = {(jar.organisation, jar.name) for jar in broker}
-    _write(
-        version,
-        "tools",
-        {jar: sha for jar, sha in tools.items() if (jar.organisation, jar.name) not in in_broker},
-    )
+    for part in ON_TOP:
+        _write(version, part, _without(broker, _resolve(version, part)))
+
+
+def _without(
+    broker: dict[Coordinate, str], resolved: dict[Coordinate, str]
+) -> dict[Coordinate, str]:
+    here = {(jar.organisation, jar.name) for jar in broker} | {STORES}
+    return {jar: sha for jar, sha in resolved.items() if (jar.organisation, jar.name) not in here}
 
 
 def _resolve(version: str, part: Part) -> dict[Coordinate, str]:
