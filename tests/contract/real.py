@@ -62,12 +62,15 @@ class RealTransaction:
 
 
 class RealDriver:
-    """One set of clients for a whole session; close it before its broker."""
+    """One set of clients for a whole session; close it before its broker.
 
-    def __init__(self, broker: EmbeddedKafka) -> None:
+    ``servers`` are the broker's for clients, unless those ask for credentials.
+    """
+
+    def __init__(self, broker: EmbeddedKafka, servers: str | None = None) -> None:
         self.broker = broker
-        self.kafka = connect(broker.bootstrap_servers)
-        self._servers = broker.bootstrap_servers
+        self._servers = servers or broker.bootstrap_servers
+        self.kafka = connect(self._servers)
         self._admin = broker.admin()
         self._python_admin = KafkaAdminClient(bootstrap_servers=self._servers)
         self._producer = Producer(

@@ -1,0 +1,103 @@
+"""Whole cycles on real brokers, on call: with the guard, the state on disk, and Spark."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from retentiond.collect.census import CoordinatorWatch
+from retentiond.config import Config
+from retentiond.cycle import Tools, run_cycle, settle_open_deletions
+from retentiond.engine import now_ms
+from retentiond.kafka.port import Kafka
+from retentiond.model import DeletionOutcome, Outcome, PlanRow
+from retentiond.observe.report import CycleReport
+from retentiond.plan.session import SparkSessions
+from retentiond.state.records import DeletionRecord, read_deletions
+from retentiond.state.state import open_state
+from tests.integration.command import Document, consumed, settings
+
+Clock = Callable[[], int]
+
+
+class Retentiond:
+    """One with a state directory of its own, which it opens anew for each cycle, as after a
+    restart."""
+
+    def __init__(
+        self, kafka: Kafka, spark: SparkSessions, folder: Path, *topics: str | Document
+    ) -> None:
+        self.config = Config.model_validate(
+            settings("not used here:9092", folder / "state", dry_run=False, topics=_entries(topics))
+        )
+        self._kafka = kafka
+        self._spark = spark
+        self._watch = CoordinatorWatch()
+
+    def cycle(
+        self,
+        *,
+        before_guard: Callable[[], object] | None = None,
+        kafka: Kafka | None = None,
+        now: Clock = now_ms,
+    ) -> CycleReport:
+        """One to its end. ``before_guard`` happens between the plan and the second reading;
+        ``kafka`` and ``now`` stand in for the cluster and for the host's clock."""
+        tools = self._tools(kafka, _interrupted(now, before_guard) if before_guard else now)
+        with open_state(self.config.state_dir) as state:
+            return run_cycle(tools, self.config, state)
+
+    def settle(self) -> tuple[DeletionOutcome, ...]:
+        """Reads back what earlier cycles left open."""
+        with open_state(self.config.state_dir) as state:
+            return settle_open_deletions(self._tools(), state.audit)
+
+    @property
+    def audit(self) -> list[DeletionRecord]:
+        return list(read_deletions(self.config.state_dir))
+
+    def _tools(self, kafka: Kafka | None = None, now: Clock = now_ms) -> Tools:
+        return Tools(kafka or self._kafka, self._spark, now, threading.Event(), self._watch)
+
+
+def _entries(topics: Iterable[str | Document]) -> list[Document]:
+    return [consumed(topic) if isinstance(topic, str) else topic for topic in topics]
+
+
+def _interrupted(now: Clock, happens: Callable[[], object]) -> Clock:
+    """A cycle looks at the clock when it begins, and next right before its second reading."""
+    looks = itertools.count()
+
+    def look() -> int:
+        if next(looks) == 1:
+            happens()
+        return now()
+
+    return look
+
+
+class Told(NamedTuple):
+    """What an operator reads about a partition."""
+
+    verdict: str
+    reason: str
+    sentence: str | None
+
+
+def row_of(report: CycleReport, topic: str, partition: int = 0) -> PlanRow:
+    (row,) = (r for r in report.plan.rows if (r.topic, r.partition) == (topic, partition))
+    return row
+
+
+def told(report: CycleReport, topic: str, partition: int = 0) -> Told:
+    row = row_of(report, topic, partition)
+    return Told(row.verdict.value, row.reason.value, row.detail)
+
+
+def deleted_up_to(report: CycleReport, topic: str, partition: int = 0) -> int | None:
+    """The cutoff of a deletion that was done; None where none was."""
+    row = row_of(report, topic, partition)
+    return row.cutoff if report.outcome(row).outcome is Outcome.DELETED else None
