@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
+from retentiond.cli.configured import load, set_up
+from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat
 from retentiond.cli.table import Column, Kind, Row, print_table, printer, say
 from retentiond.observe.report import rfc3339, row_document
 from retentiond.state.records import DeletionRecord, read_deletions

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from retentiond.cli.options import ConfigPath, Debug, load, set_up
+from retentiond.cli.configured import load, set_up
+from retentiond.cli.options import ConfigPath, Debug
 from retentiond.cli.table import printer, say
 from retentiond.config import describe
 

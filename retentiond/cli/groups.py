@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from retentiond.cli.configured import load, set_up
 from retentiond.cli.operator import action
-from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
+from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat
 from retentiond.cli.table import Column, Kind, Row, print_table, printer, say
 from retentiond.collect.remembered import LastCommits
 from retentiond.errors import UsageError

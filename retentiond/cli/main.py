@@ -13,12 +13,13 @@ from typing import Annotated
 import typer
 
 from retentiond import __version__
-from retentiond.cli import audit, check, groups, pause, plan, run
+from retentiond.cli.lazy import Commands
 from retentiond.cli.options import ConfigPath, Debug, Settings
 from retentiond.errors import ConfigError, RetentiondError, StateError, UsageError
 
 app = typer.Typer(
     name="retentiond",
+    cls=Commands,
     help="Consumed retention for Apache Kafka: deletes records once every group has read them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -44,15 +45,6 @@ def common(
     ] = False,
 ) -> None:
     context.obj = Settings(config, debug)
-
-
-app.command()(run.run)
-app.command()(plan.plan)
-app.command()(check.check)
-app.command()(audit.audit)
-app.command()(pause.pause)
-app.command()(pause.resume)
-app.add_typer(groups.app, name="groups")
 
 
 def main() -> None:

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from retentiond.cli.configured import load, set_up
 from retentiond.cli.operator import action
-from retentiond.cli.options import ConfigPath, Debug, load, set_up
+from retentiond.cli.options import ConfigPath, Debug
 from retentiond.cli.table import printer, say
 from retentiond.observe.report import rfc3339
 from retentiond.state.actions import record

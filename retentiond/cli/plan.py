@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
+from retentiond.cli.configured import load, set_up
+from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat
 from retentiond.cli.show import progress, show
 from retentiond.cycle import plan_cycle
 from retentiond.engine import Engine

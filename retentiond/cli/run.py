@@ -10,7 +10,8 @@ from typing import Annotated
 import structlog
 import typer
 
-from retentiond.cli.options import ConfigPath, Debug, Output, load, set_up
+from retentiond.cli.configured import load, set_up
+from retentiond.cli.options import ConfigPath, Debug, Output
 from retentiond.cli.show import progress, show
 from retentiond.config import Config
 from retentiond.daemon import Daemon

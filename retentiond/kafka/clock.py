@@ -11,7 +11,7 @@ from typing import Any
 from kafka.errors import IncompatibleBrokerVersion
 from kafka.protocol.admin import DescribeQuorumRequest
 
-from retentiond.kafka import failures
+from retentiond.kafka import protocol_failures
 from retentiond.kafka.connection import Connection, Link
 from retentiond.model import Failure
 
@@ -48,10 +48,10 @@ def _time(answer: Any) -> int | Failure | None:
     if answer.error_code == CLUSTER_AUTHORIZATION_FAILED:
         return None
     if answer.error_code:
-        return failures.of_error_code(answer.error_code)
+        return protocol_failures.of_error_code(answer.error_code)
     ((partition,),) = (topic.partitions for topic in answer.topics)
     if partition.error_code:
-        return failures.of_error_code(partition.error_code)
+        return protocol_failures.of_error_code(partition.error_code)
     for voter in partition.current_voters:
         if voter.replica_id == partition.leader_id:
             time_ms: int = voter.last_fetch_timestamp

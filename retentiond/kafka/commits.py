@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka.protocol.consumer import OffsetFetchRequest
 
-from retentiond.kafka import failures
+from retentiond.kafka import protocol_failures
 from retentiond.kafka.connection import Connection, Link
 from retentiond.kafka.coordinators import ask_coordinators
 from retentiond.model import Commit, Failure
@@ -62,7 +62,7 @@ def _read(answer: Any, asked: Sequence[str]) -> dict[str, Commits]:
 
 def _commits(group: Any) -> Commits:
     if group.error_code:
-        return failures.of_error_code(group.error_code)
+        return protocol_failures.of_error_code(group.error_code)
     return [
         Commit(
             topic.name,

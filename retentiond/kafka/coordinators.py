@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from kafka.errors import KafkaError
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
-from retentiond.kafka import failures
+from retentiond.kafka import protocol_failures
 from retentiond.kafka.connection import Link
 from retentiond.model import Failure
 
@@ -67,7 +67,7 @@ async def _ask(
     answers = await link.send_all([(node, request(names)) for node, names in batches])
     for (_, names), answer in zip(batches, answers, strict=True):
         if isinstance(answer, Exception):
-            found.update(dict.fromkeys(names, failures.of_kafka_python(answer)))
+            found.update(dict.fromkeys(names, protocol_failures.of_kafka_python(answer)))
         else:
             found.update(read(answer, names))
     return found
@@ -88,7 +88,7 @@ async def coordinators(link: Link, groups: Collection[str]) -> dict[str, int | F
         )
     )
     found: dict[str, int | Failure] = {
-        row.key: failures.of_error_code(row.error_code, row.error_message)
+        row.key: protocol_failures.of_error_code(row.error_code, row.error_message)
         if row.error_code
         else row.node_id
         for row in answer.coordinators
@@ -100,4 +100,4 @@ async def _coordinator(link: Link, group: str) -> int | Failure:
     try:
         return await link.coordinator_of(group)
     except KafkaError as error:
-        return failures.of_kafka_python(error)
+        return protocol_failures.of_kafka_python(error)

@@ -12,7 +12,7 @@ from typing import Any
 from kafka.protocol.admin import ListGroupsRequest
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka import failures
+from retentiond.kafka import protocol_failures
 from retentiond.kafka.connection import Connection, Link
 from retentiond.kafka.port import CoordinatorState, ListedGroup
 from retentiond.model import GroupKind
@@ -63,10 +63,10 @@ def list_groups(connection: Connection) -> Sequence[ListedGroup]:
         groups: dict[str, ListedGroup] = {}
         for node, answer in zip(nodes, answers, strict=True):
             if isinstance(answer, Exception):
-                failure = failures.of_kafka_python(answer)
+                failure = protocol_failures.of_kafka_python(answer)
                 raise KafkaUnavailable(f"broker {node} did not list its groups: {failure}")
             if answer.error_code:
-                failure = failures.of_error_code(answer.error_code)
+                failure = protocol_failures.of_error_code(answer.error_code)
                 raise KafkaUnavailable(f"broker {node} did not list its groups: {failure}")
             for group in answer.groups:
                 groups[group.group_id] = _listed(group)

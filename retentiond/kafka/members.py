@@ -13,7 +13,7 @@ from kafka.protocol.consumer.metadata import (
     ConsumerProtocolSubscription,
 )
 
-from retentiond.kafka import failures
+from retentiond.kafka import protocol_failures
 from retentiond.kafka.connection import Connection, Link
 from retentiond.kafka.coordinators import ask_coordinators
 from retentiond.kafka.messages import (
@@ -63,7 +63,7 @@ async def _describe(
 def _members(group: Any, read: Callable[[Any], Members]) -> Members:
     """One described group. Without subscriptions and assignments of a live member: a failure."""
     if group.error_code:
-        return failures.of_error_code(group.error_code)
+        return protocol_failures.of_error_code(group.error_code)
     try:
         return read(group)
     except (KafkaError, struct.error, ValueError, TypeError, AttributeError, IndexError) as error:

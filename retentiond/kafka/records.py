@@ -22,7 +22,6 @@ from confluent_kafka.cimpl import OFFSET_SPEC_EARLIEST, OFFSET_SPEC_LATEST
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import failures
 from retentiond.kafka.lookups import GRACE_S, list_offsets
-from retentiond.kafka.oauth import TokenSource
 from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicConfig, TopicDescription
 from retentiond.kafka.properties import ClientSettings
 from retentiond.model import Failure, TopicPartition
@@ -66,7 +65,9 @@ class RecordsClient:
         self._timeout = settings.request_timeout_s
         self._servers = settings.bootstrap_servers
         self._config: dict[str, Any] = {"log_level": 0, **settings.confluent}
-        if settings.oauth:
+        if settings.oauth:  # few do, and it brings kafka-python
+            from retentiond.kafka.oauth import TokenSource  # noqa: PLC0415 - as above
+
             self._config["oauth_cb"] = TokenSource(settings.oauth).for_confluent
         self._made: AdminClient | None = None
         self._making = threading.Lock()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from retentiond.kafka import failures
+from retentiond.kafka import protocol_failures
 from retentiond.kafka.commits import Commits
 from retentiond.kafka.connection import Connection, Link
 from retentiond.kafka.coordinators import ask_coordinators
@@ -45,7 +45,7 @@ def _read(answer: Any, _asked: Sequence[str]) -> dict[str, Commits]:
 
 def _offsets(group: Any) -> Commits:
     if group.error_code:
-        return failures.of_error_code(group.error_code, group.error_message)
+        return protocol_failures.of_error_code(group.error_code, group.error_message)
     return [
         Commit(
             topic.topic_name,

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from retentiond.errors import ConfigError, KafkaUnavailable
-from retentiond.kafka import failures
+from retentiond.kafka import failures, protocol_failures
 from retentiond.kafka.port import RequestResult
 from retentiond.model import Failure
 
@@ -70,7 +70,7 @@ def test_a_moved_leader_is_worth_a_second_request(code: int) -> None:
 
 @pytest.mark.parametrize("error", kp_errors.kafka_errors.values(), ids=lambda error: error.__name__)
 def test_every_protocol_error_of_kafka_python_becomes_a_failure(error: type[Exception]) -> None:
-    failure = failures.of_kafka_python(error())
+    failure = protocol_failures.of_kafka_python(error())
     assert failure.code
     assert "\n" not in str(failure)
 
@@ -79,20 +79,20 @@ def test_every_protocol_error_of_kafka_python_becomes_a_failure(error: type[Exce
     "code", sorted(code for code in kp_errors.kafka_errors if code is not None)
 )
 def test_every_error_code_of_the_protocol_becomes_a_failure(code: int) -> None:
-    assert failures.of_error_code(code).code
+    assert protocol_failures.of_error_code(code).code
 
 
 def test_an_error_code_that_nobody_knows_is_a_failure_with_its_number() -> None:
-    assert failures.of_error_code(9999).code == "ERROR_9999"
+    assert protocol_failures.of_error_code(9999).code == "ERROR_9999"
 
 
 def test_the_brokers_own_words_are_kept() -> None:
-    failure = failures.of_error_code(30, "not for you")
+    failure = protocol_failures.of_error_code(30, "not for you")
     assert str(failure) == "GROUP_AUTHORIZATION_FAILED: not for you"
 
 
 def test_an_error_of_the_connection_becomes_a_failure_named_by_its_class() -> None:
-    failure = failures.of_kafka_python(kp_errors.NodeNotReadyError("broker 3"))
+    failure = protocol_failures.of_kafka_python(kp_errors.NodeNotReadyError("broker 3"))
     assert failure.code == "NodeNotReadyError"
     assert "broker 3" in failure.message
 

@@ -1,0 +1,42 @@
+"""The commands by name, each imported when it is asked for.
+
+Most commands bring Spark with them, which takes seconds to import; the quick ones don't wait
+for it. The help imports all of them, because it shows what each says about itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+COMMANDS = {
+    "run": "run:run",
+    "plan": "plan:plan",
+    "check": "check:check",
+    "audit": "audit:audit",
+    "pause": "pause:pause",
+    "resume": "pause:resume",
+    "groups": "groups:app",
+}
+"""Where each is: a file of this folder, and in it a function or a Typer of further commands."""
+
+
+class Commands(TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        file, _, attribute = COMMANDS[cmd_name].partition(":")
+        found = getattr(importlib.import_module(f"retentiond.cli.{file}"), attribute)
+        made = typer.Typer(rich_markup_mode="rich", add_completion=False)
+        if isinstance(found, typer.Typer):
+            made.add_typer(found, name=cmd_name)
+        else:
+            made.command(name=cmd_name)(found)
+        command = typer.main.get_command(made)
+        return command.commands[cmd_name] if isinstance(command, TyperGroup) else command
