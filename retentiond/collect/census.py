@@ -135,7 +135,9 @@ def completed(
         return replace(census, problems=(str(error),))
     if after == before:  # else a migration may have begun a moment ago
         watch.last = after
-    hidden = () if after.may_describe_cluster else (HIDDEN_GROUPS,)
+    # Granted only afterwards, it does not bring back what the listing lacks.
+    sees_all = before.may_describe_cluster and after.may_describe_cluster
+    hidden = () if sees_all else (HIDDEN_GROUPS,)
     return replace(census, problems=problems(before, after), hidden=hidden)
 
 

@@ -184,6 +184,11 @@ def the_cluster_may_not_be_described(kafka: FakeCluster) -> None:
     kafka.may_describe_cluster = False
 
 
+def describing_the_cluster_is_allowed_only_after_the_listing(kafka: FakeCluster) -> None:
+    kafka.may_describe_cluster = False
+    kafka.script.after("list_groups", lambda: setattr(kafka, "may_describe_cluster", True))
+
+
 def the_offsets_topic_may_not_be_described(kafka: FakeCluster) -> None:
     kafka.may_describe_offsets = False
 
@@ -203,6 +208,7 @@ def the_offsets_topic_comes_into_being(kafka: FakeCluster) -> None:
         (a_coordinator_moves_back_and_forth, "^group coordinators moved"),
         (a_broker_is_dead, "^broker 2 did not list its groups"),
         (the_cluster_may_not_be_described, "grant it DESCRIBE on the cluster"),
+        (describing_the_cluster_is_allowed_only_after_the_listing, "grant it DESCRIBE on the c"),
         (the_offsets_topic_may_not_be_described, "grant it DESCRIBE on that topic"),
         (the_offsets_topic_comes_into_being, "^group coordinators moved"),
     ],
