@@ -97,7 +97,7 @@ def plan_cycle(tools: Tools, config: Config) -> CycleReport:
         snapshot = _read(tools, config, kept, tools.now())
     with watch.step("decide"):
         rows = _decide(tools, config, kept, snapshot)
-    plan = _plan(config, snapshot, new_cycle_id(), rows)
+    plan = _plan(config, kept, snapshot, new_cycle_id(), rows)
     return CycleReport(plan, {}, count_groups(snapshot), watch.seconds)
 
 
@@ -122,7 +122,7 @@ def run_cycle(tools: Tools, config: Config, state: State) -> CycleReport:
         second = _second_reading(tools, config, kept, planned_at_ms, rows)
         verified = verify(rows, snapshot, second) if second else None
     approved = verified.approved if verified else ()
-    plan = _plan(config, snapshot, cycle_id, verified.rows if verified else rows)
+    plan = _plan(config, kept, snapshot, cycle_id, verified.rows if verified else rows)
     outcomes: tuple[DeletionOutcome, ...] = ()
     if config.dry_run:
         outcomes = tuple(
@@ -206,7 +206,9 @@ def _set(event: Event) -> Iterator[None]:
         event.clear()
 
 
-def _plan(config: Config, snapshot: Snapshot, cycle_id: str, rows: tuple[PlanRow, ...]) -> Plan:
+def _plan(
+    config: Config, kept: Kept, snapshot: Snapshot, cycle_id: str, rows: tuple[PlanRow, ...]
+) -> Plan:
     return Plan(
         cycle_id=cycle_id,
         cluster_id=snapshot.cluster_id,
@@ -215,4 +217,5 @@ def _plan(config: Config, snapshot: Snapshot, cycle_id: str, rows: tuple[PlanRow
         complete=snapshot.complete,
         problems=snapshot.problems + snapshot.hidden,
         rows=rows,
+        paused=str(kept.pause) if kept.pause else None,
     )

@@ -151,6 +151,7 @@ class Plan:
     complete: bool  # the evidence about groups was complete
     problems: tuple[str, ...]  # why it was not, a sentence each
     rows: tuple[PlanRow, ...]  # sorted by topic and partition
+    paused: str | None = None  # why an operator lets nothing be deleted
 
 
 @dataclass(frozen=True, slots=True)

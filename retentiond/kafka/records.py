@@ -15,12 +15,12 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
-from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 from confluent_kafka.cimpl import OFFSET_SPEC_EARLIEST, OFFSET_SPEC_LATEST
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka import failures
+from retentiond.kafka import deletions, failures
+from retentiond.kafka.deletions import Target
 from retentiond.kafka.lookups import GRACE_S, list_offsets
 from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicConfig, TopicDescription
 from retentiond.kafka.properties import ClientSettings
@@ -127,21 +127,16 @@ class RecordsClient:
         for partition, cutoff in cutoffs.items():
             if cutoff <= 0:
                 raise ValueError(f"refusing to delete {partition} up to {cutoff}")
-        if not cutoffs:
-            return {}
-        futures = self._admin().delete_records(
-            [ConfluentPartition(*partition, offset) for partition, offset in cutoffs.items()],
-            request_timeout=DELETE_TIMEOUT_S + GRACE_S / 2,
-            operation_timeout=DELETE_TIMEOUT_S,
-        )
-        answers: dict[TopicPartition, int | DeleteFailure] = {}
-        for key, future in futures.items():
-            try:
-                low_watermark: int = future.result(DELETE_TIMEOUT_S + GRACE_S).low_watermark
-                answers[TopicPartition(key.topic, key.partition)] = low_watermark
-            except (KafkaException, TimeoutError) as error:
-                answers[TopicPartition(key.topic, key.partition)] = failures.of_deletion(error)
-        return answers
+        return deletions.request(self._admin(), cutoffs, DELETE_TIMEOUT_S)
+
+    def delete_up_to(
+        self, targets: Mapping[TopicPartition, Target], timeout_s: float
+    ) -> Mapping[TopicPartition, int | DeleteFailure]:
+        """DeleteRecords as an operator words it: also everything, and offset 0.
+
+        Raises ValueError for a negative offset.
+        """
+        return deletions.request_targets(self._admin(), targets, timeout_s)
 
     def _look_up(
         self,

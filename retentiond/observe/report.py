@@ -86,6 +86,7 @@ def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
         "dry_run": plan.dry_run,
         "complete": plan.complete,
         "problems": list(plan.problems),
+        "paused": plan.paused,
         "partitions": [
             row_document(row) | (_outcome(report.outcome(row)) if with_outcomes else {})
             for row in plan.rows
@@ -112,6 +113,7 @@ def figures(report: CycleReport) -> dict[str, Any]:
         "deletions": {outcome.value: count for outcome, count in sorted(outcomes.items())},
         "seconds": {step: round(spent, 3) for step, spent in report.seconds.items()},
         **({"problems": list(report.plan.problems)} if report.plan.problems else {}),
+        **({"paused": report.plan.paused} if report.plan.paused else {}),
     }
 
 

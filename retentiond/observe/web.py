@@ -51,6 +51,11 @@ class Board:
         problems = self.report.plan.problems if self.report else ()
         return "; ".join([why, *([self.trouble] if self.trouble else problems)])
 
+    def ready(self) -> str:
+        """What is said of a plan that is fresh and complete."""
+        paused = self.report.plan.paused if self.report else None
+        return f"ready; {paused}" if paused else "ready"
+
 
 def application(board: Board, registry: CollectorRegistry, now: Callable[[], int]) -> Starlette:
     def metrics(request: Request) -> Response:
@@ -62,7 +67,7 @@ def application(board: Board, registry: CollectorRegistry, now: Callable[[], int
 
     def readyz(_request: Request) -> Response:
         why = board.unready(now())
-        return PlainTextResponse(f"{why or 'ready'}\n", status_code=503 if why else 200)
+        return PlainTextResponse(f"{why or board.ready()}\n", status_code=503 if why else 200)
 
     def plan(_request: Request) -> Response:
         if board.report is None:

@@ -187,3 +187,13 @@ def test_on_a_terminal_long_steps_show_progress_on_stderr(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "reading the cluster …" in captured.err
+
+
+def test_while_it_is_paused_the_table_ends_with_why(capsys: pytest.CaptureFixture[str]) -> None:
+    show(
+        report([row("orders")], paused="paused by root: incident 12"),
+        Output.TABLE,
+        with_outcomes=False,
+    )
+
+    assert "\npaused by root: incident 12\n" in capsys.readouterr().out

@@ -71,6 +71,7 @@ def report(
     problems: tuple[str, ...] = (),
     dry_run: bool = False,
     planned_at_ms: int = PLANNED_AT_MS,
+    paused: str | None = None,
 ) -> CycleReport:
     plan = Plan(
         cycle_id="0123456789ab",
@@ -80,6 +81,7 @@ def report(
         complete=not problems,
         problems=problems,
         rows=tuple(rows),
+        paused=paused,
     )
     by_partition = {TopicPartition(each.topic, each.partition): each for each in outcomes}
     return CycleReport(plan, by_partition, GROUPS, SECONDS)

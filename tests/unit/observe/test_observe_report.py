@@ -33,7 +33,7 @@ OUTCOME_FIELDS = {"outcome", "low_watermark", "error"}
 
 def test_a_plan_has_the_promised_fields_and_few_more() -> None:
     shown = document(report([row("orders")]), with_outcomes=False)
-    assert set(shown) == PLAN_FIELDS | {"problems"}
+    assert set(shown) == PLAN_FIELDS | {"problems", "paused"}
     (partition,) = shown["partitions"]
     assert set(partition) == ROW_FIELDS | {"binding_committed_offset", "detail"}
 
@@ -63,6 +63,7 @@ def test_a_plan_survives_json_with_its_values() -> None:
         "dry_run": False,
         "complete": True,
         "problems": [],
+        "paused": None,
         "partitions": [
             {
                 "topic": "orders",
@@ -175,3 +176,11 @@ def test_groups_are_counted_and_those_only_named_in_a_policy_are_not() -> None:
         GroupCount("classic", "live", 2),
         GroupCount("share", "unreadable", 1),
     )
+
+
+def test_while_it_is_paused_plan_and_log_line_say_why() -> None:
+    paused = report(paused="paused by root: incident 12")
+
+    assert document(paused, with_outcomes=True)["paused"] == "paused by root: incident 12"
+    assert figures(paused)["paused"] == "paused by root: incident 12"
+    assert "paused" not in figures(report())

@@ -61,6 +61,11 @@ def test_a_complete_cycle_makes_it_ready(site: Site) -> None:
     assert (site.get("/readyz").status_code, site.get("/readyz").text) == (200, "ready\n")
 
 
+def test_while_it_is_paused_it_is_ready_and_says_so(site: Site) -> None:
+    site.board.pin(report(paused="paused by root: incident 12"))
+    assert site.get("/readyz").text == "ready; paused by root: incident 12\n"
+
+
 def test_it_stays_ready_for_three_intervals_and_no_longer(site: Site) -> None:
     site.board.pin(report())
     site.now_ms = PLANNED_AT_MS + 3 * INTERVAL_MS
