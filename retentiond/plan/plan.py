@@ -6,6 +6,7 @@ partitions that it leaves in doubt, where there are any, and judges.
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,13 +26,23 @@ from retentiond.plan.star import Star
 from retentiond.plan.tables import star
 from retentiond.plan.verdict import topic_holds, with_binding, with_reason
 
+YOUNG = 1
+"""The generations of Python's garbage collection that what was just made is in."""
+
 
 def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
     """One row for each partition of the snapshot, sorted by topic and partition.
 
     Raises `SparkUnavailable` when Spark can't work it out.
     """
-    tables = star(snapshot)
+    decided = _decided(spark, star(snapshot))
+    # Python's handles on the JVM's objects are cycles; as long as they are not collected, the
+    # JVM keeps all that this plan was made of.
+    gc.collect(YOUNG)
+    return plan_rows(snapshot, decided)
+
+
+def _decided(spark: SparkSessions, tables: Star[pa.Table]) -> pa.Table:
     with spark.use() as session:
         facts = that_count(tables.map(session.createDataFrame))
         counted = counted_partitions(facts).toArrow()
@@ -41,8 +52,7 @@ def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
             if doubtful.num_rows
             else session.createDataFrame(NO_DOUBTS)
         )
-        decided = judged_partitions(session.createDataFrame(counted), doubts, facts).toArrow()
-    return plan_rows(snapshot, decided)
+        return judged_partitions(session.createDataFrame(counted), doubts, facts).toArrow()
 
 
 @dataclass(frozen=True, slots=True)
