@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import threading
 import time
 
 import pyspark
 
-from retentiond import __version__
+from retentiond import __version__, garbage
 from retentiond.collect.census import CoordinatorWatch
 from retentiond.config import Config
 from retentiond.cycle import Stop, Tools, run_cycle, settle_open_deletions
@@ -21,15 +20,6 @@ from retentiond.model import DeletionOutcome
 from retentiond.observe.report import CycleReport
 from retentiond.plan.session import SparkSessions
 from retentiond.state.state import State
-
-GARBAGE_THRESHOLD = 100_000
-"""So many new objects make Python look for cycles among them; 700 do by default."""
-
-
-def look_for_garbage_rarely() -> None:
-    """A reading is made of a hundred thousand objects at once, none of them in a cycle: looking
-    for cycles takes longer than reading."""
-    gc.set_threshold(GARBAGE_THRESHOLD)
 
 
 def now_ms() -> int:
@@ -49,7 +39,7 @@ class Engine:
     """Clients and session, made from one configuration and closed together."""
 
     def __init__(self, config: Config, stop: Stop, observe: Observer) -> None:
-        look_for_garbage_rarely()
+        garbage.look_rarely()
         self.config = config
         self._kafka = KafkaCluster(translate(config.kafka), observe)
         self._spark = SparkSessions(config.spark.master, config.spark.conf)

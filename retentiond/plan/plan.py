@@ -6,7 +6,6 @@ partitions that it leaves in doubt, where there are any, and judges.
 
 from __future__ import annotations
 
-import gc
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from retentiond import garbage
 from retentiond.collect.snapshot import Snapshot
 from retentiond.model import PlanRow, Reason
 from retentiond.plan.bounds import with_bounds
@@ -26,9 +26,6 @@ from retentiond.plan.star import Star
 from retentiond.plan.tables import star
 from retentiond.plan.verdict import topic_holds, with_binding, with_reason
 
-YOUNG = 1
-"""The generations of Python's garbage collection that what was just made is in."""
-
 
 def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
     """One row for each partition of the snapshot, sorted by topic and partition.
@@ -36,9 +33,7 @@ def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
     Raises `SparkUnavailable` when Spark can't work it out.
     """
     decided = _decided(spark, star(snapshot))
-    # Python's handles on the JVM's objects are cycles; as long as they are not collected, the
-    # JVM keeps all that this plan was made of.
-    gc.collect(YOUNG)
+    garbage.drop_young()
     return plan_rows(snapshot, decided)
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from devkit.bench.result import Result
 from devkit.bench.settings import MASTER
 from devkit.bench.timing import median
+from retentiond import garbage
 from retentiond.collect.snapshot import (
     COMMIT_SCHEMA,
     GroupReading,
@@ -17,7 +18,6 @@ from retentiond.collect.snapshot import (
     TopicReading,
 )
 from retentiond.config import TopicPolicy
-from retentiond.engine import look_for_garbage_rarely
 from retentiond.model import GroupKind
 from retentiond.plan.plan import decide
 from retentiond.plan.session import SparkSessions
@@ -32,7 +32,7 @@ RECORDS = 1_000_000
 
 def measure() -> list[Result]:
     """`decide` from a snapshot in Python to rows in Python, warm."""
-    look_for_garbage_rarely()  # as the daemon does
+    garbage.look_rarely()  # as the daemon does
     sessions = SparkSessions(MASTER, {})
     try:
         seconds = {}
