@@ -10,9 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from retentiond.kafka.port import Kafka, OffsetBound, TopicDescription
+from retentiond.kafka.port import OffsetBound, TopicDescription
 from retentiond.model import Failure, TopicPartition
+
+
+class Kafka(Protocol):
+    """The part of `retentiond.kafka.port.Kafka` that is asked here."""
+
+    def topic_names(self) -> frozenset[str]: ...
+
+    def describe_topics(
+        self, names: Collection[str]
+    ) -> Mapping[str, TopicDescription | Failure]: ...
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], bound: OffsetBound
+    ) -> Mapping[TopicPartition, int | Failure]: ...
 
 
 @dataclass(frozen=True, slots=True)

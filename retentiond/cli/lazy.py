@@ -20,6 +20,7 @@ COMMANDS = {
     "pause": "pause:pause",
     "resume": "pause:resume",
     "groups": "groups:app",
+    "delete-records": "delete_records:delete_records",
 }
 """Where each is: a file of this folder, and in it a function or a Typer of further commands."""
 

@@ -9,6 +9,8 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from retentiond.cli.printable import printable
+
 LEAST_NAME_WIDTH = 12
 
 ANY_WIDTH = 1_000_000
@@ -79,10 +81,5 @@ def _table(columns: Iterable[Column], rows: Iterable[Row]) -> Table:
         else:
             table.add_column(column.heading, no_wrap=True)
     for row in rows:
-        table.add_row(*map(_printable, row.cells), style=row.style)
+        table.add_row(*map(printable, row.cells), style=row.style)
     return table
-
-
-def _printable(text: str) -> str:
-    """A group id may hold any character, a terminal's control sequences too."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

@@ -14,7 +14,10 @@ from retentiond.state.sqlite import connect
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """``action``: pause, resume, forget or accept; ``subject``: the group that was forgotten."""
+    """``action``: pause, resume, forget, accept, or a request of delete-records and its outcome.
+
+    ``subject``: the group that was forgotten, or the id of the request.
+    """
 
     at_ms: int
     operator: str

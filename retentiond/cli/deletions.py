@@ -1,0 +1,72 @@
+"""How the outcome of ``delete-records`` looks: a line a partition, or one JSON object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
+
+from retentiond.cli.options import Output
+from retentiond.cli.printable import printable
+from retentiond.delete_records.item import Item
+from retentiond.delete_records.journal import offset_of
+from retentiond.model import Outcome
+
+
+def show(items: Sequence[Item], output: Output, out: TextIO, *, dry_run: bool) -> None:
+    """Plain lines and no table: a rich one would take longer than the deletion."""
+    if output is Output.JSON:
+        json.dump({"dry_run": dry_run, "partitions": [*map(_document, items)]}, out, indent=2)
+        out.write("\n")
+        return
+    out.writelines(f"{line}\n" for line in lines(items))
+    out.write(f"{summary(items, dry_run=dry_run)}\n")
+
+
+def lines(items: Sequence[Item]) -> Iterator[str]:
+    """What is known of each: its low watermark, what would be deleted, or why nothing is."""
+    names = [printable(str(item.at)) for item in items]
+    width = max(map(len, names), default=0)
+    for name, item in zip(names, items, strict=True):
+        yield f"{name:{width}}  {printable(_said(item))}"
+
+
+def summary(items: Sequence[Item], *, dry_run: bool) -> str:
+    """How many partitions of each kind; in a dry run also how many records."""
+    failed = sum(item.has_failed for item in items)
+    left_out = sum(item.target is None and not item.has_failed for item in items)
+    rest = f"{failed:,} failed, {left_out:,} left out"
+    if dry_run:
+        asked = [item for item in items if item.is_pending]
+        records = sum(item.records or 0 for item in asked)
+        return f"{len(asked):,} partitions, {records:,} records; {rest}; nothing was deleted"
+    done = sum(item.outcome is Outcome.DELETED for item in items)
+    return f"{done:,} partitions done, {rest}"
+
+
+def _said(item: Item) -> str:
+    if item.outcome is Outcome.DELETED:
+        return f"low watermark {item.low_watermark}"
+    if item.outcome is Outcome.UNKNOWN:
+        return f"unknown: {item.error}"
+    if item.outcome is Outcome.FAILED:
+        return f"error: {item.error}"
+    if item.target is None:
+        return f"left out: {item.error}"
+    if item.records is None:
+        return f"up to {item.target}, of which nothing more can be read"
+    return f"from {item.log_start_offset} to {item.cutoff}: {item.records:,} records"
+
+
+def _document(item: Item) -> dict[str, Any]:
+    return {
+        "topic": item.topic,
+        "partition": item.partition,
+        "offset": offset_of(item),
+        "log_start_offset": item.log_start_offset,
+        "high_watermark": item.high_watermark,
+        "records": item.records,
+        "outcome": item.outcome.value,
+        "low_watermark": item.low_watermark,
+        "error": item.error,
+    }

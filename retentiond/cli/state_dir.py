@@ -1,0 +1,30 @@
+"""Where a command keeps its audit log that has no configuration file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from retentiond.errors import StateError, UsageError
+
+
+def default_state_dir() -> Path:
+    """``$XDG_STATE_HOME/retentiond``, else ``~/.local/state/retentiond``. Raises `UsageError`."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(base):  # the specification passes over a relative one
+        return Path(base) / "retentiond"
+    try:
+        return Path.home() / ".local" / "state" / "retentiond"
+    except RuntimeError as error:
+        raise UsageError("there is no home directory; name one with --state-dir") from error
+
+
+def make_state_dir(state_dir: Path) -> None:
+    """For its owner alone. Raises `StateError`."""
+    try:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateError(
+            f"state_dir {state_dir} can't be made ({error.strerror}), and without an audit log "
+            "nothing is deleted; choose another one with --state-dir"
+        ) from error
