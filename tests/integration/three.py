@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 
 import kafka.errors as kp_errors
+from confluent_kafka import ElectionType as ConfluentElection
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import PartitionMetadata
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as PythonPartition
@@ -82,6 +85,39 @@ class Three:
         """Every partition on all brokers, led by this one."""
         others = sorted(BROKERS - {leader})
         self.place(topic, {partition: [leader, *others] for partition in self.partitions(topic)})
+
+    def elect_uncleanly(self, topic: str, leader: int) -> None:
+        """Returns when this broker leads the topic's partitions, in sync or not: the others of
+        their replicas are dead, though the cluster may not have noticed yet."""
+        partitions = [ConfluentPartition(topic, number) for number in self.partitions(topic)]
+
+        def elected() -> bool:
+            with suppress(KafkaException):
+                self._admin.elect_leaders(ConfluentElection.UNCLEAN, partitions).result(TIMEOUT_S)
+            return all(found.leader == leader for found in self.partitions(topic).values())
+
+        eventually(elected)
+
+    @contextmanager
+    def paused_before_its_election(self, topic: str, broker: int) -> Iterator[Callable[[], None]]:
+        """The topic's partitions, on all brokers and led by another one, are to be led by this
+        one, which stands still since before that was decided; the yielded function resumes it."""
+        replicas = [broker, *sorted(BROKERS - {broker})]
+        partitions = list(self.partitions(topic))
+        self._python_admin.alter_partition_reassignments(
+            {PythonPartition(topic, partition): replicas for partition in partitions}
+        )
+        eventually(lambda: all(p.replicas == replicas for p in self.partitions(topic).values()))
+        node, witness = self.node(broker), self.node(replicas[1])
+        with closing(KafkaAdminClient(bootstrap_servers=witness.bootstrap_server)) as admin:
+            admin.describe_cluster()  # else it would learn of a "controller" now, any broker
+            admin._controller_id = witness.node_id
+            node.pause()
+            try:
+                admin.elect_leaders(ElectionType.PREFERRED, {topic: partitions})
+                yield node.resume
+            finally:
+                node.resume()
 
     @contextmanager
     def killed(self, broker: int) -> Iterator[None]:

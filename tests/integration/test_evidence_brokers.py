@@ -1,0 +1,216 @@
+"""Brokers that die, come back and change places, while whole cycles run: three real ones.
+
+What single readings say meanwhile is test_kafka_traps.py's matter. Here it is what becomes of
+the records: each topic has a slow group of its own, which has read three records of ten, and a
+fast one, which has read nine. Whoever overlooks a slow group deletes nine.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+import pytest
+
+from devkit.embedded import EmbeddedKafka
+from retentiond.kafka import records
+from retentiond.kafka.cluster import KafkaCluster
+from retentiond.model import Outcome, Reason
+from retentiond.observe.report import CycleReport
+from retentiond.plan.session import SparkSessions
+from tests.contract.real import connect
+from tests.faults.held import log_start
+from tests.integration.cycles import Retentiond, Told, deleted_up_to, row_of, told
+from tests.integration.gathering import Interrupted
+from tests.integration.three import OFFSETS_TOPIC, Three
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+TOPICS = tuple(f"orders-{number}" for number in range(12))
+
+RECORDS, FAST, SLOW = 10, 9, 3
+
+STANDSTILL_S = 0.7
+"""As long as a stop of the JVM for its garbage: nobody takes the broker for dead."""
+
+
+@pytest.fixture(scope="module")
+def three(three_kafka: EmbeddedKafka) -> Iterator[Three]:
+    """The slow groups are on every partition of the offsets topic."""
+    with closing(Three(three_kafka)) as made:
+        for topic in TOPICS:
+            made.driver.create_topic(topic)
+            made.driver.produce(topic, [made.driver.now_ms] * RECORDS)
+            made.driver.commit(f"slow-{topic}", {(topic, 0): SLOW})
+        made.driver.commit("fast", {(topic, 0): FAST for topic in TOPICS})
+        yield made
+
+
+@pytest.fixture
+def port(three: Three) -> Iterator[KafkaCluster]:
+    """With a time-out that a test can wait for."""
+    with closing(patient(three)) as made:
+        yield made
+
+
+def patient(three: Three) -> KafkaCluster:
+    return connect(three.kafka.bootstrap_servers, socket_timeout_ms="3000")
+
+
+class Forgetful(Retentiond):
+    """Each cycle is its first one: no memory makes up for a group that it overlooks."""
+
+    def first_cycle(self, before_guard: Callable[[], object] | None = None) -> CycleReport:
+        shutil.rmtree(self.config.state_dir, ignore_errors=True)
+        report = self.cycle(before_guard=before_guard)
+        for row in report.plan.rows:
+            assert report.plan.complete or row.reason is Reason.GROUP_LIST_INCOMPLETE
+            assert deleted_up_to(report, row.topic) in (None, SLOW), row
+        return report
+
+
+def log_starts(three: Three) -> set[int]:
+    return {log_start(three.kafka, topic) for topic in TOPICS}
+
+
+def test_coordinators_that_die_between_the_readings_and_move_on_free_no_record(
+    three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path
+) -> None:
+    three.lead(OFFSETS_TOPIC, 2)
+    retentiond = Forgetful(port, spark, tmp_path, *TOPICS)
+    with ExitStack() as meanwhile:
+        report = retentiond.first_cycle(lambda: meanwhile.enter_context(three.killed(2)))
+        unseen = "the listing of groups is not complete: broker 2 did not list its groups: "
+        for topic in TOPICS:
+            held = told(report, topic)
+            assert (held.verdict, held.reason) == ("hold", "evidence_changed")
+            assert held.sentence is not None
+            assert held.sentence.startswith(unseen)
+        assert log_starts(three) == {0}
+
+        eventually(retentiond.first_cycle, lambda found: found.plan.complete)
+        assert log_starts(three) == {SLOW}
+        latecomer = patient(three)
+        latecomer.list_groups()
+
+    with closing(latecomer):  # to it, broker 2 is new
+        _cycles_while_coordinators_move(three, Forgetful(latecomer, spark, tmp_path, *TOPICS))
+    assert log_starts(three) == {SLOW}
+
+
+def _cycles_while_coordinators_move(three: Three, retentiond: Forgetful) -> None:
+    def move() -> None:
+        for leader in (2, 3, 2, 1, 2):
+            three.lead(OFFSETS_TOPIC, leader)
+
+    with ThreadPoolExecutor(1) as mover:
+        moves = mover.submit(move)
+        while not moves.done():
+            retentiond.first_cycle()
+        moves.result()
+    eventually(retentiond.first_cycle, lambda found: found.plan.complete)
+
+
+def test_a_coordinator_that_stood_still_when_it_was_elected_frees_no_record(
+    three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path
+) -> None:
+    """All others know already that it leads; itself, when it goes on, it answers first."""
+    three.lead(OFFSETS_TOPIC, 1)
+    retentiond = Forgetful(port, spark, tmp_path, *TOPICS)
+    retentiond.first_cycle()
+    with three.paused_before_its_election(OFFSETS_TOPIC, 2) as resume:
+        Timer(STANDSTILL_S, resume).start()
+        retentiond.first_cycle()
+    eventually(retentiond.first_cycle, lambda found: found.plan.complete)
+    assert log_starts(three) == {SLOW}
+
+
+@pytest.fixture
+def alone(three: Three, topic_name: str) -> str:
+    """A topic on all brokers, led by the first; its one group has read seven records of ten."""
+    three.create_topic(topic_name, {0: [1, 2, 3]})
+    three.driver.produce(topic_name, [three.driver.now_ms] * RECORDS)
+    three.driver.commit(f"readers-of-{topic_name}", {(topic_name, 0): 7})
+    return topic_name
+
+
+def test_a_leader_that_moves_after_the_plan_and_again_after_the_guard_is_followed(
+    three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path, alone: str
+) -> None:
+    retentiond = Retentiond(port, spark, tmp_path, alone)
+    kafka: Any = Interrupted(port, "delete_records", lambda: three.lead(alone, 3))
+    report = retentiond.cycle(before_guard=lambda: three.lead(alone, 2), kafka=kafka)
+    assert deleted_up_to(report, alone) == log_start(three.kafka, alone) == 7
+    assert [each.outcome for each in retentiond.audit] == [Outcome.DELETED]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "DELETE_TIMEOUT_S", 1.0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_leader_that_dies_right_before_the_request_leaves_a_doubt_that_the_next_one_settles(
+    three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path, alone: str
+) -> None:
+    retentiond = Retentiond(port, spark, tmp_path, alone)
+    with ExitStack() as meanwhile:
+        kafka: Any = Interrupted(
+            port, "delete_records", lambda: meanwhile.enter_context(three.killed(1))
+        )
+        report = eventually(lambda: retentiond.cycle(kafka=kafka), lambda found: found.outcomes)
+        (outcome,) = report.outcomes.values()
+        assert outcome.outcome is Outcome.UNKNOWN
+        assert outcome.error is not None
+        assert outcome.error.startswith("_TIMED_OUT: Local: Timed out; the log start offset ")
+
+        eventually(lambda: three.leader(alone) in (2, 3))
+        assert retentiond.settle() == ()  # nothing proves that it will not come true
+        report = eventually(retentiond.cycle, lambda found: found.outcomes)
+        assert deleted_up_to(report, alone) == log_start(three.kafka, alone) == 7
+        retentiond.settle()
+    assert [each.outcome for each in retentiond.audit] == [Outcome.DELETED, Outcome.DELETED]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_deletion_that_a_follower_lets_time_out_is_read_back_from_the_leader(
+    three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path, alone: str
+) -> None:
+    retentiond = Retentiond(port, spark, tmp_path, alone)
+    kafka: Any = Interrupted(port, "delete_records", three.node(3).pause)
+    try:
+        report = eventually(lambda: retentiond.cycle(kafka=kafka), lambda found: found.outcomes)
+    finally:
+        three.node(3).resume()
+    assert report.seconds["delete"] > records.DELETE_TIMEOUT_S  # the answer was that it took longer
+    assert deleted_up_to(report, alone) == log_start(three.kafka, alone) == 7
+    assert [each.outcome for each in retentiond.audit] == [Outcome.DELETED]
+
+
+def test_a_group_that_read_what_an_unclean_election_lost_holds(
+    three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path, topic_name: str
+) -> None:
+    """Broker 2 has four of ten records when it dies, and is elected when broker 1 does."""
+    group = f"readers-of-{topic_name}"
+    three.create_topic(topic_name, {0: [1, 2]})
+    three.driver.produce(topic_name, [three.driver.now_ms] * 4)
+    three.node(2).kill()
+    eventually(lambda: three.fenced(2))
+    three.driver.produce(topic_name, [three.driver.now_ms] * 6)
+    three.driver.commit(group, {(topic_name, 0): 8})
+    with three.killed(1):
+        three.node(2).start()
+        three.elect_uncleanly(topic_name, 2)
+        retentiond = Retentiond(port, spark, tmp_path, topic_name)
+        report = eventually(retentiond.cycle, lambda found: found.plan.complete)
+    assert told(report, topic_name) == Told(
+        "hold", "commit_beyond_end", f"group {group} has committed 8, beyond the high watermark"
+    )
+    assert row_of(report, topic_name).high_watermark == 4
+    assert log_start(three.kafka, topic_name) == 0
