@@ -1,0 +1,148 @@
+"""Two with state directories of their own on one cluster: neither knows of the other."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ConfluentPartition
+
+from devkit.embedded import EmbeddedKafka
+from retentiond.model import Outcome
+from retentiond.plan.session import SparkSessions
+from retentiond.state.records import DeletionRecord, read_deletions
+from tests.contract.real import RealDriver
+from tests.faults.held import Held, log_start
+from tests.integration.command import consumed, settings, write
+from tests.integration.cycles import Retentiond, Told, deleted_up_to, told
+from tests.integration.gathering import Interrupted
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+BURST = 20
+
+DELETIONS = 4
+"""How often each of the two is to have deleted something."""
+
+
+@pytest.fixture(scope="module")
+def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
+    with closing(RealDriver(kafka)) as made:
+        yield made
+
+
+@pytest.fixture
+def topic(driver: RealDriver, topic_name: str) -> str:
+    """With ten records, of which seven are read."""
+    driver.create_topic(topic_name)
+    driver.produce(topic_name, [driver.now_ms] * 10)
+    driver.commit(f"readers-of-{topic_name}", {(topic_name, 0): 7})
+    return topic_name
+
+
+def outcomes(deletions: list[DeletionRecord]) -> list[tuple[int | None, Outcome | None]]:
+    return [(each.row.cutoff, each.outcome) for each in deletions]
+
+
+def test_what_another_one_has_just_deleted_is_not_deleted_again(
+    driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic: str
+) -> None:
+    one, other = (Retentiond(driver.kafka, spark, tmp_path / at, topic) for at in ("one", "other"))
+    report = one.cycle(before_guard=other.cycle)
+    assert told(report, topic) == Told(
+        "hold", "evidence_changed", "the log start offset is already 7"
+    )
+    assert (outcomes(one.audit), outcomes(other.audit)) == ([], [(7, Outcome.DELETED)])
+    assert log_start(driver.broker, topic) == 7
+
+
+def test_two_that_ask_for_the_same_at_the_same_time_are_both_right(
+    driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic: str
+) -> None:
+    one, other = (Retentiond(driver.kafka, spark, tmp_path / at, topic) for at in ("one", "other"))
+    kafka: Any = Interrupted(driver.kafka, "delete_records", other.cycle)
+    assert deleted_up_to(one.cycle(kafka=kafka), topic) == 7
+    assert outcomes(one.audit) == outcomes(other.audit) == [(7, Outcome.DELETED)]
+    assert log_start(driver.broker, topic) == 7
+
+
+class Reader:
+    """Takes each record in turn; a record that is gone ends it."""
+
+    def __init__(self, servers: str, group: str, topic: str) -> None:
+        self.next = 0
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+            }
+        )
+        self._consumer.assign([ConfluentPartition(topic, 0, 0)])
+
+    def read(self, count: int) -> None:
+        """So many records, and commits."""
+        for _ in range(count):
+            message = self._consumer.poll(30)
+            assert message is not None
+            assert message.error() is None, message.error()
+            assert message.offset() == self.next
+            self.next += 1
+        self._consumer.commit(asynchronous=False)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def test_two_daemons_delete_no_record_that_is_unread_and_both_audit_logs_are_true(
+    driver: RealDriver, tmp_path: Path, topic_name: str
+) -> None:
+    """Without Spark: it is about two guards and their requests."""
+    servers = driver.broker.bootstrap_servers
+    driver.create_topic(topic_name)
+    folders = [tmp_path / name for name in ("one", "other")]
+    for folder in folders:
+        folder.mkdir()
+        document = settings(servers, folder / "state", dry_run=False, topics=[consumed(topic_name)])
+        write(folder / "retentiond.yaml", document)
+
+    def audits() -> list[list[DeletionRecord]]:
+        return [list(read_deletions(folder / "state")) for folder in folders]
+
+    with (
+        closing(Reader(servers, f"fast-{topic_name}", topic_name)) as fast,
+        closing(Reader(servers, f"slow-{topic_name}", topic_name)) as slow,
+    ):
+        driver.produce(topic_name, [driver.now_ms] * BURST)
+        fast.read(BURST)
+        slow.read(1)
+        with (
+            Held("nowhere", "run", cwd=folders[0]) as one,
+            Held("nowhere", "run", cwd=folders[1]) as other,
+        ):
+            for daemon in (one, other):
+                daemon.await_events("retentiond.cycle")
+            while min(map(len, audits())) < DELETIONS:
+                driver.produce(topic_name, [driver.now_ms] * BURST)
+                fast.read(BURST)
+                slow.read(BURST)
+            for daemon in (one, other):
+                daemon.signal(signal.SIGTERM)
+            assert [daemon.wait(30) for daemon in (one, other)] == [0, 0]
+            assert "retentiond.cycle_failed" not in one.said + other.said
+        slow.read(fast.next - slow.next)
+
+    deletions = [each for audit in audits() for each in audit]
+    assert {each.outcome for each in deletions} == {Outcome.DELETED}
+    cutoffs = [each.row.cutoff or 0 for each in deletions]
+    assert max(cutoffs) == log_start(driver.broker, topic_name)
+    for deletion, cutoff in zip(deletions, cutoffs, strict=True):
+        assert deletion.low_watermark is not None
+        assert deletion.low_watermark >= cutoff
+        assert cutoff <= min(each.committed_offset for each in deletion.evidence)
