@@ -25,8 +25,9 @@ from retentiond.errors import ConfigError, RetentiondError
 from retentiond.kafka.cluster import Observer
 from retentiond.model import DeletionOutcome
 from retentiond.observe import events
+from retentiond.observe.canonical import log_cycle
 from retentiond.observe.metrics import Metrics
-from retentiond.observe.report import CycleReport, figures
+from retentiond.observe.report import CycleReport
 from retentiond.observe.web import Board, Server, application
 from retentiond.state.state import State
 
@@ -187,7 +188,7 @@ class Daemon:
                 outcome=outcome.outcome.value,
                 error=outcome.error,
             )
-        self._log.info(events.CYCLE, **figures(report))
+        log_cycle(self._log, report)
 
     def _failed(self, error: Exception, *, exc_info: bool = False) -> None:
         """Says so once, and tries again sooner than the interval, ever less often."""

@@ -17,8 +17,7 @@ from retentiond.config import Config
 from retentiond.daemon import Daemon
 from retentiond.engine import Engine
 from retentiond.errors import UsageError
-from retentiond.observe import events
-from retentiond.observe.report import figures
+from retentiond.observe.canonical import log_cycle
 from retentiond.state.state import State, open_state
 
 
@@ -62,6 +61,6 @@ def _run_once(config: Config, state: State, output: Output) -> bool:
             report = engine.run_cycle(state)
     finally:
         engine.close()
-    structlog.get_logger().info(events.CYCLE, **figures(report))
+    log_cycle(structlog.get_logger(), report)
     show(report, output, with_outcomes=True)
     return bool(report.failed)

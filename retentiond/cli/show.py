@@ -48,7 +48,7 @@ def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
     console = printer()
     print_table(console, COLUMNS, (_row(report, row, with_outcomes) for row in report.plan.rows))
     for problem in report.plan.problems:
-        say(console, f"incomplete: {problem}")
+        say(console, f"{'warning' if report.plan.complete else 'incomplete'}: {problem}")
     if report.plan.paused:
         say(console, report.plan.paused)
     say(console, _summary(report, with_outcomes))

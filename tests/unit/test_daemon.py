@@ -62,6 +62,17 @@ def test_a_cycle_is_one_line_with_its_figures() -> None:
     ]
 
 
+def test_a_cycle_whose_evidence_is_in_doubt_is_a_warning_each_time() -> None:
+    doubtful = report([row("orders")], problems=("Kafka hides groups from this principal",))
+
+    def two_cycles(bench: Bench) -> None:
+        for _ in range(2):
+            bench.tick(lambda: doubtful)
+
+    warning = {"event": "retentiond.cycle", "log_level": "warning", **figures(doubtful)}
+    assert live(two_cycles).events(events.CYCLE) == [warning, warning]
+
+
 def test_a_cycle_without_trouble_is_all_that_is_said() -> None:
     bench = live(lambda bench: bench.tick())
     assert [line["event"] for line in bench.log if line["event"] != events.STARTED] == [

@@ -132,6 +132,14 @@ def test_the_reasons_of_an_incomplete_plan_stand_below_it_each_on_a_line(
     assert f"\nincomplete: {problem}\n" in text
 
 
+def test_what_a_policy_goes_on_in_spite_of_is_a_warning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    done = report(ROWS, problems=("Kafka hides groups",))
+    assumed = replace(done, plan=replace(done.plan, complete=True))
+    assert "\nwarning: Kafka hides groups\n" in shown(capsys, assumed)
+
+
 def summary(text: str) -> str:
     return text.splitlines()[-1]
 
