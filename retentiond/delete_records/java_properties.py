@@ -35,17 +35,17 @@ def parse(text: str) -> dict[str, str]:
 
 def _logical_lines(text: str) -> Iterator[str]:
     """Without comments and blank lines; a line that ends with an odd backslash goes on."""
-    begun: str | None = None
+    begun = ""
     for natural in _LINE_END.split(text):
         line = natural.lstrip(BLANK)
-        if begun is None and (not line or line[0] in "#!"):
+        if not begun and (not line or line[0] in "#!"):
             continue
-        line = (begun or "") + line
+        line = begun + line
         if (len(line) - len(line.rstrip("\\"))) % 2:
             begun = line[:-1]
         else:
             yield line
-            begun = None
+            begun = ""
     if begun:
         yield begun
 

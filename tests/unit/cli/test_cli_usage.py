@@ -9,7 +9,10 @@ import pytest
 from retentiond import __version__
 from tests.unit.cli.conftest import CONFIG, Command
 
-COMMANDS = ("run", "plan", "check", "audit", "groups", "pause", "resume")
+CONFIGURED = ("run", "plan", "check", "audit", "groups", "pause", "resume")
+"""The commands that read a configuration file."""
+
+COMMANDS = (*CONFIGURED, "delete-records")
 
 EMPTY_TOPICS = CONFIG.partition("topics:")[0] + "topics: []\n"
 
@@ -21,7 +24,7 @@ def test_the_help_of_each_command_shows_an_example(command: Command, name: str) 
     assert f"Example: retentiond {name}" in done.out
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", CONFIGURED)
 def test_the_help_says_which_file_is_read(
     command: Command, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,7 +77,7 @@ def test_the_daemon_prints_no_plan(command: Command, config_file: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", CONFIGURED)
 def test_a_missing_file_ends_with_2_and_its_name(command: Command, name: str) -> None:
     done = command(name, "--config", "nowhere.yaml")
     assert (done.code, done.out) == (2, "")
@@ -82,7 +85,7 @@ def test_a_missing_file_ends_with_2_and_its_name(command: Command, name: str) ->
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", CONFIGURED)
 def test_a_bad_file_ends_with_2_and_the_path_of_the_key(
     command: Command, config_file: Path, name: str
 ) -> None:
@@ -93,7 +96,7 @@ def test_a_bad_file_ends_with_2_and_the_path_of_the_key(
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", CONFIGURED)
 def test_a_property_that_reaches_one_client_only_is_an_error_of_the_file(
     command: Command, config_file: Path, name: str
 ) -> None:
