@@ -151,7 +151,7 @@ class Process:
     def jvm(self) -> psutil.Process:
         """Spark's; awaited."""
         (jvm,) = eventually(
-            lambda: {child for child in self.children() if child.name() == "java"},
+            lambda: {child for child in self.children() if _name(child) == "java"},
             lambda found: len(found) == 1,
         )
         return jvm
@@ -197,6 +197,14 @@ class Process:
         """A GET on the port that it said it listens on."""
         port = self.await_events("retentiond.started")[0]["port"]
         return httpx.get(f"http://127.0.0.1:{port}{path}")
+
+
+def _name(process: psutil.Process) -> str | None:
+    """None: it has ended meanwhile, as the scripts do that start the JVM."""
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return None
 
 
 def _is_zombie(process: psutil.Process) -> bool:
