@@ -1,0 +1,95 @@
+"""Three brokers, of which any one may be missing."""
+
+import time
+from collections.abc import Collection, Mapping
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    OffsetSpec,
+    ResourceType,
+)
+
+from devkit.embedded import EmbeddedKafka, Node
+from devkit.ledger.scenario import TOPIC_CONFIG, Group, Partition, Topic
+
+ANSWER_SECONDS = 15.0
+POLL_SECONDS = 0.2
+
+
+class Cluster:
+    """Raises KafkaException, TimeoutError."""
+
+    def __init__(self, kafka: EmbeddedKafka) -> None:
+        self.kafka = kafka
+
+    @property
+    def servers(self) -> str:
+        return self.kafka.bootstrap_servers
+
+    @property
+    def nodes(self) -> list[Node]:
+        return self.kafka.nodes
+
+    def make_topic(self, topic: Topic) -> None:
+        self.kafka.create_topic(topic.name, topic.partitions, TOPIC_CONFIG)
+
+    def make_share_group(self, group: Group) -> None:
+        """It begins at the log start; Kafka's default is the end."""
+        entry = ConfigEntry(
+            "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
+        )
+        resource = ConfigResource(ResourceType.GROUP, group.name, incremental_configs=[entry])
+        admin = self._admin()  # by a name of its own: without it the client ends, unanswered
+        for answer in admin.incremental_alter_configs([resource]).values():
+            answer.result(ANSWER_SECONDS)
+
+    def log_starts(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        return self._offsets(partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+
+    def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """The last stable offsets."""
+        return self._offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+
+    def await_in_sync(self, timeout_seconds: float) -> bool:
+        """Whether each partition, also of the internal topics, got all its replicas in sync."""
+        deadline = time.monotonic() + timeout_seconds
+        while not self._in_sync():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_SECONDS)
+        return True
+
+    def _in_sync(self) -> bool:
+        try:
+            found = self._admin().list_topics(timeout=ANSWER_SECONDS)
+        except KafkaException:
+            return False
+        return len(found.brokers) == len(self.nodes) and all(
+            partition.leader >= 0 and len(partition.isrs) == len(partition.replicas)
+            for topic in found.topics.values()
+            for partition in topic.partitions.values()
+        )
+
+    def _offsets(
+        self, partitions: Collection[Partition], wanted: OffsetSpec, isolation: IsolationLevel
+    ) -> dict[Partition, int]:
+        admin = self._admin()
+        asked = {TopicPartition(*partition): wanted for partition in partitions}
+        answers: Mapping[TopicPartition, object] = admin.list_offsets(
+            asked, isolation_level=isolation, request_timeout=ANSWER_SECONDS
+        )
+        found = {
+            (at.topic, at.partition): int(answer.result(2 * ANSWER_SECONDS).offset)  # type: ignore[attr-defined] # a future
+            for at, answer in answers.items()
+        }
+        lacking = sorted(each for each, offset in found.items() if offset < 0)
+        if lacking:  # a client that does not know the new leader yet
+            raise TimeoutError(f"the offsets of {lacking} could not be read")
+        return found
+
+    def _admin(self) -> AdminClient:
+        return self.kafka.admin()

@@ -1,0 +1,136 @@
+"""The bench from its first record to its last."""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException
+
+from devkit.ledger.cluster import Cluster
+from devkit.ledger.daemon import Daemon
+from devkit.ledger.faults import Faults, Wedged
+from devkit.ledger.scenario import LATE_GROUPS, Partition
+from devkit.ledger.stage import PARTITIONS, Stage
+
+FIRST_CYCLES_SECONDS = 240.0  # Spark takes its time to start on a busy machine
+CATCH_UP_SECONDS = 180.0
+DELETE_SECONDS = 90.0
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What was left when all had come to rest; ``problems`` are sentences."""
+
+    log_starts: dict[Partition, int]
+    problems: tuple[str, ...]
+
+
+class Play:
+    """``tell`` gets a line for everything that happens."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        cluster: Cluster,
+        daemon: Daemon,
+        faults: Faults,
+        *,
+        seed: str,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._stage = stage
+        self._cluster = cluster
+        self._daemon = daemon
+        self._faults = faults
+        self._random = random.Random(seed)
+        self._tell = tell
+        self._problems: list[str] = []
+
+    def perform(self, seconds: float) -> Ended:
+        """``seconds`` of load and faults, or more until each kind of fault has been there."""
+        self._daemon.start()
+        self._stage.start()
+        if not self._daemon.await_cycles(2, FIRST_CYCLES_SECONDS):
+            raise Wedged("the daemon did not make its first cycles")
+        try:
+            self._rage(seconds)
+        except Wedged as wedged:
+            self._problems.append(str(wedged))
+        self._come_to_rest()
+        log_starts = self._log_starts()
+        self._end_daemon()
+        self._problems.extend(self._stage.troubles())
+        return Ended(log_starts, tuple(self._problems))
+
+    def _rage(self, seconds: float) -> None:
+        started = time.monotonic()
+        ends_at = started + seconds
+        # The last late group joins when two thirds are over.
+        joins = [
+            (started + seconds * (2 / 3) * (number + 1) / len(LATE_GROUPS), group)
+            for number, group in enumerate(LATE_GROUPS)
+        ]
+        while time.monotonic() < ends_at or joins or not self._faults.all_done:
+            if any(self._stage.troubles()):
+                return
+            while joins and time.monotonic() >= joins[0][0]:
+                _, group = joins.pop(0)
+                self._tell(f"group {group.name} joins")
+                self._stage.join(group)
+            time.sleep(self._random.uniform(1, 6))
+            self._faults.next()
+
+    def _come_to_rest(self) -> None:
+        """Nobody writes any longer; all groups read what is left; what may go is deleted."""
+        self._tell("the producers stop")
+        self._stage.stop_writing()
+        self._tell("the consumers start anew and read what is left")
+        self._stage.calm_down()
+        if not _await(lambda: not self._stage.unread(), CATCH_UP_SECONDS):
+            self._problems.append(f"partitions not read to the end: {self._stage.unread()}")
+        self._stage.stop_reading()
+        self._tell("what all have read is deleted")
+        if not _await(self._all_deleted, DELETE_SECONDS):
+            self._problems.append(
+                f"not all that may go was deleted within {DELETE_SECONDS:g} s: {self._left()}"
+            )
+        if not self._daemon.await_cycles(2, DELETE_SECONDS):  # which settle what is open
+            self._problems.append("the daemon made no more cycles in the end")
+
+    def _all_deleted(self) -> bool:
+        return not self._left()
+
+    def _left(self) -> list[str]:
+        """Partitions that still hold a record, all of which have been read."""
+        try:
+            log_starts = self._log_starts()
+        except (KafkaException, TimeoutError) as error:
+            return [repr(error)]
+        ends = {each: self._stage.book.end(each) for each in PARTITIONS}
+        return [
+            f"{topic}-{number} from {log_start} to {ends[topic, number]}"
+            for (topic, number), log_start in log_starts.items()
+            if log_start < ends[topic, number]
+        ]
+
+    def _log_starts(self) -> dict[Partition, int]:
+        return self._cluster.log_starts(PARTITIONS)
+
+    def _end_daemon(self) -> None:
+        if self._daemon.died is not None:
+            self._problems.append(f"the daemon ended by itself with {self._daemon.died}")
+        elif code := self._daemon.stop():
+            self._problems.append(f"SIGTERM ended the daemon with exit code {code}")
+        self._daemon.look()
+
+
+def _await(condition: Callable[[], bool], seconds: float) -> bool:
+    """Whether it came true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True

@@ -1,0 +1,38 @@
+"""``python -m devkit.ledger.share_member SERVERS GROUP TOPIC``: a member of a share group.
+
+A process of its own, because librdkafka calls its share consumer a preview, and so that a member
+can die as one does. It prints ``PARTITION OFFSET SEQUENCE EPOCH_MS`` for each record it is given,
+before it acknowledges it.
+"""
+
+import signal
+import sys
+
+from confluent_kafka import ShareConsumer
+
+from devkit.ledger.clock import now_ms
+from devkit.ledger.record import decode
+
+POLL_SECONDS = 0.5
+
+
+def main() -> None:
+    servers, group, topic = sys.argv[1:]
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    consumer = ShareConsumer({"bootstrap.servers": servers, "group.id": group, "log_level": 0})
+    consumer.subscribe([topic])
+    try:
+        while True:
+            # The call acknowledges what the one before it gave.
+            for message in consumer.poll(POLL_SECONDS):
+                if message.error() is None:
+                    figures = (message.partition(), message.offset(), decode(message.value()))
+                    print(*figures, now_ms())
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        consumer.close()
+
+
+if __name__ == "__main__":
+    main()

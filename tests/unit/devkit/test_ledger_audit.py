@@ -1,0 +1,73 @@
+"""The audit log is held against the brokers, and against itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from devkit.ledger.audit import contradictions
+from devkit.ledger.deletions import Deletion
+from retentiond.model import Outcome
+
+AT = ("orders", 0)
+
+FIRST = Deletion(AT, 0, 5, 100, 110, {"billing": 6}, Outcome.DELETED, low_watermark=5)
+SECOND = Deletion(AT, 5, 8, 200, 210, {"billing": 8}, Outcome.DELETED, low_watermark=8)
+
+
+def test_deletions_that_follow_each_other_up_to_the_log_start_agree() -> None:
+    assert contradictions([FIRST, SECOND], {AT: 8, ("orders", 1): 0}) == []
+
+
+def test_a_log_start_that_no_deletion_explains_is_told() -> None:
+    assert contradictions([FIRST], {AT: 8}) == [
+        "orders-0: the log starts at 8, and nothing is told beyond 5"
+    ]
+
+
+def test_a_log_start_that_went_back_is_told() -> None:
+    assert contradictions([FIRST, SECOND], {AT: 5}) == [
+        "orders-0: it was deleted up to 8, and the log starts at 5"
+    ]
+
+
+def test_a_low_watermark_above_the_log_start_is_told() -> None:
+    assert contradictions([replace(FIRST, low_watermark=7)], {AT: 5}) == [
+        "orders-0: it was deleted up to 7, and the log starts at 5"
+    ]
+
+
+def test_a_deletion_that_begins_where_none_had_come_is_told() -> None:
+    assert contradictions([SECOND], {AT: 8}) == [
+        "orders-0: a deletion begins at 5, and nothing is told from 0"
+    ]
+
+
+def test_an_intent_that_came_true_and_was_never_settled_is_told() -> None:
+    for left in (None, Outcome.UNKNOWN):
+        assert contradictions([replace(FIRST, outcome=left)], {AT: 5}) == [
+            "orders-0: the deletion up to 5 was applied, and is not settled"
+        ]
+
+
+def test_an_unknown_outcome_that_did_not_come_true_is_no_contradiction() -> None:
+    unknown = replace(SECOND, outcome=Outcome.UNKNOWN, low_watermark=None)
+    assert contradictions([FIRST, unknown], {AT: 5}) == []
+
+
+def test_a_refused_deletion_explains_no_log_start() -> None:
+    refused = replace(FIRST, outcome=Outcome.FAILED, low_watermark=None)
+    assert contradictions([refused], {AT: 5}) == [
+        "orders-0: the log starts at 5, and nothing is told beyond 0"
+    ]
+
+
+def test_a_cutoff_beyond_its_own_evidence_is_told() -> None:
+    assert contradictions([replace(FIRST, evidence={"billing": 4})], {AT: 5}) == [
+        "orders-0: cutoff 5 is beyond the commits that it rests on: {'billing': 4}"
+    ]
+
+
+def test_a_partition_that_nobody_made_is_told() -> None:
+    assert contradictions([FIRST], {("payments", 0): 0}) == [
+        "('orders', 0) was deleted from, and is no partition of the bench"
+    ]
