@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from retentiond.cli.deletion_audit import AuditLog
-from retentiond.cli.deletions import lines, show
+from retentiond.cli.deletions import lines, show, spanned
 from retentiond.cli.options import Debug, Output, OutputFormat
 from retentiond.cli.state_dir import default_state_dir
 from retentiond.cli.wanted import read_wanted
@@ -19,7 +19,8 @@ from retentiond.delete_records.command_config import read_settings
 from retentiond.delete_records.delete import delete
 from retentiond.delete_records.item import Item
 from retentiond.delete_records.preview import preview, refuse_hopeless
-from retentiond.errors import RetentiondError, UsageError
+from retentiond.errors import ConfigError, RetentiondError, UsageError
+from retentiond.kafka.heard import Heard
 from retentiond.kafka.properties import ClientSettings
 from retentiond.kafka.records import METADATA_TIMEOUT_S, RecordsClient
 
@@ -113,8 +114,10 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         )
     audit = None if dry_run else AuditLog(state_dir or default_state_dir())
     settings = read_settings(bootstrap_server, command_config)
-    client = RecordsClient(_patient_at_most(settings))
-    items = wanted.items(client, settings)
+    heard = Heard()
+    client = _client(heard.on(_hasty(settings)), command_config)
+    with heard.explaining(client.poll):
+        items = wanted.items(client, settings)
     if audit is None:
         items = refuse_hopeless(preview(client, items))
     elif any(item.is_pending for item in items):
@@ -131,7 +134,14 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         raise typer.Exit(1)
 
 
-def _patient_at_most(settings: ClientSettings) -> ClientSettings:
+def _client(settings: ClientSettings, command_config: Path | None) -> RecordsClient:
+    try:
+        return RecordsClient(settings)
+    except ConfigError as error:  # it speaks of the daemon's file
+        raise ConfigError(error.message, file=str(command_config or "")) from error
+
+
+def _hasty(settings: ClientSettings) -> ClientSettings:
     """For look-ups: a cluster that doesn't answer is noticed soon, however long deletions take."""
     at_most = min(settings.request_timeout_s, METADATA_TIMEOUT_S)
     return replace(settings, request_timeout_s=at_most)
@@ -141,7 +151,4 @@ def _confirm(items: Sequence[Item]) -> None:
     for line in lines(items):
         print(line, file=sys.stderr)
     pending = [item for item in items if item.is_pending]
-    records = sum(item.records or 0 for item in pending)
-    typer.confirm(
-        f"Delete {records:,} records from {len(pending):,} partitions?", abort=True, err=True
-    )
+    typer.confirm(f"Delete {spanned(pending)}?", abort=True, err=True)

@@ -38,10 +38,19 @@ def summary(items: Sequence[Item], *, dry_run: bool) -> str:
     rest = f"{failed:,} failed, {left_out:,} left out"
     if dry_run:
         asked = [item for item in items if item.is_pending]
-        records = sum(item.records or 0 for item in asked)
-        return f"{len(asked):,} partitions, {records:,} records; {rest}; nothing was deleted"
+        return f"{spanned(asked)}; {rest}; nothing was deleted"
     done = sum(item.outcome is Outcome.DELETED for item in items)
-    return f"{done:,} partitions done, {rest}"
+    return f"{_count(done, 'partition')} done, {rest}"
+
+
+def spanned(pending: Sequence[Item]) -> str:
+    """As in ``13 records from 2 partitions``, after a preview."""
+    records = sum(item.records or 0 for item in pending)
+    return f"{_count(records, 'record')} from {_count(len(pending), 'partition')}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _said(item: Item) -> str:
@@ -55,7 +64,7 @@ def _said(item: Item) -> str:
         return f"left out: {item.error}"
     if item.records is None:
         return f"up to {item.target}, of which nothing more can be read"
-    return f"from {item.log_start_offset} to {item.cutoff}: {item.records:,} records"
+    return f"from {item.log_start_offset} to {item.cutoff}: {_count(item.records, 'record')}"
 
 
 def _document(item: Item) -> dict[str, Any]:

@@ -84,6 +84,10 @@ class RecordsClient:
                     raise failures.of_client(self._servers, error) from error
             return self._made
 
+    def poll(self) -> None:
+        """Has librdkafka call ``error_cb`` with what it has to report; it waits for nothing."""
+        self._admin().poll(0)
+
     def topic_names(self) -> frozenset[str]:
         """All visible topics. Asking for them also refreshes librdkafka's leaders."""
         try:

@@ -1,0 +1,211 @@
+"""``retentiond delete-records`` on a real broker, beside Kafka's own tool on a twin topic."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from devkit.embedded import EmbeddedKafka, tools
+from retentiond.state.actions import read_actions
+from tests.contract.real import RealDriver
+from tests.integration.deleting import RECORDS, TOOL, Bench
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture(scope="module")
+def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
+    with closing(RealDriver(kafka)) as driver:
+        yield driver
+
+
+@pytest.fixture
+def bench(driver: RealDriver, tmp_path: Path) -> Bench:
+    return Bench(driver, tmp_path)
+
+
+def test_it_moves_the_same_log_starts_as_kafkas_own_tool(
+    any_kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    """-1 is the high watermark; 0 and what is below the log start change nothing."""
+    offsets = [-1, 4, 0, RECORDS, RECORDS + 1]
+    with closing(RealDriver(any_kafka)) as driver:
+        bench = Bench(driver, tmp_path)
+        ours, theirs = f"{topic_name}-ours", f"{topic_name}-theirs"
+        for name in (ours, theirs):
+            bench.topic(name, len(offsets))
+        for wanted in (offsets, [2, 2, 2, 2, 7]):
+            file = bench.file(*((theirs, *each) for each in enumerate(wanted)))
+            tools.run(
+                any_kafka.version,
+                TOOL,
+                *("--bootstrap-server", bench.servers, "--offset-json-file", str(file)),
+            )
+            bench.delete(*((ours, *each) for each in enumerate(wanted)))
+            expected = bench.log_starts(theirs, len(offsets))
+            assert bench.log_starts(ours, len(offsets)) == expected
+        assert expected == [10, 4, 2, 10, 7]
+
+
+def test_each_partition_is_a_line_and_a_failed_one_ends_it_with_1(
+    bench: Bench, topic_name: str
+) -> None:
+    name = bench.topic(topic_name, 4)
+    done = bench.delete((name, 0, 3), (name, 1, -1), (name, 2, 0), (name, 3, RECORDS + 1))
+    assert (done.code, done.err) == (1, "")
+    assert done.out.splitlines() == [
+        f"{name}-0  low watermark 3",
+        f"{name}-1  low watermark 10",
+        f"{name}-2  low watermark 0",
+        f"{name}-3  error: OFFSET_OUT_OF_RANGE: the offset is beyond the high watermark; "
+        "nothing was deleted",
+        "3 partitions done, 1 failed, 0 left out",
+    ]
+    assert bench.log_starts(name, 4) == [3, 10, 0, 0]
+
+
+def test_unknown_partitions_are_known_within_5_s_and_the_good_ones_are_done(
+    bench: Bench, topic_name: str
+) -> None:
+    name = bench.topic(topic_name, 2)
+    unknown = f"{topic_name}-unknown"
+    started = time.monotonic()
+    done = bench.delete((unknown, 0, 1), (name, 1, 5), (name, 7, 5), (f"{name}\0x", 0, 5))
+    assert time.monotonic() - started < 5
+    assert done.code == 1
+    lines = done.out.splitlines()
+    assert "error: UNKNOWN_TOPIC_OR_PARTITION: there is no such topic" in lines[0]
+    assert lines[1].endswith("low watermark 5")
+    assert "error: UNKNOWN_TOPIC_OR_PARTITION: the topic has 2 partitions, from 0 to 1" in lines[2]
+    assert "error: INVALID_TOPIC_EXCEPTION: no topic can have this name" in lines[3]
+    assert bench.log_starts(name, 2) == [0, 5]
+    assert unknown not in bench.driver.kafka.topic_names()
+
+
+def test_a_topic_that_is_only_compacted_is_an_error_in_words(bench: Bench, topic_name: str) -> None:
+    name = bench.topic(topic_name, cleanup_policy="compact")
+    done = bench.delete((name, 0, 5))
+    assert done.code == 1
+    assert "POLICY_VIOLATION: the topic's cleanup.policy has no delete" in done.out
+
+
+def test_a_wrong_entry_refuses_the_file_and_nothing_is_deleted(
+    bench: Bench, topic_name: str
+) -> None:
+    name = bench.topic(topic_name)
+    done = bench.delete((name, 0, 5), (name, 0, 6))
+    assert (done.code, done.out) == (2, "")
+    assert "partitions[1]: the same partition as partitions[0]" in done.err
+    assert bench.log_starts(name) == [0]
+    assert not bench.state_dir.exists()
+
+
+def test_unknown_fields_are_a_warning_and_the_deletion_is_done(
+    bench: Bench, topic_name: str
+) -> None:
+    name = bench.topic(topic_name)
+    entry = {"topic": name, "partition": 0, "offset": 5, "note": 1}
+    done = bench.run(
+        "--delete-offset-json-file", bench.file(text=json.dumps({"partitions": [entry]}))
+    )
+    assert done.code == 0
+    assert done.err.endswith("partitions[0].note: this field is unknown and changes nothing\n")
+    assert bench.log_starts(name) == [5]
+
+
+def test_a_thousand_partitions_are_one_request(bench: Bench, topic_name: str) -> None:
+    name = f"{topic_name}-wide"
+    bench.driver.create_topic(name, 1000)
+    done = bench.delete(*((name, partition, 0) for partition in range(1000)))
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert sum("low watermark 0" in line for line in lines) == 1000
+    assert lines[-1] == "1,000 partitions done, 0 failed, 0 left out"
+    assert len(read_actions(bench.state_dir)) == 2
+
+
+def test_json_is_one_object_with_a_row_for_each_partition(bench: Bench, topic_name: str) -> None:
+    name = bench.topic(topic_name, 2)
+    done, rows = bench.rows("--offset-json-file", bench.file((name, 0, -1), (name, 9, 4)))
+    assert (done.code, done.err) == (1, "")
+    assert rows[0] == {
+        "topic": name,
+        "partition": 0,
+        "offset": -1,
+        "log_start_offset": None,
+        "high_watermark": None,
+        "records": None,
+        "outcome": "deleted",
+        "low_watermark": 10,
+        "error": None,
+    }
+    assert (rows[1]["offset"], rows[1]["outcome"], rows[1]["low_watermark"]) == (4, "failed", None)
+    assert "the topic has 2 partitions" in rows[1]["error"]
+
+
+def test_a_dry_run_counts_records_and_leaves_no_trace(bench: Bench, topic_name: str) -> None:
+    name = bench.topic(topic_name, 3)
+    file = bench.file((name, 0, 3), (name, 1, -1))
+    done = bench.run("--offset-json-file", file, "--dry-run")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        f"{name}-0  from 0 to 3: 3 records",
+        f"{name}-1  from 0 to 10: 10 records",
+        "13 records from 2 partitions; 0 failed, 0 left out; nothing was deleted",
+    ]
+    assert bench.log_starts(name, 3) == [0, 0, 0]
+    assert not bench.state_dir.exists()
+
+
+def test_request_and_outcome_are_in_the_audit_log(bench: Bench, topic_name: str) -> None:
+    name = bench.topic(topic_name, 2)
+    file = bench.file((name, 0, 3), (name, 1, 11))
+    assert bench.run("--offset-json-file", file).code == 1
+    request, outcome = read_actions(bench.state_dir)
+    assert (request.action, outcome.action) == ("delete-records", "delete-records-outcome")
+    assert request.subject == outcome.subject
+    assert request.at_ms <= outcome.at_ms
+    assert request.operator
+    asked = json.loads(request.detail)
+    assert asked["partitions"] == [
+        {"topic": name, "partition": 0, "offset": 3},
+        {"topic": name, "partition": 1, "offset": 11},
+    ]
+    assert asked["bootstrap_servers"] == bench.servers
+    assert str(file) in asked["arguments"]
+    done, failed = json.loads(outcome.detail)["partitions"]
+    assert (done["outcome"], done["low_watermark"]) == ("deleted", 3)
+    assert failed["outcome"] == "failed"
+    assert failed["error"].startswith("OFFSET_OUT_OF_RANGE")
+    assert bench.state_dir.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("damage", ["in the way", "damaged"])
+def test_without_an_audit_log_nothing_is_deleted(
+    bench: Bench, topic_name: str, damage: str
+) -> None:
+    name = bench.topic(topic_name)
+    if damage == "damaged":
+        bench.state_dir.mkdir()
+        (bench.state_dir / "audit.db").write_bytes(b"no database" * 100)
+    else:
+        bench.state_dir.write_text("a file")
+    done = bench.delete((name, 0, 5))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("retentiond: ")
+    assert done.err.count("\n") == 1
+    assert bench.log_starts(name) == [0]
+
+
+def test_a_cluster_that_is_not_there_ends_with_1_and_one_sentence(bench: Bench) -> None:
+    bench.servers = "127.0.0.1:1"
+    done = bench.delete(("orders", 0, 1))
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("retentiond: the cluster can't be asked: ")
+    assert done.err.count("\n") == 1
+    assert not bench.state_dir.exists()

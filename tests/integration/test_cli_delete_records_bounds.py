@@ -1,0 +1,195 @@
+"""``retentiond delete-records`` with targets that it works out, and whom it asks before."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from devkit.embedded import EmbeddedKafka
+from tests.contract.real import RealDriver
+from tests.integration.command import RETENTIOND
+from tests.integration.deleting import RECORDS, Bench
+
+pytestmark = pytest.mark.broker
+
+HOUR_MS = 3_600_000
+
+TIMEOUT_S = 30
+
+
+@pytest.fixture(scope="module")
+def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
+    with closing(RealDriver(kafka)) as driver:
+        yield driver
+
+
+@pytest.fixture
+def bench(driver: RealDriver, tmp_path: Path) -> Bench:
+    return Bench(driver, tmp_path)
+
+
+def aged(bench: Bench, name: str) -> str:
+    """Partition 0: four records of two hours ago, six of now; 1: ten old ones; 2: ten new ones."""
+    now, old = bench.driver.now_ms, bench.driver.now_ms - 2 * HOUR_MS
+    bench.driver.create_topic(name, 3)
+    for partition, count in ((0, 4), (1, RECORDS), (2, 0)):
+        times = [old] * count + [now] * (RECORDS - count)
+        bench.driver.produce(name, times, partition)
+    return name
+
+
+def test_records_older_than_a_time_go_and_younger_ones_stay(bench: Bench, topic_name: str) -> None:
+    name = aged(bench, topic_name)
+    done = bench.run("--topic", name, "--older-than", "1h", "--yes")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        f"{name}-0  low watermark 4",
+        f"{name}-1  low watermark 10",
+        f"{name}-2  left out: nothing to delete: it begins at 0, and 0 is the bound",
+        "2 partitions done, 0 failed, 1 left out",
+    ]
+    assert bench.log_starts(name, 3) == [4, 10, 0]
+
+
+@pytest.mark.parametrize("zone", ["", "+00:00", "Z"])
+def test_a_time_without_a_zone_is_utc(bench: Bench, topic_name: str, zone: str) -> None:
+    name = aged(bench, topic_name)
+    hour_ago = datetime.fromtimestamp((bench.driver.now_ms - HOUR_MS) / 1000, UTC)
+    at = hour_ago.strftime("%Y-%m-%dT%H:%M:%S.000") + zone
+    done, rows = bench.rows("--topic", name, "--to-datetime", at, "--dry-run")
+    assert done.code == 0
+    assert [(row["offset"], row["records"]) for row in rows] == [(4, 4), (10, 10), (None, 0)]
+    assert bench.log_starts(name, 3) == [0, 0, 0]
+
+
+def test_records_of_an_open_transaction_stay(bench: Bench, topic_name: str) -> None:
+    name = bench.topic(topic_name)
+    transaction = bench.driver.begin(name, 3)
+    try:
+        done = bench.run("--topic", name, "--to-datetime", "2100-01-01", "--yes")
+        assert done.code == 0
+        assert bench.log_starts(name) == [RECORDS]
+    finally:
+        transaction.abort()
+
+
+def test_the_smallest_commit_of_the_groups_counts(bench: Bench, topic_name: str) -> None:
+    name = bench.topic(topic_name, 3)
+    billing, search = f"{topic_name}-billing", f"{topic_name}-search"
+    bench.driver.commit(billing, {(name, 0): 7, (name, 1): 5, (name, 2): 9})
+    bench.driver.commit(search, {(name, 0): 4, (name, 1): 0})
+    done = bench.run("--to-committed", billing, search, "--topic", name, "--yes")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        f"{name}-0  low watermark 4",
+        f"{name}-1  left out: nothing to delete: it begins at 0, and 0 is the bound",
+        f"{name}-2  left out: group '{search}': it has no commit here",
+        "1 partition done, 0 failed, 2 left out",
+    ]
+    assert bench.log_starts(name, 3) == [4, 0, 0]
+
+
+def test_without_a_topic_it_is_those_that_the_groups_have_commits_on(
+    bench: Bench, topic_name: str
+) -> None:
+    one, two = bench.topic(f"{topic_name}-1"), bench.topic(f"{topic_name}-2")
+    bench.driver.commit(topic_name, {(one, 0): 7, (two, 0): 8})
+    done, rows = bench.rows("--to-committed", topic_name, "--dry-run")
+    assert done.code == 0
+    assert [(row["topic"], row["offset"]) for row in rows] == [(one, 7), (two, 8)]
+
+
+def test_commits_and_age_together_must_both_hold(bench: Bench, topic_name: str) -> None:
+    name = aged(bench, topic_name)
+    bench.driver.commit(topic_name, {(name, partition): 6 for partition in range(3)})
+    bounds = ("--to-committed", topic_name, "--older-than", "1h")
+    done, rows = bench.rows(*bounds, "--dry-run")
+    assert done.code == 0
+    assert [row["offset"] for row in rows] == [4, 6, None]
+
+
+def test_groups_without_any_commit_are_an_error(bench: Bench) -> None:
+    done = bench.run("--to-committed", "no-such-group", "--yes")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "retentiond: no group of 'no-such-group' has any commit\n"
+
+
+def test_an_unknown_topic_refuses_worked_out_bounds(bench: Bench, topic_name: str) -> None:
+    name = aged(bench, topic_name)
+    topics = ("--topic", name, "--topic", "no-such-topic")
+    done = bench.run(*topics, "--older-than", "1h", "--yes")
+    assert (done.code, done.out) == (2, "")
+    assert "topic 'no-such-topic': UNKNOWN_TOPIC_OR_PARTITION: " in done.err
+    assert bench.log_starts(name, 3) == [0, 0, 0]
+
+
+def test_without_a_terminal_worked_out_bounds_need_yes(bench: Bench, topic_name: str) -> None:
+    name = aged(bench, topic_name)
+    done = bench.run("--topic", name, "--older-than", "1h")
+    assert (done.code, done.out) == (2, "")
+    assert "need --yes where there is no terminal to ask on" in done.err
+    assert bench.log_starts(name, 3) == [0, 0, 0]
+
+
+def on_a_terminal(bench: Bench, *arguments: object, answer: str | None) -> tuple[int, str]:
+    """The exit code and all that the terminal showed. ``answer`` is typed once it is asked."""
+    ours, its = pty.openpty()
+    named = ("--bootstrap-server", bench.servers, "--state-dir", bench.state_dir)
+    with subprocess.Popen(
+        [*RETENTIOND, "delete-records", *map(str, (*named, *arguments))],
+        cwd=bench.folder,
+        stdin=its,
+        stdout=its,
+        stderr=its,
+    ) as process:
+        os.close(its)
+        shown = ""
+        while select.select([ours], [], [], TIMEOUT_S)[0]:
+            try:
+                read = os.read(ours, 4096).decode()
+            except OSError:  # Linux's end of a terminal that nobody else holds
+                break
+            shown += read
+            if answer is not None and "[y/N]" in shown:
+                os.write(ours, f"{answer}\n".encode())
+                answer = None
+        os.close(ours)
+        return process.wait(TIMEOUT_S), shown
+
+
+def test_on_a_terminal_it_shows_what_goes_and_no_deletes_nothing(
+    bench: Bench, topic_name: str
+) -> None:
+    name = bench.topic(topic_name, 2)
+    file = bench.file((name, 0, 3), (name, 1, -1))
+    code, shown = on_a_terminal(bench, "--offset-json-file", file, answer="n")
+    assert code == 1
+    assert f"{name}-0  from 0 to 3: 3 records" in shown
+    assert "Delete 13 records from 2 partitions? [y/N]" in shown
+    assert bench.log_starts(name, 2) == [0, 0]
+    assert not bench.state_dir.exists()
+
+
+def test_on_a_terminal_yes_deletes(bench: Bench, topic_name: str) -> None:
+    name = aged(bench, topic_name)
+    code, shown = on_a_terminal(bench, "--topic", name, "--older-than", "1h", answer="y")
+    assert code == 0
+    assert "Delete 14 records from 2 partitions? [y/N]" in shown
+    assert bench.log_starts(name, 3) == [4, 10, 0]
+
+
+def test_on_a_terminal_with_yes_it_does_not_ask(bench: Bench, topic_name: str) -> None:
+    name = bench.topic(topic_name)
+    file = bench.file((name, 0, 3))
+    code, shown = on_a_terminal(bench, "--offset-json-file", file, "--yes", answer=None)
+    assert code == 0
+    assert "[y/N]" not in shown
+    assert bench.log_starts(name) == [3]

@@ -1,0 +1,129 @@
+"""``--command-config``: one Java properties file for Kafka's own tool and for retentiond."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from devkit.embedded import EmbeddedKafka, tools
+from tests.contract.real import RealDriver
+from tests.integration.deleting import TOOL, Bench
+from tests.integration.test_kafka_security import (
+    KAFKAS_MODULES,
+    PASSWORD,
+    certificate,  # noqa: F401 - a fixture
+    secured,  # noqa: F401 - a fixture
+)
+
+pytestmark = pytest.mark.broker
+
+LOGIN = f'required username="retentiond" \\\n  password="{PASSWORD}";'
+
+MECHANISMS = {
+    "PLAIN": f"{KAFKAS_MODULES}.plain.PlainLoginModule",
+    "SCRAM-SHA-256": f"{KAFKAS_MODULES}.scram.ScramLoginModule",
+    "SCRAM-SHA-512": f"{KAFKAS_MODULES}.scram.ScramLoginModule",
+}
+
+
+@pytest.fixture
+def bench(secured: EmbeddedKafka, tmp_path: Path) -> Iterator[Bench]:  # noqa: F811
+    with closing(RealDriver(secured, secured.internal_servers)) as driver:
+        yield Bench(driver, tmp_path)
+
+
+def properties(folder: Path, mechanism: str, *trust: str) -> Path:
+    file = folder / "client.properties"
+    lines = [
+        "security.protocol=SASL_SSL",
+        f"sasl.mechanism={mechanism}",
+        f"sasl.jaas.config={MECHANISMS[mechanism]} {LOGIN}",
+        "ssl.truststore.type=PEM",
+        *trust,
+    ]
+    file.write_text("\n".join(lines))
+    return file
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafkas_own_tool_and_retentiond_take_the_same_file(
+    bench: Bench,
+    topic_name: str,
+    certificate: Path,  # noqa: F811
+    mechanism: str,
+) -> None:
+    name = bench.topic(topic_name)
+    config = properties(
+        bench.folder, mechanism, f"ssl.truststore.location={certificate / 'ca.pem'}"
+    )
+    with_config = ("--command-config", str(config))
+    file = str(bench.file((name, 0, 3)))
+    tool = ("--bootstrap-server", bench.servers, "--offset-json-file", file, *with_config)
+    tools.run(bench.driver.broker.version, TOOL, *tool)
+    assert bench.log_starts(name) == [3]
+    done = bench.run("--offset-json-file", bench.file((name, 0, 5)), *with_config)
+    assert (done.code, done.err) == (0, "")
+    assert bench.log_starts(name) == [5]
+    assert PASSWORD not in (bench.state_dir / "audit.db").read_text(errors="replace")
+
+
+@pytest.mark.parametrize("end_of_line", ["\\n", " "])
+def test_certificates_may_stand_in_the_properties(
+    bench: Bench,
+    topic_name: str,
+    certificate: Path,  # noqa: F811
+    end_of_line: str,
+) -> None:
+    name = bench.topic(topic_name)
+    pem = end_of_line.join((certificate / "ca.pem").read_text().split("\n"))
+    config = properties(bench.folder, "PLAIN", f"ssl.truststore.certificates={pem}")
+    file = bench.file((name, 0, 5))
+    done = bench.run("--offset-json-file", file, "--command-config", config)
+    assert (done.code, done.err) == (0, "")
+    assert bench.log_starts(name) == [5]
+
+
+def test_commits_are_read_with_the_same_file(
+    bench: Bench,
+    topic_name: str,
+    certificate: Path,  # noqa: F811
+) -> None:
+    name = bench.topic(topic_name)
+    bench.driver.commit(topic_name, {(name, 0): 4})
+    config = properties(
+        bench.folder, "SCRAM-SHA-512", f"ssl.truststore.location={certificate / 'ca.pem'}"
+    )
+    done = bench.run("--to-committed", topic_name, "--yes", "--command-config", config)
+    assert (done.code, done.err) == (0, "")
+    assert bench.log_starts(name) == [4]
+
+
+def test_a_wrong_password_is_one_sentence_that_says_so_and_nothing_is_deleted(
+    bench: Bench,
+    topic_name: str,
+    certificate: Path,  # noqa: F811
+) -> None:
+    name = bench.topic(topic_name)
+    config = properties(bench.folder, "PLAIN", f"ssl.truststore.location={certificate / 'ca.pem'}")
+    config.write_text(config.read_text().replace(PASSWORD, "wrong"))
+    file = bench.file((name, 0, 5))
+    done = bench.run("--offset-json-file", file, "--command-config", config)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("retentiond: the cluster can't be asked: ")
+    assert "_AUTHENTICATION" in done.err
+    assert "wrong" not in done.err
+    assert done.err.count("\n") == 1
+    assert bench.log_starts(name) == [0]
+
+
+def test_a_certificate_that_is_not_there_is_an_error_of_the_file(bench: Bench) -> None:
+    config = properties(bench.folder, "PLAIN", "ssl.truststore.location=/nowhere/ca.pem")
+    file = bench.file(("orders", 0, 5))
+    done = bench.run("--offset-json-file", file, "--command-config", config)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"retentiond: {config}: Kafka's client refuses this: ")
+    assert "ssl.ca.location" in done.err
+    assert done.err.count("\n") == 1
