@@ -90,7 +90,6 @@ class Play:
         self._stage.calm_down()
         if not _await(lambda: not self._stage.unread(), CATCH_UP_SECONDS):
             self._problems.append(f"partitions not read to the end: {self._stage.unread()}")
-        self._stage.stop_reading()
         self._tell("what all have read is deleted")
         if not _await(self._all_deleted, DELETE_SECONDS):
             self._problems.append(
@@ -98,6 +97,7 @@ class Play:
             )
         if not self._daemon.await_cycles(2, DELETE_SECONDS):  # which settle what is open
             self._problems.append("the daemon made no more cycles in the end")
+        self._stage.stop_reading()
 
     def _all_deleted(self) -> bool:
         return not self._left()

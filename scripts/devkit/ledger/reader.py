@@ -43,6 +43,7 @@ class Reader:
         self._renew = threading.Event()
         self._at: dict[int, int] = {}  # by partition: the next offset to read
         self._committed: dict[int, int] = {}
+        self._failure: KafkaException | None = None
         self._thread = threading.Thread(
             target=self._guarded, name=f"reader-{group.name}", daemon=True
         )
@@ -84,7 +85,7 @@ class Reader:
     def _live(self) -> None:
         consumer = Consumer(self._config())
         try:
-            self._at, self._committed = {}, {}
+            self._at, self._committed, self._failure = {}, {}, None
             consumer.subscribe(
                 [self.group.topic.name],
                 on_assign=self._assigned,
@@ -94,6 +95,8 @@ class Reader:
             habit_at = self._next_habit()
             commit_at = 0.0
             while not self._renew.is_set() and not self._stop.is_set():
+                if self._failure is not None:
+                    raise self._failure
                 self._claim_new(consumer)
                 for message in consumer.consume(BATCH_RECORDS, POLL_SECONDS):
                     self._take(consumer, message)
@@ -125,6 +128,17 @@ class Reader:
     # Where it stands
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        try:
+            starts = self._starts(consumer, partitions)
+        except KafkaException as exc:
+            self._failure = exc  # the client would raise it as something that is no Exception
+            return
+        if self.group.protocol is Protocol.CONSUMER:
+            consumer.incremental_assign(starts)
+        else:
+            consumer.assign(starts)
+
+    def _starts(self, consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """The client's own start would ask ``auto.offset.reset`` where there is no commit yet."""
         committed = consumer.committed(partitions, timeout=ANSWER_SECONDS)
         starts = []
@@ -138,10 +152,7 @@ class Reader:
                 self._committed[each.partition] = offset
             self._at[each.partition] = offset
             starts.append(TopicPartition(each.topic, each.partition, offset))
-        if self.group.protocol is Protocol.CONSUMER:
-            consumer.incremental_assign(starts)
-        else:
-            consumer.assign(starts)
+        return starts
 
     def _revoked(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for each in partitions:

@@ -7,13 +7,15 @@ before it acknowledges it.
 
 import signal
 import sys
+from contextlib import suppress
 
-from confluent_kafka import ShareConsumer
+from confluent_kafka import KafkaException, ShareConsumer
 
 from devkit.ledger.clock import now_ms
 from devkit.ledger.record import decode
 
 POLL_SECONDS = 0.5
+END_SECONDS = 5.0
 
 
 def main() -> None:
@@ -31,6 +33,8 @@ def main() -> None:
                     print(*figures, now_ms())
             sys.stdout.flush()
     except KeyboardInterrupt:
+        with suppress(KafkaException):  # then another member gets them again
+            consumer.commit_sync(END_SECONDS)
         consumer.close()
 
 

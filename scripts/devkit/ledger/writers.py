@@ -34,6 +34,7 @@ class Writer:
         self._sequence = sequence
         self._random = random.Random(seed)
         self._stop = threading.Event()
+        self._broken = False  # for good: an idempotent producer that has lost count
         self._config = {
             "bootstrap.servers": servers,
             "linger.ms": 200,  # fewer requests: the cores are few
@@ -71,6 +72,8 @@ class Writer:
         started = time.monotonic()
         sent = 0
         while not self._stop.wait(TICK_SECONDS):
+            if self._broken:
+                producer, self._broken = Producer(self._config), False
             due = int((time.monotonic() - started) * self._topic.records_per_second)
             with suppress(BufferError):  # brokers are down: later
                 while sent < due:
@@ -153,6 +156,7 @@ class Writer:
         partition, offset = message.partition(), message.offset()
         if error is not None or partition is None or offset is None:
             self._book.count("records refused")
+            self._broken |= error is not None and error.code() == KafkaError._FATAL
             return
         self._wrote(message, partition, offset)
         self._book.owes((self._topic.name, partition), [offset])
