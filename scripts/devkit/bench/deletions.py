@@ -1,7 +1,9 @@
-"""DeleteRecords on 1,000 partitions: retentiond's way, the bare call, and Kafka's own tool."""
+"""DeleteRecords on 1,000 partitions: the bare call, the daemon's way, and two command lines."""
 
 import json
 import statistics
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,13 +36,16 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     offsets = iter(range(1, FIRST + 1))
     bare = _bare(kafka, layout, offsets)
     ours = _ours(kafka, layout, folder, offsets)
+    command = _command(kafka, layout, folder, offsets)
     tool = _tool(kafka, layout, folder, offsets)
     number = layout.topics * layout.partitions
     return [
         Result(f"DeleteRecords on {number:,} partitions: bare call", bare, "s"),
         Result(f"DeleteRecords on {number:,} partitions: with audit log", ours, "s"),
         Result("with audit log against the bare call", ours / bare, "x"),
+        Result(f"retentiond delete-records on {number:,}: whole process", command, "s"),
         Result(f"kafka-delete-records on {number:,}: whole process", tool, "s"),
+        Result("retentiond delete-records against Kafka's own", command / tool, "x"),
     ]
 
 
@@ -85,16 +90,37 @@ def _ours(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[
         return _median(delete, offsets)
 
 
-def _tool(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[int]) -> float:
-    file = folder / "offsets.json"
+def _command(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[int]) -> float:
+    """From the shell and back, audit log included, as for Kafka's own tool."""
+    program = str(Path(sys.executable).with_name("retentiond"))
+    options = ["--bootstrap-server", kafka.bootstrap_servers, "--state-dir", str(folder / "state")]
 
     def delete(offset: int) -> None:
-        entries = [{"topic": t, "partition": p, "offset": offset} for t, p in _partitions(layout)]
-        file.write_text(json.dumps({"version": 1, "partitions": entries}))
+        file = ["--offset-json-file", str(_offsets_file(layout, folder, offset))]
+        subprocess.run(
+            [program, "delete-records", *options, *file],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+        )
+
+    return _median(delete, offsets, runs=TOOL_RUNS, warm_up=TOOL_WARM_UP)
+
+
+def _tool(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[int]) -> float:
+    def delete(offset: int) -> None:
+        file = _offsets_file(layout, folder, offset)
         servers = ["--bootstrap-server", kafka.bootstrap_servers]
         tools.run(kafka.version, TOOL, *servers, "--offset-json-file", str(file))
 
     return _median(delete, offsets, runs=TOOL_RUNS, warm_up=TOOL_WARM_UP)
+
+
+def _offsets_file(layout: Layout, folder: Path, offset: int) -> Path:
+    entries = [{"topic": t, "partition": p, "offset": offset} for t, p in _partitions(layout)]
+    file = folder / "offsets.json"
+    file.write_text(json.dumps({"version": 1, "partitions": entries}))
+    return file
 
 
 def _median(

@@ -41,7 +41,8 @@ that don't count; of Kafka's own tool {tool_runs} after {tool_warm_up}.
 - *Decide* goes from a snapshot in Python to rows in Python, on Spark `local[2]`.
 - *With audit log* writes what will be deleted and on which evidence (ten groups a partition) to
   SQLite before the request, and its outcome after.
-- *kafka-delete-records* is Kafka's own tool, as a whole process with its JVM.
+- *kafka-delete-records* is Kafka's own tool, as a whole process with its JVM; *retentiond
+  delete-records* is one too, from the shell and back, audit log included.
 - *Memory* is of `retentiond run` in cycles without a pause on layout {memory_layout}, dry.
 """
 
