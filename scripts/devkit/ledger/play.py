@@ -81,6 +81,14 @@ class Play:
                 self._stage.join(group)
             time.sleep(self._random.uniform(1, 6))
             self._faults.next()
+            self._tell_progress()
+
+    def _tell_progress(self) -> None:
+        counts = self._stage.book.counts
+        self._tell(
+            f"recovered; records written {counts['records written']:,}, "
+            f"delivered {counts['records delivered']:,}; resets {len(self._stage.book.resets)}"
+        )
 
     def _come_to_rest(self) -> None:
         """Nobody writes any longer; all groups read what is left; what may go is deleted."""
