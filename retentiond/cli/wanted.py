@@ -87,14 +87,20 @@ def _before_ms(older_than: str | None, to_datetime: str | None) -> int | None:
         if age_ms is None or age_ms > now_ms:
             raise UsageError(f"--older-than {older_than!a}: expected a time as in 7d, 12h or 90m")
         return now_ms - age_ms
-    if to_datetime is not None:
-        try:
-            moment = datetime.fromisoformat(to_datetime)
-        except ValueError as error:
-            raise UsageError(
-                f"--to-datetime {to_datetime!a}: expected a time as in 2026-02-01T12:00:00+01:00"
-            ) from error
+    return None if to_datetime is None else _epoch_ms(to_datetime)
+
+
+def _epoch_ms(text: str) -> int:
+    """Of a time in UTC, if it names no zone. Negative ones have a meaning of their own in Kafka."""
+    try:
+        moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        return round(moment.timestamp() * 1000)
-    return None
+        at_ms = round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"--to-datetime {text!a}: expected a time as in 2026-02-01T12:00:00+01:00"
+        ) from error
+    if at_ms < 0:
+        raise UsageError(f"--to-datetime {text!a}: expected a time from 1970 on")
+    return at_ms

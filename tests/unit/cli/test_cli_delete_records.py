@@ -60,6 +60,11 @@ def test_the_servers_must_be_named(command: Command, offsets: Path) -> None:
         (["--topic", "a", "--older-than", "-1d"], "--older-than '-1d': expected a time as in 7d"),
         (["--topic", "a", "--older-than", "99999d"], "--older-than '99999d': expected a time"),
         (["--topic", "a", "--to-datetime", "soon"], "--to-datetime 'soon': expected a time as in"),
+        (
+            ["--topic", "a", "--to-datetime", "1969-12-31T23:59:59.999"],
+            "--to-datetime '1969-12-31T23:59:59.999': expected a time from 1970 on",
+        ),
+        (["--topic", "a", "--to-datetime", "0001-01-01T00:00+14:00"], "--to-datetime '0001-01-01"),
         (["--topic", "", "--older-than", "1d"], "the name of a topic or group is empty"),
         (["--topic", "a", "--older-than", "1d", "b"], "'b' goes with nothing; groups follow"),
         (["--topic", "a", "--older-than", "1d"], "bounds that are worked out need --yes where"),
