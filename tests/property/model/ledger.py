@@ -93,6 +93,7 @@ class Ledger:
     last_intent: int = 0  # of earlier cycles
     records: dict[TopicPartition, int] = field(default_factory=dict)  # asked for in this cycle
     attempts: Counter[TopicPartition] = field(default_factory=Counter)
+    looked_at: set[str] = field(default_factory=set)  # topics, since the last request
 
     def begin(self) -> None:
         self.current = Photograph()
@@ -173,8 +174,6 @@ class Ledger:
         self.requests += self.under_way
         self.under_way.clear()
 
-    # Requests
-
     def judge(
         self, cutoffs: Mapping[TopicPartition, int], audit: Mapping[TopicPartition, Intent]
     ) -> None:
@@ -199,9 +198,12 @@ class Ledger:
                 judgement.of_groups(at, reading, rule, cutoff, remembered)
             assert at.topic not in self.recreated
             assert self.cycles[intent.topic_id] >= self.rules.settle_cycles
+            if self.attempts[at]:
+                assert at.topic in self.looked_at, "it may be another topic by now"
             self.attempts[at] += 1
             self.records[at] = cutoff - self.first.log_starts[at]
             self._allow(at, cutoff, intent)
+        self.looked_at.clear()
         assert max(self.attempts.values(), default=0) <= MOST_ATTEMPTS
         assert sum(self.records.values()) <= (self.rules.records or sum(self.records.values()))
         assert len(self.records) <= (self.rules.partitions or len(self.records))
@@ -230,8 +232,6 @@ class Ledger:
             for (known_id, group), present_ms in self.seen.items()
             if known_id == topic_id and (forget_ms is None or now_ms - present_ms < forget_ms)
         }
-
-    # The plan
 
     def check_plan(self, plan: Plan) -> None:
         expected = {

@@ -13,11 +13,12 @@ from typing import ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from retentiond.model import GroupKind
 from tests.fakes import HowDeletionEnds
 from tests.property.model import changes
 from tests.property.model.changes import Change
 from tests.property.model.daemon import Daemon, careless, reckless, sound
-from tests.property.model.hand import ENABLED, Hand
+from tests.property.model.hand import ENABLED, GROUPS, Hand
 from tests.property.model.rules import HOUR_MS, Rules, all_rules
 
 PLANS = {"sound": sound, "reckless": reckless, "careless": careless}
@@ -31,7 +32,8 @@ some_endings = st.sampled_from([None, None, None, *HowDeletionEnds])
 
 OPERATORS = ("pauses", "resumes", "resumes", "forgets", "accepts the loss")
 
-before = st.sampled_from(["busy and well", "busy", "busy", "idle"])
+before = st.sampled_from(["busy and well", "busy", "busy", "young", "young and ahead", "idle"])
+"""What went on since the last cycle; the last but one has the host's clock an hour ahead."""
 
 orders = st.integers(0, 2**10 - 1).map(lambda bits: [bits >> at & 1 == 1 for at in range(10)])
 
@@ -153,6 +155,17 @@ class Model(RuleBasedStateMachine):
     def a_wrong_plan_is_made(self, before: str, plan: str, due: list[Due]) -> None:
         self._cycle(before, plan, (), self._changes(due))
 
+    @rule(topic=changes.topics, is_readable=st.booleans())
+    def a_wrong_plan_overlooks_a_newcomer(self, topic: str, is_readable: bool) -> None:
+        """One that has committed nothing yet, or of which nothing is known."""
+        newcomer = GROUPS[2]
+        self._be_busy("busy and well")
+        self.hand.delete_group(newcomer)
+        self.hand.join(newcomer, GroupKind.CLASSIC, [topic], patterns=False)
+        if not is_readable:
+            self.hand.fail_group("commits", newcomer)
+        self._cycle("idle", "careless", ())
+
     @rule(
         before=before,
         at=moments,
@@ -210,14 +223,17 @@ class Model(RuleBasedStateMachine):
         self.daemon.calm_down()
 
     def _be_busy(self, before: str) -> None:
-        """Records are written, and old when they are read."""
+        """Records are written, old ones or young ones, and read."""
+        age_ms = 0 if before.startswith("young") else 3 * HOUR_MS
         if before == "busy and well":
             self.hand.heal()
             self.daemon.resume()
         for topic in ENABLED:
             for number in range(2):
-                self.hand.produce(topic, number, 3, 3 * HOUR_MS)
+                self.hand.produce(topic, number, 3, age_ms)
             self.hand.catch_up(topic, 1)
+        if before == "young and ahead":
+            self.hand.skew(HOUR_MS)
 
     @invariant()
     def nothing_was_deleted_unasked(self) -> None:

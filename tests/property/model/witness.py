@@ -85,6 +85,8 @@ class Witness:
                 answer = dict(list(answer.items())[1:])
             reading = self._ledger.current
             reading.take(self._ledger.hand.cluster, self._ledger.rules, api, args, answer)
+            if api == "describe_topics":
+                self._ledger.looked_at.update(args[0])
             if api == "delete_records":
                 self._ledger.answered()
                 self._moments.reach("the answer")
