@@ -77,7 +77,7 @@ def _run(options: argparse.Namespace, folder: Path) -> list[str]:
         play = Play(stage, cluster, daemon, faults, seed=f"{seed} play", tell=tell)
         ended = play.perform(options.seconds)
         told = deletions.read(daemon.state_dir)
-        judgement = judge(book, told)
+        judgement = judge(book, told, ended.log_starts)
         found = figures(
             book,
             deletions=told,

@@ -20,7 +20,8 @@ goes back gains nothing from it: its greatest offset in the window is its last.
 3. a *gap*: a consumer was given an offset beyond the one that it stood at, and a record in
    between was acknowledged (its transaction committed) or was given to somebody else;
 4. a *reset*: a consumer was told that its offset is out of range;
-5. a *missing* record: owed, at or above the group's first commit, and never given to it;
+5. a *missing* record: owed, at or above the group's first commit, and never given to it; to a
+   share group: owed, below the log start in the end, and never given to it;
 6. a record in the place of another.
 
 3 and 4 are no finding only if a right deletion beyond that very offset had been asked for before:
@@ -68,14 +69,19 @@ class Judgement:
     late_rewinds: int
 
 
-def judge(book: Book, deletions: Sequence[Deletion]) -> Judgement:
-    """Holds what everybody did against what was deleted."""
-    return _Judge(book, deletions).judge()
+def judge(
+    book: Book, deletions: Sequence[Deletion], log_starts: Mapping[Partition, int]
+) -> Judgement:
+    """Holds what everybody did against what was deleted. ``log_starts`` are those in the end."""
+    return _Judge(book, deletions, log_starts).judge()
 
 
 class _Judge:
-    def __init__(self, book: Book, deletions: Iterable[Deletion]) -> None:
+    def __init__(
+        self, book: Book, deletions: Iterable[Deletion], log_starts: Mapping[Partition, int]
+    ) -> None:
         self._book = book
+        self._log_starts = log_starts
         self._claims = {reading: Claims(commits) for reading, commits in book.commits.items()}
         self._deletions: defaultdict[Partition, list[Deletion]] = defaultdict(list)
         for deletion in deletions:
@@ -135,6 +141,8 @@ class _Judge:
             lost = self._book.owed[partition].flags(size)
             lost &= ~self._book.seen[group, partition].flags(size)
             lost[:start] = False
+            if (group, partition) in self._book.shared:  # it reads in its own time and order
+                lost[self._log_starts[partition] :] = False
             for begin, end in excused[group, partition]:
                 lost[begin:end] = False
             if count := int(lost.sum()):

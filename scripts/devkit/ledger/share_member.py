@@ -7,6 +7,7 @@ before it acknowledges it.
 
 import signal
 import sys
+import threading
 from contextlib import suppress
 
 from confluent_kafka import KafkaException, ShareConsumer
@@ -20,22 +21,23 @@ END_SECONDS = 5.0
 
 def main() -> None:
     servers, group, topic = sys.argv[1:]
+    ending = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+        # Only noted: an exception would throw away what a poll has just given, and the end of
+        # the consumer would acknowledge it.
+        signal.signal(number, lambda *_: ending.set())
     consumer = ShareConsumer({"bootstrap.servers": servers, "group.id": group, "log_level": 0})
     consumer.subscribe([topic])
-    try:
-        while True:
-            # The call acknowledges what the one before it gave.
-            for message in consumer.poll(POLL_SECONDS):
-                if message.error() is None:
-                    figures = (message.partition(), message.offset(), decode(message.value()))
-                    print(*figures, now_ms())
-            sys.stdout.flush()
-    except KeyboardInterrupt:
-        with suppress(KafkaException):  # then another member gets them again
-            consumer.commit_sync(END_SECONDS)
-        consumer.close()
+    while not ending.is_set():
+        # The call acknowledges what the one before it gave.
+        for message in consumer.poll(POLL_SECONDS):
+            if message.error() is None:
+                figures = (message.partition(), message.offset(), decode(message.value()))
+                print(*figures, now_ms())
+        sys.stdout.flush()
+    with suppress(KafkaException):  # then another member gets them again
+        consumer.commit_sync(END_SECONDS)
+    consumer.close()
 
 
 if __name__ == "__main__":

@@ -40,8 +40,10 @@ class Sharer:
         self._thread.start()
 
     def calm_down(self) -> None:
-        """From now on only read."""
+        """From now on only read, with a new member."""
         self._calm.set()
+        if self._process is not None:
+            self._process.terminate()
 
     def stop(self) -> None:
         """Ask for the end."""

@@ -79,12 +79,25 @@ class Stage:
             reader.calm_down()
 
     def unread(self) -> dict[str, int]:
-        """Partitions that a group has not read and committed to the end, by group."""
+        """Partitions that a group has not read and committed to the end, by group; of those that
+        commit."""
         behind = {
             group.name: sum(self._is_behind(group, each) for each in group.topic.all_partitions)
             for group in self.groups
+            if group.protocol is not Protocol.SHARE
         }
         return {group: partitions for group, partitions in behind.items() if partitions}
+
+    def unshared(self) -> dict[str, int]:
+        """Records that the topic's share group has not been given, by topic."""
+        behind = {
+            group.topic.name: sum(
+                self.book.unshared(group.name, each) for each in group.topic.all_partitions
+            )
+            for group in self.groups
+            if group.protocol is Protocol.SHARE
+        }
+        return {topic: records for topic, records in behind.items() if records}
 
     def stop_reading(self) -> None:
         for reader in self.readers:
@@ -105,7 +118,5 @@ class Stage:
         )
 
     def _is_behind(self, group: Group, partition: Partition) -> bool:
-        if group.protocol is Protocol.SHARE:
-            return self.book.unshared(group.name, partition) > 0
         position = self.book.position(group.name, partition)
         return position is None or position < self.book.end(partition)

@@ -5,15 +5,16 @@ A group reads a partition whose records 0 to 9 are owed. Times are made up, in m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
 
+from devkit.ledger import promise
 from devkit.ledger.book import Book, Commit, Reset, Skip
 from devkit.ledger.claims import Claims
 from devkit.ledger.deletions import Deletion
-from devkit.ledger.promise import Judgement, Kind, judge
+from devkit.ledger.promise import Judgement, Kind
 from retentiond.model import Outcome
 
 AT = ("orders", 0)
@@ -53,6 +54,11 @@ def book() -> Book:
     read(made, range(10))
     commits(made, commit(0, 1), commit(5, 50), commit(10, 200))
     return made
+
+
+def judge(book: Book, deletions: Sequence[Deletion]) -> Judgement:
+    """In the end, half of the records are gone."""
+    return promise.judge(book, deletions, {AT: 5})
 
 
 def kinds(judgement: Judgement) -> list[Kind]:
@@ -286,6 +292,12 @@ def test_a_share_groups_start_beyond_what_it_was_given_is_found() -> None:
     ]
 
 
-def test_a_record_that_a_share_group_was_never_given_is_found() -> None:
-    book = shared(dict.fromkeys(range(9), 9.0))
-    assert "group workers was never given 1 records" in sentences(judge(book, []))[0]
+def test_a_record_that_is_gone_and_was_never_given_to_a_share_group_is_found() -> None:
+    book = shared(dict.fromkeys([0, 1, 2, 3, 5, 6], 9.0))
+    assert sentences(judge(book, [])) == [
+        "missing record: group workers was never given 1 records of orders-0, the first at offset 4"
+    ]
+
+
+def test_a_record_that_is_still_there_may_yet_be_given_to_a_share_group() -> None:
+    assert judge(shared(dict.fromkeys(range(5), 9.0)), []).findings == ()
