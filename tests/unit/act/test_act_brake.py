@@ -17,7 +17,7 @@ from tests.unit.act.readings import ORDERS_0, POLICY, Reading, deletion, healthy
 from tests.unit.act.test_act_delete import NOW, P0, P1, P2, Notebook
 
 PULLED = Pause("incident 4711")
-HIDDEN = ("Kafka hides groups from this principal: grant it DESCRIBE on the cluster",)
+HIDDEN = ("Kafka hides groups from this principal: grant it DESCRIBE on the cluster", "and more")
 
 
 class Stage:

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from retentiond.act.approved import Approved
-from retentiond.act.delete import Pace, execute
+from retentiond.act.delete import DEFAULT_PACE, Pace, execute
 from retentiond.act.journal import Unsettled
 from retentiond.errors import KafkaUnavailable, StateError
 from retentiond.model import DeletionOutcome, Outcome, TopicPartition
@@ -410,18 +410,37 @@ def test_when_asked_to_stop_meanwhile_a_lost_request_is_left_to_the_next_start(
     assert stage.kafka.calls == ["intend", "delete_records", "settle"]
 
 
-def test_evidence_of_just_the_age_allowed_is_used(stage: Stage) -> None:
-    pace = Pace(max_evidence_age_ms=30_000)
+def test_unless_told_otherwise_a_request_takes_a_thousand_partitions() -> None:
+    partitions = [TopicPartition("orders", number) for number in range(1001)]
+    stage = Stage()
+    stage.kafka = Leaders(partitions)
 
-    (outcome,) = stage.execute(P0, pace=pace, evidence_at_ms=NOW - 30_000)
+    stage.execute(*partitions, pace=DEFAULT_PACE)
+
+    assert [len(request) for request in stage.kafka.requests] == [1000, 1]
+
+
+def test_unless_told_otherwise_a_moved_leader_is_asked_three_times_ever_more_slowly(
+    stage: Stage,
+) -> None:
+    stage.kafka.replies[P0] = [Reply.MOVED] * 4
+    stop = CountingStop()
+    stage.stop = stop
+
+    stage.execute(P0, pace=DEFAULT_PACE)
+
+    assert len(stage.kafka.requests) == 3
+    assert stop.waits == [0.5, 1.0]
+
+
+def test_evidence_of_just_the_age_allowed_is_used(stage: Stage) -> None:
+    (outcome,) = stage.execute(P0, pace=DEFAULT_PACE, evidence_at_ms=NOW - 30_000)
 
     assert outcome.outcome is Outcome.DELETED
 
 
 def test_evidence_that_is_too_old_is_not_used(stage: Stage) -> None:
-    pace = Pace(max_evidence_age_ms=30_000)
-
-    (outcome,) = stage.execute(P0, pace=pace, evidence_at_ms=NOW - 30_001)
+    (outcome,) = stage.execute(P0, pace=DEFAULT_PACE, evidence_at_ms=NOW - 30_001)
 
     assert outcome == DeletionOutcome(
         "orders",

@@ -111,7 +111,7 @@ def no_partition(reading: Reading) -> None:
 
 OBJECTIONS: dict[str, tuple[Change, str]] = {
     "listing incomplete": (
-        lambda reading: setattr(reading, "problems", ("broker 2 is down",)),
+        lambda reading: setattr(reading, "problems", ("broker 2 is down", "and 3")),
         "the listing of groups is not complete: broker 2 is down",
     ),
     "topic missing": (no_topic, "the topic is not there"),
