@@ -2,7 +2,9 @@
 
 A listing is complete only if nothing could have hidden a group from it (all of these hide
 groups without an error): every broker answered, the principal may see all groups, every
-partition of ``__consumer_offsets`` has a leader, and no leadership moved meanwhile.
+partition of ``__consumer_offsets`` has a leader, no leadership moved meanwhile, and each leader
+answered as a coordinator right before the listing and right after it. What was at work before
+and after, in the same leader epoch, was at work in between.
 """
 
 from __future__ import annotations
@@ -21,6 +23,10 @@ SETTLE_S = 0.15
 """While a coordinator migrates, the listing lacks its groups for up to 114 ms without an
 error, and the metadata may still show the old leader. So leadership must have stood still for
 this long before the listing, and is read again this long after it."""
+
+LONG_SETTLE_S = 1.0
+"""The same for a principal that may not ask the coordinators: nothing proves then that they are
+at work, and a busy broker takes longer."""
 
 COMMITTING = (GroupKind.CLASSIC, GroupKind.CONSUMER, GroupKind.STREAMS)
 
@@ -49,7 +55,12 @@ class CoordinatorWatch:
 
     def seconds_to_settle(self, state: CoordinatorState) -> float:
         """How long after ``state`` was read a listing has to wait."""
-        return 0.0 if state == self.last else SETTLE_S
+        return 0.0 if state == self.last else settle_s(state)
+
+
+def settle_s(state: CoordinatorState) -> float:
+    """How long coordinators must have stood still, and stand still, for a listing to count."""
+    return SETTLE_S if state.may_ask else LONG_SETTLE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +139,7 @@ def completed(
     watch.last = None
     if census.problems:
         return census
-    wait_until(census.listed_at + SETTLE_S)
+    wait_until(census.listed_at + settle_s(before))
     try:
         after = kafka.coordinator_state()
     except KafkaUnavailable as error:
@@ -156,9 +167,20 @@ def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ..
             f"{len(leaderless)} partitions of __consumer_offsets have no leader "
             f"({', '.join(map(str, leaderless[:5]))}): their groups can't be seen"
         )
-    if before.leaders != after.leaders:
+    asleep = sorted({*before.asleep, *after.asleep} - {*leaderless})
+    if asleep and before.may_ask and after.may_ask:
+        found.append(
+            f"{len(asleep)} group coordinators are not at work "
+            f"(partitions {', '.join(map(str, asleep[:5]))} of __consumer_offsets): "
+            "their groups can't be seen"
+        )
+    if before.leaders != after.leaders or len(after.leaders) > len(_partitions(after)):
         found.append("group coordinators moved while the groups were listed")
     return tuple(found)
+
+
+def _partitions(state: CoordinatorState) -> set[int]:
+    return {partition for partition, _, _ in state.leaders}
 
 
 def _reads(group: ListedGroup) -> bool:

@@ -25,26 +25,27 @@ def commits(connection: Connection, groups: Collection[str]) -> Mapping[str, Com
     """All commits of each group. A failure on one partition is a commit without offset."""
 
     async def ask(link: Link) -> dict[str, Commits]:
-        takes_many = _takes_many(link)
+        batched = takes_many(link)
         return await ask_coordinators(
             link,
             groups,
-            lambda names: _request(names, takes_many),
-            _read,
-            groups_per_request=None if takes_many else 1,
+            lambda names: offset_fetch(names, batched),
+            read_commits,
+            groups_per_request=None if batched else 1,
         )
 
     return connection.run(ask) if groups else {}
 
 
-def _takes_many(link: Link) -> bool:
+def takes_many(link: Link) -> bool:
+    """Whether one request may be about many groups."""
     return link.version_of(OffsetFetchRequest) >= BATCHED_OFFSETS
 
 
-def _request(groups: Sequence[str], takes_many: bool) -> Any:
+def offset_fetch(groups: Sequence[str], batched: bool) -> Any:
     """All partitions of the groups. Offsets of open transactions are left out, not waited for:
     the last stable commit is the lower bound."""
-    if not takes_many:
+    if not batched:
         return OffsetFetchRequest(
             group_id=groups[0], topics=None, min_version=2, max_version=BATCHED_OFFSETS - 1
         )
@@ -54,7 +55,8 @@ def _request(groups: Sequence[str], takes_many: bool) -> Any:
     return OffsetFetchRequest(groups=asked, min_version=8, max_version=BATCHED_OFFSETS)
 
 
-def _read(answer: Any, asked: Sequence[str]) -> dict[str, Commits]:
+def read_commits(answer: Any, asked: Sequence[str]) -> dict[str, Commits]:
+    """The response to `offset_fetch`, by group."""
     if answer.API_VERSION < BATCHED_OFFSETS:
         return {asked[0]: _commits(answer)}
     return {group.group_id: _commits(group) for group in answer.groups}

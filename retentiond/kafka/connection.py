@@ -34,6 +34,12 @@ MAX_IN_FLIGHT = 8
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
+def offsets_topic_request() -> Any:
+    """Asks a broker who leads ``__consumer_offsets``, and who the brokers are."""
+    topic = MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)
+    return MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
+
+
 class Link:
     """One live client, as the coroutines see it that `Connection.run` runs on its I/O thread."""
 
@@ -78,8 +84,7 @@ class Link:
 
     async def offsets_topic(self) -> Any:
         """Fresh metadata of ``__consumer_offsets``; the client learns today's brokers from it."""
-        topic = MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)
-        metadata = await self.send(MetadataRequest(topics=[topic], allow_auto_topic_creation=False))
+        metadata = await self.send(offsets_topic_request())
         self._manager.cluster.update_metadata(metadata)
         return metadata
 

@@ -13,8 +13,9 @@ from kafka.protocol.admin import ListGroupsRequest
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.connection import Connection, Link, offsets_topic_request
 from retentiond.kafka.port import CoordinatorState, ListedGroup
+from retentiond.kafka.probes import probe
 from retentiond.model import GroupKind
 
 GROUPS_PER_REQUEST = 50
@@ -32,25 +33,44 @@ KINDS = frozenset(kind.value for kind in GroupKind)
 
 
 def coordinator_state(connection: Connection) -> CoordinatorState:
-    """Who leads ``__consumer_offsets`` now, and whether all groups are visible."""
+    """Who leads ``__consumer_offsets`` now, whether each of them is at work as a coordinator, and
+    whether all groups are visible.
+
+    Every broker is asked who leads, before and after the coordinators are: one that has lost its
+    lead may answer for a moment as if it had loaded nothing, but only once its own metadata name
+    another leader.
+    """
 
     async def ask(link: Link) -> CoordinatorState:
         metadata = await link.offsets_topic()
         cluster = await link.describe_cluster()
+        nodes = [broker.node_id for broker in metadata.brokers]
+        views = [metadata, *await _views(link, nodes)]
         (topic,) = metadata.topics
+        probed = await probe(
+            link, {part.partition_index: part.leader_id for part in topic.partitions}
+        )
+        views += await _views(link, nodes)
+        seen = [part for view in views for part in view.topics[0].partitions]
         return CoordinatorState(
             leaders=frozenset(
-                (part.partition_index, part.leader_id, part.leader_epoch)
-                for part in topic.partitions
+                (part.partition_index, part.leader_id, part.leader_epoch) for part in seen
             ),
-            leaderless=tuple(
-                sorted(part.partition_index for part in topic.partitions if part.leader_id < 0)
-            ),
+            leaderless=tuple(sorted({part.partition_index for part in seen if part.leader_id < 0})),
             may_describe_cluster=DESCRIBE in _operations(cluster["authorized_operations"]),
             may_describe_offsets=topic.error_code in (NO_ERROR, UNKNOWN_TOPIC),
+            asleep=probed.asleep,
+            may_ask=probed.may_ask,
         )
 
     return connection.run(ask)
+
+
+async def _views(link: Link, nodes: Sequence[int]) -> list[Any]:
+    """What each broker says about ``__consumer_offsets``. One that doesn't answer has no view; it
+    won't list its groups either."""
+    answers = await link.send_all([(node, offsets_topic_request()) for node in nodes])
+    return [answer for answer in answers if not isinstance(answer, Exception)]
 
 
 def list_groups(connection: Connection) -> Sequence[ListedGroup]:

@@ -45,14 +45,19 @@ class CoordinatorState:
     """What must not change while groups are listed, and who may see them.
 
     ``leaders`` holds (partition, leader, leader epoch) of every partition of
-    ``__consumer_offsets``; empty before any group ever committed, and where the principal may
-    not see that topic: then ``may_describe_offsets`` is False.
+    ``__consumer_offsets``, more than one of a partition where brokers don't agree; it is empty
+    before any group ever committed, and where the principal may not see that topic: then
+    ``may_describe_offsets`` is False. ``asleep`` are the partitions whose coordinator does not
+    answer when it is asked, ascending; a principal that may not ask about every group
+    (``may_ask``) can't know.
     """
 
     leaders: frozenset[tuple[int, int, int]]
     leaderless: tuple[int, ...]
     may_describe_cluster: bool
     may_describe_offsets: bool = True
+    asleep: tuple[int, ...] = ()
+    may_ask: bool = True
 
 
 @dataclass(frozen=True, slots=True)

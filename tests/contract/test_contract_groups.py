@@ -150,6 +150,8 @@ def test_the_coordinators_are_those_that_lead_the_offsets_topic(any_driver: Driv
         (partition, 1) for partition in range(4)
     }
     assert state.leaderless == ()
+    assert state.asleep == ()
+    assert state.may_ask
     assert state.may_describe_cluster
     assert state.may_describe_offsets
     assert any_driver.kafka.coordinator_state() == state

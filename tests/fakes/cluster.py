@@ -136,6 +136,12 @@ class FakeCluster(World):
             ),
             may_describe_cluster=self.may_describe_cluster,
             may_describe_offsets=self.may_describe_offsets,
+            asleep=tuple(
+                number
+                for number, partition in enumerate(partitions)
+                if number in self.asleep
+                or self.brokers.get(partition.leader or 0) is not BrokerState.UP
+            ),
         )
 
     @_call

@@ -49,6 +49,8 @@ class World:
         self.groups: dict[str, FakeGroup] = {}
         self.hidden_groups: set[str] = set()
         """Left out of the listing without an error: their coordinator migrates, or ACLs."""
+        self.asleep: set[int] = set()
+        """Partitions of the offsets topic whose leader is not at work as a coordinator yet."""
         self.may_describe_cluster = True
         self.may_describe_offsets = True
         self._failures: dict[tuple[str, Hashable], Failure] = {}

@@ -96,6 +96,13 @@ def test_after_its_leader_has_moved_a_partition_is_read_from_the_new_one(
         assert port.offsets([at], OffsetBound.HIGH_WATERMARK) == {at: records}
 
 
+def test_where_nothing_moves_every_coordinator_answers(port: KafkaCluster) -> None:
+    state = eventually(port.coordinator_state, lambda state: not state.asleep)
+
+    assert len({leader for _, leader, _ in state.leaders}) > 1  # else any name belongs there
+    assert state.may_ask
+
+
 def test_while_coordinators_move_no_commit_and_no_group_vanishes_unnoticed(
     three: Three, port: KafkaCluster
 ) -> None:
@@ -113,7 +120,9 @@ def test_while_coordinators_move_no_commit_and_no_group_vanishes_unnoticed(
     try:
         for _ in range(READINGS):
             for answer in port.commits(GROUPS).values():
-                assert isinstance(answer, Failure) or set(answer) == COMMITTED
+                # One that has just lost its lead may say for a moment that there is nothing: it
+                # takes a whole reading, with what the brokers say before and after, to notice.
+                assert isinstance(answer, Failure) or set(answer) in (set(), COMMITTED)
             _assert_nothing_is_missing_unnoticed(snapshot(port, policy("orders")))
     finally:
         enough.set()

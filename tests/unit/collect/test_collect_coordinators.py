@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from retentiond.collect.census import SETTLE_S, CoordinatorWatch, completed, take_census
+from retentiond.collect.census import (
+    LONG_SETTLE_S,
+    SETTLE_S,
+    CoordinatorWatch,
+    completed,
+    problems,
+    take_census,
+)
 from retentiond.collect.gather import gather
 from retentiond.collect.snapshot import Snapshot
 from retentiond.config import Config
@@ -99,3 +108,42 @@ def test_the_last_look_at_the_coordinators_comes_after_the_listing_has_settled(
 
     assert waits == [census.listed_at + SETTLE_S]
     assert cluster.script.apis[-1] == "coordinator_state"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_coordinator_that_is_not_at_work_makes_the_listing_incomplete(
+    cluster: FakeCluster, watch: CoordinatorWatch, when: str
+) -> None:
+    cluster.asleep = {2}
+    if when == "before":
+        cluster.script.after("list_groups", cluster.asleep.clear)
+    else:
+        cluster.asleep = set()
+        cluster.script.after("list_groups", lambda: cluster.asleep.add(2))
+
+    taken = read(cluster, watch)
+
+    assert taken.problems == (
+        "1 group coordinators are not at work (partitions 2 of __consumer_offsets): "
+        "their groups can't be seen",
+    )
+
+
+def test_where_coordinators_may_not_be_asked_they_must_stand_still_for_longer(
+    cluster: FakeCluster, watch: CoordinatorWatch
+) -> None:
+    unproved = replace(cluster.coordinator_state(), asleep=(0, 1, 2, 3), may_ask=False)
+
+    assert problems(unproved, unproved) == ()
+    assert watch.seconds_to_settle(unproved) == LONG_SETTLE_S
+
+
+def test_brokers_that_do_not_agree_who_coordinates_make_the_listing_incomplete(
+    cluster: FakeCluster,
+) -> None:
+    state = cluster.coordinator_state()
+    partition, leader, epoch = min(state.leaders)
+    torn = replace(state, leaders=state.leaders | {(partition, leader + 1, epoch + 1)})
+
+    assert problems(state, state) == ()
+    assert problems(torn, torn) == ("group coordinators moved while the groups were listed",)
