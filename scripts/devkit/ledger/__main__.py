@@ -83,7 +83,7 @@ def _run(options: argparse.Namespace, folder: Path) -> list[str]:
             deletions=told,
             log_starts=ended.log_starts,
             judgement=judgement,
-            faults=faults.done,
+            faults=faults,
             events=daemon.events,
         )
         problems = [

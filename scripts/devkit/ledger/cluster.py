@@ -13,7 +13,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from devkit.embedded import EmbeddedKafka, Node
+from devkit.embedded import EmbeddedKafka, Node, tools
 from devkit.ledger.scenario import TOPIC_CONFIG, Group, Partition, Topic
 
 ANSWER_SECONDS = 15.0
@@ -53,6 +53,20 @@ class Cluster:
     def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The last stable offsets."""
         return self._offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+
+    def share_starts(self, group: Group) -> dict[Partition, int]:
+        """The first offset of each share-partition that is not done with, by Kafka's own tool."""
+        done = tools.run(
+            self.kafka.version,
+            "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+            *("--bootstrap-server", self.kafka.internal_servers),
+            *("--describe", "--offsets", "--group", group.name),
+        )
+        rows = [line.split() for line in done.stdout.splitlines()]
+        heading = next(row for row in rows if "START-OFFSET" in row)
+        columns = [heading.index(name) for name in ("TOPIC", "PARTITION", "START-OFFSET")]
+        found = [[row[column] for column in columns] for row in rows if row[:1] == [group.name]]
+        return {(topic, int(number)): int(start) for topic, number, start in found}
 
     def await_in_sync(self, timeout_seconds: float) -> bool:
         """Whether each partition, also of the internal topics, got all its replicas in sync."""

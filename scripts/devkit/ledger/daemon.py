@@ -3,20 +3,25 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from devkit.embedded.processes import Spawner
 from devkit.ledger.scenario import Topic
+from retentiond.state.schema import AUDIT_NAME
 
 COMMAND = Path(sys.executable).with_name("retentiond")
 STOP_SECONDS = 20.0
 POLL_SECONDS = 0.1
+INTENT_POLL_SECONDS = 0.002
+OPEN_INTENT = "SELECT id FROM deletions WHERE unsettled = 1 AND outcome IS NULL LIMIT 1"
 
 
 def settings(servers: str, state_dir: Path, topics: Sequence[Topic]) -> dict[str, Any]:
@@ -111,6 +116,17 @@ class Daemon:
                 return False
             time.sleep(POLL_SECONDS)
         return True
+
+    def await_intent(self, timeout_seconds: float) -> bool:
+        """Whether it was caught in the midst of a deletion: intended, and not answered yet."""
+        deadline = time.monotonic() + timeout_seconds
+        audit_log = f"file:{self.state_dir / AUDIT_NAME}?mode=ro"
+        with closing(sqlite3.connect(audit_log, uri=True)) as connection:
+            while time.monotonic() < deadline:
+                if connection.execute(OPEN_INTENT).fetchone() is not None:
+                    return True
+                time.sleep(INTENT_POLL_SECONDS)
+        return False
 
     def look(self) -> None:
         """Count what it has logged since."""

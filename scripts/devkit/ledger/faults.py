@@ -10,6 +10,7 @@ from devkit.embedded import Node
 from devkit.ledger.cluster import Cluster
 from devkit.ledger.daemon import Daemon
 
+INTENT_SECONDS = 10.0
 RECOVERY_SECONDS = 240.0  # Spark takes its time to start on a busy machine
 
 
@@ -31,10 +32,12 @@ class Wedged(Exception):
 
 
 class Faults:
-    """``tell`` gets a line for everything that happens. ``done`` counts."""
+    """``tell`` gets a line for everything that happens. ``done`` counts, also those that struck
+    while a deletion was intended and not answered."""
 
     def __init__(self, cluster: Cluster, daemon: Daemon, seed: str, tell: Callable[[str], None]):
         self.done: Counter[Fault] = Counter()
+        self.struck_amid_deletion = 0
         self._cluster = cluster
         self._daemon = daemon
         self._random = random.Random(seed)
@@ -55,6 +58,7 @@ class Faults:
             self._bag = self._random.sample(list(Fault), len(Fault))
         fault = self._bag.pop()
         node = self._random.choice(self._cluster.nodes)
+        self._await_moment()
         match fault:
             case Fault.BROKER_KILLED:
                 self._kill_broker(node)
@@ -92,6 +96,11 @@ class Faults:
                 if self._daemon.died is None
                 else f"the daemon ended by itself with exit code {self._daemon.died}"
             )
+
+    def _await_moment(self) -> None:
+        """Every other time, strike when a deletion is under way."""
+        if self._random.random() < 0.5 and self._daemon.await_intent(INTENT_SECONDS):
+            self.struck_amid_deletion += 1
 
     def _kill_broker(self, node: Node) -> None:
         self._tell(f"broker {node.node_id} killed")

@@ -101,33 +101,30 @@ class Play:
             self._problems.append(f"partitions not read to the end: {self._stage.unread()}")
         if not _await(lambda: not self._stage.unshared(), SHARE_SECONDS):
             # Kafka's affair and its client's, a preview: what is not given is still there.
-            self._stage.book.count("share groups that were not given all in time")
+            self._stage.book.count("share groups not given all in time")
             self._tell(f"records not given to share groups: {self._stage.unshared()}")
         self._tell("what all have read is deleted")
-        if not _await(self._all_deleted, DELETE_SECONDS):
-            self._problems.append(
-                f"not all that may go was deleted within {DELETE_SECONDS:g} s: {self._left()}"
-            )
+        if not _await(lambda: not self._left(), DELETE_SECONDS):
+            self._tell(f"still there after {DELETE_SECONDS:g} s: {self._left()}")
+            starts = self._stage.share_starts()
+            for partition, log_start in self._left().items():
+                if starts.get(partition) != log_start:
+                    self._problems.append(f"{partition} begins at {log_start} for no reason")
         if not self._daemon.await_cycles(2, DELETE_SECONDS):  # which settle what is open
             self._problems.append("the daemon made no more cycles in the end")
         self._stage.stop_reading()
 
-    def _all_deleted(self) -> bool:
-        return not self._left()
-
-    def _left(self) -> list[str]:
-        """Partitions that still hold a record, all of which have been read. What a share group
-        has not been given may stay."""
+    def _left(self) -> dict[Partition, int]:
+        """Where partitions begin that still hold a record, all of which have been read."""
         try:
             log_starts = self._log_starts()
-        except (KafkaException, TimeoutError) as error:
-            return [repr(error)]
-        ends = {each: self._stage.book.end(each) for each in PARTITIONS}
-        return [
-            f"{topic}-{number} from {log_start} to {ends[topic, number]}"
-            for (topic, number), log_start in log_starts.items()
-            if log_start < ends[topic, number] and topic not in self._stage.unshared()
-        ]
+        except (KafkaException, TimeoutError):
+            return dict.fromkeys(PARTITIONS, 0)
+        return {
+            partition: log_start
+            for partition, log_start in log_starts.items()
+            if log_start < self._stage.book.end(partition)
+        }
 
     def _log_starts(self) -> dict[Partition, int]:
         return self._cluster.log_starts(PARTITIONS)

@@ -16,7 +16,7 @@ from devkit.ledger.clock import now_ms
 from devkit.ledger.record import decode
 
 POLL_SECONDS = 0.5
-END_SECONDS = 5.0
+ANSWER_SECONDS = 5.0
 
 
 def main() -> None:
@@ -26,17 +26,17 @@ def main() -> None:
         # Only noted: an exception would throw away what a poll has just given, and the end of
         # the consumer would acknowledge it.
         signal.signal(number, lambda *_: ending.set())
-    consumer = ShareConsumer({"bootstrap.servers": servers, "group.id": group, "log_level": 0})
+    config = {"bootstrap.servers": servers, "group.id": group, "socket.timeout.ms": 10_000}
+    consumer = ShareConsumer({**config, "log_level": 0})
     consumer.subscribe([topic])
     while not ending.is_set():
-        # The call acknowledges what the one before it gave.
         for message in consumer.poll(POLL_SECONDS):
             if message.error() is None:
                 figures = (message.partition(), message.offset(), decode(message.value()))
                 print(*figures, now_ms())
         sys.stdout.flush()
-    with suppress(KafkaException):  # then another member gets them again
-        consumer.commit_sync(END_SECONDS)
+        with suppress(KafkaException):  # then they are given to a member again
+            consumer.commit_sync(ANSWER_SECONDS)
     consumer.close()
 
 

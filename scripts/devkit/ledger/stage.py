@@ -99,6 +99,15 @@ class Stage:
         }
         return {topic: records for topic, records in behind.items() if records}
 
+    def share_starts(self) -> dict[Partition, int]:
+        """Where the share groups stand."""
+        return {
+            partition: start
+            for group in self.groups
+            if group.protocol is Protocol.SHARE
+            for partition, start in self._cluster.share_starts(group).items()
+        }
+
     def stop_reading(self) -> None:
         for reader in self.readers:
             reader.stop()

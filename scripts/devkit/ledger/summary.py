@@ -6,7 +6,7 @@ from typing import Any
 
 from devkit.ledger.book import Book
 from devkit.ledger.deletions import Deletion
-from devkit.ledger.faults import Fault
+from devkit.ledger.faults import Fault, Faults
 from devkit.ledger.promise import Judgement, Kind
 from devkit.ledger.scenario import Partition
 
@@ -19,7 +19,7 @@ def figures(
     deletions: Sequence[Deletion],
     log_starts: Mapping[Partition, int],
     judgement: Judgement,
-    faults: Mapping[Fault, int],
+    faults: Faults,
     events: Mapping[str, int],
 ) -> Figures:
     """Everything that can be counted; by name, some by kind or topic below it."""
@@ -36,7 +36,11 @@ def figures(
         "records delivered": counts.pop("records delivered", 0),
         "records deleted": {**dict(sorted(deleted.items())), "all": sum(deleted.values())},
         "deletions": {**dict(sorted(outcomes.items())), "all": sum(outcomes.values())},
-        "faults": {**{str(fault): faults[fault] for fault in Fault}, "all": sum(faults.values())},
+        "faults": {
+            **{str(fault): faults.done[fault] for fault in Fault},
+            "all": faults.done.total(),
+        },
+        "faults amid a deletion": faults.struck_amid_deletion,
         "daemon": dict(sorted(events.items())),
         "clients": counts,
         "late rewinds": judgement.late_rewinds,
