@@ -1,9 +1,9 @@
 """Three brokers, of which any one may be missing."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -48,11 +48,17 @@ class Cluster:
             answer.result(ANSWER_SECONDS)
 
     def log_starts(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        return self._offsets(partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
-
-    def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """The last stable offsets."""
-        return self._offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+        admin = self._admin()
+        asked = {TopicPartition(*partition): OffsetSpec.earliest() for partition in partitions}
+        answers = admin.list_offsets(asked, request_timeout=ANSWER_SECONDS)
+        found = {
+            (at.topic, at.partition): answer.result(2 * ANSWER_SECONDS).offset
+            for at, answer in answers.items()
+        }
+        lacking = sorted(each for each, offset in found.items() if offset < 0)
+        if lacking:  # a client that does not know the new leader yet
+            raise TimeoutError(f"the offsets of {lacking} could not be read")
+        return found
 
     def share_starts(self, group: Group) -> dict[Partition, int]:
         """The first offset of each share-partition that is not done with, by Kafka's own tool."""
@@ -87,23 +93,6 @@ class Cluster:
             for topic in found.topics.values()
             for partition in topic.partitions.values()
         )
-
-    def _offsets(
-        self, partitions: Collection[Partition], wanted: OffsetSpec, isolation: IsolationLevel
-    ) -> dict[Partition, int]:
-        admin = self._admin()
-        asked = {TopicPartition(*partition): wanted for partition in partitions}
-        answers: Mapping[TopicPartition, object] = admin.list_offsets(
-            asked, isolation_level=isolation, request_timeout=ANSWER_SECONDS
-        )
-        found = {
-            (at.topic, at.partition): int(answer.result(2 * ANSWER_SECONDS).offset)  # type: ignore[attr-defined] # a future
-            for at, answer in answers.items()
-        }
-        lacking = sorted(each for each, offset in found.items() if offset < 0)
-        if lacking:  # a client that does not know the new leader yet
-            raise TimeoutError(f"the offsets of {lacking} could not be read")
-        return found
 
     def _admin(self) -> AdminClient:
         return self.kafka.admin()

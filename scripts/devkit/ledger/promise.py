@@ -213,8 +213,3 @@ def _reset(reset: Reset) -> Finding:
 
 def _name(partition: Partition) -> str:
     return f"{partition[0]}-{partition[1]}"
-
-
-def counts(judgement: Judgement) -> Mapping[str, int]:
-    """Findings by kind, all of them."""
-    return {kind: sum(each.kind is kind for each in judgement.findings) for kind in Kind}
