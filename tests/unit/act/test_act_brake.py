@@ -94,6 +94,16 @@ def test_a_brake_that_is_pulled_before_a_second_attempt_keeps_it_back() -> None:
     assert outcome.outcome is Outcome.UNKNOWN
 
 
+def test_a_brake_that_is_let_go_before_a_third_attempt_does_not_bring_the_second_back() -> None:
+    stage = Stage([None, None, PULLED, None])
+    stage.kafka.replies[P0] = [Reply.MOVED, Reply.MOVED]
+
+    (outcome,) = stage.execute(P0)
+
+    assert len(stage.kafka.requests) == 1
+    assert outcome.outcome is Outcome.UNKNOWN
+
+
 def test_a_brake_that_is_let_go_lets_the_next_batch_go() -> None:
     stage = Stage([PULLED, None])
 

@@ -451,6 +451,14 @@ def test_evidence_that_is_too_old_is_not_used(stage: Stage) -> None:
     assert stage.kafka.calls == []
 
 
+def test_how_old_the_evidence_was_is_told_in_seconds(stage: Stage) -> None:
+    (outcome,) = stage.execute(
+        P0, pace=Pace(max_evidence_age_ms=1_800_000), evidence_at_ms=NOW - 3_600_000
+    )
+
+    assert outcome.error == "the groups were read 3600.0 s ago, longer than 1800.0 s"
+
+
 def test_when_the_clock_was_set_back_the_evidence_is_not_used(stage: Stage) -> None:
     (outcome,) = stage.execute(P0, evidence_at_ms=NOW + 1)
 
