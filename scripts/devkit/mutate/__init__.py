@@ -1,0 +1,1 @@
+"""Mutation testing by hand: see ``scripts/mutate``."""

@@ -1,0 +1,58 @@
+"""``python -m devkit.mutate``: see ``scripts/mutate``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tomllib
+from pathlib import Path
+
+from devkit.mutate.mutants import Mutant, mutants
+from devkit.mutate.warm import trial_of
+
+ROOT = Path(__file__).parents[3]
+
+EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+
+PARTS = {
+    "act": "approved delete evidence guard journal limits readback reconcile rule",
+    "plan": "bounds commits detail groups plan rows silence star tables verdict",
+}
+"""The modules of each package that decide something; the plan's others keep Spark alive."""
+
+
+def main() -> int:
+    options = _options()
+    os.chdir(ROOT)
+    sys.setrecursionlimit(10_000)  # cosmic-ray walks the whole tree of a module
+    survives = trial_of(options.part)
+    known = tomllib.loads(EQUIVALENT.read_text())["mutant"]
+    equivalent = {(each["module"], each["after"], each["was"], each["becomes"]) for each in known}
+    found: list[Mutant] = []
+    for name in options.modules or PARTS[options.part].split():
+        found += mutants(ROOT, ROOT / "retentiond" / options.part / f"{name}.py")
+    tried = [each for each in found if each.identity not in equivalent]
+    alive = 0
+    for number, mutant in enumerate(tried, start=1):
+        if survives(mutant):
+            alive += 1
+            print(f"survived: {mutant}", flush=True)
+        if number % 50 == 0:
+            print(f"{number} of {len(tried)}", file=sys.stderr, flush=True)
+    print(
+        f"{options.part}: {len(found)} mutants, {len(tried) - alive} killed, "
+        f"{len(found) - len(tried)} equivalent, {alive} survived"
+    )
+    return 1 if alive else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/mutate", description=__doc__)
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("modules", nargs="*", help="some of its modules; by default all")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

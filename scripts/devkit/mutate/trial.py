@@ -1,0 +1,85 @@
+"""One mutant's trial: the tests run in a fork of a process that has everything else loaded.
+
+A mutant lives in the fork alone, so nothing on disk changes, and one JVM serves all of them.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+import pytest
+
+from devkit.mutate.mutants import Mutant
+
+KEPT = ("retentiond.plan.session", "retentiond.plan.jvm", "retentiond.plan.connect")
+"""Modules of the plan that the warm Spark session belongs to."""
+
+FRESH = ("retentiond.act", "retentiond.plan", "retentiond.cycle", "retentiond.state", "tests")
+"""What must not be loaded when a trial begins: it could hold on to the unchanged module."""
+
+TIME_S = 180.0
+
+OPTIONS = ("-x", "-q", "-p", "no:cacheprovider")
+
+Check = Callable[[], bool]
+
+
+def survives(mutant: Mutant, tests: Sequence[Sequence[str]], check: Check | None = None) -> bool:
+    """Whether ``check`` (where it is given, first) and no run of the tests finds it."""
+    child = os.fork()
+    if child == 0:
+        os._exit(_try(mutant, tests, check))
+    ends_at = time.monotonic() + TIME_S
+    while time.monotonic() < ends_at:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status == 0
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)  # an endless loop is found, too
+    os.waitpid(child, 0)
+    return False
+
+
+def _try(mutant: Mutant, tests: Sequence[Sequence[str]], check: Check | None) -> int:
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    try:
+        forget()
+        sys.meta_path.insert(0, _Mutated(mutant))
+        if check is not None and not check():
+            return 1
+        return int(any(pytest.main([*OPTIONS, *paths]) for paths in tests))
+    except BaseException:  # noqa: BLE001 - a module that can't be imported is found, too
+        return 1
+
+
+def forget() -> None:
+    for name in list(sys.modules):
+        if name.startswith(FRESH) and name not in (*KEPT, "retentiond.plan", "retentiond.act"):
+            del sys.modules[name]
+
+
+class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the mutant where its module is asked for."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self._mutant = mutant
+
+    def find_spec(
+        self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != self._mutant.module:
+            return None
+        return importlib.util.spec_from_loader(name, self)
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self._mutant.source, f"<{self._mutant.module}>", "exec"), module.__dict__)
