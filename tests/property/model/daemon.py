@@ -131,6 +131,9 @@ class Daemon:
         report = None
         with (
             mock.patch("retentiond.cycle.decide", self._decides(plan)),
+            mock.patch("retentiond.cycle.time", self.stop.clock),
+            mock.patch("retentiond.collect.census.time", self.stop.clock),
+            mock.patch("retentiond.collect.gather.time", self.stop.clock),
             mock.patch("retentiond.collect.gather.ThreadPoolExecutor", partial(OneThread, is_late)),
         ):
             try:

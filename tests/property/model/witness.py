@@ -40,11 +40,22 @@ class Moments:
             self._ledger.look()
 
 
+class Clock:
+    """In place of the module `time` where a reading waits: only waits let time go by."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
 class Stop:
     """The signal to end, and waits that take no time."""
 
     def __init__(self, hand: Hand, moments: Moments) -> None:
         self.is_asked = False
+        self.clock = Clock()
         self._hand = hand
         self._moments = moments
 
@@ -53,6 +64,7 @@ class Stop:
 
     def wait(self, timeout: float) -> bool:
         self._moments.reach("wait")
+        self.clock.seconds += timeout
         self._hand.wait(timeout)
         return self.is_asked
 
