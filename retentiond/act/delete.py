@@ -104,7 +104,7 @@ def execute(
         if objection is not None:
             outcomes.extend(_not_attempted(each, objection) for each in batch)
             continue
-        journal.intend(cycle_id, batch, now())
+        journal.intend(cycle_id, batch, now(), evidence_at_ms=evidence_at_ms)
         settled = _delete(batch, run)
         journal.settle(cycle_id, settled, now())
         outcomes.extend(settled)

@@ -37,8 +37,18 @@ class Unsettled:
 class Journal(Protocol):
     """All methods raise `retentiond.errors.StateError` when they can't do what they say."""
 
-    def intend(self, cycle_id: str, batch: Sequence[Approved], requested_at_ms: int) -> None:
-        """Returns once all of the batch, with its evidence, is safely on disk; or none of it is."""
+    def intend(
+        self,
+        cycle_id: str,
+        batch: Sequence[Approved],
+        requested_at_ms: int,
+        *,
+        evidence_at_ms: int,
+    ) -> None:
+        """Returns once all of the batch, with its evidence, is safely on disk; or none of it is.
+
+        ``evidence_at_ms`` is when the second reading began, which gave the evidence.
+        """
 
     def settle(
         self,

@@ -70,6 +70,7 @@ def _document(deletion: DeletionRecord) -> dict[str, Any]:
         "cycle_id": deletion.cycle_id,
         "cluster_id": deletion.cluster_id,
         **row_document(deletion.row),
+        "evidence_at": rfc3339(deletion.evidence_at_ms),
         "requested_at": rfc3339(deletion.requested_at_ms),
         "outcome": _outcome(deletion),
         "low_watermark": deletion.low_watermark,

@@ -46,11 +46,11 @@ ON CONFLICT (cycle_id) DO UPDATE SET
 
 _INTEND = """
 INSERT INTO deletions (
-    cycle_id, requested_at_ms, group_list, committed_offsets,
+    cycle_id, evidence_at_ms, requested_at_ms, group_list, committed_offsets,
     topic, partition, topic_id, log_start_offset, cutoff,
     high_watermark, min_committed_offset, binding_group, binding_committed_offset,
     retention_offset, groups, records, detail
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 _SETTLE = """
@@ -90,7 +90,14 @@ class Audit:
                 _RECORD_CYCLE, {name: getattr(cycle, name) for name in _CYCLE_COLUMNS}
             )
 
-    def intend(self, cycle_id: str, batch: Sequence[Approved], requested_at_ms: int) -> None:
+    def intend(
+        self,
+        cycle_id: str,
+        batch: Sequence[Approved],
+        requested_at_ms: int,
+        *,
+        evidence_at_ms: int,
+    ) -> None:
         with self._transaction() as connection:
             group_lists = _GroupLists(connection)
             connection.executemany(
@@ -98,6 +105,7 @@ class Audit:
                 [
                     (
                         cycle_id,
+                        evidence_at_ms,
                         requested_at_ms,
                         group_lists.id_of(each.evidence),
                         json.dumps([group.committed_offset for group in each.evidence]),

@@ -50,7 +50,8 @@ class CycleRecord:
 class DeletionRecord:
     """One partition's deletion in one cycle, with the evidence it rested on.
 
-    ``outcome`` None is an open intent. A request whose outcome was unknown and the one that
+    ``evidence_at_ms`` is when the reading began that gave the evidence. ``outcome`` None is an
+    open intent. A request whose outcome was unknown and the one that
     repeated it may both end as `deleted`: then they overlap, and their records are the same.
     """
 
@@ -59,6 +60,7 @@ class DeletionRecord:
     cluster_id: str
     row: PlanRow
     evidence: tuple[GroupEvidence, ...]
+    evidence_at_ms: int
     requested_at_ms: int
     outcome: Outcome | None
     low_watermark: int | None
@@ -152,6 +154,7 @@ def _deletion(stored: sqlite3.Row) -> DeletionRecord:
                 strict=True,
             )
         ),
+        evidence_at_ms=stored["evidence_at_ms"],
         requested_at_ms=stored["requested_at_ms"],
         outcome=None if stored["outcome"] is None else Outcome(stored["outcome"]),
         low_watermark=stored["low_watermark"],

@@ -64,6 +64,7 @@ CREATE TABLE deletions (
     detail TEXT,
     group_list INTEGER NOT NULL REFERENCES group_lists,
     committed_offsets TEXT NOT NULL,  -- JSON: [offset, ...] in the order of the group list
+    evidence_at_ms INTEGER NOT NULL,  -- when the second reading began
     requested_at_ms INTEGER NOT NULL,
     outcome TEXT CHECK (outcome IN ('deleted', 'failed', 'not_attempted', 'unknown')),
     low_watermark INTEGER,

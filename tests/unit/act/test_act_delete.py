@@ -31,14 +31,23 @@ class Notebook:
     def __init__(self, calls: list[str]) -> None:
         self.calls = calls
         self.intended: list[tuple[TopicPartition, ...]] = []
+        self.times_ms: list[tuple[int, int]] = []  # of the evidence and of the request
         self.settled: list[tuple[DeletionOutcome, ...]] = []
         self.full = False
 
-    def intend(self, cycle_id: str, batch: Sequence[Approved], requested_at_ms: int) -> None:
+    def intend(
+        self,
+        cycle_id: str,
+        batch: Sequence[Approved],
+        requested_at_ms: int,
+        *,
+        evidence_at_ms: int,
+    ) -> None:
         if self.full:
             raise StateError("the disk is full")
         self.calls.append("intend")
         self.intended.append(tuple(each.topic_partition for each in batch))
+        self.times_ms.append((evidence_at_ms, requested_at_ms))
 
     def settle(
         self,
@@ -105,6 +114,17 @@ def test_every_batch_is_intended_requested_and_settled_on_its_own(stage: Stage) 
     assert stage.kafka.calls == ["intend", "delete_records", "settle"] * 2
     assert stage.journal.intended == [(P0, P1), (P2,)]
     assert [each.partition for each in outcomes] == [0, 1, 2]
+
+
+def test_an_intent_says_when_its_evidence_was_read_and_when_it_is_requested(stage: Stage) -> None:
+    clock = iter(range(NOW, NOW + 100))
+    stage.now = lambda: next(clock)
+
+    stage.execute(P0, P1, pace=Pace(batch_size=1), evidence_at_ms=NOW - 7)
+
+    (_, first), (_, second) = stage.journal.times_ms
+    assert NOW <= first < second
+    assert [evidence_at for evidence_at, _ in stage.journal.times_ms] == [NOW - 7, NOW - 7]
 
 
 def test_nothing_approved_asks_for_nothing(stage: Stage) -> None:

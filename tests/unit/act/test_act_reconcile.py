@@ -46,7 +46,7 @@ def kafka() -> Leaders:
 
 
 def intend(audit: Audit, *partitions: TopicPartition, cycle_id: str = "cycle-1") -> None:
-    audit.intend(cycle_id, [approved(at) for at in partitions], requested_at_ms=2)
+    audit.intend(cycle_id, [approved(at) for at in partitions], requested_at_ms=2, evidence_at_ms=1)
 
 
 def unknown(audit: Audit, at: TopicPartition) -> None:
@@ -188,7 +188,7 @@ def test_several_cycles_that_left_the_same_partition_open_are_all_settled(
 ) -> None:
     audit.record_cycle(cycle("cycle-2"))
     unknown(audit, P0)
-    audit.intend("cycle-2", [approved(P0, cutoff=120)], requested_at_ms=4)
+    audit.intend("cycle-2", [approved(P0, cutoff=120)], requested_at_ms=4, evidence_at_ms=3)
     kafka.logs[P0].log_start_offset = 110
 
     reconcile(audit, kafka, LATER)

@@ -44,11 +44,18 @@ def config_file(tmp_path: Path) -> Path:
             outcome("payments", what=Outcome.UNKNOWN),
         ]
         audit.record_cycle(begun(whole))
-        audit.intend("cycle-1", [approved(each.topic) for each in outcomes], PLANNED_AT_MS + 1)
+        audit.intend(
+            "cycle-1",
+            [approved(each.topic) for each in outcomes],
+            PLANNED_AT_MS + 1,
+            evidence_at_ms=PLANNED_AT_MS,
+        )
         audit.settle("cycle-1", outcomes, PLANNED_AT_MS + 2)
         audit.record_cycle(finished(whole, outcomes, PLANNED_AT_MS + 3))
         audit.record_cycle(begun(plan("cycle-2", ["views"])))
-        audit.intend("cycle-2", [approved("views")], PLANNED_AT_MS + 4)
+        audit.intend(
+            "cycle-2", [approved("views")], PLANNED_AT_MS + 4, evidence_at_ms=PLANNED_AT_MS
+        )
     path = tmp_path / "mine.yaml"
     path.write_text(f"state_dir: {state_dir}\n{CONFIG}")
     return path
@@ -99,6 +106,7 @@ def test_its_json_has_the_plans_field_names_and_the_evidence(
         "groups": 2,
         "records": 90,
         "detail": None,
+        "evidence_at": "2026-09-21T14:13:20.123Z",
         "requested_at": "2026-09-21T14:13:20.124Z",
         "outcome": "deleted",
         "low_watermark": 100,

@@ -89,7 +89,7 @@ def only(audit: Audit) -> DeletionRecord:
 
 
 def test_an_intent_comes_back_with_its_figures_and_its_evidence(audit: Audit) -> None:
-    audit.intend("cycle-1", [approved(0)], 2_000)
+    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
 
     assert only(audit) == DeletionRecord(
         id=1,
@@ -97,6 +97,7 @@ def test_an_intent_comes_back_with_its_figures_and_its_evidence(audit: Audit) ->
         cluster_id="cluster-a",
         row=approved(0).row,
         evidence=EVIDENCE,
+        evidence_at_ms=1_900,
         requested_at_ms=2_000,
         outcome=None,
         low_watermark=None,
@@ -119,7 +120,7 @@ def test_every_figure_that_may_be_unknown_comes_back_as_unknown(audit: Audit) ->
         ),
     )
 
-    audit.intend("cycle-1", [bare], 2_000)
+    audit.intend("cycle-1", [bare], 2_000, evidence_at_ms=1_900)
 
     assert only(audit).row == bare.row
 
@@ -135,7 +136,7 @@ def test_every_figure_that_may_be_unknown_comes_back_as_unknown(audit: Audit) ->
     ],
 )
 def test_an_outcome_comes_back_beside_its_intent(audit: Audit, settled: DeletionOutcome) -> None:
-    audit.intend("cycle-1", [approved(0)], 2_000)
+    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
 
     audit.settle("cycle-1", [settled], 3_000)
 
@@ -151,7 +152,7 @@ def test_an_outcome_comes_back_beside_its_intent(audit: Audit, settled: Deletion
 def test_what_was_recorded_is_there_after_opening_again(tmp_path: Path) -> None:
     first = Audit.open(tmp_path)
     first.record_cycle(CYCLE)
-    first.intend("cycle-1", [approved(0), approved(1)], 2_000)
+    first.intend("cycle-1", [approved(0), approved(1)], 2_000, evidence_at_ms=1_900)
     first.close()
 
     again = Audit.open(tmp_path)
@@ -166,8 +167,12 @@ def test_the_groups_of_a_topic_are_stored_once_for_as_long_as_they_stay(audit: A
     other_kinds = tuple(group._replace(kind=GroupKind.CONSUMER) for group in EVIDENCE)
     audit.record_cycle(replace(CYCLE, cycle_id="cycle-2"))
 
-    audit.intend("cycle-1", [approved(0), approved(1, evidence=other_commits)], 2_000)
-    audit.intend("cycle-2", [approved(0), approved(1, evidence=other_kinds)], 3_000)
+    audit.intend(
+        "cycle-1", [approved(0), approved(1, evidence=other_commits)], 2_000, evidence_at_ms=1_900
+    )
+    audit.intend(
+        "cycle-2", [approved(0), approved(1, evidence=other_kinds)], 3_000, evidence_at_ms=2_900
+    )
 
     assert [record.evidence for record in audit.deletions()] == [
         EVIDENCE,
@@ -179,7 +184,7 @@ def test_the_groups_of_a_topic_are_stored_once_for_as_long_as_they_stay(audit: A
 
 
 def test_the_evidence_can_be_read_with_sql_as_one_row_a_group(audit: Audit) -> None:
-    audit.intend("cycle-1", [approved(0)], 2_000)
+    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
 
     assert sql(audit, "SELECT * FROM evidence") == [
         (1, "billing", "classic", 2**62),
@@ -209,19 +214,21 @@ def test_a_cycle_is_recorded_when_it_begins_and_again_when_it_has_finished(
 
 def test_a_batch_is_recorded_as_a_whole_or_not_at_all(audit: Audit) -> None:
     with pytest.raises(StateError):
-        audit.intend("cycle-1", [approved(0), approved(1), approved(0)], 2_000)
+        audit.intend(
+            "cycle-1", [approved(0), approved(1), approved(0)], 2_000, evidence_at_ms=1_900
+        )
 
     assert list(audit.deletions()) == []
-    audit.intend("cycle-1", [approved(0)], 2_000)  # and the log still works
+    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)  # and the log still works
 
 
 def test_an_intent_of_a_cycle_that_was_not_recorded_is_refused(audit: Audit) -> None:
     with pytest.raises(StateError):
-        audit.intend("cycle-9", [approved(0)], 2_000)
+        audit.intend("cycle-9", [approved(0)], 2_000, evidence_at_ms=1_900)
 
 
 def test_an_outcome_without_an_intent_is_refused(audit: Audit) -> None:
-    audit.intend("cycle-1", [approved(0)], 2_000)
+    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
 
     with pytest.raises(StateError, match="no open intent for 1 of 2 outcomes of cycle cycle-1"):
         audit.settle("cycle-1", [outcome(0), outcome(1)], 3_000)
@@ -231,7 +238,7 @@ def test_an_outcome_without_an_intent_is_refused(audit: Audit) -> None:
 
 @pytest.mark.parametrize("known", [Outcome.DELETED, Outcome.FAILED, Outcome.NOT_ATTEMPTED])
 def test_an_outcome_that_is_known_is_never_overwritten(audit: Audit, known: Outcome) -> None:
-    audit.intend("cycle-1", [approved(0)], 2_000)
+    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
     audit.settle("cycle-1", [outcome(0, known)], 3_000)
 
     with pytest.raises(StateError):
@@ -241,7 +248,7 @@ def test_an_outcome_that_is_known_is_never_overwritten(audit: Audit, known: Outc
 
 
 def test_an_unknown_outcome_may_become_known(audit: Audit) -> None:
-    audit.intend("cycle-1", [approved(0)], 2_000)
+    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
     audit.settle("cycle-1", [outcome(0, Outcome.UNKNOWN, None)], 3_000)
     assert [each.outcome for each in audit.unsettled("cluster-a")] == [Outcome.UNKNOWN]
 
@@ -252,7 +259,7 @@ def test_an_unknown_outcome_may_become_known(audit: Audit) -> None:
 
 
 def test_an_unknown_outcome_that_was_given_up_stays_so(audit: Audit) -> None:
-    audit.intend("cycle-1", [approved(0)], 2_000)
+    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
     audit.settle("cycle-1", [outcome(0, Outcome.UNKNOWN, None)], 3_000, give_up=True)
 
     assert audit.unsettled("cluster-a") == ()
@@ -264,7 +271,7 @@ def test_an_unknown_outcome_that_was_given_up_stays_so(audit: Audit) -> None:
 def test_deleted_is_refused_unless_the_low_watermark_reached_the_cutoff(
     audit: Audit, low_watermark: int | None
 ) -> None:
-    audit.intend("cycle-1", [approved(0)], 2_000)
+    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
 
     with pytest.raises(StateError):
         audit.settle("cycle-1", [outcome(0, Outcome.DELETED, low_watermark)], 3_000)
@@ -277,7 +284,7 @@ def test_settling_nothing_does_nothing(audit: Audit) -> None:
 
 
 def test_unsettled_deletions_are_those_of_the_cluster_asked_for(audit: Audit) -> None:
-    audit.intend("cycle-1", [approved(0)], 2_000)
+    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
 
     assert audit.unsettled("cluster-b") == ()
     (open_intent,) = audit.unsettled("cluster-a")
@@ -295,10 +302,10 @@ def test_unsettled_deletions_are_those_of_the_cluster_asked_for(audit: Audit) ->
 @pytest.fixture
 def history(audit: Audit) -> Audit:
     """orders-0 and orders-1 at 2 s, orders-0 and clicks-0 at 3 s."""
-    audit.intend("cycle-1", [approved(0), approved(1)], 2_000)
+    audit.intend("cycle-1", [approved(0), approved(1)], 2_000, evidence_at_ms=1_900)
     audit.settle("cycle-1", [outcome(0), outcome(1, Outcome.FAILED, None)], 2_500)
     audit.record_cycle(replace(CYCLE, cycle_id="cycle-2"))
-    audit.intend("cycle-2", [approved(0), approved(0, topic="clicks")], 3_000)
+    audit.intend("cycle-2", [approved(0), approved(0, topic="clicks")], 3_000, evidence_at_ms=2_900)
     return audit
 
 
@@ -325,13 +332,15 @@ def test_deletions_are_read_by_topic_partition_time_and_outcome(
 
 
 def test_a_history_longer_than_a_page_is_read_whole(audit: Audit) -> None:
-    audit.intend("cycle-1", [approved(number) for number in range(2_001)], 2_000)
+    audit.intend(
+        "cycle-1", [approved(number) for number in range(2_001)], 2_000, evidence_at_ms=1_900
+    )
 
     assert [record.row.partition for record in audit.deletions()] == list(range(2_001))
 
 
 def test_a_reader_that_dawdles_lets_the_cycle_write_on(audit: Audit) -> None:
-    audit.intend("cycle-1", [approved(0)], 2_000)
+    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
     reader = audit.deletions()
     next(reader)
 
@@ -345,7 +354,7 @@ def test_other_threads_may_read_and_write(audit: Audit) -> None:
     seen: list[DeletionRecord] = []
 
     def work() -> None:
-        audit.intend("cycle-1", [approved(0)], 2_000)
+        audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
         seen.extend(audit.deletions())
 
     thread = threading.Thread(target=work)
@@ -358,7 +367,7 @@ def test_other_threads_may_read_and_write(audit: Audit) -> None:
 def test_threads_take_turns_at_writing(audit: Audit) -> None:
     def write(first: int) -> None:
         for number in range(first, first + 20):
-            audit.intend("cycle-1", [approved(number)], 2_000)
+            audit.intend("cycle-1", [approved(number)], 2_000, evidence_at_ms=1_900)
 
     writers = [threading.Thread(target=write, args=[first]) for first in (0, 20, 40)]
     for writer in writers:
@@ -372,7 +381,7 @@ def test_threads_take_turns_at_writing(audit: Audit) -> None:
 def test_a_log_that_is_closed_can_still_be_read(tmp_path: Path) -> None:
     audit = Audit.open(tmp_path)
     audit.record_cycle(CYCLE)
-    audit.intend("cycle-1", [approved(0)], 2_000)
+    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
     audit.close()
 
     assert [record.row.partition for record in read_deletions(tmp_path)] == [0]
@@ -391,7 +400,9 @@ def test_reading_where_there_is_no_log_says_so_and_makes_none(tmp_path: Path) ->
 def filled(state_dir: Path, deletions: int = 1) -> Path:
     audit = Audit.open(state_dir)
     audit.record_cycle(CYCLE)
-    audit.intend("cycle-1", [approved(number) for number in range(deletions)], 2_000)
+    audit.intend(
+        "cycle-1", [approved(number) for number in range(deletions)], 2_000, evidence_at_ms=1_900
+    )
     audit.close()
     return state_dir / "audit.db"
 
@@ -503,18 +514,22 @@ def test_when_the_disk_is_full_the_intent_raises_and_nothing_of_it_is_there(
     sql(audit, f"PRAGMA max_page_count = {pages}")
 
     with pytest.raises(StateError, match=r"\(database or disk is full\); without it nothing is"):
-        audit.intend("cycle-1", [approved(number) for number in range(1_000)], 2_000)
+        audit.intend(
+            "cycle-1", [approved(number) for number in range(1_000)], 2_000, evidence_at_ms=1_900
+        )
 
     assert list(audit.deletions()) == []
     sql(audit, "PRAGMA max_page_count = 1000000")
-    audit.intend("cycle-1", [approved(0)], 2_000)  # space was made: it goes on
+    audit.intend(
+        "cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900
+    )  # space was made: it goes on
 
 
 def test_when_the_log_is_read_only_the_intent_raises(audit: Audit) -> None:
     sql(audit, "PRAGMA query_only = 1")
 
     with pytest.raises(StateError, match="attempt to write a readonly database"):
-        audit.intend("cycle-1", [approved(0)], 2_000)
+        audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
 
 
 def test_when_no_file_can_grow_any_more_the_intent_raises(tmp_path: Path) -> None:
@@ -531,7 +546,8 @@ def test_when_no_file_can_grow_any_more_the_intent_raises(tmp_path: Path) -> Non
         audit.record_cycle(CYCLE)
         limit_file_size(200_000)
         try:
-            audit.intend("cycle-1", [approved(number) for number in range(5_000)], 2_000)
+            batch = [approved(number) for number in range(5_000)]
+            audit.intend("cycle-1", batch, 2_000, evidence_at_ms=1_900)
         except StateError as error:
             print(error)
         """
@@ -576,7 +592,7 @@ def test_what_was_intended_survives_sigkill(tmp_path: Path) -> None:
 
         audit = Audit.open(Path(sys.argv[1]))
         audit.record_cycle(CYCLE)
-        audit.intend("cycle-1", [approved(0)], 2_000)
+        audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
         os.kill(os.getpid(), signal.SIGKILL)
         """
     )
