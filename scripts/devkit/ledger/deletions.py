@@ -6,21 +6,21 @@ from pathlib import Path
 
 from devkit.ledger.scenario import Partition
 from retentiond.model import Outcome
-from retentiond.state.records import read_cycles, read_deletions
+from retentiond.state.records import read_deletions
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
     """One request to delete what lies below ``cutoff``, and what became of it.
 
-    The groups were read a second time after ``planned_at_ms`` and before ``requested_at_ms``;
+    The groups were read a second time after ``evidence_at_ms`` and before ``requested_at_ms``;
     ``evidence`` is what that reading gave. ``outcome`` None is an open intent.
     """
 
     partition: Partition
     log_start: int
     cutoff: int
-    planned_at_ms: float
+    evidence_at_ms: float
     requested_at_ms: float
     evidence: Mapping[str, int]
     outcome: Outcome | None = Outcome.DELETED
@@ -41,13 +41,12 @@ class Deletion:
 
 def read(state_dir: Path) -> list[Deletion]:
     """Oldest first. Raises StateError."""
-    planned_at_ms = {cycle.cycle_id: cycle.planned_at_ms for cycle in read_cycles(state_dir)}
     return [
         Deletion(
             partition=(each.row.topic, each.row.partition),
             log_start=each.row.log_start_offset or 0,
             cutoff=each.row.cutoff or 0,
-            planned_at_ms=planned_at_ms[each.cycle_id],
+            evidence_at_ms=each.evidence_at_ms,
             requested_at_ms=each.requested_at_ms + 1,  # the audit log drops what is below 1 ms
             evidence={group.group_id: group.committed_offset for group in each.evidence},
             outcome=each.outcome,

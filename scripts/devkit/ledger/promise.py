@@ -6,12 +6,13 @@ below its commit: a group that goes forward gives up what it leaves behind, and 
 claims again what is still there *and is not yet asked to be deleted*. A share group claims every
 record that it has not been given.
 
-**A deletion** with cutoff k rests on a second reading of all commits, made at some moment between
-``planned_at`` of its cycle and the request. It is *right* if every group that claimed something
-at ``planned_at`` may have stood at k or above, at some moment in between: then an honest reading
+**A deletion** with cutoff k rests on a second reading of all commits, which began at its
+``evidence_at`` and ended before the request. It is *right* if every group that claimed something
+at ``evidence_at`` may have stood at k or above, at some moment in between: then an honest reading
 could have approved it. It is *wrong* if some group stood below k all that time. Nobody can protect
 a group that goes back after the reading, so the window is the only mercy, and a group that never
-goes back gains nothing from it: its greatest offset in the window is its last.
+goes back gains nothing from it: its greatest offset in the window is its last. Who has gone back
+before ``evidence_at`` was seen there, however long after the plan that was.
 
 **A finding** is
 1. a wrong deletion, whether or not anybody noticed, and also when it failed;
@@ -166,7 +167,7 @@ class _Judge:
 
 
 def _of_claims(group: str, claims: Claims, deletion: Deletion) -> Iterator[Finding]:
-    stood_at = claims.at(deletion.planned_at_ms, deletion.requested_at_ms)
+    stood_at = claims.at(deletion.evidence_at_ms, deletion.requested_at_ms)
     if not stood_at:
         return
     if max(stood_at) < deletion.cutoff:

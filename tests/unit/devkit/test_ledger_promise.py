@@ -21,7 +21,7 @@ AT = ("orders", 0)
 GROUP = "billing"
 
 DELETION = Deletion(
-    AT, log_start=0, cutoff=5, planned_at_ms=100, requested_at_ms=110, evidence={GROUP: 5}
+    AT, log_start=0, cutoff=5, evidence_at_ms=100, requested_at_ms=110, evidence={GROUP: 5}
 )
 
 
@@ -49,7 +49,7 @@ def commits(book: Book, *made: Commit, group: str = GROUP) -> None:
 
 @pytest.fixture
 def book() -> Book:
-    """All is read, half of it was committed before the deletion was planned."""
+    """All is read, half of it was committed before the deletion's evidence was read."""
     made = written()
     read(made, range(10))
     commits(made, commit(0, 1), commit(5, 50), commit(10, 200))
@@ -122,12 +122,12 @@ def test_a_group_claims_from_the_acknowledgement_of_its_first_commit(book: Book)
     assert kinds(judge(book, [both])) == [Kind.WRONG_DELETION]
 
 
-def test_a_group_that_went_back_before_the_plan_is_protected(book: Book) -> None:
+def test_a_group_that_went_back_before_the_evidence_was_read_is_protected(book: Book) -> None:
     commits(book, commit(3, 90))
     assert kinds(judge(book, [DELETION])) == [Kind.WRONG_DELETION, Kind.UNTRUE_EVIDENCE]
 
 
-def test_a_group_that_goes_back_after_the_plan_may_be_too_late(book: Book) -> None:
+def test_a_group_that_goes_back_after_the_evidence_was_read_may_be_too_late(book: Book) -> None:
     commits(book, commit(3, 105))
     assert judge(book, [DELETION]).findings == ()
 
@@ -241,8 +241,17 @@ def test_what_a_late_rewind_passes_over_is_not_missing_but_what_lies_before_is()
 
 
 def test_a_deletion_that_came_after_the_reset_excuses_nothing() -> None:
-    later = replace(DELETION, planned_at_ms=150, requested_at_ms=160)
+    later = replace(DELETION, evidence_at_ms=150, requested_at_ms=160)
     assert Kind.RESET in kinds(judge(rewound_too_late(), [later]))
+
+
+def test_a_deletion_whose_evidence_was_read_after_the_rewind_excuses_nothing() -> None:
+    seen = replace(DELETION, evidence_at_ms=122, requested_at_ms=125, evidence={GROUP: 8})
+    assert kinds(judge(rewound_too_late(), [seen]))[:3] == [
+        Kind.WRONG_DELETION,
+        Kind.UNTRUE_EVIDENCE,
+        Kind.RESET,
+    ]
 
 
 def test_a_deletion_that_can_not_have_been_applied_excuses_nothing() -> None:
