@@ -94,10 +94,9 @@ def _of_partition(
             return f"{decided['groups']} groups count, and at least {policy.min_groups} must"
         case Reason.OPEN_TRANSACTION:
             return f"a transaction is open since offset {at.last_stable_offset}"
-        case Reason.TOO_YOUNG if policy.consumed_retention_ms:
-            return f"the oldest record is younger than {say_duration(policy.consumed_retention_ms)}"
-        case Reason.TOO_YOUNG:
-            return "the oldest record's time stamp lies in the future"
+        case Reason.TOO_YOUNG:  # never under a retention of 0, which bounds nothing
+            age = say_duration(policy.consumed_retention_ms)
+            return f"the oldest record is dated less than {age} ago, or in the future"
         case Reason.CONSUMED if decided["cutoff"] == at.retention_offset:
             return f"records from {decided['cutoff']} on are too young"
         case Reason.CONSUMED if decided["cutoff"] != at.high_watermark:

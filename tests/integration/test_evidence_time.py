@@ -77,7 +77,8 @@ def test_no_record_is_deleted_behind_the_first_one_that_says_it_is_young(aged: A
     imported = aged.topic(600_000, 600_000, 600_000)
     report = aged.retentiond().cycle()
 
-    young = Told("nothing", "too_young", "the oldest record is younger than 1 hour")
+    sentence = "the oldest record is dated less than 1 hour ago, or in the future"
+    young = Told("nothing", "too_young", sentence)
     assert told(report, stalled) == young
     assert row_of(report, stalled).retention_offset == 0
 

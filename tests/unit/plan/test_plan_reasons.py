@@ -81,7 +81,12 @@ CASES = [
     Case(Reason.CONSUMED, (commit(100, "search"),), 100, "search", 100, said="group search"),
     Case(Reason.CONSUMED, (policy(excluded=(re.compile("b.*"),)),), 120, "search", groups=1),
     Case(Reason.EMPTY, (offsets(log_start_offset=200),), 120, said="no record"),
-    Case(Reason.TOO_YOUNG, (offsets(retention_offset=10),), 10, said="younger than 1 minute"),
+    Case(
+        Reason.TOO_YOUNG,
+        (offsets(retention_offset=10),),
+        10,
+        said="the oldest record is dated less than 1 minute ago, or in the future",
+    ),
     Case(
         Reason.NOT_CONSUMED,
         (commit(10, "search"),),
