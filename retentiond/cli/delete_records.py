@@ -15,7 +15,7 @@ from retentiond.cli.deletions import lines, show, spanned
 from retentiond.cli.options import Debug, Output, OutputFormat
 from retentiond.cli.state_dir import default_state_dir
 from retentiond.cli.wanted import read_wanted
-from retentiond.delete_records.command_config import read_settings
+from retentiond.command_config.settings import read_settings
 from retentiond.delete_records.delete import delete
 from retentiond.delete_records.item import Item
 from retentiond.delete_records.preview import preview, refuse_hopeless

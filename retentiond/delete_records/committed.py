@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from retentiond.delete_records import pem
+from retentiond.command_config import pem
 from retentiond.delete_records.bounds import Commits
 from retentiond.errors import ConfigError, KafkaUnavailable
 from retentiond.kafka import commits

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.delete_records.command_config import read_settings
+from retentiond.command_config.settings import read_settings
 from retentiond.errors import ConfigError
 from retentiond.kafka.properties import ClientSettings
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from retentiond.delete_records import java_properties, pem
-from retentiond.delete_records.jaas import parse_login
+from retentiond.command_config import java_properties, pem
+from retentiond.command_config.jaas import parse_login
 from retentiond.errors import ConfigError
 from retentiond.kafka.properties import (
     SASL_MECHANISMS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.delete_records.java_properties import parse
+from retentiond.command_config.java_properties import parse
 
 
 @pytest.mark.parametrize(
