@@ -1,10 +1,12 @@
-"""How long the readings agree on who reads a topic (``limits.settle_cycles``)."""
+"""What is to be remembered of each topic: how long the readings agree on who reads it
+(``limits.settle_cycles``), and where its partitions ended."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
 
+from retentiond.collect.arrival import ends_by_topic, with_ends
 from retentiond.collect.remembered import KnownTopic, Remembered
 from retentiond.collect.snapshot import Snapshot
 
@@ -18,6 +20,7 @@ def known_topics(
     ``settle_cycles``: a topic that has settled stays so until it is recreated.
     """
     groups = _groups_by_topic(snapshot)
+    ends = ends_by_topic(snapshot)
     known = {}
     for position, topic in enumerate(snapshot.topics):
         if topic.topic_id is None:
@@ -25,6 +28,7 @@ def known_topics(
         last = before.topics.get(topic.name)
         if last is None or last.topic_id != topic.topic_id:
             last = KnownTopic(topic.topic_id)
+        last = replace(last, ends=with_ends(last.ends, ends[position], topic.policy))
         known[topic.name] = last
         if snapshot.complete and last.agreed < settle_cycles:
             now = tuple(sorted(groups[position]))

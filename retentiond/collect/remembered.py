@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from retentiond.collect.arrival import EndsSeen
 from retentiond.collect.snapshot import TopicReading
 from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.model import GroupKind
@@ -25,21 +26,27 @@ class LastCommits:
     """A group's last known committed offsets on one topic, by partition.
 
     ``absent_since_ms``: when a complete listing first had no commit of the group on the topic;
-    None while it has.
+    None while it has. ``moved_at_ms``: by partition, when the commit was first seen where it is,
+    so that it has not moved since.
     """
 
     kind: GroupKind
     offsets: Mapping[int, int]
     absent_since_ms: int | None = None
+    moved_at_ms: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownTopic:
-    """``agreed``: how many complete readings in a row had these ``groups``, sorted by name."""
+    """``agreed``: how many complete readings in a row had these ``groups``, sorted by name.
+
+    ``ends``: a few of the ends that were read, the oldest first.
+    """
 
     topic_id: str
     groups: tuple[str, ...] = ()
     agreed: int = 0
+    ends: tuple[EndsSeen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

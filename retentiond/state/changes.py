@@ -88,13 +88,30 @@ def _present(
     for (group_id, topic_id), now in offsets.items():
         group = snapshot.groups[group_id]
         at = GroupOnTopic(group.group_id, snapshot.topics[topic_id].name)
-        before = known[at].offsets if at in known else {}
+        last = known.get(at, LastCommits(group.kind, {}))
+        before = last.offsets
         kept = {
             partition: _kept(offset, before.get(partition), log_starts[topic_id, partition])
             for partition, offset in now.items()
         }
-        present[at] = LastCommits(group.kind, {**before, **kept})
+        present[at] = LastCommits(
+            group.kind,
+            {**before, **kept},
+            moved_at_ms=_moved_at_ms(last, kept, snapshot.taken_at_ms),
+        )
     return present
+
+
+def _moved_at_ms(before: LastCommits, kept: Mapping[int, int], now_ms: int) -> dict[int, int]:
+    """When each commit was first seen where it is kept."""
+    return {
+        **before.moved_at_ms,
+        **{
+            partition: now_ms
+            for partition, offset in kept.items()
+            if offset != before.offsets.get(partition) or partition not in before.moved_at_ms
+        },
+    }
 
 
 def _kept(offset: int, before: int | None, log_start: int | None) -> int:

@@ -24,19 +24,21 @@ from retentiond.state.memory_rows import read_all
 from retentiond.state.sqlite import connect
 
 _KEEP_TOPIC = """
-INSERT INTO topics (topic, topic_id, groups, agreed) VALUES (?, ?, ?, ?)
+INSERT INTO topics (topic, topic_id, groups, agreed, ends) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (topic) DO UPDATE
-SET topic_id = excluded.topic_id, groups = excluded.groups, agreed = excluded.agreed
+SET topic_id = excluded.topic_id, groups = excluded.groups, agreed = excluded.agreed,
+    ends = excluded.ends
 """
 
 _KEEP_COMMITS = """
-INSERT INTO commits (kind, offsets, group_id, topic) VALUES (?, ?, ?, ?)
+INSERT INTO commits (kind, offsets, moved_at_ms, group_id, topic) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (group_id, topic) DO UPDATE
-SET kind = excluded.kind, offsets = excluded.offsets, absent_since_ms = NULL
+SET kind = excluded.kind, offsets = excluded.offsets, moved_at_ms = excluded.moved_at_ms,
+    absent_since_ms = NULL
 """
 
 _RENEW_COMMITS = """
-UPDATE commits SET kind = ?, offsets = ?, absent_since_ms = NULL
+UPDATE commits SET kind = ?, offsets = ?, moved_at_ms = ?, absent_since_ms = NULL
 WHERE group_id = ? AND topic = ?
 """
 """No INSERT: an operator may have released the group a moment ago."""
@@ -103,7 +105,13 @@ class Memory:
         run(
             _KEEP_TOPIC,
             [
-                (name, topic.topic_id, json.dumps(topic.groups), topic.agreed)
+                (
+                    name,
+                    topic.topic_id,
+                    json.dumps(topic.groups),
+                    topic.agreed,
+                    json.dumps([[seen.at_ms, seen.high_watermarks] for seen in topic.ends]),
+                )
                 for name, topic in changed.topics.items()
             ],
         )
@@ -141,8 +149,11 @@ def recall(state_dir: Path) -> Remembered:
         return Remembered(lost=f"the remembered groups in {path} can't be read ({error})")
 
 
-def _rows(commits: Mapping[GroupOnTopic, LastCommits]) -> list[tuple[str, str, str, str]]:
-    return [(last.kind.value, json.dumps(last.offsets), *at) for at, last in commits.items()]
+def _rows(commits: Mapping[GroupOnTopic, LastCommits]) -> list[tuple[str, str, str, str, str]]:
+    return [
+        (last.kind.value, json.dumps(last.offsets), json.dumps(last.moved_at_ms), *at)
+        for at, last in commits.items()
+    ]
 
 
 @contextmanager

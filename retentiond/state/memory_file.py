@@ -20,7 +20,8 @@ CREATE TABLE topics (
     topic TEXT NOT NULL PRIMARY KEY,
     topic_id TEXT NOT NULL,
     groups TEXT NOT NULL,  -- JSON: [group_id, ...]
-    agreed INTEGER NOT NULL  -- complete cycles in a row that saw these groups
+    agreed INTEGER NOT NULL,  -- complete cycles in a row that saw these groups
+    ends TEXT NOT NULL  -- JSON: [[epoch ms, {partition: high watermark}], ...]
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE commits (
@@ -29,6 +30,7 @@ CREATE TABLE commits (
     kind TEXT NOT NULL,
     offsets TEXT NOT NULL,  -- JSON: {partition: committed offset}
     absent_since_ms INTEGER,  -- NULL while the group has a commit on the topic
+    moved_at_ms TEXT NOT NULL,  -- JSON: {partition: epoch ms at which the offset was first seen}
     PRIMARY KEY (group_id, topic)
 ) STRICT, WITHOUT ROWID;
 

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from typing import Any
 
+from retentiond.collect.arrival import EndsSeen
 from retentiond.collect.remembered import GroupOnTopic, KnownTopic, LastCommits, Remembered
 from retentiond.model import GroupKind
 
@@ -14,28 +15,36 @@ def read_all(connection: sqlite3.Connection) -> Remembered:
     """Everything. Raises `sqlite3.Error`, or `ValueError` and `TypeError` for a row that was
     not written by retentiond."""
     commits: dict[GroupOnTopic, LastCommits] = {}
-    query = "SELECT group_id, topic, kind, offsets, absent_since_ms FROM commits"
-    for group_id, topic, kind, offsets, absent_since_ms in connection.execute(query):
+    query = "SELECT group_id, topic, kind, offsets, absent_since_ms, moved_at_ms FROM commits"
+    for group_id, topic, kind, offsets, absent_since_ms, moved_at_ms in connection.execute(query):
         commits[GroupOnTopic(group_id, topic)] = LastCommits(
-            GroupKind(kind), _offsets(json.loads(offsets)), absent_since_ms
+            GroupKind(kind),
+            _by_partition(json.loads(offsets)),
+            absent_since_ms,
+            _by_partition(json.loads(moved_at_ms)),
         )
     losses = [sentence for (sentence,) in connection.execute("SELECT sentence FROM losses")]
-    topics = connection.execute("SELECT topic, topic_id, groups, agreed FROM topics")
+    topics = connection.execute("SELECT topic, topic_id, groups, agreed, ends FROM topics")
     return Remembered(
         topics={
-            name: KnownTopic(topic_id, tuple(json.loads(groups)), agreed)
-            for name, topic_id, groups, agreed in topics
+            name: KnownTopic(
+                topic_id,
+                tuple(json.loads(groups)),
+                agreed,
+                tuple(EndsSeen(at_ms, _by_partition(read)) for at_ms, read in json.loads(ends)),
+            )
+            for name, topic_id, groups, agreed, ends in topics
         },
         commits=commits,
         lost="; ".join(losses) or None,
     )
 
 
-def _offsets(written: Any) -> dict[int, int]:
-    """JSON's keys are texts."""
+def _by_partition(written: Any) -> dict[int, int]:
+    """Offsets or times. JSON's keys are texts."""
     if not isinstance(written, dict):
-        raise TypeError("a group's offsets are no mapping")
-    for offset in written.values():
-        if type(offset) is not int or offset < 0:
-            raise ValueError(f"{offset!r} is no offset")
-    return {int(partition): offset for partition, offset in written.items()}
+        raise TypeError("what is kept by partition is no mapping")
+    for value in written.values():
+        if type(value) is not int or value < 0:
+            raise ValueError(f"{value!r} is no offset and no time")
+    return {int(partition): value for partition, value in written.items()}

@@ -254,3 +254,34 @@ def test_what_was_once_committed_stays_remembered_until_something_lets_go_of_it(
             released = {at: to for at, to in remembered.commits.items() if at[0] != step.forgotten}
             remembered = replace(remembered, commits=released)
             expected = {at: to for at, to in expected.items() if at[0] != step.forgotten}
+
+
+# Since when a commit stands where it is
+
+
+def moved(before: Remembered, offset: int | None, now_ms: int, log_start: int = 0) -> Remembered:
+    snapshot = reading({("a", ORDERS_0): offset}, log_start=log_start).snapshot()
+    return after(before, changes(replace(snapshot, taken_at_ms=now_ms), before, 1))
+
+
+def test_a_commit_stands_where_it_is_since_it_was_first_seen_there() -> None:
+    known = Remembered()
+    seen = []
+    for now_ms, offset in [(10, 5), (20, 5), (30, 6), (40, 6), (50, 4)]:
+        known = moved(known, offset, now_ms)
+        seen.append(known.commits[A].moved_at_ms[0])
+    assert seen == [10, 10, 30, 30, 50]
+
+
+def test_a_commit_that_is_unread_or_gone_below_the_log_start_has_not_moved() -> None:
+    known = moved(moved(Remembered(), 5, 10), None, 20)
+    known = moved(known, 2, 30, log_start=4)
+    assert (known.commits[A].offsets, known.commits[A].moved_at_ms) == ({0: 5}, {0: 10})
+
+
+def test_a_group_that_is_back_with_the_same_commit_has_not_moved() -> None:
+    known = moved(Remembered(), 5, 10)
+    gone = replace(reading({}).snapshot(), taken_at_ms=20)
+    known = after(known, changes(gone, known, 1))
+    assert known.commits[A].absent_since_ms == 20
+    assert moved(known, 5, 30).commits[A] == LastCommits(GroupKind.CLASSIC, {0: 5}, None, {0: 10})

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from retentiond.collect.arrival import EndsSeen
 from retentiond.collect.remembered import NOTHING, GroupOnTopic
 from retentiond.errors import StateError
 from retentiond.model import GroupKind
@@ -78,6 +79,26 @@ def test_what_was_seen_is_there_after_a_restart(tmp_path: Path, kafka: FakeClust
     assert remembered.topics["orders"].topic_id == kafka.topics["orders"].topic_id
     assert remembered.topics["orders"].groups == ("billing", "search")
     assert recall(tmp_path) == remembered
+
+
+def test_when_commits_moved_and_where_partitions_ended_is_there_after_a_restart(
+    tmp_path: Path, kafka: FakeCluster
+) -> None:
+    began_ms = kafka.now_ms
+    filled(tmp_path, kafka)
+    kafka.advance(3_600_000)
+    kafka.produce("orders", 0, 3)
+    kafka.commit("billing", {ORDERS_0: 4, ORDERS_1: 4})
+    filled(tmp_path, kafka)
+
+    known = recall(tmp_path)
+
+    later_ms = began_ms + 3_600_000
+    assert known.commits[BILLING].moved_at_ms == {0: later_ms, 1: began_ms}
+    assert known.topics["orders"].ends == (
+        EndsSeen(began_ms, {0: 6, 1: 6}),
+        EndsSeen(later_ms, {0: 9, 1: 6}),
+    )
 
 
 def test_a_group_on_a_topic_that_is_not_enabled_is_not_remembered(
