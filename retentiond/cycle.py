@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event
 from typing import NamedTuple, Protocol
 
@@ -17,7 +18,7 @@ from retentiond.act.reconcile import reconcile
 from retentiond.collect.agreement import known_topics
 from retentiond.collect.census import CoordinatorWatch
 from retentiond.collect.gather import gather
-from retentiond.collect.remembered import Remembered
+from retentiond.collect.remembered import NOTHING, Remembered
 from retentiond.collect.snapshot import Snapshot
 from retentiond.config import Config
 from retentiond.kafka.port import Kafka
@@ -68,10 +69,10 @@ class Tools:
 
 
 class Kept(NamedTuple):
-    """What the state directory says when a cycle begins."""
+    """What the state directory says when a cycle begins; by default that there is none."""
 
-    remembered: Remembered
-    pause: Pause | None
+    remembered: Remembered = NOTHING
+    pause: Pause | None = None
 
 
 @dataclass(slots=True)
@@ -89,16 +90,29 @@ class Watch:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - started
 
 
-def plan_cycle(tools: Tools, config: Config) -> CycleReport:
+class Looked(NamedTuple):
+    """A plan, and all that it was made from."""
+
+    report: CycleReport
+    snapshot: Snapshot
+    remembered: Remembered
+
+
+def kept_in(state_dir: Path) -> Kept:
+    """Read without a trace."""
+    return Kept(recall(state_dir), read_pause(state_dir))
+
+
+def plan_cycle(tools: Tools, config: Config, kept: Kept) -> Looked:
     """Gathers and decides, and touches nothing: what `retentiond plan` shows."""
     watch = Watch()
-    kept = Kept(recall(config.state_dir), read_pause(config.state_dir))
     with watch.step("gather"):
         snapshot = _read(tools, config, kept, tools.now())
     with watch.step("decide"):
         rows = _decide(tools, config, kept, snapshot)
     plan = _plan(config, kept, snapshot, new_cycle_id(), rows)
-    return CycleReport(plan, {}, count_groups(snapshot), watch.seconds)
+    report = CycleReport(plan, {}, count_groups(snapshot), watch.seconds)
+    return Looked(report, snapshot, kept.remembered)
 
 
 def run_cycle(tools: Tools, config: Config, state: State) -> CycleReport:

@@ -14,7 +14,7 @@ from retentiond.config import Config
 from retentiond.cycle import Stop, Tools, run_cycle, settle_open_deletions
 from retentiond.errors import SparkUnavailable
 from retentiond.kafka.cluster import KafkaCluster, Observer
-from retentiond.kafka.properties import translate
+from retentiond.kafka.properties import ClientSettings, translate
 from retentiond.kafka.versions import librdkafka_version
 from retentiond.model import DeletionOutcome
 from retentiond.observe.report import CycleReport
@@ -38,10 +38,17 @@ def build_versions() -> dict[str, str]:
 class Engine:
     """Clients and session, made from one configuration and closed together."""
 
-    def __init__(self, config: Config, stop: Stop, observe: Observer) -> None:
+    def __init__(
+        self,
+        config: Config,
+        stop: Stop,
+        observe: Observer,
+        settings: ClientSettings | None = None,
+    ) -> None:
+        """``settings``: the clients', where they are not those of the ``kafka:`` section."""
         garbage.look_rarely()
         self.config = config
-        self._kafka = KafkaCluster(translate(config.kafka), observe)
+        self._kafka = KafkaCluster(settings or translate(config.kafka), observe)
         self._spark = SparkSessions(config.spark.master, config.spark.conf)
         self.tools = Tools(
             kafka=self._kafka,

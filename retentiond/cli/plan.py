@@ -10,7 +10,7 @@ import typer
 from retentiond.cli.configured import load, set_up
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat
 from retentiond.cli.show import progress, show
-from retentiond.cycle import plan_cycle
+from retentiond.cycle import kept_in, plan_cycle
 from retentiond.engine import Engine
 from retentiond.model import Verdict
 
@@ -36,7 +36,7 @@ def plan(
     try:
         with progress("reading the cluster"):
             engine.warm_up()
-            report = plan_cycle(engine.tools, loaded)
+            report = plan_cycle(engine.tools, loaded, kept_in(loaded.state_dir)).report
     finally:
         engine.close()
     show(report, output, with_outcomes=False)
