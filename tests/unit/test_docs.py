@@ -1,12 +1,19 @@
-"""What the documents point at is there."""
+"""What the documents say and point at is there."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from devkit.docs.__main__ import pages
+from retentiond.model import VERDICT_OF
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -28,3 +35,31 @@ def test_what_a_document_points_at_exists(document: Path) -> None:
 
 def test_the_documents_point_at_something() -> None:
     assert len({path for document in DOCUMENTS for path in pointed_at(document)}) > 10
+
+
+def test_the_pages_made_from_the_code_are_as_the_code_makes_them() -> None:
+    made = pages()
+    assert {name: (ROOT / "docs" / name).read_text() for name in made} == made
+
+
+def test_the_site_builds_strictly(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "zensical.toml", tmp_path)
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    zensical = Path(sys.executable).with_name("zensical")
+    built = subprocess.run(
+        [zensical, "build", "--strict"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert (tmp_path / "build/site/index.html").exists()
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    site = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
+    listed = [page for entry in site["nav"] for page in entry.values()]
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
+def test_the_rule_explains_every_reason() -> None:
+    text = (ROOT / "docs/semantics.md").read_text()
+    rows = {tuple(row) for row in re.findall(r"^\| (\w+) \| `(\w+)` \|", text, re.MULTILINE)}
+    assert rows == {(verdict.value, reason.value) for reason, verdict in VERDICT_OF.items()}

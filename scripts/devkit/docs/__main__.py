@@ -1,0 +1,38 @@
+"""Writes the pages that are made from the code; ``--check`` only says which differ."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from devkit.docs import commands, configuration
+from retentiond.config.schema import json_schema
+
+FOLDER = Path(__file__).parents[3] / "docs"
+
+
+def pages() -> dict[str, str]:
+    """File name under docs/ → its text."""
+    return {
+        "commands.md": commands.page(),
+        "configuration.md": configuration.page(json_schema()),
+    }
+
+
+def main() -> int:
+    differing = []
+    for name, text in pages().items():
+        path = FOLDER / name
+        if path.exists() and path.read_text() == text:
+            continue
+        differing.append(f"docs/{name}")
+        if "--check" not in sys.argv:
+            path.write_text(text)
+    if differing and "--check" in sys.argv:
+        print(f"not as the code makes them: {', '.join(differing)}; run scripts/docs")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

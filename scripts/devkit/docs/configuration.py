@@ -1,0 +1,101 @@
+"""``docs/configuration.md``: every key of the configuration file, from its JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from retentiond.kafka.properties import CONFLUENT_ONLY, OAUTH_PROPERTIES, PROPERTIES
+
+HEAD = """# Configuration
+
+One YAML file, read strictly: an unknown or doubled key, a wrong unit or an unreadable regular
+expression is an error that names its path. `retentiond check` says in words what a file means,
+without connecting to anything. `config/retentiond.yaml` is a file with every setting explained,
+`config/retentiond.schema.json` the JSON Schema, for editors that complete and check while you
+type.
+
+In values, `${NAME}` is replaced from the environment and `${file:PATH}` from a file, so a
+password need not stand in the file.
+
+| key | what it is | default |
+| --- | --- | --- |
+"""
+
+PROPERTIES_HEAD = """
+## Properties of `kafka`
+
+retentiond speaks through two clients, and each property must reach both: half a configuration
+would be two principals. So any other property than these is refused.
+
+| librdkafka's name, as it is written here | kafka-python's name |
+| --- | --- |
+"""
+
+PROPERTIES_END = """
+With OAUTHBEARER, retentiond fetches the token itself and hands it to both clients:
+{oauth}. Two reach librdkafka only, because they don't bear on what may be seen: {confluent}.
+"""
+
+
+class Key(NamedTuple):
+    """One line of the reference. ``default`` is None where there is none, or the text says it."""
+
+    path: str
+    about: str
+    default: str | None
+
+
+def page(schema: dict[str, Any]) -> str:
+    lines = [
+        f"| `{key.path}` | {_cell(key.about)} | {f'`{key.default}`' if key.default else ''} |"
+        for key in keys(schema, schema, "")
+    ]
+    return HEAD + "\n".join(lines) + "\n" + _properties()
+
+
+def _properties() -> str:
+    lines = [f"| `{name}` | `{each.kafka_python}` |" for name, each in PROPERTIES.items()]
+    end = PROPERTIES_END.format(oauth=_list(OAUTH_PROPERTIES), confluent=_list(CONFLUENT_ONLY))
+    return PROPERTIES_HEAD + "\n".join(lines) + "\n" + end
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def keys(schema: dict[str, Any], node: dict[str, Any], path: str) -> Iterator[Key]:
+    """The keys below a node of the schema, depth first, in the order of the file.
+
+    What every entry of ``topics`` may say, ``defaults`` may say too: it is explained once.
+    """
+    for name, found in node.get("properties", {}).items():
+        here = f"{path}.{name}" if path else name
+        about = found.get("description", "")
+        inner = _resolved(schema, found)
+        items = _resolved(schema, inner.get("items", {}))
+        yield Key(here, about, _default(found, inner))
+        if here == "defaults":
+            continue
+        yield from keys(schema, inner, here)
+        yield from keys(schema, items, f"{here}[]")
+
+
+def _resolved(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    reference = node.get("$ref")
+    if reference is None:
+        return node
+    found: dict[str, Any] = schema["$defs"][reference.rsplit("/", 1)[-1]]
+    return found
+
+
+def _default(*nodes: dict[str, Any]) -> str | None:
+    for node in nodes:
+        value = node.get("default")
+        if value is not None:
+            return str(value).lower() if isinstance(value, bool) else str(value)
+    return None
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
