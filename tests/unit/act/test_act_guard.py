@@ -352,6 +352,15 @@ def test_a_group_that_moved_forward_and_counts_only_now_is_not_said_to_have_move
     assert row.detail == "group search has committed 80, below the cutoff 100"
 
 
+def test_a_group_that_stands_still_and_counts_only_now_is_not_said_to_have_moved_back() -> None:
+    first = changed(commits("search", 80), excluding("search"))
+    second = changed(commits("search", 80))
+
+    (row,) = verify([deletion(ORDERS_0)], first.snapshot(), second.snapshot()).rows
+
+    assert row.detail == "group search has committed 80, below the cutoff 100"
+
+
 def test_when_no_group_is_the_cause_the_plans_binding_group_stays() -> None:
     verified = verify(
         [deletion(ORDERS_0)], healthy().snapshot(), changed(offsets(failure=LOST)).snapshot()
