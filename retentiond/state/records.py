@@ -66,11 +66,15 @@ class DeletionRecord:
     low_watermark: int | None
     error: str | None
     settled_at_ms: int | None
+    freed_bytes: int | None = None  # on the disks of all replicas; None: not known, or not yet
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionFilter:
-    """What to read; None leaves it open. Times are those of the request, ``until_ms`` excluded."""
+    """What to read; None leaves it open. Times are those of the request, ``until_ms`` excluded.
+
+    An open intent counts as one whose outcome is unknown.
+    """
 
     topic: str | None = None
     partition: int | None = None
@@ -86,7 +90,7 @@ _CONDITIONS = {
     "partition": "partition = :partition",
     "since_ms": "requested_at_ms >= :since_ms",
     "until_ms": "requested_at_ms < :until_ms",
-    "outcome": "outcome = :outcome",
+    "outcome": "ifnull(outcome, 'unknown') = :outcome",
 }
 
 
@@ -160,6 +164,7 @@ def _deletion(stored: sqlite3.Row) -> DeletionRecord:
         low_watermark=stored["low_watermark"],
         error=stored["error"],
         settled_at_ms=stored["settled_at_ms"],
+        freed_bytes=stored["freed_bytes"],
     )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -117,4 +120,97 @@ def test_its_json_has_the_plans_field_names_and_the_evidence(
         "why it is failed",
         "why it is unknown",
         None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "topics"),
+    [
+        (["--topic", "orders"], ["orders"]),
+        (["--topic", "orders", "--partition", "1"], []),
+        (["--outcome", "failed"], ["orders"]),
+        (["--outcome", "unknown"], ["payments", "views"]),
+        (["--since", "2026-09-21T14:13:20.125Z"], ["views"]),
+        (["--since", "2026-09-21T16:13:20.125+02:00"], ["views"]),
+        (["--until", "2026-09-21T14:13:20.125"], ["clicks", "orders", "payments"]),
+        (["--since", "1h"], []),
+    ],
+)
+def test_it_can_be_asked_for_some_of_them(
+    command: Command, config_file: Path, options: list[str], topics: list[str]
+) -> None:
+    done = command("audit", "--config", config_file, *options, "--output", "json")
+    assert [each["topic"] for each in json.loads(done.out)] == topics
+
+
+@pytest.mark.parametrize("option", ["--since", "--until"])
+def test_a_time_that_is_none_is_refused(command: Command, config_file: Path, option: str) -> None:
+    done = command("audit", "--config", config_file, option, "yesterday")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"retentiond: {option} 'yesterday': expected an age as in 2h, or a time as in "
+        "2026-02-01T12:00:00Z\n"
+    )
+
+
+def test_its_evidence_is_a_line_for_each_group(command: Command, config_file: Path) -> None:
+    done = command("audit", "--config", config_file, "--topic", "clicks", "--evidence")
+    assert [line.split()[1:] for line in done.out.splitlines()[1:-1]] == [
+        ["clicks-0", "billing", "100"],
+        ["clicks-0", "search", "170"],
+    ]
+
+
+def test_its_csv_has_the_same_names_as_its_json(command: Command, config_file: Path) -> None:
+    rows = json.loads(command("audit", "--config", config_file, "--output", "json").out)
+    done = command("audit", "--config", config_file, "--output", "csv")
+    lines = list(csv.DictReader(io.StringIO(done.out)))
+    assert [line["topic"] for line in lines] == ["clicks", "orders", "payments", "views"]
+    assert list(lines[0]) == [name for name in rows[0] if name != "evidence"]
+    assert lines[0]["error"] == ""
+
+
+def test_its_csv_with_evidence_has_a_line_for_each_group(
+    command: Command, config_file: Path
+) -> None:
+    done = command("audit", "--config", config_file, "--output", "csv", "--evidence")
+    lines = list(csv.DictReader(io.StringIO(done.out)))
+    assert [(line["group"], line["committed_offset"]) for line in lines[:2]] == [
+        ("billing", "100"),
+        ("search", "170"),
+    ]
+    assert len(lines) == 8
+
+
+def test_it_can_be_read_where_there_is_no_configuration(
+    command: Command, config_file: Path
+) -> None:
+    done = command("audit", "--state-dir", config_file.parent / "state")
+    assert done.out.splitlines()[-1] == "4 deletions"
+
+
+def test_what_operators_did_is_listed_too(command: Command, config_file: Path) -> None:
+    command("pause", "an incident", "--config", config_file)
+    done = command("audit", "--config", config_file, "--actions")
+    assert "pause" in done.out
+    assert done.out.splitlines()[-1] == "1 actions"
+    (action,) = json.loads(command("audit", "--config", config_file, "--actions", "-o", "json").out)
+    assert (action["action"], action["detail"]) == ("pause", "an incident")
+
+
+def test_what_was_deleted_rightly_is_verified(command: Command, config_file: Path) -> None:
+    done = command("audit", "--config", config_file, "--verify")
+    assert (done.code, done.out) == (0, "4 deletions worked out again: 0 differ\n")
+
+
+def test_a_deletion_that_its_evidence_does_not_bear_out_is_named(
+    command: Command, config_file: Path
+) -> None:
+    with closing(sqlite3.connect(config_file.parent / "state" / "audit.db")) as log, log:
+        log.execute("UPDATE deletions SET committed_offsets = '[99, 170]' WHERE topic = 'orders'")
+    done = command("audit", "--config", config_file, "--verify")
+    assert done.code == 1
+    assert done.out.splitlines() == [
+        "orders-0 up to 100 in cycle cycle-1: group billing had committed 99 only",
+        "4 deletions worked out again: 1 differ",
     ]

@@ -321,7 +321,7 @@ def history(audit: Audit) -> Audit:
         (DeletionFilter(until_ms=3_000), [1, 2]),
         (DeletionFilter(since_ms=2_000, until_ms=3_001, topic="clicks"), [4]),
         (DeletionFilter(outcome=Outcome.FAILED), [2]),
-        (DeletionFilter(outcome=Outcome.UNKNOWN), []),
+        (DeletionFilter(outcome=Outcome.UNKNOWN), [3, 4]),
         (DeletionFilter(topic="orders' OR 1=1 --"), []),
     ],
 )
