@@ -1,8 +1,5 @@
-"""Text from elsewhere, made safe for a terminal."""
+"""Text from elsewhere, made safe for a terminal: `retentiond.wording.printable`."""
 
-from __future__ import annotations
+from retentiond.wording.printable import printable
 
-
-def printable(text: str) -> str:
-    """A group id may hold any character, a terminal's control sequences too."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+__all__ = ["printable"]

@@ -13,11 +13,14 @@ from retentiond.cli.printable import printable
 
 LEAST_NAME_WIDTH = 12
 
+LEAST_TEXT_WIDTH = 24
+
 ANY_WIDTH = 1_000_000
 
 
 class Kind(Enum):
     NAME = "name"  # may be long: folded onto further lines
+    TEXT = "text"  # wrapped between its words, where it finds no room
     WORD = "word"
     FIGURE = "figure"
 
@@ -76,6 +79,8 @@ def _table(columns: Iterable[Column], rows: Iterable[Row]) -> Table:
     for column in columns:
         if column.kind is Kind.NAME:
             table.add_column(column.heading, overflow="fold", min_width=LEAST_NAME_WIDTH)
+        elif column.kind is Kind.TEXT:
+            table.add_column(column.heading, overflow="fold", min_width=LEAST_TEXT_WIDTH)
         elif column.kind is Kind.FIGURE:
             table.add_column(column.heading, justify="right", no_wrap=True)
         else:

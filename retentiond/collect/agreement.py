@@ -19,7 +19,7 @@ def known_topics(
     ``agreed`` counts complete readings in a row with the same groups, this one included, up to
     ``settle_cycles``: a topic that has settled stays so until it is recreated.
     """
-    groups = _groups_by_topic(snapshot)
+    groups = groups_by_topic(snapshot)
     ends = ends_by_topic(snapshot)
     known = {}
     for position, topic in enumerate(snapshot.topics):
@@ -37,7 +37,7 @@ def known_topics(
     return known
 
 
-def _groups_by_topic(snapshot: Snapshot) -> defaultdict[int, set[str]]:
+def groups_by_topic(snapshot: Snapshot) -> defaultdict[int, set[str]]:
     """Who has committed on a topic, now or before, or may read it; by the topic's position."""
     groups: defaultdict[int, set[str]] = defaultdict(set)
     for reader in snapshot.readers:

@@ -1,0 +1,146 @@
+"""``retentiond plan --bootstrap-server``: a plan of any cluster, without a configuration."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from retentiond.cli.look_table import show_look
+from retentiond.cli.options import Output
+from retentiond.cli.show import progress
+from retentiond.cli.table import printer, say
+from retentiond.collect.agreement import groups_by_topic
+from retentiond.collect.snapshot import Snapshot
+from retentiond.command_config import pem
+from retentiond.command_config.settings import read_settings
+from retentiond.config import Config
+from retentiond.config.duration import parse_duration
+from retentiond.config.values import INT64_MAX
+from retentiond.cycle import Kept, Looked, plan_cycle
+from retentiond.engine import Engine
+from retentiond.errors import ConfigError, UsageError
+from retentiond.kafka.properties import PROPERTIES, ClientSettings
+from retentiond.look.policy import first_look, kafka_section
+from retentiond.look.starting_config import Origin, environment_of, starting_config
+from retentiond.look.summary import UNREAD_DISK, ClusterLook, look_at
+from retentiond.observe.report import rfc3339
+
+CONSUMED_RETENTION = "24h"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a first look is asked for, as the options give it."""
+
+    servers: str
+    command_config: Path | None
+    consumed_retention: str | None
+    topics: Sequence[str]
+    write_config: Path | None
+
+
+def look(wanted: Wanted, output: Output) -> Looked:
+    """Looks, shows it and writes the configuration, if one is asked for.
+
+    Raises `UsageError` and `ConfigError` before anything is asked of the cluster.
+    """
+    retention_ms = _milliseconds(wanted.consumed_retention or CONSUMED_RETENTION)
+    if wanted.write_config is not None:
+        _refuse_to_overwrite(wanted.write_config)
+    settings = client_settings(wanted.servers, wanted.command_config)
+    config = first_look(settings, wanted.topics, retention_ms)
+    looked = _looked(config, settings)
+    if wanted.topics and not looked.report.plan.rows:
+        raise UsageError(
+            f"no topic of the cluster is called {' or '.join(wanted.topics)}, Kafka's own left "
+            "aside; --topic is a regular expression that a topic's whole name matches"
+        )
+    seen = look_at(looked.report.plan.rows, UNREAD_DISK)
+    show_look(seen, looked, retention_ms, output)
+    if wanted.write_config is not None:
+        origin = _origin(settings, looked.snapshot, retention_ms)
+        _write(wanted.write_config, seen, looked.snapshot, origin)
+        if output is Output.TABLE:
+            _say_written(wanted.write_config, origin.kafka)
+    return looked
+
+
+def client_settings(servers: str, command_config: Path | None) -> ClientSettings:
+    """Of both clients. Raises `ConfigError` for what would reach only one of them."""
+    settings = read_settings(servers, command_config)
+    for name, kafkas in pem.INLINE.items():
+        if name in settings.confluent:
+            raise ConfigError(
+                "retentiond needs PEM in files, by .location", path=kafkas, file=str(command_config)
+            )
+    return settings
+
+
+def _looked(config: Config, settings: ClientSettings) -> Looked:
+    engine = Engine(config, threading.Event(), lambda *_: None, settings)
+    try:
+        with progress("reading the cluster"):
+            engine.warm_up()
+            return plan_cycle(engine.tools, config, Kept())
+    finally:
+        engine.close()
+
+
+def _milliseconds(written: str) -> int:
+    ms = parse_duration(written)
+    if ms is None or ms > INT64_MAX:
+        raise UsageError(
+            f"--consumed-retention {written!a} is no duration; "
+            "give a number with its unit (ms, s, m, h or d), as in 24h or 7d"
+        )
+    return ms
+
+
+def _refuse_to_overwrite(path: Path) -> None:
+    if path.exists() or path.is_symlink():
+        raise _exists(path)
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent} for {path.name}; make it first")
+
+
+def _exists(path: Path) -> UsageError:
+    return UsageError(f"{path} exists and is not overwritten; give --write-config another name")
+
+
+def _origin(settings: ClientSettings, snapshot: Snapshot, retention_ms: int) -> Origin:
+    return Origin(
+        cluster_id=snapshot.cluster_id,
+        kafka=kafka_section(settings),
+        left_out=sorted(settings.confluent.keys() - PROPERTIES.keys()),
+        consumed_retention_ms=retention_ms,
+        written_at=rfc3339(time.time_ns() // 1_000_000),
+    )
+
+
+def _write(path: Path, seen: ClusterLook, snapshot: Snapshot, origin: Origin) -> None:
+    if not seen.topics:
+        raise UsageError(f"the cluster has no topic, so there is nothing to write to {path}")
+    readers = {
+        snapshot.topics[position].name: groups
+        for position, groups in groups_by_topic(snapshot).items()
+    }
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(starting_config(seen, readers, origin))
+    except FileExistsError as error:
+        raise _exists(path) from error
+    except OSError as error:
+        raise UsageError(f"{path} can't be written ({error.strerror}); choose another") from error
+
+
+def _say_written(path: Path, kafka: Mapping[str, str]) -> None:
+    variables = environment_of(kafka)
+    expects = f" It expects {' and '.join(variables)} in the environment." if variables else ""
+    say(
+        printer(),
+        f"{path} is a configuration to start from, which deletes nothing yet.{expects} "
+        f"Next: retentiond check --config {path}",
+    )

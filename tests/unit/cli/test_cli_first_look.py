@@ -1,0 +1,250 @@
+"""The first look on the command line: what it refuses, and how it looks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from retentiond.cli.look_table import show_look
+from retentiond.cli.options import Output
+from retentiond.collect.remembered import NOTHING
+from retentiond.cycle import Looked
+from retentiond.look.summary import UNREAD_DISK, Disk, look_at
+from retentiond.model import PlanRow, Reason, TopicPartition
+from tests.unit.act.readings import healthy
+from tests.unit.cli.conftest import Command
+from tests.unit.look.looks import rest
+from tests.unit.observe.reports import report, row, unread
+
+SERVER = ("--bootstrap-server", "localhost:1")
+
+DAY_MS = 24 * 3_600_000
+
+GIB = 2**30
+
+LONG = "payments.settlements.enriched.with.a.name.that.goes.on.and.on.v2"
+
+ROWS = [
+    rest(topic="orders", high_watermark=1_204_341, cutoff=1_100_010, retention_offset=1_100_010),
+    replace(rest(topic=LONG), binding_group="a-group-whose-name-is-as-long-as-that-of-its-topic"),
+    row("audit.log", reason=Reason.NO_GROUP),
+    unread("broken"),
+]
+
+SIZES = {"orders": 12 * GIB, LONG: 3 * GIB, "audit.log": GIB}
+
+ON_DISK = Disk(
+    {TopicPartition(name, 0): size for name, size in SIZES.items()},
+    {TopicPartition("orders", 0): 11 * GIB, TopicPartition(LONG, 0): GIB},
+    total=100 * GIB,
+)
+
+
+def shown(
+    capsys: pytest.CaptureFixture[str],
+    disk: Disk = ON_DISK,
+    rows: Iterable[PlanRow] = ROWS,
+    *,
+    output: Output = Output.TABLE,
+    problems: tuple[str, ...] = (),
+) -> str:
+    planned = list(rows)
+    looked = Looked(report(planned, problems=problems), healthy().snapshot(), NOTHING)
+    show_look(look_at(planned, disk), looked, DAY_MS, output)
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def table(text: str) -> list[str]:
+    """Between the title and the closing lines."""
+    _, table, *_ = text.split("\n\n")
+    return table.splitlines()
+
+
+def cells(text: str, first: str) -> str:
+    (line,) = (line for line in table(text) if line.startswith(f"{first} "))
+    return " ".join(line.split())
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+# What it refuses, before it asks the cluster anything
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--consumed-retention", "1 day"], "--consumed-retention '1 day' is no duration; give"),
+        (["--consumed-retention", "99999999999999d"], "is no duration; give"),
+        (["--topic", "orders", "--topic", "stage.("], "--topic 'stage.(' is no regular expression"),
+        (["--write-config", "there.yaml"], "there.yaml exists and is not overwritten; give"),
+        (["--write-config", "link.yaml"], "link.yaml exists and is not overwritten; give"),
+        (["--write-config", "nowhere/new.yaml"], "there is no folder nowhere for new.yaml; make"),
+        (["--config", "there.yaml"], "give either --config or --bootstrap-server"),
+        (["--command-config", "missing.properties"], "missing.properties: can't be read"),
+        (["--command-config", "pem.properties"], "pem.properties: ssl.truststore.certificates: "),
+        (["--bootstrap-server", "not a server"], "--bootstrap-server: expected host:port"),
+    ],
+)
+def test_what_is_wrong_with_the_command_ends_with_2_and_one_sentence(
+    command: Command, tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    (tmp_path / "there.yaml").write_text("mine")
+    (tmp_path / "link.yaml").symlink_to("dangling")
+    (tmp_path / "pem.properties").write_text(
+        "security.protocol=SSL\nssl.truststore.type=PEM\n"
+        "ssl.truststore.certificates=-----BEGIN CERTIFICATE----- QUJD -----END CERTIFICATE-----\n"
+    )
+    done = command("plan", *SERVER, *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("retentiond: ")
+    assert sentence in done.err
+    assert done.err.count("\n") == 1
+    assert (tmp_path / "there.yaml").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "option", ["--consumed-retention", "--topic", "--command-config", "--write-config"]
+)
+def test_options_of_a_first_look_go_with_a_server_alone(command: Command, option: str) -> None:
+    done = command("plan", option, "x")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"retentiond: {option} goes with --bootstrap-server, without a configuration\n"
+    )
+
+
+def test_the_environments_configuration_is_passed_over(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETENTIOND_CONFIG", "nowhere.yaml")
+    done = command("plan", *SERVER, "--consumed-retention", "x")
+    assert "--consumed-retention" in done.err
+
+
+# How it looks
+
+
+def test_each_topic_says_what_it_frees_and_who_keeps_the_rest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = shown(capsys)
+    assert cells(text, "TOPIC") == "TOPIC ON DISK FREES OF ALL RECORDS WHO KEEPS THE REST"
+    assert cells(text, "orders") == "orders 12.0 GiB 11.0 GiB 11% 1,100,000 9% younger than 1 day"
+    assert cells(text, LONG) == (
+        f"{LONG} 3.0 GiB 1.0 GiB 1% 90 26% a-group-whose-name-is-as-long-as-that-of-its-topic "
+        "has yet to read them; 26% younger than 1 day"
+    )
+    assert cells(text, "audit.log") == "audit.log 1.0 GiB - - - no group reads the topic"
+    assert cells(text, "broken") == "broken ? ? ? - 1 partition unread"
+
+
+def test_where_no_disk_could_be_read_it_goes_by_records(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = shown(capsys, UNREAD_DISK)
+    assert cells(text, "TOPIC") == "TOPIC RECORDS WOULD GO SHARE WHO KEEPS THE REST"
+    assert cells(text, "orders") == "orders 1,204,331 1,100,000 91% 9% younger than 1 day"
+    assert cells(text, "audit.log") == "audit.log 190 - - no group reads the topic"
+    assert cells(text, "broken") == "broken ? - - 1 partition unread"
+    assert "How many bytes that is could not be read." in text
+
+
+@pytest.mark.parametrize("disk", [ON_DISK, UNREAD_DISK])
+def test_the_table_fits_80_columns_and_nothing_is_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, disk: Disk
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = shown(capsys, disk)
+    assert max(map(len, table(text))) <= 80
+    assert "…" not in text
+    assert "1,100,000" in text
+    column = [line.split(" ")[0] for line in table(text)]
+    assert LONG in "".join(column)
+
+
+def test_the_closing_lines_are_about_the_whole_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    *_, closing = shown(capsys).split("\n\n")
+    whole, rest_of_it, last = closing.splitlines()
+    assert whole == (
+        "Cluster cluster-a: at least 12.0 GiB of 100 GiB in logs (12%) would be freed, "
+        "1,100,090 of 1,204,711 records in 2 of 4 topics."
+    )
+    assert rest_of_it.startswith(
+        "Most of the rest stays because: younger than 1 day (about 1.8 GiB"
+    )
+    assert "no group reads the topic (about 1.0 GiB)" in rest_of_it
+    assert last == "Nothing was deleted."
+
+
+def test_topics_of_other_systems_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, rows=[rest(topic="app-store-changelog")])
+    assert "changelog of Streams; " in cells(text, "app-store-changelog")
+    assert "By name 1 of these topics belongs to another system" in text
+
+
+def test_of_very_many_topics_the_first_hundred_are_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = shown(capsys, UNREAD_DISK, [rest(topic=f"t{number:03}") for number in range(130)])
+    assert "… and 30 more topics that would free no more than these: see --output json." in text
+    assert "t099 " in text
+    assert "t100 " not in text
+    assert "11,700 of 24,700 records in 130 of 130 topics" in text
+
+
+def test_an_incomplete_listing_is_said_above_the_total(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, problems=("a broker is down",))
+    assert "\nincomplete: a broker is down\nCluster " in text
+
+
+@pytest.mark.parametrize("no_color", [True, False])
+def test_colours_are_for_terminals_that_want_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, no_color: bool
+) -> None:
+    assert "\x1b" not in shown(capsys)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    assert ("\x1b[32m" in shown(capsys)) is not no_color
+
+
+def test_json_has_the_plan_its_topics_and_the_total(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, output=Output.JSON)
+    document = json.loads(text)
+    assert text.endswith("}\n")
+    assert document["consumed_retention_ms"] == DAY_MS
+    assert {row["topic"] for row in document["partitions"]} == {row.topic for row in ROWS}
+    first, second, *_ = document["topics"]
+    assert (
+        first.items()
+        >= {
+            "topic": "orders",
+            "partitions": 1,
+            "records": 1_100_000,
+            "records_on_disk": 1_204_331,
+            "predicted_bytes": 11 * GIB,
+            "size_bytes": 12 * GIB,
+            "belongs_to": None,
+        }.items()
+    )
+    assert second["kept_by"][0] == {
+        "reason": "not_consumed",
+        "binding_group": "a-group-whose-name-is-as-long-as-that-of-its-topic",
+        "records": 50,
+        "approximate_bytes": 3 * GIB * 50 // 190,
+    }
+    total = document["total"]
+    assert (total["records"], total["predicted_bytes"]) == (1_100_090, 12 * GIB)
+    assert (total["topics"], total["is_bytes_known_of_all"]) == (4, False)
