@@ -21,6 +21,7 @@ COMMANDS = {
     "resume": "pause:resume",
     "groups": "groups:app",
     "delete-records": "delete_records:delete_records",
+    "orphans": "orphans:orphans",
 }
 """Where each is: a file of this folder, and in it a function or a Typer of further commands."""
 

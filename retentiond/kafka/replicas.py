@@ -1,0 +1,146 @@
+"""Which brokers the cluster assigns each partition to, as every live broker sees it.
+
+Topics are asked for by their names: a listing leaves out those that the principal may not see,
+without a word, while a name is answered with an error then. Each broker answers from its own copy
+of the metadata, and one that lags behind may not know yet what was assigned a moment ago: so all
+of them are asked. Replicas that are being added or removed count as replicas (KIP-455).
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from retentiond.kafka import protocol_failures
+from retentiond.kafka.connection import Connection, Link
+from retentiond.model import Failure
+
+UNKNOWN_TOPIC = 3
+"""There is no such topic: said only to principals that may describe it."""
+
+BROKER = 4
+"""The resource type of a broker's configuration."""
+
+RETENTION_KEYS = {
+    "log.retention.ms": 1,
+    "log.retention.minutes": 60_000,
+    "log.retention.hours": 3_600_000,
+}
+"""The first that is set counts, as in Kafka; in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReplicas:
+    """``topic_id``: base64 as Kafka prints it; None of brokers that know no ids.
+
+    ``brokers`` by partition; ``unclear`` are the partitions whose answer had an error.
+    """
+
+    topic_id: str | None
+    brokers: Mapping[int, frozenset[int]]
+    unclear: frozenset[int] = frozenset()
+
+
+Answer: TypeAlias = TopicReplicas | Failure | None
+"""None: there is no such topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """``registered``: the brokers that the cluster knows, down or not, as far as it tells.
+
+    ``answers``: by live broker, of each topic that was asked for, or why the broker gave none.
+    """
+
+    cluster_id: str
+    registered: frozenset[int]
+    may_describe_cluster: bool
+    answers: Mapping[int, Mapping[str, Answer] | Failure]
+
+
+def read_replicas(connection: Connection, topics: Collection[str]) -> ClusterView:
+    """Raises `KafkaUnavailable` when no broker answers."""
+
+    async def ask(link: Link) -> ClusterView:
+        await link.offsets_topic()  # today's brokers
+        cluster = await link.describe_cluster()
+        brokers = cluster["brokers"]
+        live = [each["broker_id"] for each in brokers if not each.get("is_fenced")]
+        answers = await link.send_all([(broker, _request(topics)) for broker in live])
+        return ClusterView(
+            cluster_id=str(cluster["cluster_id"]),
+            registered=frozenset(each["broker_id"] for each in brokers),
+            may_describe_cluster="DESCRIBE" in (cluster["authorized_operations"] or ()),
+            answers={
+                broker: protocol_failures.of_kafka_python(answer)
+                if isinstance(answer, Exception)
+                else _answers(answer)
+                for broker, answer in zip(live, answers, strict=True)
+            },
+        )
+
+    return connection.run(ask)
+
+
+def read_retention_ms(connection: Connection, broker: int) -> int | Failure | None:
+    """The broker's own ``log.retention.*``; None is unlimited."""
+
+    async def ask(link: Link) -> int | Failure | None:
+        resource = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=BROKER,
+            resource_name=str(broker),
+            configuration_keys=list(RETENTION_KEYS),
+        )
+        (answer,) = await link.send_all([(broker, DescribeConfigsRequest(resources=[resource]))])
+        if isinstance(answer, Exception):
+            return protocol_failures.of_kafka_python(answer)
+        (result,) = answer.results
+        if result.error_code:
+            return protocol_failures.of_error_code(result.error_code, result.error_message)
+        return _retention_ms({config.name: config.value for config in result.configs})
+
+    return connection.run(ask)
+
+
+def _request(topics: Collection[str]) -> Any:
+    return MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics],
+        allow_auto_topic_creation=False,
+    )
+
+
+def _answers(metadata: Any) -> dict[str, Answer]:
+    return {topic.name: _answer(topic) for topic in metadata.topics}
+
+
+def _answer(topic: Any) -> Answer:
+    if topic.error_code == UNKNOWN_TOPIC:
+        return None
+    if topic.error_code:
+        return protocol_failures.of_error_code(topic.error_code)
+    return TopicReplicas(
+        topic_id=_as_kafka_prints_it(topic.topic_id),
+        brokers={part.partition_index: frozenset(part.replica_nodes) for part in topic.partitions},
+        unclear=frozenset(part.partition_index for part in topic.partitions if part.error_code),
+    )
+
+
+def _as_kafka_prints_it(topic_id: uuid.UUID | None) -> str | None:
+    if topic_id is None or not topic_id.int:
+        return None
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def _retention_ms(values: Mapping[str, str | None]) -> int | Failure | None:
+    for key, unit_ms in RETENTION_KEYS.items():
+        value = values.get(key)
+        if value is not None:
+            retention_ms = int(value) * unit_ms
+            return None if retention_ms < 0 else retention_ms
+    return Failure("NOT_ANSWERED", "the broker did not tell its log.retention.*")

@@ -1,0 +1,178 @@
+"""One look: the directories, then the cluster, then what is remembered. Nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from retentiond.errors import UsageError
+from retentiond.kafka.replicas import ClusterView
+from retentiond.model import Failure, TopicPartition
+from retentiond.orphans.contents import Contents, Gone, read_contents
+from retentiond.orphans.folder import Folder, Stranger, list_folders
+from retentiond.orphans.identity import Disks
+from retentiond.orphans.memory import Key, Memory, key
+from retentiond.orphans.name import Kind
+from retentiond.orphans.orphan import Conditions, Fate, Look, Orphan, objection
+from retentiond.orphans.standing import Judgement, Standing, judge, problems
+
+CUT_OFF = "its removal was cut off"
+
+
+class Cluster(Protocol):
+    """Raises `KafkaUnavailable` when no broker answers."""
+
+    def replicas(self, topics: Collection[str]) -> ClusterView: ...
+
+    def retention_ms(self, broker: int) -> int | Failure | None: ...
+
+    def time_ms(self) -> int | Failure | None:
+        """The cluster's clock; None where it does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """``retention_ms``: instead of the broker's own."""
+
+    after_ms: int
+    retention_ms: int | None = None
+
+
+def look(
+    disks: Disks,
+    cluster: Cluster,
+    memory: Memory,
+    terms: Terms,
+    host_time_ms: Callable[[], int],
+) -> tuple[Look, Memory]:
+    """What there is, and what to remember of it. Raises `UsageError`, `KafkaUnavailable`."""
+    listings = [list_folders(log_dir) for log_dir in disks.log_dirs]
+    folders = [folder for listing in listings for folder in listing.folders]
+    unclear = [stranger for listing in listings for stranger in listing.strangers]
+    view = cluster.replicas({folder.means.topic for folder in folders})
+    refuse_another(view, disks)
+    lacks = list(problems(view, disks))
+    retention_ms = terms.retention_ms
+    if retention_ms is None:
+        found = cluster.retention_ms(disks.broker)
+        if isinstance(found, Failure):
+            lacks.append(
+                f"broker {disks.broker} does not tell its log.retention.* ({found}); "
+                "grant DESCRIBE_CONFIGS on the cluster, or give --retention"
+            )
+        retention = found
+    else:
+        retention = retention_ms
+    now_ms = host_time_ms()
+    match cluster.time_ms():
+        case Failure() as failure:
+            lacks.append(f"the cluster's clock can't be read: {failure}")
+        case int(cluster_time_ms):
+            now_ms = min(now_ms, cluster_time_ms)
+    conditions = Conditions(now_ms, terms.after_ms, retention, is_complete=not lacks)
+    orphans: list[Orphan] = []
+    for folder, judgement in _judged(folders, view, disks, memory):
+        if judgement.standing is Standing.UNCLEAR:
+            unclear.append(Stranger(folder.log_dir, folder.name, judgement.why))
+        if judgement.standing is Standing.ORPHAN:
+            orphan = _orphan(folder, judgement.why, memory, conditions)
+            if isinstance(orphan, Stranger):
+                unclear.append(orphan)
+            elif orphan is not None:
+                orphans.append(orphan)
+    taken = Look(
+        disks,
+        now_ms,
+        tuple(orphans),
+        tuple(unclear),
+        tuple(lacks),
+        retention,
+    )
+    return taken, remembered(taken, folders, memory)
+
+
+def refuse_another(view: ClusterView, disks: Disks) -> None:
+    if view.cluster_id != disks.cluster_id:
+        raise UsageError(
+            f"the directories belong to cluster {disks.cluster_id}, and --bootstrap-server is "
+            f"cluster {view.cluster_id}; name a broker of the directories' own cluster"
+        )
+
+
+def remembered(taken: Look, folders: Sequence[Folder], memory: Memory) -> Memory:
+    """After a complete look only its orphans; after another one nothing is forgotten that is still
+    there, and nothing new counts. Directories that were not looked at stay as they are."""
+    looked_at = {str(log_dir) for log_dir in taken.disks.log_dirs}
+    present = {key(folder) for folder in folders}
+    seen = {key(orphan.folder): orphan.since_ms for orphan in taken.orphans}
+
+    def stays(each: Key) -> bool:
+        if each[0] not in looked_at:
+            return True
+        return bool(taken.problems) and each in present
+
+    first_seen = {each: since for each, since in memory.first_seen_ms.items() if stays(each)}
+    if not taken.problems:
+        unclear = {(str(each.log_dir), each.name) for each in taken.unclear}
+        first_seen |= {
+            each: since
+            for each, since in memory.first_seen_ms.items()
+            if each in present and each[:2] in unclear
+        }
+        first_seen |= seen
+    return Memory(
+        first_seen_ms=first_seen,
+        renamed={
+            each: old
+            for each, old in memory.renamed.items()
+            if each[0] not in looked_at or each in present
+        },
+    )
+
+
+def _judged(
+    folders: Sequence[Folder], view: ClusterView, disks: Disks, memory: Memory
+) -> Iterator[tuple[Folder, Judgement]]:
+    """Without those that the broker itself is about to delete."""
+    replicas = {
+        TopicPartition(folder.means.topic, folder.means.partition)
+        for folder in folders
+        if folder.means.kind is Kind.REPLICA
+    }
+    for folder in folders:
+        if key(folder) in memory.renamed:
+            yield folder, Judgement(Standing.ORPHAN, CUT_OFF)
+        elif folder.means.kind is not Kind.DELETE:
+            yield folder, judge(folder, view, disks, replicas)
+
+
+def _orphan(
+    folder: Folder, why: str, memory: Memory, conditions: Conditions
+) -> Orphan | Stranger | None:
+    """None: it is gone meanwhile."""
+    try:
+        contents = read_contents(folder)
+    except Gone:
+        return None
+    except OSError as error:
+        return Stranger(folder.log_dir, folder.name, f"it can't be read ({error.strerror})")
+    since_ms = _since(folder, contents, memory, conditions)
+    reason = objection(contents, since_ms, conditions)
+    return Orphan(
+        folder,
+        why,
+        contents,
+        since_ms,
+        Fate.REMOVABLE if reason is None else Fate.KEPT,
+        reason,
+        is_cut_off=key(folder) in memory.renamed,
+    )
+
+
+def _since(folder: Folder, contents: Contents, memory: Memory, conditions: Conditions) -> int:
+    """From anew where anything in it was changed since: a broker may have had it meanwhile."""
+    since_ms = memory.first_seen_ms.get(key(folder))
+    if since_ms is None or not contents.changed_ms <= since_ms <= conditions.now_ms:
+        return conditions.now_ms
+    return since_ms

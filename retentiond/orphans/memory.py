@@ -1,0 +1,134 @@
+"""Since when each folder has been an orphan, and which ones were renamed to be deleted.
+
+One JSON file for each broker, replaced as a whole. A look at the directories holds its lock, so
+that two of them don't forget what the other one saw.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from retentiond.errors import StateError
+from retentiond.orphans.folder import Folder
+from retentiond.orphans.identity import Disks
+
+VERSION = 1
+
+Key = tuple[str, str, int]
+"""Log directory, folder, inode: a folder that is made anew, or renamed, is another one."""
+
+
+def key(folder: Folder) -> Key:
+    return (str(folder.log_dir), folder.name, folder.inode)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """``first_seen_ms``: when each was first seen as an orphan, of all looks since without a break.
+
+    ``renamed``: folders that this command renamed to delete them, by their new name; the value is
+    the old one, None once their files are being deleted.
+    """
+
+    first_seen_ms: Mapping[Key, int] = field(default_factory=dict)
+    renamed: Mapping[Key, str | None] = field(default_factory=dict)
+
+
+class MemoryFile:
+    def __init__(self, state_dir: Path, disks: Disks) -> None:
+        self._path = state_dir / f"orphans-{disks.cluster_id}-{disks.broker}.json"
+
+    def read(self) -> Memory:
+        """Empty where there is none yet. Raises `StateError`."""
+        try:
+            return _memory(json.loads(self._path.read_text()))
+        except FileNotFoundError:
+            return Memory()
+        except OSError as error:
+            raise StateError(f"{self._path} can't be read ({error.strerror})") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise StateError(
+                f"{self._path} is damaged; move it away, and every orphan counts from anew"
+            ) from error
+
+    def write(self, memory: Memory) -> None:
+        """On disk when it returns. Raises `StateError`."""
+        document = {
+            "version": VERSION,
+            "orphans": _written(memory.first_seen_ms, "first_seen_ms"),
+            "renamed": _written(memory.renamed, "from"),
+        }
+        unfinished = self._path.with_suffix(".new")
+        try:
+            with unfinished.open("w") as file:
+                json.dump(document, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.rename(self._path)
+            sync(self._path.parent)
+        except OSError as error:
+            raise StateError(
+                f"{self._path} can't be written ({error.strerror}); choose another --state-dir"
+            ) from error
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Raises `StateError` while another process is at it."""
+        try:
+            fd = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StateError(
+                f"{self._path.parent} can't be written to ({error.strerror}); "
+                "choose another --state-dir"
+            ) from error
+        try:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise StateError(
+                    "another `retentiond orphans` looks at this broker's directories; wait for it"
+                ) from error
+            yield
+        finally:
+            os.close(fd)
+
+
+def sync(directory: Path) -> None:
+    """What was renamed or removed in it is so on disk. Raises OSError."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _memory(document: Any) -> Memory:
+    if document["version"] != VERSION:
+        raise ValueError(f"version {document['version']}")
+    return Memory(
+        first_seen_ms=_read(document["orphans"], "first_seen_ms", int),
+        renamed=_read(document["renamed"], "from", str, type(None)),
+    )
+
+
+def _read(rows: Any, value: str, *kinds: type) -> dict[Key, Any]:
+    found = {(row["log_dir"], row["folder"], row["inode"]): row[value] for row in rows}
+    for (log_dir, folder, inode), each in found.items():
+        for part, wanted in ((log_dir, [str]), (folder, [str]), (inode, [int]), (each, kinds)):
+            if type(part) not in wanted:
+                raise TypeError(f"{part!r} is none of {wanted}")
+    return found
+
+
+def _written(values: Mapping[Key, object], name: str) -> list[dict[str, object]]:
+    return [
+        {"log_dir": log_dir, "folder": folder, "inode": inode, name: value}
+        for (log_dir, folder, inode), value in sorted(values.items())
+    ]

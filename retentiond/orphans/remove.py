@@ -1,0 +1,175 @@
+"""Removes an orphan: look again, record, rename, look again, delete.
+
+Invariants. Everything that allowed the removal is asked for anew right before the rename, and once
+more under the new name, before the first file goes; if anything speaks against it then, the folder
+gets its old name back. What happens is in the audit log before it happens. Only files that Kafka
+writes are deleted, each by its name in the very folder that was looked at; no link is followed.
+
+The new name is Kafka's own for a folder to be deleted: a broker that starts in the middle of it
+deletes the folder itself, where any other name would keep it from starting.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from retentiond.errors import KafkaUnavailable
+from retentiond.model import TopicPartition
+from retentiond.orphans.contents import Gone, files, opened, read_contents, stranger_among
+from retentiond.orphans.folder import METADATA, Folder
+from retentiond.orphans.identity import Disks
+from retentiond.orphans.look import Cluster, refuse_another
+from retentiond.orphans.memory import Memory, MemoryFile, key, sync
+from retentiond.orphans.name import name_for_deletion, parse
+from retentiond.orphans.openers import Unseen, broker_of, opener
+from retentiond.orphans.orphan import Orphan
+from retentiond.orphans.standing import Standing, judge, problems
+
+
+class Journal(Protocol):
+    """Both raise `StateError`, and then nothing more is removed."""
+
+    def removing(self, orphan: Orphan, new_name: str) -> None:
+        """On disk when it returns."""
+
+    def settled(self, orphan: Orphan) -> None: ...
+
+
+class Kept(Exception):
+    """Something speaks against the removal; ``str()`` says what."""
+
+
+class Remover:
+    """The caller holds the memory's lock. ``brake``: why nothing may be removed now, if so."""
+
+    def __init__(
+        self,
+        disks: Disks,
+        cluster: Cluster,
+        memory_file: MemoryFile,
+        journal: Journal,
+        brake: Callable[[], object | None],
+    ) -> None:
+        self._disks = disks
+        self._cluster = cluster
+        self._memory_file = memory_file
+        self._journal = journal
+        self._brake = brake
+
+    def remove(self, orphan: Orphan) -> Orphan:
+        """What became of it. Raises `StateError` when that can't be recorded."""
+        try:
+            with broker_of(orphan.folder.log_dir) as broker:
+                if not orphan.is_cut_off:
+                    self._object(orphan, broker)
+                return self._go(orphan, broker)
+        except (Kept, Unseen, Gone, KafkaUnavailable, OSError) as error:
+            return _not_removed(orphan, error)
+
+    def _go(self, orphan: Orphan, broker: int | None) -> Orphan:
+        """From the first record to the last, whatever happens in between."""
+        new_name = orphan.folder.name
+        if not orphan.is_cut_off:
+            new_name = name_for_deletion(orphan.folder.means)
+        self._journal.removing(orphan, new_name)
+        try:
+            renamed = orphan.folder if orphan.is_cut_off else self._rename(orphan, new_name)
+            self._finish(orphan, renamed, broker)
+            done = orphan.removed()
+        except (Kept, Unseen, Gone, KafkaUnavailable, OSError) as error:
+            done = _not_removed(orphan, error)
+        self._journal.settled(done)
+        return done
+
+    def _object(self, orphan: Orphan, broker: int | None) -> None:
+        """The second look. Raises `Kept`, `Gone`, `Unseen`, `KafkaUnavailable`, OSError."""
+        paused = self._brake()
+        if paused is not None:
+            raise Kept(str(paused))
+        if read_contents(orphan.folder) != orphan.contents:
+            raise Kept("it changed since it was looked at")
+        pid = opener(orphan.contents.inodes, broker)
+        if pid is not None:
+            who = "the broker" if pid == broker else "a process"
+            raise Kept(f"{who} (pid {pid}) has it open")
+        self._object_by_cluster(orphan.folder)
+
+    def _object_by_cluster(self, folder: Folder) -> None:
+        view = self._cluster.replicas({folder.means.topic})
+        refuse_another(view, self._disks)
+        lacks = problems(view, self._disks)
+        if lacks:
+            raise Kept(f"the cluster was not read completely: {lacks[0]}")
+        beside = TopicPartition(folder.means.topic, folder.means.partition)
+        has_replica = any(os.path.lexists(at / str(beside)) for at in self._disks.log_dirs)
+        judgement = judge(folder, view, self._disks, {beside} if has_replica else ())
+        if judgement.standing is not Standing.ORPHAN:
+            raise Kept(f"no orphan any more: {judgement.why}")
+
+    def _rename(self, orphan: Orphan, new_name: str) -> Folder:
+        """Remembered before, so that it can be told whose it is."""
+        old = orphan.folder
+        renamed = replace(old, name=new_name)
+        memory = self._memory_file.read()
+        self._memory_file.write(
+            Memory(
+                {**memory.first_seen_ms, key(renamed): orphan.since_ms},
+                {**memory.renamed, key(renamed): old.name},
+            )
+        )
+        with opened(old):  # it is still that folder
+            os.rename(old.path, renamed.path)
+        sync(old.log_dir)
+        return renamed
+
+    def _finish(self, orphan: Orphan, renamed: Folder, broker: int | None) -> None:
+        old_name = self._memory_file.read().renamed.get(key(renamed))
+        if old_name is None:  # its files were being deleted: there is no way back
+            if opener(orphan.contents.inodes, broker) is not None:
+                raise Kept("a process has it open")
+        else:
+            means = parse(old_name) or renamed.means
+            try:
+                self._object(replace(orphan, folder=replace(renamed, means=means)), broker)
+            except BaseException:
+                self._put_back(renamed, old_name)
+                raise
+            self._note_deletion(renamed)
+        self._delete(renamed)
+
+    def _note_deletion(self, renamed: Folder) -> None:
+        memory = self._memory_file.read()
+        self._memory_file.write(replace(memory, renamed={**memory.renamed, key(renamed): None}))
+
+    def _put_back(self, renamed: Folder, old_name: str) -> None:
+        old_path = renamed.log_dir / old_name
+        if os.path.lexists(old_path):  # a broker has made it anew: this one is left over
+            return
+        os.rename(renamed.path, old_path)
+        sync(renamed.log_dir)
+
+    def _delete(self, folder: Folder) -> None:
+        """Its metadata last, so that what is left of it can still be told by its topic's id."""
+        with opened(folder) as fd:
+            found = files(fd)
+            stranger = stranger_among(found, folder.device)
+            if stranger is not None:
+                raise Kept(f"not understood: {stranger}")
+            for name in sorted(found, key=lambda name: (name == METADATA, name)):
+                os.unlink(name, dir_fd=fd)
+        os.rmdir(folder.path)
+        sync(folder.log_dir)
+
+
+def _not_removed(orphan: Orphan, error: Exception) -> Orphan:
+    match error:
+        case Gone():
+            return orphan.kept("it is gone or was replaced since it was looked at")
+        case KafkaUnavailable():
+            return orphan.kept(f"the cluster could not be asked again: {error}")
+        case OSError():
+            return orphan.failed(f"{error.filename or orphan.folder.path}: {error.strerror}")
+    return orphan.kept(str(error))

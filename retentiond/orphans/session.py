@@ -1,0 +1,60 @@
+"""A look, what it brings to memory, and the removals that it allows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from retentiond.orphans.identity import Disks
+from retentiond.orphans.look import Cluster, Terms, look
+from retentiond.orphans.memory import MemoryFile
+from retentiond.orphans.orphan import Fate, Look, Orphan
+from retentiond.orphans.remove import Journal, Remover
+from retentiond.state.pause import read_pause
+
+Approve = Callable[[Sequence[Orphan]], bool]
+"""Asked before the first removal of a look, with all that may go."""
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """``approve``: None looks only. ``stopping`` is asked before each removal."""
+
+    disks: Disks
+    cluster: Cluster
+    terms: Terms
+    state_dir: Path
+    journal: Journal
+    approve: Approve | None = None
+    stopping: Callable[[], bool] = lambda: False
+    host_time_ms: Callable[[], int] = now_ms
+
+    def run(self) -> Look:
+        """Raises `RetentiondError`."""
+        memory_file = MemoryFile(self.state_dir, self.disks)
+        with memory_file.locked():
+            taken, memory = look(
+                self.disks, self.cluster, memory_file.read(), self.terms, self.host_time_ms
+            )
+            memory_file.write(memory)
+            due = [orphan for orphan in taken.orphans if orphan.fate is Fate.REMOVABLE]
+            if self.approve is None or not due or not self.approve(due):
+                return taken
+            return replace(taken, orphans=self._removed(taken.orphans, memory_file))
+
+    def _removed(self, orphans: Sequence[Orphan], memory_file: MemoryFile) -> tuple[Orphan, ...]:
+        remover = Remover(
+            self.disks, self.cluster, memory_file, self.journal, lambda: read_pause(self.state_dir)
+        )
+        return tuple(
+            remover.remove(orphan)
+            if orphan.fate is Fate.REMOVABLE and not self.stopping()
+            else orphan
+            for orphan in orphans
+        )
