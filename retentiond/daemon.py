@@ -26,6 +26,7 @@ from retentiond.kafka.cluster import Observer
 from retentiond.model import DeletionOutcome
 from retentiond.observe import events
 from retentiond.observe.canonical import log_cycle
+from retentiond.observe.exposition import Exposition
 from retentiond.observe.metrics import Metrics
 from retentiond.observe.report import CycleReport
 from retentiond.observe.web import Board, Server, application
@@ -104,7 +105,8 @@ class Daemon:
         registry = CollectorRegistry()
         self._metrics = Metrics(registry, build_versions())
         self._board = Board(config.schedule.interval_ms)
-        app = application(self._board, registry, now_ms)
+        self._exposition = Exposition(registry)
+        app = application(self._board, self._exposition, now_ms)
         self._server = Server(app, config.http.host, config.http.port)
         self._engine = make_engine(config, self._stop, self._metrics.observe_request)
         self._scheduler = make_scheduler()
@@ -180,6 +182,7 @@ class Daemon:
         self._failures = 0
         self._metrics.observe_cycle(report)
         self._board.pin(report)
+        self._exposition.renew()
         for outcome in report.failed:
             self._log.warning(
                 events.DELETION_UNCLEAR,

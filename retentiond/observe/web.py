@@ -8,14 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import uvicorn
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from retentiond.errors import ConfigError
+from retentiond.observe.exposition import Exposition
 from retentiond.observe.report import CycleReport, document
 
 READY_INTERVALS = 3
@@ -57,10 +56,10 @@ class Board:
         return f"ready; {paused}" if paused else "ready"
 
 
-def application(board: Board, registry: CollectorRegistry, now: Callable[[], int]) -> Starlette:
+def application(board: Board, exposition: Exposition, now: Callable[[], int]) -> Starlette:
     def metrics(request: Request) -> Response:
-        encoder, content_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(encoder(registry), headers={"content-type": content_type})
+        text, content_type = exposition.text(request.headers.get("accept", ""))
+        return Response(text, headers={"content-type": content_type})
 
     def healthz(_request: Request) -> Response:
         return PlainTextResponse("ok\n")

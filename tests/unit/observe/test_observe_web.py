@@ -12,6 +12,7 @@ import pytest
 from prometheus_client.registry import CollectorRegistry
 
 from retentiond.errors import ConfigError
+from retentiond.observe.exposition import Exposition
 from retentiond.observe.metrics import Metrics
 from retentiond.observe.web import Board, Server, application
 from tests.unit.observe.reports import PLANNED_AT_MS, outcome, report, row
@@ -27,7 +28,8 @@ class Site:
         self.metrics = Metrics(self.registry, {"version": "1.2.3"})
         self.board = Board(INTERVAL_MS)
         self.now_ms = PLANNED_AT_MS
-        self._app = application(self.board, self.registry, lambda: self.now_ms)
+        exposition = Exposition(self.registry)
+        self._app = application(self.board, exposition, lambda: self.now_ms)
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         return self.ask("GET", path, **headers)
@@ -137,7 +139,7 @@ def test_an_unknown_path_is_not_found(site: Site) -> None:
 
 
 def test_the_server_answers_on_its_port_and_is_gone_after_its_stop() -> None:
-    app = application(Board(INTERVAL_MS), CollectorRegistry(), lambda: 0)
+    app = application(Board(INTERVAL_MS), Exposition(CollectorRegistry()), lambda: 0)
     server = Server(app, "127.0.0.1", 0)
     server.start()
     try:
@@ -149,7 +151,9 @@ def test_the_server_answers_on_its_port_and_is_gone_after_its_stop() -> None:
 
 
 def test_the_server_speaks_ipv6() -> None:
-    server = Server(application(Board(INTERVAL_MS), CollectorRegistry(), lambda: 0), "::1", 0)
+    server = Server(
+        application(Board(INTERVAL_MS), Exposition(CollectorRegistry()), lambda: 0), "::1", 0
+    )
     server.start()
     try:
         assert httpx.get(f"http://[::1]:{server.port}/healthz").text == "ok\n"
@@ -158,7 +162,9 @@ def test_the_server_speaks_ipv6() -> None:
 
 
 def test_a_client_that_keeps_its_connection_open_does_not_delay_the_stop() -> None:
-    server = Server(application(Board(INTERVAL_MS), CollectorRegistry(), lambda: 0), "127.0.0.1", 0)
+    server = Server(
+        application(Board(INTERVAL_MS), Exposition(CollectorRegistry()), lambda: 0), "127.0.0.1", 0
+    )
     server.start()
     with httpx.Client() as client:
         client.get(f"http://127.0.0.1:{server.port}/healthz")
@@ -171,7 +177,7 @@ def test_a_client_that_keeps_its_connection_open_does_not_delay_the_stop() -> No
 def test_a_port_in_use_is_an_error_of_the_configuration() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-        app = application(Board(INTERVAL_MS), CollectorRegistry(), lambda: 0)
+        app = application(Board(INTERVAL_MS), Exposition(CollectorRegistry()), lambda: 0)
         with pytest.raises(ConfigError) as caught:
             Server(app, "127.0.0.1", port)
     assert str(caught.value) == (
