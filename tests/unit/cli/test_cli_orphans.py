@@ -1,0 +1,128 @@
+"""``retentiond orphans``: what is refused before anything is asked, and how a look is shown."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from retentiond.cli.options import Output
+from retentiond.cli.orphans_audit import OrphansAudit
+from retentiond.cli.orphans_show import document, show
+from retentiond.state.actions import read_actions
+from tests.unit.cli.conftest import Command
+from tests.unit.orphans.host import BROKER, CLUSTER, HOUR_MS, OLD_ID, Host
+
+SERVERS = ("--bootstrap-server", "127.0.0.1:1")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--after", "2"], "--after '2': expected a number and a unit"),
+        (["--after", "-1h"], "--after '-1h': expected a number and a unit"),
+        (["--retention", "week"], "--retention 'week': expected a number and a unit"),
+        (["--interval", "10ms"], "--interval: expected 1s or more"),
+        (["--serve", "http"], "--serve 'http': expected [HOST:]PORT"),
+        (["--serve", "localhost:99999"], "expected [HOST:]PORT"),
+        (["--remove"], "--remove needs --yes where it can't ask"),
+        (["--remove", "--serve", "9478"], "--remove needs --yes where it can't ask"),
+    ],
+)
+def test_a_wrong_option_ends_with_2_and_one_sentence(
+    command: Command, host: Host, arguments: list[str], said: str
+) -> None:
+    done = command(
+        "orphans", *SERVERS, "--log-dir", host.log_dir, "--state-dir", host.state_dir, *arguments
+    )
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert done.err.count("\n") == 1
+    assert list(host.state_dir.iterdir()) == []
+
+
+def test_a_folder_that_is_no_log_directory_is_refused(command: Command, tmp_path: Path) -> None:
+    done = command("orphans", *SERVERS, "--log-dir", tmp_path)
+    assert done.code == 2
+    assert "is no log directory of a broker; name one of log.dirs" in done.err
+
+
+def test_a_cluster_that_is_not_there_ends_with_1(command: Command, host: Host) -> None:
+    done = command("orphans", *SERVERS, "--log-dir", host.log_dir, "--state-dir", host.state_dir)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("retentiond: ")
+
+
+def test_a_look_as_json_has_a_row_for_each_directory_and_orphan(host: Host) -> None:
+    host.put("gone-0")
+    host.put("orders-0")
+    host.cluster.assign("orders", BROKER)
+    (host.log_dir / "lost+found").mkdir()
+    shown = document(host.look())
+    (orphan,) = shown.pop("orphans")
+    assert {key: orphan[key] for key in orphan if key not in ("newest_record", "since")} == {
+        "log_dir": str(host.log_dir),
+        "folder": "gone-0",
+        "topic": "gone",
+        "partition": 0,
+        "kind": "replica",
+        "topic_id": OLD_ID,
+        "size_bytes": 161,
+        "why": "there is no such topic",
+        "fate": "kept",
+        "reason": "an orphan for too short a time: 2 hours more",
+    }
+    shown.pop("at")
+    assert shown == {
+        "broker": BROKER,
+        "cluster_id": CLUSTER,
+        "complete": True,
+        "problems": [],
+        "retention_ms": 604_800_000,
+        "log_dirs": [{"log_dir": str(host.log_dir), "count": 1, "size_bytes": 161}],
+        "left_alone": [
+            {
+                "log_dir": str(host.log_dir),
+                "folder": "lost+found",
+                "why": "its name is no partition's",
+            }
+        ],
+    }
+
+
+def test_a_look_as_a_table_shows_orphans_and_what_is_left_alone(
+    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    host.put("gone-0")
+    (host.log_dir / "lost+found").mkdir()
+    host.cluster.may_describe_cluster = False
+    show(host.look(), Output.TABLE, io.StringIO())
+    out = capsys.readouterr().out
+    assert f"{host.log_dir}/gone-0" in out
+    assert "kept: the cluster was not read completely" in out
+    assert "lost+found: its name is no partition's" in out
+    assert "incomplete: the principal may not DESCRIBE the cluster" in out
+    assert "broker 7: 1 orphans, of which 1 kept, 0 removable, 0 removed, 0 failed." in out
+
+
+def test_a_removal_is_two_rows_of_the_audit_log(host: Host) -> None:
+    host.put("gone-0")
+    host.look()
+    (orphan,) = host.look(after_ms=3 * HOUR_MS).orphans
+    audit = OrphansAudit(host.state_dir)
+    audit.removing(orphan, "gone-0.x-delete")
+    audit.settled(orphan.removed())
+    begun, ended = read_actions(host.state_dir)
+    assert (begun.action, ended.action) == ("orphan-removal", "orphan-removal-outcome")
+    assert begun.subject == ended.subject
+    assert json.loads(begun.detail)["folder"] == "gone-0"
+    assert json.loads(begun.detail)["renamed_to"] == "gone-0.x-delete"
+    assert json.loads(ended.detail) == {"fate": "removed", "reason": None}

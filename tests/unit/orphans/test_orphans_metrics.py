@@ -1,0 +1,51 @@
+"""The last look on one port."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prometheus_client.utils import floatToGoString
+from starlette.testclient import TestClient
+
+from retentiond.orphans.metrics import LastLook, application
+from tests.unit.orphans.host import Host
+
+INTERVAL_MS = 1000
+
+
+def test_orphans_are_shown_by_directory_and_the_age_of_the_look(host: Host, tmp_path: Path) -> None:
+    second = tmp_path / "second"
+    host.add_log_dir(second)
+    host.log_dirs.append(second)
+    host.put("gone-0")
+    last = LastLook()
+    client = TestClient(application(last, INTERVAL_MS, lambda: last.complete_ms))
+    assert client.get("/metrics").text == ""
+    look = host.look()
+    last.pin(look)
+    lines = client.get("/metrics").text.splitlines()
+    name, at = "retentiond_orphan_log_partition", f'broker="7",log_dir="{host.log_dir}"'
+    empty = f'broker="7",log_dir="{second}"'
+    assert {line for line in lines if not line.startswith("#")} == {
+        f"{name}_count{{{at}}} 1.0",
+        f"{name}_size_bytes{{{at}}} 161.0",
+        f"{name}_count{{{empty}}} 0.0",
+        f"{name}_size_bytes{{{empty}}} 0.0",
+        f"retentiond_orphan_last_look_timestamp_seconds {floatToGoString(look.at_ms / 1000)}",
+    }
+
+
+def test_it_is_ready_after_a_complete_look_and_not_long_after_it(host: Host) -> None:
+    last = LastLook()
+    now = [host.look().at_ms]
+    client = TestClient(application(last, INTERVAL_MS, lambda: now[0]))
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/readyz").status_code == 503
+    last.pin(host.look())
+    assert client.get("/readyz").text == "ready\n"
+    now[0] = last.complete_ms + 3 * INTERVAL_MS + 1
+    host.cluster.may_describe_cluster = False
+    last.pin(host.look())
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert "the principal may not DESCRIBE the cluster" in answer.text
