@@ -21,6 +21,9 @@ from retentiond.collect.gather import gather
 from retentiond.collect.remembered import NOTHING, Remembered
 from retentiond.collect.snapshot import Snapshot
 from retentiond.config import Config
+from retentiond.disk.awaited import Awaited
+from retentiond.disk.watch import DiskWatch
+from retentiond.disk_cycle import conclude, look, with_stuck
 from retentiond.kafka.port import Kafka
 from retentiond.model import (
     DeletionOutcome,
@@ -34,6 +37,7 @@ from retentiond.observe.report import CycleReport, count_groups
 from retentiond.plan.plan import decide
 from retentiond.plan.session import SparkSessions
 from retentiond.state.audit import Audit
+from retentiond.state.awaited import read_awaited
 from retentiond.state.memory import recall
 from retentiond.state.pause import Pause, read_pause
 from retentiond.state.state import State
@@ -57,7 +61,8 @@ class Tools:
     """What a cycle works with. ``now`` gives epoch milliseconds.
 
     ``deleting`` is set from before the first request until its outcome is recorded: the part
-    of a cycle that is worth waiting for when the process is to end.
+    of a cycle that is worth waiting for when the process is to end. ``disks`` remembers what
+    earlier cycles saw.
     """
 
     kafka: Kafka
@@ -66,6 +71,7 @@ class Tools:
     stop: Stop
     coordinators: CoordinatorWatch
     deleting: Event = field(default_factory=Event)
+    disks: DiskWatch = field(default_factory=DiskWatch)
 
 
 class Kept(NamedTuple):
@@ -73,6 +79,7 @@ class Kept(NamedTuple):
 
     remembered: Remembered = NOTHING
     pause: Pause | None = None
+    awaited: tuple[Awaited, ...] = ()
 
 
 @dataclass(slots=True)
@@ -100,18 +107,20 @@ class Looked(NamedTuple):
 
 def kept_in(state_dir: Path) -> Kept:
     """Read without a trace."""
-    return Kept(recall(state_dir), read_pause(state_dir))
+    return Kept(recall(state_dir), read_pause(state_dir), read_awaited(state_dir))
 
 
 def plan_cycle(tools: Tools, config: Config, kept: Kept) -> Looked:
     """Gathers and decides, and touches nothing: what `retentiond plan` shows."""
     watch = Watch()
+    tools.disks.begin(tools.kafka)
     with watch.step("gather"):
         snapshot = _read(tools, config, kept, tools.now())
     with watch.step("decide"):
         rows = _decide(tools, config, kept, snapshot)
-    plan = _plan(config, kept, snapshot, new_cycle_id(), rows)
-    report = CycleReport(plan, {}, count_groups(snapshot), watch.seconds)
+        disks = look(tools.disks, snapshot, rows, kept.awaited)
+    plan = _plan(config, kept, snapshot, new_cycle_id(), disks.rows)
+    report = CycleReport(plan, {}, count_groups(snapshot), watch.seconds, disks.report())
     return Looked(report, snapshot, kept.remembered)
 
 
@@ -124,13 +133,16 @@ def run_cycle(tools: Tools, config: Config, state: State) -> CycleReport:
     watch = Watch()
     cycle_id = new_cycle_id()
     planned_at_ms = tools.now()
-    kept = Kept(state.memory.recall(), state.pause())
+    kept = Kept(state.memory.recall(), state.pause(), read_awaited(state.state_dir))
+    tools.disks.begin(tools.kafka)
     with watch.step("gather"):
         snapshot = _read(tools, config, kept, planned_at_ms)
     with watch.step("record"):
         state.memory.remember(snapshot, kept.remembered, config.limits.settle_cycles)
     with watch.step("decide"):
-        rows = _decide(tools, config, kept, snapshot)
+        decided = _decide(tools, config, kept, snapshot)
+        disks = look(tools.disks, snapshot, decided, kept.awaited)
+        rows = disks.rows
     with watch.step("guard"):
         evidence_at_ms = tools.now()
         second = _second_reading(tools, config, kept, planned_at_ms, rows)
@@ -157,8 +169,10 @@ def run_cycle(tools: Tools, config: Config, state: State) -> CycleReport:
             )
     with watch.step("record"):
         state.audit.record_cycle(finished(plan, outcomes, tools.now()))
+        on_disk = conclude(disks, kept.awaited, plan, outcomes, state)
+        on_disk = with_stuck(on_disk, tools.disks, tools.kafka, snapshot, disks)
     by_partition = {TopicPartition(each.topic, each.partition): each for each in outcomes}
-    return CycleReport(plan, by_partition, count_groups(snapshot), watch.seconds)
+    return CycleReport(plan, by_partition, count_groups(snapshot), watch.seconds, on_disk)
 
 
 def settle_open_deletions(tools: Tools, audit: Audit) -> tuple[DeletionOutcome, ...]:

@@ -120,7 +120,8 @@ class PlanRow:
 
     Figures are given wherever they are known, also on holds. ``records`` counts what will
     be deleted: cutoff less log start offset on `Verdict.DELETE`, else 0. ``groups`` counts
-    the relevant groups of the topic.
+    the relevant groups of the topic. ``predicted_bytes`` is what a `Verdict.DELETE` frees on
+    the disks of all replicas; None on other verdicts, and where it is not known.
     """
 
     topic: str
@@ -138,6 +139,7 @@ class PlanRow:
     groups: int
     records: int
     detail: str | None = None  # what exactly changed, failed or is missing, in words
+    predicted_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,7 @@ def _held(row: PlanRow, objection: Objection) -> PlanRow:
         verdict=Verdict.HOLD,
         reason=Reason.EVIDENCE_CHANGED,
         records=0,
+        predicted_bytes=None,
         binding_group=binding_group,
         binding_committed_offset=binding_committed_offset,
         detail=objection.sentence,

@@ -88,6 +88,7 @@ def document(deletion: DeletionRecord) -> dict[str, Any]:
         "cycle_id": deletion.cycle_id,
         "cluster_id": deletion.cluster_id,
         **row_document(deletion.row),
+        "freed_bytes": deletion.freed_bytes,
         "evidence_at": rfc3339(deletion.evidence_at_ms),
         "requested_at": rfc3339(deletion.requested_at_ms),
         "outcome": _outcome(deletion),

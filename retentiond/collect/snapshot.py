@@ -12,7 +12,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from retentiond.config import PolicyConflict, TopicPolicy
-from retentiond.model import Failure, GroupKind
+from retentiond.kafka.port import TopicConfig
+from retentiond.model import Failure, GroupKind, TopicPartition
 
 COMMIT_SCHEMA = pa.schema(
     [
@@ -43,6 +44,7 @@ class TopicReading:
     forced_retention_ms: int | None  # retention.ms; None is unlimited
     recreated: bool = False  # its id differs from the one remembered
     failure: Failure | None = None
+    config: TopicConfig | None = None  # None where it is unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +123,11 @@ class Snapshot:
     def complete(self) -> bool:
         """Whether every group that could bear on a decision has been seen."""
         return not self.problems and not any(map(self.hides_groups_of, self.topics))
+
+
+def partitions_of(snapshot: Snapshot) -> list[TopicPartition]:
+    """The names of its partitions, in their order."""
+    return [
+        TopicPartition(snapshot.topics[each.topic].name, each.partition)
+        for each in snapshot.partitions
+    ]

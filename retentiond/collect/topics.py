@@ -60,5 +60,6 @@ def _topic(
         cleanup_policy=configured.cleanup_policy if configured else frozenset(),
         forced_retention_ms=configured.retention_ms if configured else None,
         failure=failures[0] if failures else None,
+        config=configured,
     )
     return EnabledTopic(reading, described.partitions if described else ())

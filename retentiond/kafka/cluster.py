@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
-from retentiond.kafka import clock, commits, groups, members, share
+from retentiond.kafka import clock, commits, groups, log_dirs, members, share
 from retentiond.kafka.connection import Connection, Link
 from retentiond.kafka.port import (
     CoordinatorState,
     DeleteFailure,
     GroupMembers,
     ListedGroup,
+    LogDirs,
     OffsetBound,
     TopicConfig,
     TopicDescription,
@@ -33,6 +34,7 @@ class KafkaCluster:
 
     def __init__(self, settings: ClientSettings, observe: Observer) -> None:
         self._connection = Connection(settings)
+        self._disks = Connection(settings)  # its own: a broker's slow disk holds up nobody
         self._records = RecordsClient(settings)
         self._observe = observe
 
@@ -62,6 +64,9 @@ class KafkaCluster:
     ) -> Mapping[TopicPartition, int | Failure | None]:
         return self._timed("list_offsets_by_time", self._records.offsets_at, timestamps_ms)
 
+    def log_dirs(self) -> LogDirs:
+        return self._timed("describe_log_dirs", log_dirs.log_dirs, self._disks)
+
     def coordinator_state(self) -> CoordinatorState:
         return self._timed("coordinator_state", groups.coordinator_state, self._connection)
 
@@ -84,6 +89,7 @@ class KafkaCluster:
 
     def close(self) -> None:
         self._connection.close()
+        self._disks.close()
 
     def _timed(self, api: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         started = time.monotonic()

@@ -88,6 +88,12 @@ class Link:
         self._manager.cluster.update_metadata(metadata)
         return metadata
 
+    async def every_topic(self) -> Any:
+        """Fresh metadata of all visible topics; the client learns today's brokers from it."""
+        metadata = await self.send(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+        self._manager.cluster.update_metadata(metadata)
+        return metadata
+
     async def describe_cluster(self) -> dict[str, Any]:
         described: dict[str, Any] = await self._admin._describe_cluster()
         return described

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 
@@ -28,8 +28,13 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
+    """``segment_*`` say when a partition's active segment is closed and a new one begun."""
+
     cleanup_policy: frozenset[str]
     retention_ms: int | None  # None is unlimited
+    retention_bytes: int | None = None  # of each replica; None is unlimited
+    segment_bytes: int | None = None  # None where it is not known
+    segment_ms: int | None = None  # None where it is not known
 
 
 class OffsetBound(Enum):
@@ -94,6 +99,49 @@ class DeleteFailure:
     failure: Failure
 
 
+class Replica(NamedTuple):
+    """One partition's folder on a broker's disk, as DescribeLogDirs shows it.
+
+    ``size_bytes`` counts its segments, less those that are renamed for deletion. ``offset_lag``
+    is how far its end is behind the high watermark, or a future replica's behind the current
+    one's; None where the broker does not say. ``is_future``: a move to this folder is under way
+    and this copy will replace the current one. ``is_orphan``: no metadata place it here.
+    """
+
+    topic: str
+    partition: int
+    size_bytes: int
+    offset_lag: int | None = None
+    is_future: bool = False
+    is_orphan: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """One of a broker's log directories. With a ``failure`` it is offline, and shows nothing.
+
+    ``total_bytes`` and ``usable_bytes`` are of its volume; None before Kafka 3.3.
+    """
+
+    path: str
+    replicas: tuple[Replica, ...] = ()
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirs:
+    """What is on the cluster's disks. ``brokers``: each that the metadata show, by its id.
+
+    ``assigned``: the brokers that are to hold each partition, among them those that a
+    reassignment under way adds or removes.
+    """
+
+    brokers: Mapping[int, Sequence[LogDir] | Failure]
+    assigned: Mapping[TopicPartition, tuple[int, ...]]
+
+
 class Kafka(Protocol):
     def cluster_id(self) -> str:
         """The cluster's id. Raises `KafkaUnavailable` when no broker answers."""
@@ -118,6 +166,13 @@ class Kafka(Protocol):
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int | Failure | None]:
         """First offset whose record is at or after the timestamp; None: none is (Kafka's -1)."""
+
+    def log_dirs(self) -> LogDirs:
+        """What every broker's log directories hold. Waits for no other request, nor they for it.
+
+        A broker that does not answer, or not this principal, is a `Failure`; a cluster that does
+        not raises `KafkaUnavailable`.
+        """
 
     def coordinator_state(self) -> CoordinatorState: ...
 

@@ -215,9 +215,13 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 def _config(entries: Mapping[str, Any]) -> TopicConfig:
     retention_ms = int(entries["retention.ms"].value)
+    retention_bytes = int(entries["retention.bytes"].value)
     return TopicConfig(
         cleanup_policy=frozenset(
             policy.strip() for policy in entries["cleanup.policy"].value.split(",")
         ),
         retention_ms=None if retention_ms < 0 else retention_ms,
+        retention_bytes=None if retention_bytes < 0 else retention_bytes,
+        segment_bytes=int(entries["segment.bytes"].value),
+        segment_ms=int(entries["segment.ms"].value),
     )

@@ -12,6 +12,7 @@ import prometheus_client as prom
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import CollectorRegistry
 
+from retentiond.disk.stuck import StuckCause
 from retentiond.model import Outcome
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -113,6 +114,44 @@ RECLAIMABLE_RECORDS = Definition(
     "Records that may go and are still there after the last cycle.",
     ("topic",),
 )
+LOG_SIZE = Definition(
+    "retentiond_log_size_bytes",
+    GAUGE,
+    "Bytes of the topic on the disks of all its replicas; absent where it is not known.",
+    ("topic",),
+)
+PREDICTED_BYTES = Definition(
+    "retentiond_predicted_bytes",
+    GAUGE,
+    "Bytes on all replicas' disks that the last plan's deletions free, by estimate; absent where "
+    "it is not known.",
+    ("topic",),
+)
+BYTES_FREED = Definition(
+    "retentiond_bytes_freed_total",
+    COUNTER,
+    "Bytes on all replicas' disks that deletions have freed since the start, as the brokers' "
+    "sizes show it.",
+    ("topic",),
+)
+STUCK_RETENTION = Definition(
+    "retentiond_stuck_retention_partitions",
+    GAUGE,
+    f"Partitions whose retention stands still on a broker, by cause: {', '.join(StuckCause)}.",
+    ("topic", "cause"),
+)
+ORPHAN_COUNT = Definition(
+    "retentiond_orphan_log_partition_count",
+    GAUGE,
+    "Partitions in a broker's log directory that the cluster's metadata do not place there.",
+    ("broker", "log_dir"),
+)
+ORPHAN_BYTES = Definition(
+    "retentiond_orphan_log_partition_size_bytes",
+    GAUGE,
+    "Bytes of those partitions.",
+    ("broker", "log_dir"),
+)
 GROUPS = Definition(
     "retentiond_groups",
     GAUGE,
@@ -130,18 +169,6 @@ BUILD = Definition(
     INFO,
     "Versions at work.",
     ("version", "spark_version", "librdkafka_version"),
-)
-ORPHAN_COUNT = Definition(
-    "retentiond_orphan_log_partition_count",
-    GAUGE,
-    "Partitions in a broker's log directory that the cluster's metadata do not place there.",
-    ("broker", "log_dir"),
-)
-ORPHAN_BYTES = Definition(
-    "retentiond_orphan_log_partition_size_bytes",
-    GAUGE,
-    "Bytes of those partitions.",
-    ("broker", "log_dir"),
 )
 LAST_ORPHAN_LOOK = Definition(
     "retentiond_orphan_last_look_timestamp_seconds",
@@ -161,6 +188,12 @@ ALL: tuple[Definition, ...] = (
     MIN_COMMITTED_OFFSET,
     CUTOFF_OFFSET,
     RECLAIMABLE_RECORDS,
+    LOG_SIZE,
+    PREDICTED_BYTES,
+    BYTES_FREED,
+    STUCK_RETENTION,
+    ORPHAN_COUNT,
+    ORPHAN_BYTES,
     GROUPS,
     REQUEST_SECONDS,
     BUILD,

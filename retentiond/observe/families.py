@@ -10,6 +10,7 @@ from prometheus_client.core import Metric
 from retentiond.model import PlanRow, Verdict
 from retentiond.observe import definitions
 from retentiond.observe.definitions import Definition
+from retentiond.observe.disk_families import disk_families
 from retentiond.observe.report import CycleReport
 
 OFFSETS: dict[Definition, Callable[[PlanRow], int | None]] = {
@@ -26,6 +27,7 @@ def families(report: CycleReport) -> Iterator[Metric]:
     yield _groups(report)
     yield _reclaimable(report)
     yield from _offsets(report)
+    yield from disk_families(report)
 
 
 def _offsets(report: CycleReport) -> Iterator[Metric]:

@@ -30,6 +30,7 @@ class Metrics(Collector):
         definitions.BUILD.info(registry).info(dict(build))
         self._records_deleted: Counter[str] = Counter()
         self._deletions: Counter[tuple[str, str]] = Counter()
+        self._bytes_freed: Counter[str] = Counter()
         self._of_report: tuple[Metric, ...] = ()  # replaced as a whole
         registry.register(self)
 
@@ -56,12 +57,16 @@ class Metrics(Collector):
                 self._records_deleted[row.topic] += row.records
         for outcome in report.outcomes.values():
             self._deletions[outcome.topic, outcome.outcome.value] += 1
+        self._bytes_freed.update(report.disk.freed_bytes)
         topics = {row.topic for row in report.plan.rows}
         self._records_deleted = Counter(
             {topic: count for topic, count in self._records_deleted.items() if topic in topics}
         )
         self._deletions = Counter(
             {key: count for key, count in self._deletions.items() if key[0] in topics}
+        )
+        self._bytes_freed = Counter(
+            {topic: freed for topic, freed in self._bytes_freed.items() if topic in topics}
         )
 
     def describe(self) -> Iterable[Metric]:
@@ -74,9 +79,12 @@ class Metrics(Collector):
 
     def _totals(self, report: CycleReport) -> Iterator[Metric]:
         records = definitions.RECORDS_DELETED.counter_family()
+        freed = definitions.BYTES_FREED.counter_family()
         for topic in sorted({row.topic for row in report.plan.rows}):
             records.add_metric([topic], self._records_deleted[topic])
+            freed.add_metric([topic], self._bytes_freed[topic])
         yield records
+        yield freed
         deletions = definitions.DELETIONS.counter_family()
         for (topic, outcome), count in sorted(self._deletions.items()):
             deletions.add_metric([topic, outcome], count)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from retentiond.collect.snapshot import ABSENT, VANISHED, GroupReading, Snapshot
+from retentiond.disk.report import NO_DISKS, DiskReport
 from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow, TopicPartition, Verdict
 
 STEPS = ("gather", "decide", "guard", "delete", "record")
@@ -23,18 +24,32 @@ class GroupCount:
     count: int
 
 
+class TopicFigures(NamedTuple):
+    """A topic's sums over its partitions, and over the replicas of each where it comes to bytes;
+    None where one of them is not known. ``freed_bytes``: since the last cycle, see `DiskReport`.
+    """
+
+    topic: str
+    size_bytes: int | None
+    records: int
+    predicted_bytes: int | None
+    freed_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class CycleReport:
     """A cycle that got as far as a plan.
 
     ``outcomes`` has one for each row that the guard approved; empty after `plan`.
-    ``seconds`` by step of `STEPS`, those that were walked.
+    ``seconds`` by step of `STEPS`, those that were walked. ``disk``: what is known of the
+    brokers' disks.
     """
 
     plan: Plan
     outcomes: Mapping[TopicPartition, DeletionOutcome]
     groups: tuple[GroupCount, ...]
     seconds: Mapping[str, float]
+    disk: DiskReport = NO_DISKS
 
     def outcome(self, row: PlanRow) -> DeletionOutcome:
         """What became of a row; no request went out for one that has no outcome."""
@@ -59,6 +74,11 @@ class CycleReport:
     def records_deleted(self) -> int:
         return sum(row.records for row in self.plan.rows if self.is_deleted(row))
 
+    @property
+    def predicted_bytes(self) -> int | None:
+        """What the plan frees on disk; None where that is not known of each of its deletions."""
+        return total(map(predicted_bytes, self.plan.rows))
+
 
 def count_groups(snapshot: Snapshot) -> tuple[GroupCount, ...]:
     """The cluster's groups by kind and state; names that only a policy mentions don't count."""
@@ -76,6 +96,17 @@ def _state(group: GroupReading) -> str:
     return "live" if group.is_live else "empty"
 
 
+def predicted_bytes(row: PlanRow) -> int | None:
+    """What the row's deletion frees on disk; 0 where nothing is deleted, None: not known."""
+    return row.predicted_bytes if row.verdict is Verdict.DELETE else 0
+
+
+def total(figures: Iterable[int | None]) -> int | None:
+    """None where one of them is not known."""
+    known = list(figures)
+    return None if None in known else sum(each for each in known if each is not None)
+
+
 def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
     """The plan as ``--output json`` and ``/api/plan`` give it."""
     plan = report.plan
@@ -87,8 +118,12 @@ def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
         "complete": plan.complete,
         "problems": list(plan.problems),
         "paused": plan.paused,
+        **_disk_document(report.disk),
+        "topics": [each._asdict() for each in topic_figures(report)],
         "partitions": [
-            row_document(row) | (_outcome(report.outcome(row)) if with_outcomes else {})
+            row_document(row)
+            | {"size_bytes": report.disk.size_bytes.get(TopicPartition(row.topic, row.partition))}
+            | (_outcome(report.outcome(row)) if with_outcomes else {})
             for row in plan.rows
         ],
     }
@@ -110,10 +145,46 @@ def figures(report: CycleReport) -> dict[str, Any]:
         "holds": dict(Counter(row.reason for row in rows if row.verdict is Verdict.HOLD)),
         "records_planned": sum(row.records for row in rows),
         "records_deleted": report.records_deleted,
+        "predicted_bytes": report.predicted_bytes,
+        "freed_bytes": sum(report.disk.freed_bytes.values()),
         "deletions": {outcome.value: count for outcome, count in sorted(outcomes.items())},
         "seconds": {step: round(spent, 3) for step, spent in report.seconds.items()},
         **({"problems": list(report.plan.problems)} if report.plan.problems else {}),
         **({"paused": report.plan.paused} if report.plan.paused else {}),
+        **(
+            {"stuck": [f"{each.at}: {each.sentence}" for each in report.disk.stuck]}
+            if report.disk.stuck
+            else {}
+        ),
+        **({"disk_problems": list(report.disk.problems)} if report.disk.problems else {}),
+    }
+
+
+def topic_figures(report: CycleReport) -> Iterator[TopicFigures]:
+    """By topic, in the plan's order."""
+    by_topic: defaultdict[str, list[PlanRow]] = defaultdict(list)
+    for row in report.plan.rows:
+        by_topic[row.topic].append(row)
+    sizes = report.disk.size_bytes
+    for topic, rows in by_topic.items():
+        yield TopicFigures(
+            topic,
+            total(sizes.get(TopicPartition(topic, row.partition)) for row in rows),
+            sum(row.records for row in rows),
+            total(map(predicted_bytes, rows)),
+            report.disk.freed_bytes.get(topic, 0),
+        )
+
+
+def _disk_document(disk: DiskReport) -> dict[str, Any]:
+    """What a plan says of the disks beside its topics and partitions: what is wrong there."""
+    return {
+        "stuck_retention": [
+            {**each.at._asdict(), "cause": each.cause.value, "detail": each.sentence}
+            for each in disk.stuck
+        ],
+        "orphans": [each._asdict() for each in disk.orphans if each.partitions],
+        "disk_problems": list(disk.problems),
     }
 
 
@@ -139,6 +210,7 @@ def row_document(row: PlanRow) -> dict[str, Any]:
         "reason": row.reason.value,
         "groups": row.groups,
         "records": row.records,
+        "predicted_bytes": predicted_bytes(row),
         "detail": row.detail,
     }
 

@@ -24,6 +24,7 @@ from typing import Any, Self
 
 from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.act.journal import Unsettled
+from retentiond.disk.awaited import Freed
 from retentiond.errors import StateError
 from retentiond.model import DeletionOutcome, Outcome
 from retentiond.state.records import (
@@ -49,14 +50,19 @@ INSERT INTO deletions (
     cycle_id, evidence_at_ms, requested_at_ms, group_list, committed_offsets,
     topic, partition, topic_id, log_start_offset, cutoff,
     high_watermark, min_committed_offset, binding_group, binding_committed_offset,
-    retention_offset, groups, records, detail
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    retention_offset, groups, records, detail, predicted_bytes
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 _SETTLE = """
 UPDATE deletions
 SET outcome = ?, low_watermark = ?, error = ?, settled_at_ms = ?, unsettled = ?
 WHERE cycle_id = ? AND topic = ? AND partition = ? AND unsettled = 1
+"""
+
+_FREED = """
+UPDATE deletions SET freed_bytes = ?
+WHERE cycle_id = ? AND topic = ? AND partition = ? AND freed_bytes IS NULL
 """
 
 _UNSETTLED = """
@@ -122,6 +128,7 @@ class Audit:
                         each.row.groups,
                         each.offset - each.log_start_offset,
                         each.row.detail,
+                        each.row.predicted_bytes,
                     )
                     for each in batch
                 ],
@@ -156,6 +163,14 @@ class Audit:
                 raise StateError(
                     f"the audit log has no open intent for {len(outcomes) - settled} of "
                     f"{len(outcomes)} outcomes of cycle {cycle_id}; please report this"
+                )
+
+    def record_freed(self, freed: Sequence[Freed]) -> None:
+        """What deletions turned out to have freed on disk; the first word counts."""
+        if freed:
+            with self._transaction() as connection:
+                connection.executemany(
+                    _FREED, [(each.freed_bytes, each.cycle_id, *each.at) for each in freed]
                 )
 
     def unsettled(self, cluster_id: str) -> tuple[Unsettled, ...]:

@@ -62,6 +62,8 @@ CREATE TABLE deletions (
     groups INTEGER NOT NULL,
     records INTEGER NOT NULL,
     detail TEXT,
+    predicted_bytes INTEGER CHECK (predicted_bytes >= 0),  -- NULL: not known
+    freed_bytes INTEGER CHECK (freed_bytes >= 0),  -- NULL: not known, or not yet
     group_list INTEGER NOT NULL REFERENCES group_lists,
     committed_offsets TEXT NOT NULL,  -- JSON: [offset, ...] in the order of the group list
     evidence_at_ms INTEGER NOT NULL,  -- when the second reading began

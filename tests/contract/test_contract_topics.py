@@ -8,6 +8,8 @@ from retentiond.kafka.port import TopicConfig, TopicDescription
 from retentiond.model import Failure
 from tests.contract.driver import Driver
 
+GIB = 2**30
+
 WEEK_MS = 7 * 24 * 3_600_000
 
 
@@ -86,16 +88,23 @@ def test_an_unknown_topic_fails_in_its_place_and_spoils_no_other(
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ({}, TopicConfig(frozenset({"delete"}), WEEK_MS)),
-        ({"retention.ms": "-1"}, TopicConfig(frozenset({"delete"}), None)),
-        ({"retention.ms": "0"}, TopicConfig(frozenset({"delete"}), 0)),
-        ({"cleanup.policy": "compact"}, TopicConfig(frozenset({"compact"}), WEEK_MS)),
+        ({}, TopicConfig(frozenset({"delete"}), WEEK_MS, None, GIB, WEEK_MS)),
+        ({"retention.ms": "-1"}, TopicConfig(frozenset({"delete"}), None, None, GIB, WEEK_MS)),
+        ({"retention.ms": "0"}, TopicConfig(frozenset({"delete"}), 0, None, GIB, WEEK_MS)),
+        (
+            {"cleanup.policy": "compact"},
+            TopicConfig(frozenset({"compact"}), WEEK_MS, None, GIB, WEEK_MS),
+        ),
         (
             {"cleanup.policy": "compact,delete", "retention.ms": "60000"},
-            TopicConfig(frozenset({"compact", "delete"}), 60_000),
+            TopicConfig(frozenset({"compact", "delete"}), 60_000, None, GIB, WEEK_MS),
+        ),
+        (
+            {"retention.bytes": "4096", "segment.bytes": "1048576", "segment.ms": "5000"},
+            TopicConfig(frozenset({"delete"}), WEEK_MS, 4096, 1_048_576, 5000),
         ),
     ],
-    ids=["default", "unlimited", "none", "compacted", "both"],
+    ids=["default", "unlimited", "none", "compacted", "both", "segments"],
 )
 def test_a_topics_configuration_is_read(
     any_driver: Driver, topic_name: str, config: dict[str, str], expected: TopicConfig

@@ -12,7 +12,10 @@ from retentiond.kafka.port import (
     DeleteFailure,
     GroupMembers,
     ListedGroup,
+    LogDir,
+    LogDirs,
     OffsetBound,
+    Replica,
     RequestResult,
     TopicConfig,
     TopicDescription,
@@ -23,7 +26,7 @@ from tests.fakes.broker import BrokerState
 from tests.fakes.deletions import HowDeletionEnds
 from tests.fakes.log import FakePartition
 from tests.fakes.script import Script
-from tests.fakes.world import OFFSETS_TOPIC, World
+from tests.fakes.world import GIB, OFFSETS_TOPIC, RECORD_BYTES, WEEK_MS, World
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -123,6 +126,12 @@ class FakeCluster(World):
         return answers
 
     @_call
+    def log_dirs(self) -> LogDirs:
+        self._need_a_broker()
+        shown = {b: s for b, s in self.brokers.items() if s is not BrokerState.FENCED}
+        return LogDirs({broker: self._disk(broker) for broker in shown}, self._assigned())
+
+    @_call
     def coordinator_state(self) -> CoordinatorState:
         self._need_a_broker()
         partitions = self.topics[OFFSETS_TOPIC].partitions if self.may_describe_offsets else []
@@ -197,12 +206,39 @@ class FakeCluster(World):
         numbers = tuple(range(len(topic.partitions)))
         return TopicDescription(name, topic.topic_id, topic.internal, numbers)
 
+    def _assigned(self) -> dict[TopicPartition, tuple[int, ...]]:
+        return {
+            TopicPartition(name, number): partition.replicas
+            for name, topic in self.topics.items()
+            for number, partition in enumerate(topic.partitions)
+        }
+
+    def _disk(self, broker: int) -> Sequence[LogDir] | Failure:
+        """One directory; a record takes `RECORD_BYTES`, and the log start's segment is its own."""
+        if not self._is_up(broker):
+            return Failure("KafkaConnectionError", f"broker {broker} does not answer")
+        if not self.may_describe_cluster:
+            return Failure("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed")
+        replicas = [
+            Replica(*at, RECORD_BYTES * (log.high_watermark - log.log_start), 0)
+            for at, on in self._assigned().items()
+            if broker in on
+            for log in [self.topics[at.topic].partitions[at.partition]]
+        ]
+        return [LogDir("/kafka", (*replicas, *self.orphans.get(broker, ())), 10**12, 10**11)]
+
     def _configured(self, name: str) -> TopicConfig | Failure:
         if failure := self._failure("topic_configs", name):
             return failure
         if (topic := self.topics.get(name)) is None:
             return UNKNOWN_TOPIC
-        return TopicConfig(frozenset(topic.cleanup_policy.split(",")), topic.retention_ms)
+        return TopicConfig(
+            frozenset(topic.cleanup_policy.split(",")),
+            topic.retention_ms,
+            topic.retention_bytes,
+            int(topic.config.get("segment.bytes", GIB)),
+            int(topic.config.get("segment.ms", WEEK_MS)),
+        )
 
     def _log(self, at: TopicPartition) -> FakePartition | Failure:
         if (topic := self.topics.get(at.topic)) is None:

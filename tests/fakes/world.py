@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from retentiond.kafka.port import Replica
 from retentiond.model import Failure, GroupKind, TopicPartition
 from tests.fakes.broker import BrokerState
 from tests.fakes.groups import FakeGroup, FakeMember
@@ -15,6 +16,11 @@ from tests.fakes.log import FakePartition, Transaction
 OFFSETS_TOPIC = "__consumer_offsets"
 
 WEEK_MS = 7 * 24 * 3_600_000
+
+GIB = 2**30
+
+RECORD_BYTES = 100
+"""What each record takes on disk."""
 
 
 @dataclass
@@ -32,6 +38,11 @@ class FakeTopic:
     def retention_ms(self) -> int | None:
         retention_ms = int(self.config.get("retention.ms", WEEK_MS))
         return None if retention_ms < 0 else retention_ms
+
+    @property
+    def retention_bytes(self) -> int | None:
+        retention_bytes = int(self.config.get("retention.bytes", -1))
+        return None if retention_bytes < 0 else retention_bytes
 
 
 class World:
@@ -51,6 +62,8 @@ class World:
         """Left out of the listing without an error: their coordinator migrates, or ACLs."""
         self.asleep: set[int] = set()
         """Partitions of the offsets topic whose leader is not at work as a coordinator yet."""
+        self.orphans: dict[int, list[Replica]] = {}
+        """Folders that a broker shows and no metadata account for."""
         self.may_describe_cluster = True
         self.may_describe_offsets = True
         self._failures: dict[tuple[str, Hashable], Failure] = {}

@@ -108,6 +108,8 @@ def test_its_json_has_the_plans_field_names_and_the_evidence(
         "reason": "consumed",
         "groups": 2,
         "records": 90,
+        "predicted_bytes": None,
+        "freed_bytes": None,
         "detail": None,
         "evidence_at": "2026-09-21T14:13:20.123Z",
         "requested_at": "2026-09-21T14:13:20.124Z",

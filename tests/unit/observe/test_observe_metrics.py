@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
-from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason
+from retentiond.disk.reading import Orphans
+from retentiond.disk.report import DiskReport
+from retentiond.disk.stuck import Stuck, StuckCause
+from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
 from retentiond.observe.metrics import Metrics
 from retentiond.observe.report import STEPS
 from tests.unit.observe.reports import PLANNED_AT_MS, outcome, report, row, unread
@@ -43,6 +47,7 @@ def seen(
 
 # Metric, its type, and its labels, as operators' dashboards and alerts name them.
 PROMISED = {
+    "retentiond_bytes_freed": ("counter", {"topic"}),
     "retentiond_build": ("info", set(BUILD)),
     "retentiond_cutoff_offset": ("gauge", {"topic", "partition"}),
     "retentiond_cycle_duration_seconds": ("histogram", {"step"}),
@@ -52,18 +57,30 @@ PROMISED = {
     "retentiond_high_watermark": ("gauge", {"topic", "partition"}),
     "retentiond_kafka_request_duration_seconds": ("histogram", {"api", "result"}),
     "retentiond_last_complete_cycle_timestamp_seconds": ("gauge", set()),
+    "retentiond_log_size_bytes": ("gauge", {"topic"}),
     "retentiond_log_start_offset": ("gauge", {"topic", "partition"}),
     "retentiond_min_committed_offset": ("gauge", {"topic", "partition"}),
+    "retentiond_orphan_log_partition_count": ("gauge", {"broker", "log_dir"}),
+    "retentiond_orphan_log_partition_size_bytes": ("gauge", {"broker", "log_dir"}),
     "retentiond_partitions": ("gauge", {"topic", "verdict", "reason"}),
+    "retentiond_predicted_bytes": ("gauge", {"topic"}),
     "retentiond_reclaimable_records": ("gauge", {"topic"}),
     "retentiond_records_deleted": ("counter", {"topic"}),
+    "retentiond_stuck_retention_partitions": ("gauge", {"topic", "cause"}),
 }
 
 
 def test_every_metric_has_the_promised_name_type_and_labels(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
-    seen(metrics, [row("orders")], [outcome("orders")])
+    at = TopicPartition("orders", 0)
+    disk = DiskReport(
+        size_bytes={at: 1000},
+        stuck=(Stuck(at, StuckCause.FUTURE_REPLICA, "why"),),
+        orphans=(Orphans(1, "/kafka", 0, 0),),
+    )
+    rows = [replace(row("orders"), predicted_bytes=400)]
+    metrics.observe_cycle(replace(report(rows, [outcome("orders")]), disk=disk))
     metrics.observe_request("list_offsets", "ok", 0.01)
     found = {
         family.name: (
@@ -260,3 +277,59 @@ def test_after_a_failed_cycle_the_last_plan_stays_on_show(
     seen(metrics, [row("orders")])
     metrics.observe_failure()
     assert series(registry, "retentiond_high_watermark") == {("0", "orders"): 200}
+
+
+def test_bytes_show_by_topic_and_are_absent_where_they_are_not_known(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    rows = [
+        replace(row("orders", 0), predicted_bytes=400),
+        replace(row("orders", 1), predicted_bytes=200),
+        row("orders", 2, Reason.NOT_CONSUMED),
+        replace(row("refunds", 0), predicted_bytes=1),
+        row("refunds", 1),
+        row("views", reason=Reason.NO_GROUP),
+    ]
+    sizes = {TopicPartition("orders", number): 1000 for number in range(3)}
+    metrics.observe_cycle(replace(report(rows), disk=DiskReport(size_bytes=sizes)))
+    assert series(registry, "retentiond_predicted_bytes") == {("orders",): 600, ("views",): 0}
+    assert series(registry, "retentiond_log_size_bytes") == {("orders",): 3000}
+
+
+def test_freed_bytes_add_up_over_cycles(metrics: Metrics, registry: CollectorRegistry) -> None:
+    for freed in ({"orders": 30}, {}, {"orders": 12, "gone": 5}):
+        disk = DiskReport(freed_bytes=freed)
+        metrics.observe_cycle(replace(report([row("orders"), row("views")]), disk=disk))
+    assert series(registry, "retentiond_bytes_freed_total") == {("orders",): 42, ("views",): 0}
+
+
+def test_stuck_partitions_are_counted_by_topic_and_cause_until_they_move(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    stuck = (
+        Stuck(TopicPartition("orders", 0), StuckCause.REPLICA_GROWS, "why"),
+        Stuck(TopicPartition("orders", 1), StuckCause.REPLICA_GROWS, "why"),
+        Stuck(TopicPartition("orders", 1), StuckCause.RETENTION_OVERDUE, "why"),
+    )
+    metrics.observe_cycle(replace(report([row("orders")]), disk=DiskReport(stuck=stuck)))
+    assert series(registry, "retentiond_stuck_retention_partitions") == {
+        ("replica_grows", "orders"): 2,
+        ("retention_overdue", "orders"): 1,
+    }
+    metrics.observe_cycle(report([row("orders")]))
+    assert series(registry, "retentiond_stuck_retention_partitions") == {}
+
+
+def test_orphans_show_by_broker_and_directory_also_where_there_are_none(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    orphans = (Orphans(1, "/a", 0, 0), Orphans(2, "/a", 3, 700))
+    metrics.observe_cycle(replace(report([row("orders")]), disk=DiskReport(orphans=orphans)))
+    assert series(registry, "retentiond_orphan_log_partition_count") == {
+        ("1", "/a"): 0,
+        ("2", "/a"): 3,
+    }
+    assert series(registry, "retentiond_orphan_log_partition_size_bytes") == {
+        ("1", "/a"): 0,
+        ("2", "/a"): 700,
+    }

@@ -29,13 +29,19 @@ ROW_FIELDS = {
     "records",
 }
 OUTCOME_FIELDS = {"outcome", "low_watermark", "error"}
+DISK_FIELDS = {"topics", "stuck_retention", "orphans", "disk_problems"}
 
 
 def test_a_plan_has_the_promised_fields_and_few_more() -> None:
     shown = document(report([row("orders")]), with_outcomes=False)
-    assert set(shown) == PLAN_FIELDS | {"problems", "paused"}
+    assert set(shown) == PLAN_FIELDS | {"problems", "paused"} | DISK_FIELDS
     (partition,) = shown["partitions"]
-    assert set(partition) == ROW_FIELDS | {"binding_committed_offset", "detail"}
+    assert set(partition) == ROW_FIELDS | {
+        "binding_committed_offset",
+        "detail",
+        "predicted_bytes",
+        "size_bytes",
+    }
 
 
 def test_after_a_run_each_partition_also_has_its_outcome() -> None:
@@ -64,6 +70,18 @@ def test_a_plan_survives_json_with_its_values() -> None:
         "complete": True,
         "problems": [],
         "paused": None,
+        "stuck_retention": [],
+        "orphans": [],
+        "disk_problems": [],
+        "topics": [
+            {
+                "topic": "orders",
+                "size_bytes": None,
+                "records": 90,
+                "predicted_bytes": None,
+                "freed_bytes": 0,
+            }
+        ],
         "partitions": [
             {
                 "topic": "orders",
@@ -80,6 +98,8 @@ def test_a_plan_survives_json_with_its_values() -> None:
                 "reason": "consumed",
                 "groups": 2,
                 "records": 90,
+                "predicted_bytes": None,
+                "size_bytes": None,
                 "detail": None,
             }
         ],
@@ -132,6 +152,8 @@ def test_the_canonical_line_has_every_figure_of_the_cycle() -> None:
         "holds": {"no_group": 2, "offset_unreadable": 1},
         "records_planned": 180,
         "records_deleted": 90,
+        "predicted_bytes": None,
+        "freed_bytes": 0,
         "deletions": {"deleted": 1, "unknown": 1},
         "seconds": {
             "gather": 0.5,

@@ -1,0 +1,66 @@
+"""The deletions whose bytes the brokers have yet to free, from one cycle to the next.
+
+A JSON file that is replaced as a whole. It is information, so a crash may lose its last words,
+and a file that can't be understood is as good as none: those deletions' freed bytes stay unknown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from retentiond.disk.awaited import Awaited
+from retentiond.disk.replica import ReplicaKey
+from retentiond.errors import StateError
+from retentiond.model import TopicPartition
+
+AWAITED_NAME = "awaited.json"
+
+
+def read_awaited(state_dir: Path) -> tuple[Awaited, ...]:
+    """As it was written last; empty where there is no file, or none that can be understood."""
+    try:
+        stored = json.loads((state_dir / AWAITED_NAME).read_bytes())
+        return tuple(_awaited(*each) for each in stored)
+    except (OSError, ValueError, TypeError):
+        return ()
+
+
+def write_awaited(state_dir: Path, awaited: Sequence[Awaited]) -> None:
+    """Raises `StateError`."""
+    path = state_dir / AWAITED_NAME
+    unfinished = path.with_name(f"{path.name}.new")
+    try:
+        unfinished.write_text(json.dumps([_stored(each) for each in awaited]))
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise StateError(
+            f"{path} can't be written ({error.strerror}), so what deletions free stays unknown; "
+            "see to free space and write permission in state_dir"
+        ) from error
+
+
+def _stored(each: Awaited) -> list[Any]:
+    return [
+        each.cycle_id,
+        [*each.replica.at, each.replica.broker, each.replica.log_dir],
+        each.topic_id,
+        each.log_start_offset,
+        each.cutoff,
+        each.predicted_bytes,
+        each.size_bytes,
+        each.end_offset,
+        each.asked_at_ms,
+        each.readings,
+        each.freed_bytes,
+    ]
+
+
+def _awaited(cycle_id: str, replica: list[Any], *figures: Any) -> Awaited:
+    topic, partition, broker, log_dir = replica
+    return Awaited(
+        cycle_id, ReplicaKey(TopicPartition(topic, partition), broker, log_dir), *figures
+    )
