@@ -54,12 +54,6 @@ def test_a_folder_that_is_no_log_directory_is_refused(command: Command, tmp_path
     assert "is no log directory of a broker; name one of log.dirs" in done.err
 
 
-def test_a_cluster_that_is_not_there_ends_with_1(command: Command, host: Host) -> None:
-    done = command("orphans", *SERVERS, "--log-dir", host.log_dir, "--state-dir", host.state_dir)
-    assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("retentiond: ")
-
-
 def test_a_look_as_json_has_a_row_for_each_directory_and_orphan(host: Host) -> None:
     host.put("gone-0")
     host.put("orders-0")

@@ -12,7 +12,7 @@ from tests.unit.cli.conftest import CONFIG, Command
 CONFIGURED = ("run", "plan", "check", "audit", "groups", "pause", "resume")
 """The commands that read a configuration file."""
 
-COMMANDS = (*CONFIGURED, "delete-records")
+COMMANDS = (*CONFIGURED, "delete-records", "orphans")
 
 EMPTY_TOPICS = CONFIG.partition("topics:")[0] + "topics: []\n"
 

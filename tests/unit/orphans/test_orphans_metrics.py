@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prometheus_client.utils import floatToGoString
 from starlette.testclient import TestClient
 
 from retentiond.orphans.metrics import LastLook, application
@@ -24,14 +23,15 @@ def test_orphans_are_shown_by_directory_and_the_age_of_the_look(host: Host, tmp_
     look = host.look()
     last.pin(look)
     lines = client.get("/metrics").text.splitlines()
+    shown = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     name, at = "retentiond_orphan_log_partition", f'broker="7",log_dir="{host.log_dir}"'
     empty = f'broker="7",log_dir="{second}"'
-    assert {line for line in lines if not line.startswith("#")} == {
-        f"{name}_count{{{at}}} 1.0",
-        f"{name}_size_bytes{{{at}}} 161.0",
-        f"{name}_count{{{empty}}} 0.0",
-        f"{name}_size_bytes{{{empty}}} 0.0",
-        f"retentiond_orphan_last_look_timestamp_seconds {floatToGoString(look.at_ms / 1000)}",
+    assert {series: float(value) for series, value in shown.items()} == {
+        f"{name}_count{{{at}}}": 1,
+        f"{name}_size_bytes{{{at}}}": 161,
+        f"{name}_count{{{empty}}}": 0,
+        f"{name}_size_bytes{{{empty}}}": 0,
+        "retentiond_orphan_last_look_timestamp_seconds": look.at_ms / 1000,
     }
 
 
