@@ -13,7 +13,7 @@ from retentiond.cli.table import Column, Kind, Row, print_table, printer, say
 from retentiond.config.duration import say_duration
 from retentiond.cycle import Looked
 from retentiond.look.document import look_document
-from retentiond.look.keepers import YOUTH, Keeper
+from retentiond.explain.keepers import YOUTH, Keeper
 from retentiond.look.summary import ClusterLook, TopicLook
 from retentiond.model import Verdict
 from retentiond.observe.report import CycleReport

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from retentiond.look.keepers import Keeper
+from retentiond.explain.keepers import Keeper
 from retentiond.look.summary import ClusterLook, TopicLook
 from retentiond.observe.report import CycleReport, document
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from retentiond.look.keepers import Keeper, kept_records
+from retentiond.explain.keepers import Keeper, kept_records
 from retentiond.look.special import Owner, owner
 from retentiond.model import PlanRow, TopicPartition, Verdict
 

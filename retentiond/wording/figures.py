@@ -33,3 +33,11 @@ def say_share(part: int, whole: int) -> str:
 def say_many(count: int, one: str, several: str | None = None) -> str:
     """``1 topic``, ``2,000 topics``"""
     return f"{say_count(count)} {one if count == 1 else several or one + 's'}"
+
+
+def say_about(ms: int) -> str:
+    """A duration by its largest unit, rounded down: ``3 days``, ``12 minutes``, ``0 seconds``."""
+    for unit_ms, unit in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute")):
+        if ms >= unit_ms:
+            return say_many(ms // unit_ms, unit)
+    return say_many(ms // 1_000, "second")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from retentiond.look.keepers import YOUTH, Keeper
+from retentiond.explain.keepers import YOUTH, Keeper
 from retentiond.look.summary import ClusterLook, Disk, TopicLook, look_at
 from retentiond.model import PlanRow, Reason, TopicPartition
 from tests.unit.look.looks import rest

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentiond.look.keepers import YOUTH, Keeper, kept_records
+from retentiond.explain.keepers import YOUTH, Keeper, kept_records
 from retentiond.model import VERDICT_OF, PlanRow, Reason, Verdict
 from tests.unit.look.looks import rest
 from tests.unit.observe.reports import row, unread

@@ -1,0 +1,174 @@
+"""``retentiond plan --bootstrap-server`` on a real broker that it has never seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from devkit.embedded import EmbeddedKafka
+from retentiond.kafka.port import OffsetBound
+from retentiond.model import TopicPartition
+from tests.contract.real import RealDriver
+from tests.integration.command import Document, Done, run
+
+pytestmark = pytest.mark.broker
+
+HOUR_MS = 3_600_000
+
+DAY_MS = 24 * HOUR_MS
+
+RECORDS = 10
+
+CHANGELOG = "app-store-changelog"
+
+TOPICS = ("orders", "slow", "young", "unread", "compacted", "short", CHANGELOG)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A cluster, and what a first look at it printed and wrote."""
+
+    servers: str
+    driver: RealDriver
+    folder: Path
+    done: Done
+
+    def topic(self, name: str) -> Document:
+        topics = {topic["topic"]: topic for topic in self.done.plan["topics"]}
+        found: Document = topics[name]
+        return found
+
+    def row(self, name: str) -> Document:
+        (row,) = (row for row in self.done.plan["partitions"] if row["topic"] == name)
+        found: Document = row
+        return found
+
+
+def populate(driver: RealDriver) -> None:
+    two_days_ago = driver.now_ms - 2 * DAY_MS
+    configs = {
+        "compacted": {"cleanup.policy": "compact"},
+        "short": {"retention.ms": str(HOUR_MS)},
+        CHANGELOG: {"cleanup.policy": "compact"},
+    }
+    for name in TOPICS:
+        # Kafka's own retention would delete what is two days old after one hour.
+        driver.create_topic(name, 1, {"retention.ms": "-1", **configs.get(name, {})})
+        is_young = name in ("young", "short")
+        driver.produce(name, [driver.now_ms if is_young else two_days_ago] * RECORDS)
+    for name in ("orders", "slow", "young", "compacted", "short"):
+        driver.commit("billing", {(name, 0): RECORDS})
+    driver.commit("search", {("slow", 0): 3})
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+    folder = tmp_path_factory.mktemp("first-look")
+    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+        populate(driver)
+        servers = kafka.bootstrap_servers
+        arguments = ("--write-config", "retentiond.yaml", "--output", "json")
+        done = run("plan", "--bootstrap-server", servers, *arguments, cwd=folder)
+        yield Seen(servers, driver, folder, done)
+
+
+def test_it_ends_with_0_logs_nothing_and_prints_one_object(seen: Seen) -> None:
+    assert (seen.done.code, seen.done.err) == (0, "")
+    plan = seen.done.plan
+    assert (plan["complete"], plan["dry_run"], plan["consumed_retention_ms"]) == (
+        True,
+        True,
+        DAY_MS,
+    )
+
+
+def test_every_topic_that_is_not_kafkas_own_is_looked_at(seen: Seen) -> None:
+    assert {topic["topic"] for topic in seen.done.plan["topics"]} == set(TOPICS)
+
+
+def test_what_would_go_is_what_all_groups_have_read_and_what_is_old_enough(seen: Seen) -> None:
+    freed = {name: seen.topic(name)["records"] for name in TOPICS}
+    assert freed == dict.fromkeys(TOPICS, 0) | {"orders": RECORDS, "slow": 3}
+    assert seen.done.plan["total"]["records"] == RECORDS + 3
+
+
+@pytest.mark.parametrize(
+    ("topic", "reason", "group"),
+    [
+        ("slow", "not_consumed", "search"),
+        ("young", "too_young", None),
+        ("unread", "no_group", None),
+        ("compacted", "not_deletable", None),
+        ("short", "retention_exceeds_forced", None),
+    ],
+)
+def test_it_says_who_keeps_the_rest(seen: Seen, topic: str, reason: str, group: str | None) -> None:
+    (keeper,) = seen.topic(topic)["kept_by"]
+    assert (keeper["reason"], keeper["binding_group"]) == (reason, group)
+    assert keeper["records"] == RECORDS - seen.topic(topic)["records"]
+
+
+def test_topics_of_other_systems_are_shown_as_theirs(seen: Seen) -> None:
+    assert seen.topic(CHANGELOG)["belongs_to"] == "changelog of Streams"
+
+
+def test_nothing_is_deleted_and_nothing_left_behind_but_what_was_asked_for(seen: Seen) -> None:
+    partitions = [TopicPartition(name, 0) for name in TOPICS]
+    log_starts = seen.driver.kafka.offsets(partitions, OffsetBound.LOG_START)
+    assert set(log_starts.values()) == {0}
+    assert [path.name for path in seen.folder.iterdir()] == ["retentiond.yaml"]
+
+
+def test_the_configuration_that_it_wrote_is_valid_and_enables_what_has_readers(seen: Seen) -> None:
+    done = run("check", cwd=seen.folder)
+    assert (done.code, done.err) == (0, "")
+    sentences = dict(line.split(": ", 1) for line in done.out.splitlines()[:-1])
+    enabled = {name for name, sentence in sentences.items() if "not enabled" not in sentence}
+    assert enabled == {"orders", "slow", "young"}
+    assert set(sentences) == set(TOPICS)
+    assert "retentiond deletes nothing (dry_run)" in done.out
+
+
+def test_a_plan_with_that_configuration_says_the_same_of_the_topics_that_it_enables(
+    seen: Seen,
+) -> None:
+    done = run("plan", "--output", "json", cwd=seen.folder)
+    assert (done.code, done.err) == (0, "")
+    told = {
+        row["topic"]: (row["verdict"], row["reason"], row["cutoff"], row["records"])
+        for row in done.plan["partitions"]
+    }
+    assert told == {
+        name: tuple(seen.row(name)[key] for key in ("verdict", "reason", "cutoff", "records"))
+        for name in ("orders", "slow", "young")
+    }
+
+
+def test_the_table_fits_80_columns_and_ends_with_the_whole_cluster(seen: Seen) -> None:
+    arguments = ("--bootstrap-server", seen.servers, "--topic", "orders", "--topic", "s.*")
+    done = run("plan", *arguments, "--consumed-retention", "90m", "--exit-code", cwd=seen.folder)
+    assert (done.code, done.err) == (3, "")
+    title, table, closing = done.out.split("\n\n")
+    assert title == "What a consumed retention of 1 hour 30 minutes would free:"
+    assert [line.split()[0] for line in table.splitlines() if line[0] != " "] == [
+        "TOPIC",
+        "orders",
+        "slow",
+        "short",
+    ]
+    assert max(map(len, table.splitlines())) <= 80
+    assert "\x1b" not in done.out
+    assert "13 of 30 records in 2 of 3 topics" in closing
+    assert closing.endswith("Nothing was deleted.\n")
+
+
+def test_a_pattern_that_matches_nothing_ends_with_2_and_one_sentence(seen: Seen) -> None:
+    arguments = ("--bootstrap-server", seen.servers, "--topic", "no-such-topic")
+    done = run("plan", *arguments, cwd=seen.folder)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("retentiond: no topic of the cluster is called no-such-topic")
+    assert done.err.count("\n") == 1
