@@ -42,6 +42,7 @@ from retentiond.state.memory import recall
 from retentiond.state.pause import Pause, read_pause
 from retentiond.state.state import State
 from retentiond.state.summary import begun, finished
+from retentiond.unread.watch import UnreadWatch
 
 
 class Stop(Protocol):
@@ -61,8 +62,8 @@ class Tools:
     """What a cycle works with. ``now`` gives epoch milliseconds.
 
     ``deleting`` is set from before the first request until its outcome is recorded: the part
-    of a cycle that is worth waiting for when the process is to end. ``disks`` remembers what
-    earlier cycles saw.
+    of a cycle that is worth waiting for when the process is to end. ``disks`` and ``unread``
+    remember what earlier cycles saw.
     """
 
     kafka: Kafka
@@ -72,6 +73,7 @@ class Tools:
     coordinators: CoordinatorWatch
     deleting: Event = field(default_factory=Event)
     disks: DiskWatch = field(default_factory=DiskWatch)
+    unread: UnreadWatch = field(default_factory=UnreadWatch)
 
 
 class Kept(NamedTuple):
@@ -171,8 +173,10 @@ def run_cycle(tools: Tools, config: Config, state: State) -> CycleReport:
         state.audit.record_cycle(finished(plan, outcomes, tools.now()))
         on_disk = conclude(disks, kept.awaited, plan, outcomes, state)
         on_disk = with_stuck(on_disk, tools.disks, tools.kafka, snapshot, disks)
+        unread = tools.unread.look(tools.kafka, snapshot, plan.rows, tools.stop.is_set)
     by_partition = {TopicPartition(each.topic, each.partition): each for each in outcomes}
-    return CycleReport(plan, by_partition, count_groups(snapshot), watch.seconds, on_disk)
+    groups = count_groups(snapshot)
+    return CycleReport(plan, by_partition, groups, watch.seconds, on_disk, unread)
 
 
 def settle_open_deletions(tools: Tools, audit: Audit) -> tuple[DeletionOutcome, ...]:

@@ -152,6 +152,22 @@ ORPHAN_BYTES = Definition(
     "Bytes of those partitions.",
     ("broker", "log_dir"),
 )
+BINDING_GROUP_LAG = Definition(
+    "retentiond_binding_group_lag_records",
+    GAUGE,
+    "Records that only this group keeps, summed over the partitions that it binds: from its"
+    " commit (without one, from the log start) up to what would bind next, which is another"
+    " group, the consumed retention or the end.",
+    ("topic", "group"),
+)
+FORCED_RETENTION_MARGIN = Definition(
+    "retentiond_forced_retention_margin_seconds",
+    GAUGE,
+    "How long at least until Kafka's own retention by age reaches records that the group has not"
+    " read, on the partition where that is soonest; negative is loss. Absent where nothing is"
+    " unread, retention.ms is unlimited or the group has never committed.",
+    ("topic", "group"),
+)
 GROUPS = Definition(
     "retentiond_groups",
     GAUGE,
@@ -188,12 +204,15 @@ ALL: tuple[Definition, ...] = (
     MIN_COMMITTED_OFFSET,
     CUTOFF_OFFSET,
     RECLAIMABLE_RECORDS,
+    BINDING_GROUP_LAG,
+    FORCED_RETENTION_MARGIN,
     LOG_SIZE,
     PREDICTED_BYTES,
     BYTES_FREED,
     STUCK_RETENTION,
     ORPHAN_COUNT,
     ORPHAN_BYTES,
+    LAST_ORPHAN_LOOK,
     GROUPS,
     REQUEST_SECONDS,
     BUILD,

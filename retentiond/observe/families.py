@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import Metric
 
+from retentiond.collect.remembered import GroupOnTopic
 from retentiond.model import PlanRow, Verdict
 from retentiond.observe import definitions
 from retentiond.observe.definitions import Definition
@@ -26,6 +27,7 @@ def families(report: CycleReport) -> Iterator[Metric]:
     yield _partitions(report)
     yield _groups(report)
     yield _reclaimable(report)
+    yield from _unread(report)
     yield from _offsets(report)
     yield from disk_families(report)
 
@@ -37,6 +39,18 @@ def _offsets(report: CycleReport) -> Iterator[Metric]:
             value = value_of(row)
             if value is not None:
                 gauge.add_metric([row.topic, str(row.partition)], value)
+        yield gauge
+
+
+def _unread(report: CycleReport) -> Iterator[Metric]:
+    shown: dict[Definition, Mapping[GroupOnTopic, float]] = {
+        definitions.BINDING_GROUP_LAG: report.unread.kept,
+        definitions.FORCED_RETENTION_MARGIN: report.unread.margins,
+    }
+    for definition, values in shown.items():
+        gauge = definition.gauge_family()
+        for at, value in sorted(values.items()):
+            gauge.add_metric([at.topic, at.group_id], value)
         yield gauge
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from retentiond.collect.snapshot import ABSENT, VANISHED, GroupReading, Snapshot
 from retentiond.disk.report import NO_DISKS, DiskReport
 from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow, TopicPartition, Verdict
+from retentiond.unread.watch import NOT_LOOKED, UnreadReport
 
 STEPS = ("gather", "decide", "guard", "delete", "record")
 
@@ -42,7 +43,7 @@ class CycleReport:
 
     ``outcomes`` has one for each row that the guard approved; empty after `plan`.
     ``seconds`` by step of `STEPS`, those that were walked. ``disk``: what is known of the
-    brokers' disks.
+    brokers' disks. ``unread``: what groups have not read; empty after `plan`.
     """
 
     plan: Plan
@@ -50,6 +51,7 @@ class CycleReport:
     groups: tuple[GroupCount, ...]
     seconds: Mapping[str, float]
     disk: DiskReport = NO_DISKS
+    unread: UnreadReport = NOT_LOOKED
 
     def outcome(self, row: PlanRow) -> DeletionOutcome:
         """What became of a row; no request went out for one that has no outcome."""
@@ -157,6 +159,7 @@ def figures(report: CycleReport) -> dict[str, Any]:
             else {}
         ),
         **({"disk_problems": list(report.disk.problems)} if report.disk.problems else {}),
+        **({"unread_problem": report.unread.problem} if report.unread.problem else {}),
     }
 
 

@@ -8,12 +8,15 @@ from dataclasses import replace
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
+from retentiond.collect.remembered import GroupOnTopic
 from retentiond.disk.reading import Orphans
 from retentiond.disk.report import DiskReport
 from retentiond.disk.stuck import Stuck, StuckCause
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
+from retentiond.observe.definitions import ALL, LAST_ORPHAN_LOOK
 from retentiond.observe.metrics import Metrics
 from retentiond.observe.report import STEPS
+from retentiond.unread.watch import UnreadReport
 from tests.unit.observe.reports import PLANNED_AT_MS, outcome, report, row, unread
 
 BUILD = {"version": "1.2.3", "spark_version": "4.3.0", "librdkafka_version": "2.16.0"}
@@ -48,11 +51,13 @@ def seen(
 # Metric, its type, and its labels, as operators' dashboards and alerts name them.
 PROMISED = {
     "retentiond_bytes_freed": ("counter", {"topic"}),
+    "retentiond_binding_group_lag_records": ("gauge", {"topic", "group"}),
     "retentiond_build": ("info", set(BUILD)),
     "retentiond_cutoff_offset": ("gauge", {"topic", "partition"}),
     "retentiond_cycle_duration_seconds": ("histogram", {"step"}),
     "retentiond_cycles": ("counter", {"result"}),
     "retentiond_deletions": ("counter", {"topic", "outcome"}),
+    "retentiond_forced_retention_margin_seconds": ("gauge", {"topic", "group"}),
     "retentiond_groups": ("gauge", {"kind", "state"}),
     "retentiond_high_watermark": ("gauge", {"topic", "partition"}),
     "retentiond_kafka_request_duration_seconds": ("histogram", {"api", "result"}),
@@ -70,9 +75,12 @@ PROMISED = {
 }
 
 
-def test_every_metric_has_the_promised_name_type_and_labels(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
+BILLING = GroupOnTopic("billing", "orders")
+
+
+@pytest.fixture
+def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
+    """One in which every metric has a series."""
     at = TopicPartition("orders", 0)
     disk = DiskReport(
         size_bytes={at: 1000},
@@ -80,16 +88,46 @@ def test_every_metric_has_the_promised_name_type_and_labels(
         orphans=(Orphans(1, "/kafka", 0, 0),),
     )
     rows = [replace(row("orders"), predicted_bytes=400)]
-    metrics.observe_cycle(replace(report(rows, [outcome("orders")]), disk=disk))
+    unread = UnreadReport({BILLING: 50}, {BILLING: 60.5})
+    metrics.observe_cycle(replace(report(rows, [outcome("orders")]), disk=disk, unread=unread))
     metrics.observe_request("list_offsets", "ok", 0.01)
+    return registry
+
+
+def test_every_metric_has_the_promised_name_type_and_labels(full: CollectorRegistry) -> None:
     found = {
         family.name: (
             family.type,
             {label for sample in family.samples for label in sample.labels} - {"le"},
         )
-        for family in registry.collect()
+        for family in full.collect()
     }
     assert found == PROMISED
+
+
+def test_every_metric_is_as_it_is_defined(full: CollectorRegistry) -> None:
+    """And so as docs/metrics.md says, which is made from the definitions."""
+    defined = {
+        each.name.removesuffix("_total").removesuffix("_info"): (each.type, each.help)
+        for each in ALL
+        if each is not LAST_ORPHAN_LOOK  # of `retentiond orphans --serve` alone
+    }
+    assert {each.name: (each.type, each.documentation) for each in full.collect()} == defined
+    for each in ALL:
+        assert (
+            set(each.labels)
+            == PROMISED.get(
+                each.name.removesuffix("_total").removesuffix("_info"), ("", set(each.labels))
+            )[1]
+        )
+
+
+def test_what_groups_have_not_read_is_shown_by_topic_and_group(full: CollectorRegistry) -> None:
+    name = "retentiond_binding_group_lag_records"
+    assert series(full, name) == {("billing", "orders"): 50}
+    assert series(full, "retentiond_forced_retention_margin_seconds") == {
+        ("billing", "orders"): 60.5
+    }
 
 
 def test_every_metric_says_what_it_is(metrics: Metrics, registry: CollectorRegistry) -> None:
