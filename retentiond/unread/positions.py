@@ -36,7 +36,8 @@ def positions(snapshot: Snapshot) -> Positions:
     """Of every group that the policy of the topic lets count."""
     now = _known(snapshot.commits)
     before = _known(snapshot.remembered)
-    silent = ~np.isin(_keys(before, snapshot), _keys(now, snapshot))
+    has_commit = pc.is_in(_keys(before, snapshot), value_set=_keys(now, snapshot))
+    silent = ~has_commit.to_numpy(zero_copy_only=False)
     every = Positions(
         np.concatenate([now.group, before.group[silent]]),
         np.concatenate([now.partition, before.partition[silent]]),
@@ -57,8 +58,8 @@ def _known(commits: pa.Table) -> Positions:
     return Positions(*(column.astype(np.int64) for column in columns))
 
 
-def _keys(of: Positions, snapshot: Snapshot) -> Integers:
-    return of.group * len(snapshot.partitions) + of.partition
+def _keys(of: Positions, snapshot: Snapshot) -> pa.Array:
+    return pa.array(of.group * len(snapshot.partitions) + of.partition)
 
 
 def _counts(snapshot: Snapshot, of: Positions) -> Booleans:
