@@ -21,7 +21,7 @@ from prometheus_client.registry import CollectorRegistry
 from retentiond.config import Config
 from retentiond.cycle import Stop, Stopped
 from retentiond.engine import Engine, build_versions, now_ms
-from retentiond.errors import ConfigError, RetentiondError
+from retentiond.errors import ConfigError, KafkaUnavailable, RetentiondError
 from retentiond.kafka.cluster import Observer
 from retentiond.model import DeletionOutcome
 from retentiond.observe import events
@@ -30,6 +30,7 @@ from retentiond.observe.exposition import Exposition
 from retentiond.observe.metrics import Metrics
 from retentiond.observe.report import CycleReport
 from retentiond.observe.web import Board, Server, application
+from retentiond.page.routes import status_page
 from retentiond.state.state import State
 
 READ_S = 1.0
@@ -106,7 +107,8 @@ class Daemon:
         self._metrics = Metrics(registry, build_versions())
         self._board = Board(config.schedule.interval_ms)
         self._exposition = Exposition(registry)
-        app = application(self._board, self._exposition, now_ms)
+        page = status_page(self._board, now_ms, config.state_dir)
+        app = application(self._board, self._exposition, now_ms, page)
         self._server = Server(app, config.http.host, config.http.port)
         self._engine = make_engine(config, self._stop, self._metrics.observe_request)
         self._scheduler = make_scheduler()
@@ -197,11 +199,11 @@ class Daemon:
         """Says so once, and tries again sooner than the interval, ever less often."""
         interval_s = self._engine.config.schedule.interval_ms / 1000
         delay_s = min(interval_s, FIRST_RETRY_S * 2 ** min(self._failures, MOST_DOUBLINGS))
-        if not self._failures or self._board.trouble != type(error).__name__:
+        if not self._failures or self._board.trouble != _trouble(error):
             self._log.error(events.CYCLE_FAILED, error=str(error), exc_info=exc_info)
         self._failures += 1
         self._metrics.observe_failure()
-        self._board.trouble = type(error).__name__
+        self._board.trouble = _trouble(error)
         with suppress(JobLookupError):  # the scheduler has ended meanwhile
             self._scheduler.modify_job(
                 JOB, next_run_time=datetime.now(UTC) + timedelta(seconds=delay_s)
@@ -259,6 +261,12 @@ class Daemon:
         closing.start()
         closing.join(max(0.0, give_up_at - time.monotonic()))
         return not closing.is_alive()
+
+
+def _trouble(error: Exception) -> str:
+    """In a few words, the same for as long as the same thing is wrong."""
+    kind = error.kind if isinstance(error, KafkaUnavailable) else None
+    return ": ".join(part for part in (type(error).__name__, kind) if part)
 
 
 def _differs(name: str, old: Config, new: Config) -> bool:

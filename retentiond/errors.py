@@ -36,7 +36,15 @@ class UsageError(RetentiondError):
 
 
 class KafkaUnavailable(RetentiondError):
-    """No part of the cluster's state could be read."""
+    """No part of the cluster's state could be read.
+
+    ``kind`` says in a few words what somebody has to mend (a password, a certificate): the same
+    for as long as that is wrong, whatever else the sentence tells. None: it may well pass.
+    """
+
+    def __init__(self, message: str, *, kind: str | None = None) -> None:
+        self.kind = kind
+        super().__init__(message)
 
 
 class SparkUnavailable(RetentiondError):

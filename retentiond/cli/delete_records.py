@@ -20,7 +20,6 @@ from retentiond.delete_records.delete import delete
 from retentiond.delete_records.item import Item
 from retentiond.delete_records.preview import preview, refuse_hopeless
 from retentiond.errors import ConfigError, RetentiondError, UsageError
-from retentiond.kafka.heard import Heard
 from retentiond.kafka.properties import ClientSettings
 from retentiond.kafka.records import METADATA_TIMEOUT_S, RecordsClient
 
@@ -114,9 +113,8 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         )
     audit = None if dry_run else AuditLog(state_dir or default_state_dir())
     settings = read_settings(bootstrap_server, command_config)
-    heard = Heard()
-    client = _client(heard.on(_hasty(settings)), command_config)
-    with heard.explaining(client.poll):
+    client = _client(_hasty(settings), command_config)
+    with client.explaining():
         items = wanted.items(client, settings)
     if audit is None:
         items = refuse_hopeless(preview(client, items))

@@ -19,6 +19,7 @@ from retentiond.kafka.properties import (
     ClientSettings,
     translate,
 )
+from retentiond.kafka.trouble import Words
 
 SAME_NAME = (
     "client.id",
@@ -49,6 +50,17 @@ LOGINS = SASL_MECHANISMS[:3]  # without OAUTHBEARER
 
 LONGEST_TIMEOUT_MS = 300_000  # librdkafka's
 
+WORDS = Words(
+    servers="--bootstrap-server",
+    protocol="security.protocol in --command-config",
+    login="sasl.jaas.config in --command-config",
+    mechanism="sasl.mechanism",
+    trust="ssl.truststore.location in --command-config",
+    certificate="ssl.keystore.location in --command-config",
+    unchecked_name="ssl.endpoint.identification.algorithm to nothing in --command-config",
+)
+"""How an operator knows the settings here."""
+
 NO_SERVERS = "bootstrap.servers"  # --bootstrap-server counts, as with Kafka's own tools
 
 
@@ -75,7 +87,7 @@ def _settings(servers: str, properties: Mapping[str, str], path: Path | None) ->
         if key == "bootstrap.servers":
             raise ConfigError(error.message, path="--bootstrap-server") from error
         raise ConfigError(error.message, path=key or None, file=file) from error
-    return replace(settings, confluent={**settings.confluent, **librdkafka})
+    return replace(settings, confluent={**settings.confluent, **librdkafka}, words=WORDS)
 
 
 def translated(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -19,9 +19,10 @@ from kafka.net.compat import KafkaNetClient
 from kafka.protocol.metadata import MetadataRequest
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka import failures
+from retentiond.kafka.attempts import Attempts
 from retentiond.kafka.oauth import TokenSource
 from retentiond.kafka.properties import ClientSettings
+from retentiond.kafka.tls import client_context
 
 T = TypeVar("T")
 
@@ -132,6 +133,7 @@ class Connection:
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
         self._link: Link | None = None
+        self._attempts = Attempts(settings)
         self._lock = threading.Lock()
 
     def run(self, request: Callable[[Link], Awaitable[T]]) -> T:
@@ -142,13 +144,13 @@ class Connection:
         with self._lock:
             try:
                 if self._link is None:
-                    self._link = Link(_connect(self._settings))
+                    self._link = Link(_connect(self._settings, self._attempts))
                 return self._link.run(request)
             except KafkaUnavailable:  # a broker said no; the client is sound
                 raise
             except (KafkaError, OSError) as error:
                 self._drop()
-                raise failures.unavailable(self._settings.bootstrap_servers, error) from error
+                raise self._attempts.explained(error) from error
             except BaseException:
                 self._drop()
                 raise
@@ -164,17 +166,20 @@ class Connection:
             link.close()
 
 
-def _connect(settings: ClientSettings) -> KafkaAdminClient:
+def _connect(settings: ClientSettings, attempts: Attempts) -> KafkaAdminClient:
     """A client that has seen the cluster. One that has not leaves no thread and no socket."""
     for name in SECRETIVE:
         logging.getLogger(name).addFilter(_is_no_debugging)
     options = dict(settings.kafka_python)
     if settings.oauth:
         options["sasl_oauth_token_provider"] = TokenSource(settings.oauth)
+    if "ssl_crlfile" in options:  # its own way of loading one is a TypeError
+        options["ssl_context"] = client_context(settings)
     clients: list[KafkaNetClient] = []
 
     def make(**config: Any) -> KafkaNetClient:
         clients.append(KafkaNetClient(**config))
+        attempts.watch(clients[-1]._manager)
         return clients[-1]
 
     try:

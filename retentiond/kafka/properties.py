@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from retentiond.errors import ConfigError
+from retentiond.kafka.trouble import TOKEN_WORDS, Words
 
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -109,6 +110,7 @@ class ClientSettings:
     oauth: Mapping[str, str] = field(repr=False)  # of OAUTH_PROPERTIES; empty without OAUTHBEARER
     bootstrap_servers: str
     request_timeout_s: float
+    words: Words = field(default_factory=Words)
 
 
 def translate(properties: Mapping[str, str]) -> ClientSettings:
@@ -133,6 +135,7 @@ def translate(properties: Mapping[str, str]) -> ClientSettings:
         oauth=oauth,
         bootstrap_servers=properties["bootstrap.servers"],
         request_timeout_s=kafka_python.get("request_timeout_ms", 30_000) / 1000,
+        words=Words(login=TOKEN_WORDS) if oauth else Words(),
     )
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
@@ -21,6 +23,7 @@ from confluent_kafka.cimpl import OFFSET_SPEC_EARLIEST, OFFSET_SPEC_LATEST
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import deletions, failures
 from retentiond.kafka.deletions import Target
+from retentiond.kafka.heard import Heard
 from retentiond.kafka.lookups import GRACE_S, list_offsets
 from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicConfig, TopicDescription
 from retentiond.kafka.properties import ClientSettings
@@ -30,6 +33,12 @@ T = TypeVar("T")
 
 METADATA_TIMEOUT_S = 10.0
 """How long to try to reach any broker: librdkafka goes on trying for all of its time-out."""
+
+HASTE_S = 1.0
+"""After that a client that was told no by all brokers gives up; librdkafka itself never would."""
+
+LISTEN_S = 0.1
+"""How often it is looked at what librdkafka says of its connections."""
 
 DELETE_TIMEOUT_S = 5.0
 """How long a leader may wait for its followers; a deletion that takes longer is read back."""
@@ -63,8 +72,13 @@ class RecordsClient:
     def __init__(self, settings: ClientSettings) -> None:
         """Raises `ConfigError` for a value that librdkafka refuses."""
         self._timeout = settings.request_timeout_s
-        self._servers = settings.bootstrap_servers
-        self._config: dict[str, Any] = {"log_level": 0, **settings.confluent}
+        self._settings = settings
+        self._heard = Heard()
+        self._config: dict[str, Any] = {
+            "log_level": 0,
+            "error_cb": self._heard.note,
+            **settings.confluent,
+        }
         if settings.oauth:  # few do, and it brings kafka-python
             from retentiond.kafka.oauth import TokenSource  # noqa: PLC0415 - as above
 
@@ -81,20 +95,54 @@ class RecordsClient:
                 try:
                     self._made = AdminClient(self._config)
                 except KafkaException as error:
-                    raise failures.of_client(self._servers, error) from error
+                    raise failures.of_client(self._settings.bootstrap_servers, error) from error
             return self._made
 
-    def poll(self) -> None:
-        """Has librdkafka call ``error_cb`` with what it has to report; it waits for nothing."""
-        self._admin().poll(0)
+    @contextlib.contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Puts what librdkafka says of its connections in place of a `KafkaUnavailable` that
+        tells less; it reports them to nobody who waits for an answer."""
+        try:
+            yield
+        except KafkaUnavailable as error:
+            self._listen()
+            heard = self._heard.explained(self._settings) if error.kind is None else None
+            self._heard.clear()
+            if heard is None:
+                raise
+            raise heard from error
+        self._listen()
+        self._heard.clear()
+
+    def _listen(self) -> None:
+        """Has librdkafka report what there is; it waits for nothing."""
+        if self._made is not None:
+            self._made.poll(0)
 
     def topic_names(self) -> frozenset[str]:
         """All visible topics. Asking for them also refreshes librdkafka's leaders."""
-        try:
-            timeout = min(self._timeout, METADATA_TIMEOUT_S)
-            return frozenset(self._admin().list_topics(timeout=timeout).topics)
-        except KafkaException as error:
-            raise failures.unavailable(self._servers, failures.of_confluent(error)) from error
+        timeout = min(self._timeout, METADATA_TIMEOUT_S)
+        with self.explaining():
+            try:
+                return self._names(min(HASTE_S, timeout))
+            except KafkaException as error:
+                self._raise_if_final(failures.of_confluent(error))
+            try:
+                return self._names(timeout)
+            except KafkaException as error:
+                raise self._unavailable(failures.of_confluent(error)) from error
+
+    def _names(self, timeout_s: float) -> frozenset[str]:
+        return frozenset(self._admin().list_topics(timeout=timeout_s).topics)
+
+    def _unavailable(self, reason: object) -> KafkaUnavailable:
+        return failures.unavailable(self._settings.bootstrap_servers, reason)
+
+    def _raise_if_final(self, reason: object) -> None:
+        """Ends the waiting where every broker has said no for good."""
+        self._listen()
+        if self._heard.is_final():
+            raise self._unavailable(reason)
 
     def describe_topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure]:
         if not names:
@@ -181,8 +229,11 @@ class RecordsClient:
         return answers, moved
 
     def _outcome(self, future: Future[Any], read: Callable[[Any], T]) -> T | Failure:
+        give_up_at = time.monotonic() + self._timeout + GRACE_S
+        while not wait_for([future], LISTEN_S).done and time.monotonic() < give_up_at:
+            self._raise_if_final("no broker lets this client in")
         try:
-            return read(future.result(self._timeout + GRACE_S))
+            return read(future.result(0))
         except (KafkaException, TimeoutError) as error:
             return failures.of_confluent(error)
 
@@ -224,4 +275,5 @@ def _config(entries: Mapping[str, Any]) -> TopicConfig:
         retention_bytes=None if retention_bytes < 0 else retention_bytes,
         segment_bytes=int(entries["segment.bytes"].value),
         segment_ms=int(entries["segment.ms"].value),
+        file_delete_delay_ms=int(entries["file.delete.delay.ms"].value),
     )

@@ -235,6 +235,6 @@ def test_a_cluster_that_is_not_there_ends_with_1_and_one_sentence(bench: Bench) 
     bench.servers = "127.0.0.1:1"
     done = bench.delete(("orders", 0, 1))
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("retentiond: the cluster can't be asked: ")
+    assert done.err.startswith("retentiond: 127.0.0.1:1 can't be asked: ")
     assert done.err.count("\n") == 1
     assert not bench.state_dir.exists()

@@ -194,6 +194,25 @@ def test_another_kind_of_failure_is_said_again() -> None:
     ]
 
 
+def test_another_cause_of_the_same_failure_is_said_again_and_shown_by_readiness() -> None:
+    expired, refused = (
+        failing(KafkaUnavailable(f"kafka:9092: {kind}", kind=kind))
+        for kind in ("certificate expired", "login refused")
+    )
+
+    def play(bench: Bench) -> None:
+        for cycle in (expired, expired, refused, refused):
+            bench.tick(cycle)
+        assert bench.get("/readyz").text == (
+            "no complete cycle yet; KafkaUnavailable: login refused\n"
+        )
+
+    assert [line["error"] for line in live(play).events(events.CYCLE_FAILED)] == [
+        "kafka:9092: certificate expired",
+        "kafka:9092: login refused",
+    ]
+
+
 def test_recovery_is_said_once_with_the_number_of_tries() -> None:
     def play(bench: Bench) -> None:
         for cycle in (NO_KAFKA, NO_KAFKA, report, report):

@@ -1,0 +1,269 @@
+"""What keeps a client from a broker, told apart by both clients; the brokers are sockets here."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.properties import ClientSettings, translate
+from retentiond.kafka.reach import trouble_with
+from retentiond.kafka.records import RecordsClient
+from retentiond.kafka.trouble import Kind, Trouble, Words, unavailable
+from tests.certificates import Authority, Issued
+
+Greet = Callable[[socket.socket], None]
+
+
+class Server:
+    """Accepts connections and has ``greet`` do the rest, each on a thread of its own."""
+
+    def __init__(self, greet: Greet) -> None:
+        self._greet = greet
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # closed
+            while True:
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, suppress(OSError):  # whatever the client makes of it
+            self._greet(connection)
+
+
+ANSWER = struct.pack(">iihi", 10, 1, 35, 0)
+
+
+def answers(connection: socket.socket) -> None:
+    """Any request, with an error, until the client has enough."""
+    while connection.recv(1024):
+        connection.sendall(ANSWER)
+
+
+def wants_a_login(connection: socket.socket) -> None:
+    """Answers one request, which should be for ApiVersions, and hangs up on the next."""
+    connection.recv(1024)
+    connection.sendall(ANSWER)
+    connection.recv(1024)
+
+
+def hangs_up(connection: socket.socket) -> None:
+    connection.recv(1024)
+
+
+def in_tls(issued: Issued, trusted: Authority | None = None, then: Greet = answers) -> Greet:
+    """``trusted``: who must have signed a client's certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(issued.certificate, issued.key)
+    if trusted is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(trusted.certificate)
+
+    def greet(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as secured:
+            then(secured)
+
+    return greet
+
+
+class Pki:
+    """An authority that clients trust, and another one that they don't."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ours = Authority(folder / "ours")
+        self.other = Authority(folder / "other")
+        self.good = self.ours.issue("good")
+        self.expired = self.ours.issue("expired", days=-1)
+        self.elsewhere = self.ours.issue("elsewhere", "DNS:elsewhere")
+        self.foreign = self.other.issue("foreign")
+        self.revoked = self.ours.issue("revoked")
+        self.revocations = self.ours.revoke(self.revoked)
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
+    return Pki(tmp_path_factory.mktemp("pki"))
+
+
+def tls(pki: Pki, address: str, **properties: object) -> ClientSettings:
+    named = {name.replace("_", "."): str(value) for name, value in properties.items()}
+    return translate(
+        {
+            "bootstrap.servers": address,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(pki.ours.certificate),
+            **named,
+        }
+    )
+
+
+def shows(issued: Issued) -> dict[str, object]:
+    return {"ssl_certificate_location": issued.certificate, "ssl_key_location": issued.key}
+
+
+Case = tuple[Callable[[Pki], Greet], Callable[[Pki], dict[str, object]], Kind, str]
+
+TLS_CASES: dict[str, Case] = {
+    "expired": (
+        lambda pki: in_tls(pki.expired),
+        lambda _: {},
+        Kind.EXPIRED,
+        "its certificate has expired; renew it on the broker, or mend this host's clock",
+    ),
+    "untrusted": (
+        lambda pki: in_tls(pki.foreign),
+        lambda _: {},
+        Kind.UNTRUSTED,
+        "its certificate is not signed by an authority that is trusted here (unable to get local "
+        "issuer certificate); put that authority's certificate into kafka.ssl.ca.location",
+    ),
+    "made out to another host": (
+        lambda pki: in_tls(pki.elsewhere),
+        lambda _: {},
+        Kind.WRONG_NAME,
+        "its certificate is not made out to 127.0.0.1; use a name of the certificate in "
+        "kafka.bootstrap.servers and the broker's advertised.listeners, or set "
+        "kafka.ssl.endpoint.identification.algorithm to none, which gives that check up",
+    ),
+    "revoked": (
+        lambda pki: in_tls(pki.revoked),
+        lambda pki: {"ssl_crl_location": pki.revocations},
+        Kind.REVOKED,
+        "its certificate is revoked; renew it on the broker",
+    ),
+    "without the client's certificate": (
+        lambda pki: in_tls(pki.good, trusted=pki.ours),
+        lambda _: {},
+        Kind.CERTIFICATE_WANTED,
+        "it wants a certificate of this client; set kafka.ssl.certificate.location and "
+        "kafka.ssl.key.location",
+    ),
+    "with a client's certificate that it does not trust": (
+        lambda pki: in_tls(pki.good, trusted=pki.ours),
+        lambda pki: shows(pki.foreign),
+        Kind.REFUSED_CERTIFICATE,
+        "it refuses this client's certificate (tlsv1 alert unknown ca); check "
+        "kafka.ssl.certificate.location and kafka.ssl.key.location",
+    ),
+}
+
+
+@pytest.fixture(params=list(TLS_CASES.values()), ids=list(TLS_CASES))
+def refused(request: pytest.FixtureRequest, pki: Pki) -> Iterator[tuple[ClientSettings, str, Kind]]:
+    """The settings of a client that comes to no connection, and what it is to say."""
+    case: Case = request.param
+    greet, properties, kind, sentence = case
+    with closing(Server(greet(pki))) as server:
+        settings = tls(pki, server.address, **properties(pki))
+        yield settings, f"{server.address} can't be asked: {sentence}", kind
+
+
+async def nothing(link: Link) -> None:
+    """A request that needs nothing but a client."""
+
+
+def test_kafka_python_says_at_once_what_is_wrong_with_a_certificate(
+    refused: tuple[ClientSettings, str, Kind],
+) -> None:
+    settings, sentence, kind = refused
+    with pytest.raises(KafkaUnavailable) as unavailable:
+        Connection(settings).run(nothing)
+    assert (str(unavailable.value), unavailable.value.kind) == (sentence, kind)
+
+
+def test_librdkafka_says_soon_what_is_wrong_with_a_certificate(
+    refused: tuple[ClientSettings, str, Kind],
+) -> None:
+    settings, sentence, kind = refused
+    with pytest.raises(KafkaUnavailable) as unavailable:
+        RecordsClient(settings).topic_names()
+    assert (str(unavailable.value), unavailable.value.kind) == (sentence, kind)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_of_trouble_has_a_sentence_with_what_to_do(kind: Kind) -> None:
+    error = unavailable("kafka:9092", Trouble(kind, "its words"), Words())
+    assert str(error).startswith("kafka:9092 can't be asked: ")
+    assert re.search("; (check|set|renew|put|use) ", str(error))
+    assert "{" not in str(error)
+
+
+def plain(address: str, protocol: str = "PLAINTEXT") -> ClientSettings:
+    return translate({"bootstrap.servers": address, "security.protocol": protocol})
+
+
+def kind_of(greet: Greet, settings: Callable[[str], ClientSettings]) -> Kind | None:
+    with closing(Server(greet)) as server:
+        trouble = trouble_with(server.address, settings(server.address))
+    return trouble.kind if trouble else None
+
+
+def test_a_broker_that_answers_is_no_trouble(pki: Pki) -> None:
+    assert kind_of(answers, plain) is None
+    assert kind_of(in_tls(pki.good), lambda address: tls(pki, address)) is None
+    with_certificate = in_tls(pki.good, trusted=pki.ours)
+    client = shows(pki.ours.issue("client"))
+    assert kind_of(with_certificate, lambda address: tls(pki, address, **client)) is None
+
+
+def test_a_certificate_is_taken_for_another_host_where_that_is_not_checked(pki: Pki) -> None:
+    unchecked = {"ssl_endpoint_identification_algorithm": "none"}
+    assert kind_of(in_tls(pki.elsewhere), lambda address: tls(pki, address, **unchecked)) is None
+
+
+def test_a_port_without_tls_is_told_from_one_with_it(pki: Pki) -> None:
+    assert kind_of(hangs_up, lambda address: tls(pki, address)) is Kind.NO_TLS
+    assert kind_of(in_tls(pki.good), plain) is Kind.TLS_WANTED
+    assert kind_of(hangs_up, plain) is Kind.NO_ANSWER
+
+
+def test_a_broker_that_answers_nothing_without_a_login_is_known_by_that(pki: Pki) -> None:
+    assert kind_of(wants_a_login, plain) is Kind.LOGIN_WANTED
+    assert kind_of(in_tls(pki.good, then=wants_a_login), lambda at: tls(pki, at)) is (
+        Kind.LOGIN_WANTED
+    )
+
+
+def test_a_broker_that_hangs_up_after_the_handshake_does_not_answer(pki: Pki) -> None:
+    greet = in_tls(pki.good, then=lambda _: None)
+    assert kind_of(greet, lambda address: tls(pki, address)) is Kind.NO_ANSWER
+
+
+def test_a_name_without_address_and_a_port_without_listener_are_told_apart() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        closed = f"127.0.0.1:{listener.getsockname()[1]}"
+    for server, kind in ((closed, Kind.NOBODY_LISTENS), ("nowhere.invalid:9", Kind.NO_ADDRESS)):
+        trouble = trouble_with(server, plain(server))
+        assert trouble is not None
+        assert trouble.kind is kind
+
+
+def test_one_good_broker_to_start_from_is_enough_for_kafka_python(pki: Pki) -> None:
+    """A first one with a bad certificate ends nothing while another may yet answer."""
+    with (
+        closing(Server(in_tls(pki.expired))) as bad,
+        closing(Server(in_tls(pki.good, then=hangs_up))) as unclear,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr("retentiond.kafka.connection.CONNECT_TIMEOUT_MS", 600)
+        settings = tls(pki, f"{bad.address},{unclear.address}")
+        with pytest.raises(KafkaUnavailable) as unavailable:
+            Connection(settings).run(nothing)
+    assert unavailable.value.kind == Kind.EXPIRED  # what is certain comes first
