@@ -36,7 +36,8 @@ class EmbeddedKafka:
 
     ``config`` overrides any property of every node; ``log_dirs`` is the number of data folders
     of each; ``heap`` is Java's ``-Xmx``; ``security_protocol`` is what clients speak;
-    ``format_options`` go to Kafka's storage tool (``--add-scram`` for one).
+    ``further_listeners`` have names of their own, each with its protocol; ``format_options`` go to
+    Kafka's storage tool (``--add-scram`` for one).
 
     The processes end with the block, with the interpreter, or with this process by SIGKILL.
     The block's end removes their files, but for the logs when it failed: stderr says where they
@@ -52,6 +53,7 @@ class EmbeddedKafka:
         log_dirs: int = 1,
         heap: str = "512m",
         security_protocol: str = "PLAINTEXT",
+        further_listeners: Mapping[str, str] | None = None,
         format_options: Sequence[str] = (),
         start_timeout_seconds: float = 120,
     ) -> None:
@@ -62,6 +64,7 @@ class EmbeddedKafka:
         self._log_dirs = log_dirs
         self._heap = heap
         self._security_protocol = security_protocol
+        self._further_listeners = dict(further_listeners or {})
         self._format_options = tuple(format_options)
         self._start_timeout_seconds = start_timeout_seconds
         self._processes: list[Node] = []
@@ -89,6 +92,10 @@ class EmbeddedKafka:
     def internal_servers(self) -> str:
         """The same brokers on their plain listener, which asks for no credentials."""
         return ",".join(node.internal_server for node in self.nodes)
+
+    def servers_of(self, listener: str) -> str:
+        """The same brokers on one of ``further_listeners``."""
+        return ",".join(node.server_of(listener) for node in self.nodes)
 
     def admin(self) -> AdminClient:
         """A client on the internal listener."""
@@ -162,7 +169,8 @@ class EmbeddedKafka:
 
     def _format(self, directory: Path) -> None:
         jvm = find_jvm(self.version)
-        specs = lay_out(directory, self._brokers, self._log_dirs, self._ports.take)
+        further = self._further_listeners
+        specs = lay_out(directory, self._brokers, self._log_dirs, self._ports.take, further)
         self._processes = [
             Node(
                 spec,
@@ -175,7 +183,9 @@ class EmbeddedKafka:
         ]
 
         def format_node(node: Node) -> None:
-            properties = server_properties(node.spec, specs, self._security_protocol, self._config)
+            properties = server_properties(
+                node.spec, specs, self._security_protocol, self._config, further
+            )
             node.format(self.cluster_id, properties, self._format_options)
 
         with ThreadPoolExecutor(len(specs)) as threads:

@@ -1,7 +1,7 @@
 """Which processes make up a cluster, and where each of them lives."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 CONTROLLER_ID = 100  # of a controller that is no broker; brokers count from 1
@@ -12,7 +12,8 @@ class NodeSpec:
     """A process of the cluster: a broker, a controller, or both in one.
 
     ``client_port`` and ``internal_port`` are None on a pure controller, ``controller_port`` on
-    a pure broker. ``directory`` holds the node's settings and its log file, ``log_dirs`` are
+    a pure broker; ``further_ports`` are those of a broker's further listeners, by name.
+    ``directory`` holds the node's settings and its log file, ``log_dirs`` are
     Kafka's data folders.
     """
 
@@ -22,6 +23,7 @@ class NodeSpec:
     controller_port: int | None
     directory: Path
     log_dirs: tuple[Path, ...]
+    further_ports: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_broker(self) -> bool:
@@ -33,7 +35,11 @@ class NodeSpec:
 
 
 def lay_out(
-    directory: Path, brokers: int, log_dirs: int, take_port: Callable[[], int]
+    directory: Path,
+    brokers: int,
+    log_dirs: int,
+    take_port: Callable[[], int],
+    further_listeners: Collection[str] = (),
 ) -> list[NodeSpec]:
     """One broker is its own controller; several have one beside them, so that any broker may be
     killed. ``log_dirs`` is the number of data folders of each."""
@@ -47,6 +53,7 @@ def lay_out(
             controller_port=take_port() if controller else None,
             directory=home,
             log_dirs=tuple(home / f"data-{number}" for number in range(log_dirs)),
+            further_ports={name: take_port() for name in further_listeners if broker},
         )
 
     if brokers == 1:

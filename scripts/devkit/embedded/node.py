@@ -61,6 +61,10 @@ class Node:
         """The broker's plain listener, open to its neighbours and to test code."""
         return f"{LOOPBACK}:{self.spec.internal_port}"
 
+    def server_of(self, listener: str) -> str:
+        """One of its further listeners."""
+        return f"{LOOPBACK}:{self.spec.further_ports[listener]}"
+
     @property
     def log_dirs(self) -> list[Path]:
         """Kafka's data folders."""

@@ -12,6 +12,7 @@ def server_properties(
     cluster: Sequence[NodeSpec],
     security_protocol: str,
     config: Mapping[str, str],
+    further_listeners: Mapping[str, str],
 ) -> dict[str, str]:
     """Everything the node is told; ``config`` has the last word."""
     return {
@@ -22,20 +23,22 @@ def server_properties(
             for node in cluster
             if node.is_controller
         ),
-        **listeners(spec, security_protocol),
+        **listeners(spec, {"CLIENT": security_protocol, **further_listeners}),
         **replication(sum(node.is_broker for node in cluster)),
         **fast_defaults(),
         **config,
     }
 
 
-def listeners(spec: NodeSpec, security_protocol: str) -> dict[str, str]:
-    """CLIENT speaks ``security_protocol`` (its details: ``listener.name.client.*`` in the
-    config); INTERNAL and CONTROLLER are always plain, so that the nodes and the readiness check
-    need no credentials. With an authorizer, set ``super.users=User:ANONYMOUS`` for these two.
+def listeners(spec: NodeSpec, for_clients: Mapping[str, str]) -> dict[str, str]:
+    """``for_clients`` has the protocol that each listener for clients speaks; its details are
+    ``listener.name.client.*`` and the like in the config. INTERNAL and CONTROLLER are always
+    plain, so that the nodes and the readiness check need no credentials. With an authorizer,
+    set ``super.users=User:ANONYMOUS`` for these two.
     """
     ports = {
         "CLIENT": spec.client_port,
+        **spec.further_ports,
         "INTERNAL": spec.internal_port,
         "CONTROLLER": spec.controller_port,
     }
@@ -44,14 +47,21 @@ def listeners(spec: NodeSpec, security_protocol: str) -> dict[str, str]:
     properties = {
         "process.roles": ",".join(role for role, has_it in roles.items() if has_it),
         "listeners": ",".join(own.values()),
-        "listener.security.protocol.map": (
-            f"CLIENT:{security_protocol},INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}"
+            for name, protocol in {
+                **for_clients,
+                "INTERNAL": "PLAINTEXT",
+                "CONTROLLER": "PLAINTEXT",
+            }.items()
         ),
         "controller.listener.names": "CONTROLLER",
     }
     if spec.is_broker:
         properties["inter.broker.listener.name"] = "INTERNAL"
-        properties["advertised.listeners"] = f"{own['CLIENT']},{own['INTERNAL']}"
+        properties["advertised.listeners"] = ",".join(
+            address for name, address in own.items() if name != "CONTROLLER"
+        )
     return properties
 
 
