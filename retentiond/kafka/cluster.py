@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
-from retentiond.kafka import clock, commits, groups, log_dirs, members, share
+from retentiond.kafka import broker_configs, clock, commits, groups, log_dirs, members, share
 from retentiond.kafka.connection import Connection, Link
 from retentiond.kafka.port import (
     CoordinatorState,
@@ -53,6 +53,11 @@ class KafkaCluster:
 
     def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
         return self._timed("describe_configs", self._records.topic_configs, names)
+
+    def broker_configs(self, names: Collection[str]) -> Mapping[int, Mapping[str, str] | Failure]:
+        return self._timed(
+            "describe_broker_configs", broker_configs.broker_configs, self._connection, names
+        )
 
     def offsets(
         self, partitions: Collection[TopicPartition], bound: OffsetBound

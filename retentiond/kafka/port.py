@@ -35,6 +35,7 @@ class TopicConfig:
     retention_bytes: int | None = None  # of each replica; None is unlimited
     segment_bytes: int | None = None  # None where it is not known
     segment_ms: int | None = None  # None where it is not known
+    file_delete_delay_ms: int | None = None  # None where it is not known
 
 
 class OffsetBound(Enum):
@@ -157,6 +158,9 @@ class Kafka(Protocol):
     ) -> Mapping[str, TopicDescription | Failure]: ...
 
     def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]: ...
+
+    def broker_configs(self, names: Collection[str]) -> Mapping[int, Mapping[str, str] | Failure]:
+        """Those settings of each live broker itself; one that has no value is left out."""
 
     def offsets(
         self, partitions: Collection[TopicPartition], bound: OffsetBound

@@ -10,6 +10,8 @@ from tests.contract.driver import Driver
 
 GIB = 2**30
 
+MINUTE_MS = 60_000
+
 WEEK_MS = 7 * 24 * 3_600_000
 
 
@@ -88,20 +90,31 @@ def test_an_unknown_topic_fails_in_its_place_and_spoils_no_other(
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ({}, TopicConfig(frozenset({"delete"}), WEEK_MS, None, GIB, WEEK_MS)),
-        ({"retention.ms": "-1"}, TopicConfig(frozenset({"delete"}), None, None, GIB, WEEK_MS)),
-        ({"retention.ms": "0"}, TopicConfig(frozenset({"delete"}), 0, None, GIB, WEEK_MS)),
+        ({}, TopicConfig(frozenset({"delete"}), WEEK_MS, None, GIB, WEEK_MS, MINUTE_MS)),
+        (
+            {"retention.ms": "-1"},
+            TopicConfig(frozenset({"delete"}), None, None, GIB, WEEK_MS, MINUTE_MS),
+        ),
+        (
+            {"retention.ms": "0"},
+            TopicConfig(frozenset({"delete"}), 0, None, GIB, WEEK_MS, MINUTE_MS),
+        ),
         (
             {"cleanup.policy": "compact"},
-            TopicConfig(frozenset({"compact"}), WEEK_MS, None, GIB, WEEK_MS),
+            TopicConfig(frozenset({"compact"}), WEEK_MS, None, GIB, WEEK_MS, MINUTE_MS),
         ),
         (
             {"cleanup.policy": "compact,delete", "retention.ms": "60000"},
-            TopicConfig(frozenset({"compact", "delete"}), 60_000, None, GIB, WEEK_MS),
+            TopicConfig(frozenset({"compact", "delete"}), 60_000, None, GIB, WEEK_MS, MINUTE_MS),
         ),
         (
-            {"retention.bytes": "4096", "segment.bytes": "1048576", "segment.ms": "5000"},
-            TopicConfig(frozenset({"delete"}), WEEK_MS, 4096, 1_048_576, 5000),
+            {
+                "retention.bytes": "4096",
+                "segment.bytes": "1048576",
+                "segment.ms": "5000",
+                "file.delete.delay.ms": "7000",
+            },
+            TopicConfig(frozenset({"delete"}), WEEK_MS, 4096, 1_048_576, 5000, 7000),
         ),
     ],
     ids=["default", "unlimited", "none", "compacted", "both", "segments"],
@@ -116,3 +129,10 @@ def test_a_topics_configuration_is_read(
 def test_asked_about_no_topic_it_answers_nothing(any_driver: Driver) -> None:
     assert any_driver.kafka.describe_topics([]) == {}
     assert any_driver.kafka.topic_configs([]) == {}
+
+
+def test_each_broker_tells_the_settings_that_it_is_asked_for(any_driver: Driver) -> None:
+    names = ["log.segment.delete.delay.ms", "no.such.setting"]
+    answers = any_driver.kafka.broker_configs(names)
+    assert len(answers) == 1
+    assert list(answers.values()) == [{"log.segment.delete.delay.ms": "60000"}]

@@ -31,6 +31,14 @@ from tests.fakes.world import GIB, OFFSETS_TOPIC, RECORD_BYTES, WEEK_MS, World
 T = TypeVar("T")
 P = ParamSpec("P")
 
+MINUTE_MS = 60_000
+
+BROKER_CONFIG = {
+    "log.retention.check.interval.ms": "300000",
+    "log.segment.delete.delay.ms": "60000",
+}
+"""Kafka's defaults."""
+
 UNKNOWN_TOPIC = Failure("UNKNOWN_TOPIC_OR_PART", "Broker: Unknown topic or partition")
 UNKNOWN_PARTITION = Failure("_UNKNOWN_PARTITION", "Local: Unknown partition")
 NO_LEADER = Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not answer")
@@ -61,6 +69,8 @@ class FakeCluster(World):
         """Every request of DeleteRecords that went out."""
         self.cluster_clock: int | Failure | Literal[True] | None = True
         """What the cluster says of its time; True: what it is."""
+        self.broker_config = dict(BROKER_CONFIG)
+        """What every broker says of itself."""
         self._lock = threading.RLock()
         self._endings: dict[TopicPartition, HowDeletionEnds] = {}
         self._late: list[tuple[FakePartition, int]] = []
@@ -102,6 +112,16 @@ class FakeCluster(World):
     @_call
     def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
         return {name: self._configured(name) for name in names}
+
+    @_call
+    def broker_configs(self, names: Collection[str]) -> Mapping[int, Mapping[str, str] | Failure]:
+        self._need_a_broker()
+        told = {name: self.broker_config[name] for name in names if name in self.broker_config}
+        return {
+            broker: self._failure("broker_configs", broker) or told
+            for broker in self.brokers
+            if self._is_up(broker)
+        }
 
     @_call
     def offsets(
@@ -238,6 +258,7 @@ class FakeCluster(World):
             topic.retention_bytes,
             int(topic.config.get("segment.bytes", GIB)),
             int(topic.config.get("segment.ms", WEEK_MS)),
+            int(topic.config.get("file.delete.delay.ms", MINUTE_MS)),
         )
 
     def _log(self, at: TopicPartition) -> FakePartition | Failure:

@@ -1,0 +1,48 @@
+"""Settings of the brokers themselves, each asked for its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kafka.protocol.admin import DescribeConfigsRequest
+
+from retentiond.kafka import protocol_failures
+from retentiond.kafka.connection import Connection, Link
+from retentiond.model import Failure
+
+BROKER = 4
+"""The resource type of a broker's configuration."""
+
+
+def broker_configs(
+    connection: Connection, names: Collection[str]
+) -> Mapping[int, Mapping[str, str] | Failure]:
+    """Those settings of each live broker, as texts; one that has no value is left out.
+
+    Raises `KafkaUnavailable` when no broker answers.
+    """
+
+    async def ask(link: Link) -> Mapping[int, Mapping[str, str] | Failure]:
+        described = await link.describe_cluster()
+        live = [each["broker_id"] for each in described["brokers"] if not each.get("is_fenced")]
+        answers = await link.send_all([(broker, _request(broker, names)) for broker in live])
+        return dict(zip(live, map(_settings, answers), strict=True))
+
+    return connection.run(ask)
+
+
+def _request(broker: int, names: Collection[str]) -> Any:
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=BROKER, resource_name=str(broker), configuration_keys=list(names)
+    )
+    return DescribeConfigsRequest(resources=[resource])
+
+
+def _settings(answer: Any) -> Mapping[str, str] | Failure:
+    if isinstance(answer, Exception):
+        return protocol_failures.of_kafka_python(answer)
+    (result,) = answer.results
+    if result.error_code:
+        return protocol_failures.of_error_code(result.error_code, result.error_message)
+    return {config.name: config.value for config in result.configs if config.value is not None}
