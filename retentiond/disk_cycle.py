@@ -38,6 +38,7 @@ class Disks:
             size_bytes={at: size for at, size in sizes.items() if size is not None},
             freed_bytes=self.followed.freed_by_topic,
             orphans=self.reading.orphans,
+            log_bytes=self.reading.log_bytes,
             problems=self.problems,
         )
 

@@ -25,8 +25,9 @@ from retentiond.errors import ConfigError, UsageError
 from retentiond.kafka.properties import PROPERTIES, ClientSettings
 from retentiond.look.policy import first_look, kafka_section
 from retentiond.look.starting_config import Origin, environment_of, starting_config
-from retentiond.look.summary import UNREAD_DISK, ClusterLook, look_at
-from retentiond.observe.report import rfc3339
+from retentiond.look.summary import ClusterLook, Disk, look_at
+from retentiond.model import TopicPartition
+from retentiond.observe.report import CycleReport, rfc3339
 
 CONSUMED_RETENTION = "24h"
 
@@ -58,7 +59,7 @@ def look(wanted: Wanted, output: Output) -> Looked:
             f"no topic of the cluster is called {' or '.join(wanted.topics)}, Kafka's own left "
             "aside; --topic is a regular expression that a topic's whole name matches"
         )
-    seen = look_at(looked.report.plan.rows, UNREAD_DISK)
+    seen = look_at(looked.report.plan.rows, _disk(looked.report))
     show_look(seen, looked, retention_ms, output)
     if wanted.write_config is not None:
         origin = _origin(settings, looked.snapshot, retention_ms)
@@ -66,6 +67,18 @@ def look(wanted: Wanted, output: Output) -> Looked:
         if output is Output.TABLE:
             _say_written(wanted.write_config, origin.kafka)
     return looked
+
+
+def _disk(report: CycleReport) -> Disk:
+    return Disk(
+        sizes=report.disk.size_bytes,
+        freed={
+            TopicPartition(row.topic, row.partition): row.predicted_bytes
+            for row in report.plan.rows
+            if row.predicted_bytes is not None
+        },
+        total=report.disk.log_bytes,
+    )
 
 
 def client_settings(servers: str, command_config: Path | None) -> ClientSettings:

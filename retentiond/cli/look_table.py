@@ -12,8 +12,8 @@ from retentiond.cli.options import Output
 from retentiond.cli.table import Column, Kind, Row, print_table, printer, say
 from retentiond.config.duration import say_duration
 from retentiond.cycle import Looked
-from retentiond.look.document import look_document
 from retentiond.explain.keepers import YOUTH, Keeper
+from retentiond.look.document import look_document
 from retentiond.look.summary import ClusterLook, TopicLook
 from retentiond.model import Verdict
 from retentiond.observe.report import CycleReport
@@ -145,6 +145,11 @@ def _closing(look: ClusterLook, looked: Looked, retention_ms: int) -> Iterator[s
     else:
         freed = f"{'' if look.is_bytes_known else 'at least '}{say_bytes(look.freed_bytes)}"
         yield f"{cluster}: {freed}{_of_disk(look)} would be freed, {records}."
+    if look.freed_bytes == 0 and look.freed_records:
+        yield (
+            "A broker frees whole segments and never the one that it writes to, so no disk space "
+            "follows from these records yet."
+        )
     kept = [
         f"{say_keeper(keeper, retention_ms)} ({_amount(count, on_disk)})"
         for keeper, count, on_disk in look.kept[:MOST_OF_CLUSTER]
@@ -163,8 +168,7 @@ def _of_disk(look: ClusterLook) -> str:
     if look.disk.total is None or look.freed_bytes is None:
         return ""
     share = say_share(look.freed_bytes, look.disk.total)
-    room = "" if look.disk.capacity is None else f", disks of {say_bytes(look.disk.capacity)}"
-    return f" of {say_bytes(look.disk.total)} in logs ({share}{room})"
+    return f" of {say_bytes(look.disk.total)} in logs ({share})"
 
 
 def _amount(records: int, on_disk: int | None) -> str:

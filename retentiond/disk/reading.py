@@ -42,12 +42,15 @@ class DiskReading:
     - ``folders``: of the partitions asked about, wherever a broker shows one.
     - ``unread``: partitions of which a broker that is to hold one could not be read.
     - ``orphans``: one for each log directory that was read, sorted by broker and directory.
+    - ``log_bytes``: of all that lies in the log directories of all brokers; None where one of
+      them could not be read.
     - ``problems``: what could not be read, a sentence each.
     """
 
     folders: Mapping[TopicPartition, Folders] = field(default_factory=dict)
     unread: frozenset[TopicPartition] = frozenset()
     orphans: tuple[Orphans, ...] = ()
+    log_bytes: int | None = None
     problems: tuple[str, ...] = ()
 
     def replicas(self, at: TopicPartition) -> Folders | None:
@@ -81,6 +84,7 @@ def sorted_out(found: LogDirs, partitions: Collection[TopicPartition]) -> DiskRe
     folders: defaultdict[TopicPartition, list[Folder]] = defaultdict(list)
     orphans: list[Orphans] = []
     problems: list[str] = []
+    log_bytes = 0
     for broker, answer in sorted(found.brokers.items()):
         if isinstance(answer, Failure):
             problems.append(f"the disks of broker {broker} can't be read: {answer}")
@@ -90,6 +94,7 @@ def sorted_out(found: LogDirs, partitions: Collection[TopicPartition]) -> DiskRe
                 problems.append(f"{directory.path} of broker {broker}: {directory.failure}")
                 continue
             for replica in directory.replicas:
+                log_bytes += replica.size_bytes
                 at = TopicPartition(replica.topic, replica.partition)
                 if at in wanted and not replica.is_orphan:
                     folders[at].append(_folder(broker, directory, replica))
@@ -100,6 +105,7 @@ def sorted_out(found: LogDirs, partitions: Collection[TopicPartition]) -> DiskRe
             at for at in wanted if not _is_complete(found.assigned.get(at), folders.get(at, ()))
         ),
         orphans=tuple(orphans),
+        log_bytes=None if problems else log_bytes,
         problems=tuple(problems),
     )
 

@@ -19,6 +19,7 @@ class DiskReport:
       cycle.
     - ``stuck``: partitions whose retention stands still, in a plan's order.
     - ``orphans``: one for each log directory that was read.
+    - ``log_bytes``: of all logs in the cluster, Kafka's own too.
     - ``problems``: what could not be read or written, a sentence each.
     """
 
@@ -26,6 +27,7 @@ class DiskReport:
     freed_bytes: Mapping[str, int] = field(default_factory=dict)
     stuck: tuple[Stuck, ...] = ()
     orphans: tuple[Orphans, ...] = ()
+    log_bytes: int | None = None
     problems: tuple[str, ...] = ()
 
     def stuck_at(self, at: TopicPartition) -> tuple[Stuck, ...]:

@@ -24,7 +24,6 @@ def look_document(look: ClusterLook, report: CycleReport, retention_ms: int) -> 
             "predicted_bytes": look.freed_bytes,
             "is_bytes_known_of_all": look.is_bytes_known,
             "log_bytes": look.disk.total,
-            "disk_bytes": look.disk.capacity,
             "kept_by": _kept_documents(look.kept),
         },
     }

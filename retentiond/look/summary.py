@@ -16,13 +16,12 @@ class Disk:
     """What is known of the brokers' disks, in bytes over all replicas.
 
     ``sizes``: of the partitions that were read; ``freed``: what deletions are foretold to free.
-    ``total``: of all logs on all disks, and ``capacity`` of the disks; None where unread.
+    ``total``: of all logs on all disks, None where one is unread.
     """
 
     sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
     freed: Mapping[TopicPartition, int] = field(default_factory=dict)
     total: int | None = None
-    capacity: int | None = None
 
 
 UNREAD_DISK = Disk()
@@ -50,11 +49,10 @@ class TopicLook:
 
     @property
     def order(self) -> tuple[int, int, int, int, str]:
-        """By bytes that would go, then by bytes that are there; by records where no disk is
-        read."""
+        """By what would go, then by what is there; first by bytes, then by records."""
         return (
             -(self.freed_bytes or 0),
-            -self.freed_records if self.freed_bytes is None else 0,
+            -self.freed_records,
             -(self.size_bytes or 0),
             -self.records,
             self.topic,

@@ -124,3 +124,18 @@ def test_a_slow_reading_is_not_waited_for_nor_joined_by_another_nor_given_later(
     go_on.set()
     assert reader.result() == LATE
     assert begun == [1]
+
+
+def test_all_that_lies_in_the_logs_counts_in_their_size_orphans_and_moves_too() -> None:
+    orphan = Replica("gone", 3, 5, None, False, True)
+    brokers = {
+        1: [directory("/a", 10), directory("/b", 4, is_future=True)],
+        2: [LogDir("/a", (orphan, Replica("other", 0, 30, 0)))],
+    }
+    assert look(brokers, (1,)).log_bytes == 49
+
+
+def test_the_size_of_all_logs_is_not_known_where_one_can_not_be_read() -> None:
+    assert look({1: [directory("/a", 10)], 2: DOWN}, (1,)).log_bytes is None
+    assert look({1: [directory("/a", 10), LogDir("/b", failure=DOWN)]}, (1,)).log_bytes is None
+    assert unread(DOWN).log_bytes is None
