@@ -116,6 +116,7 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
             OrphansAudit(where),
             approve=_approval(yes) if remove else None,
             stopping=stop.is_set,
+            while_down=address is None,
         )
         if address is not None:
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from retentiond.errors import UsageError
@@ -53,17 +53,15 @@ def look(
     view = cluster.replicas({folder.means.topic for folder in folders})
     refuse_another(view, disks)
     lacks = list(problems(view, disks))
-    retention_ms = terms.retention_ms
-    if retention_ms is None:
-        found = cluster.retention_ms(disks.broker)
-        if isinstance(found, Failure):
-            lacks.append(
-                f"broker {disks.broker} does not tell its log.retention.* ({found}); "
-                "grant DESCRIBE_CONFIGS on the cluster, or give --retention"
-            )
-        retention = found
-    else:
-        retention = retention_ms
+    told: int | Failure | None = Failure("BROKER_NOT_AVAILABLE", "it is down")
+    if disks.broker in view.answers:
+        told = cluster.retention_ms(disks.broker)
+    retention = _retention(told, memory, terms)
+    if isinstance(retention, Failure):
+        lacks.append(
+            f"broker {disks.broker} does not tell its log.retention.* ({retention}); "
+            "grant DESCRIBE_CONFIGS on the cluster, or give --retention"
+        )
     now_ms = host_time_ms()
     match cluster.time_ms():
         case Failure() as failure:
@@ -89,7 +87,17 @@ def look(
         tuple(lacks),
         retention,
     )
-    return taken, remembered(taken, folders, memory)
+    kept = remembered(taken, folders, memory)
+    return taken, kept if isinstance(told, Failure) else replace(kept, retention_ms=told)
+
+
+def _retention(told: int | Failure | None, memory: Memory, terms: Terms) -> int | Failure | None:
+    """A broker that is down has told its own before, maybe."""
+    if terms.retention_ms is not None:
+        return terms.retention_ms
+    if isinstance(told, Failure) and memory.retention_ms is not None:
+        return memory.retention_ms
+    return told
 
 
 def refuse_another(view: ClusterView, disks: Disks) -> None:
@@ -121,7 +129,8 @@ def remembered(taken: Look, folders: Sequence[Folder], memory: Memory) -> Memory
             if each in present and each[:2] in unclear
         }
         first_seen |= seen
-    return Memory(
+    return replace(
+        memory,
         first_seen_ms=first_seen,
         renamed={
             each: old

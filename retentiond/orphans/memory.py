@@ -35,10 +35,12 @@ class Memory:
 
     ``renamed``: folders that this command renamed to delete them, by their new name; the value is
     the old one, None once their files are being deleted.
+    ``retention_ms``: the broker's, when it last told; None before, and where it is unlimited.
     """
 
     first_seen_ms: Mapping[Key, int] = field(default_factory=dict)
     renamed: Mapping[Key, str | None] = field(default_factory=dict)
+    retention_ms: int | None = None
 
 
 class MemoryFile:
@@ -64,6 +66,7 @@ class MemoryFile:
             "version": VERSION,
             "orphans": _written(memory.first_seen_ms, "first_seen_ms"),
             "renamed": _written(memory.renamed, "from"),
+            "retention_ms": memory.retention_ms,
         }
         unfinished = self._path.with_suffix(".new")
         try:
@@ -112,7 +115,11 @@ def sync(directory: Path) -> None:
 def _memory(document: Any) -> Memory:
     if document["version"] != VERSION:
         raise ValueError(f"version {document['version']}")
+    retention_ms = document["retention_ms"]
+    if type(retention_ms) not in (int, type(None)):
+        raise TypeError(f"{retention_ms!r} is no number")
     return Memory(
+        retention_ms=retention_ms,
         first_seen_ms=_read(document["orphans"], "first_seen_ms", int),
         renamed=_read(document["renamed"], "from", str, type(None)),
     )

@@ -18,7 +18,7 @@ from pathlib import Path
 PROC = Path("/proc")
 
 LOCK = ".lock"
-"""Kafka's: each log directory has one, locked by the broker for as long as it runs."""
+"""Kafka's: each log directory has one while the broker runs, locked by it."""
 
 _FLOCK = struct.Struct("@hhqqi4x")
 """Linux's ``struct flock``: type, whence, start, length, pid of the holder."""
@@ -35,7 +35,7 @@ def broker_of(log_dir: Path) -> Iterator[int | None]:
     Raises `Unseen`.
     """
     try:
-        fd = os.open(log_dir / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        fd = _open_lock(log_dir)
     except OSError as error:
         raise Unseen(
             f"{log_dir / LOCK} can't be opened ({error.strerror}); run as Kafka's user"
@@ -44,6 +44,23 @@ def broker_of(log_dir: Path) -> Iterator[int | None]:
         yield _lock(fd, log_dir)
     finally:
         os.close(fd)  # which releases it
+
+
+def _open_lock(log_dir: Path) -> int:
+    """Kafka removes the file when it stops, so it may have to be made, for Kafka's user to open."""
+    path = log_dir / LOCK
+    try:
+        return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            owner = log_dir.stat()
+            os.fchown(fd, owner.st_uid, owner.st_gid)
+        except OSError:
+            os.unlink(path)
+            os.close(fd)
+            raise
+        return fd
 
 
 def _lock(fd: int, log_dir: Path) -> int | None:
@@ -58,6 +75,12 @@ def _lock(fd: int, log_dir: Path) -> int | None:
                 "run in the broker's process namespace"
             ) from None
         return int(pid)
+    try:
+        is_in_place = os.path.samestat(os.fstat(fd), os.stat(log_dir / LOCK))
+    except OSError:
+        is_in_place = False
+    if not is_in_place:
+        raise Unseen("the broker starts or stops at this moment; try again")
     return None
 
 

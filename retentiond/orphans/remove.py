@@ -22,7 +22,7 @@ from retentiond.orphans.contents import Gone, files, opened, read_contents, stra
 from retentiond.orphans.folder import METADATA, Folder
 from retentiond.orphans.identity import Disks
 from retentiond.orphans.look import Cluster, refuse_another
-from retentiond.orphans.memory import Memory, MemoryFile, key, sync
+from retentiond.orphans.memory import MemoryFile, key, sync
 from retentiond.orphans.name import name_for_deletion, parse
 from retentiond.orphans.openers import Unseen, broker_of, opener
 from retentiond.orphans.orphan import Orphan
@@ -38,12 +38,21 @@ class Journal(Protocol):
     def settled(self, orphan: Orphan) -> None: ...
 
 
+DOWN = (
+    "the broker is down and may start at any moment; remove it without --serve, before the "
+    "broker starts"
+)
+
+
 class Kept(Exception):
     """Something speaks against the removal; ``str()`` says what."""
 
 
 class Remover:
-    """The caller holds the memory's lock. ``brake``: why nothing may be removed now, if so."""
+    """The caller holds the memory's lock. ``brake``: why nothing may be removed now, if so.
+
+    ``while_down``: also while the broker is down, which can't start for the time of a removal.
+    """
 
     def __init__(
         self,
@@ -51,18 +60,23 @@ class Remover:
         cluster: Cluster,
         memory_file: MemoryFile,
         journal: Journal,
+        *,
         brake: Callable[[], object | None],
+        while_down: bool,
     ) -> None:
         self._disks = disks
         self._cluster = cluster
         self._memory_file = memory_file
         self._journal = journal
         self._brake = brake
+        self._while_down = while_down
 
     def remove(self, orphan: Orphan) -> Orphan:
         """What became of it. Raises `StateError` when that can't be recorded."""
         try:
             with broker_of(orphan.folder.log_dir) as broker:
+                if broker is None and not self._while_down:
+                    return orphan.kept(DOWN)
                 if not orphan.is_cut_off:
                     self._object(orphan, broker)
                 return self._go(orphan, broker)
@@ -115,9 +129,10 @@ class Remover:
         renamed = replace(old, name=new_name)
         memory = self._memory_file.read()
         self._memory_file.write(
-            Memory(
-                {**memory.first_seen_ms, key(renamed): orphan.since_ms},
-                {**memory.renamed, key(renamed): old.name},
+            replace(
+                memory,
+                first_seen_ms={**memory.first_seen_ms, key(renamed): orphan.since_ms},
+                renamed={**memory.renamed, key(renamed): old.name},
             )
         )
         with opened(old):  # it is still that folder

@@ -24,7 +24,10 @@ def now_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """``approve``: None looks only. ``stopping`` is asked before each removal."""
+    """``approve``: None looks only. ``stopping`` is asked before each removal.
+
+    ``while_down``: removes also while the broker is down.
+    """
 
     disks: Disks
     cluster: Cluster
@@ -33,6 +36,7 @@ class Session:
     journal: Journal
     approve: Approve | None = None
     stopping: Callable[[], bool] = lambda: False
+    while_down: bool = True
     host_time_ms: Callable[[], int] = now_ms
 
     def run(self) -> Look:
@@ -50,7 +54,12 @@ class Session:
 
     def _removed(self, orphans: Sequence[Orphan], memory_file: MemoryFile) -> tuple[Orphan, ...]:
         remover = Remover(
-            self.disks, self.cluster, memory_file, self.journal, lambda: read_pause(self.state_dir)
+            self.disks,
+            self.cluster,
+            memory_file,
+            self.journal,
+            brake=lambda: read_pause(self.state_dir),
+            while_down=self.while_down,
         )
         return tuple(
             remover.remove(orphan)

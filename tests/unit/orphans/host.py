@@ -113,6 +113,7 @@ class Host:
         self.journal = Records()
         self.terms = Terms(after_ms=2 * HOUR_MS)
         self.log_dirs = [self.log_dir]
+        self.while_down = True
 
     def add_log_dir(self, log_dir: Path, broker: int = BROKER, cluster: str = CLUSTER) -> None:
         log_dir.mkdir()
@@ -150,6 +151,7 @@ class Host:
             self.state_dir,
             self.journal,
             approve=(lambda _: True) if remove else None,
+            while_down=self.while_down,
             host_time_ms=lambda: now_ms() + after_ms,
         ).run()
 

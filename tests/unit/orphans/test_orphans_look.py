@@ -162,6 +162,9 @@ def test_an_incomplete_reading_lets_nothing_go_and_forgets_nothing(
             cluster.clock = Failure("LEADER_NOT_AVAILABLE", "")
         case "no retention":
             cluster.retention = Failure("CLUSTER_AUTHORIZATION_FAILED", "")
+            (memory,) = host.state_dir.glob("orphans-*.json")
+            text = memory.read_text()
+            memory.write_text(text.replace(f'"retention_ms": {7 * DAY_MS}', '"retention_ms": null'))
         case "dead":
             cluster.live = []
     look = host.look(after_ms=3 * HOUR_MS, remove=True)
@@ -171,6 +174,17 @@ def test_an_incomplete_reading_lets_nothing_go_and_forgets_nothing(
     host.cluster.__init__()  # type: ignore[misc]  # as new
     (orphan,) = host.look(after_ms=3 * HOUR_MS).orphans
     assert orphan.fate is Fate.REMOVABLE
+
+
+def test_a_broker_that_is_down_keeps_the_retention_that_it_told_before(host: Host) -> None:
+    host.put("gone-0", ages_ms=[2 * DAY_MS])
+    host.cluster.retention = DAY_MS
+    host.look()
+    host.cluster.live = [8, 9]
+    host.cluster.retention = Failure("not to be asked", "")
+    look = host.look(after_ms=3 * HOUR_MS)
+    assert (look.problems, look.retention_ms) == ((), DAY_MS)
+    assert [orphan.fate for orphan in look.orphans] == [Fate.REMOVABLE]
 
 
 def test_another_cluster_is_refused(host: Host) -> None:

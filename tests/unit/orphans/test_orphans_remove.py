@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -163,6 +164,16 @@ def test_a_broker_that_starts_meanwhile_has_to_wait(host: Host) -> None:
         assert b"BlockingIOError" in tried.stderr
 
 
+def test_a_sidecar_removes_nothing_while_the_broker_may_start_at_any_moment(host: Host) -> None:
+    host.put("gone-0")
+    host.look()
+    host.while_down = False
+    orphan = only(host.look(after_ms=3 * HOUR_MS, remove=True))
+    assert (orphan.fate, orphan.reason) == (Fate.KEPT, remove.DOWN)
+    with process(host, is_broker=True):
+        assert only(host.look(after_ms=3 * HOUR_MS, remove=True)).fate is Fate.REMOVED
+
+
 def test_a_broker_out_of_sight_stops_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container whose processes are its own: /proc shows others."""
     host.put("gone-0")
@@ -174,10 +185,40 @@ def test_a_broker_out_of_sight_stops_it(host: Host, monkeypatch: pytest.MonkeyPa
     assert host.names() == {"gone-0"}
 
 
-def test_without_kafkas_lock_file_it_does_not_start(host: Host) -> None:
-    (host.log_dir / ".lock").unlink()
+def test_kafkas_lock_file_which_it_removes_when_it_stops_is_made_for_its_user(host: Host) -> None:
+    lock = host.log_dir / ".lock"
+    lock.unlink()
+    host.put("gone-0")
+    assert only(host.remove()).fate is Fate.REMOVED
+    assert lock.stat().st_uid == host.log_dir.stat().st_uid
+    assert lock.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_lock_file_that_can_not_be_had_stops_it(host: Host) -> None:
+    lock = host.log_dir / ".lock"
+    lock.unlink()
+    lock.symlink_to(host.log_dir / "meta.properties")
     host.put("gone-0")
     assert "can't be opened" in str(only(host.remove()).reason)
+    assert host.names() == {"gone-0"}
+
+
+def test_a_lock_file_that_is_replaced_at_that_moment_stops_it(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that stops removes it, and one that starts makes it anew."""
+    host.put("gone-0")
+    lock = host.log_dir / ".lock"
+    locked = fcntl.lockf
+
+    def replacing(fd: int, command: int) -> None:
+        locked(fd, command)
+        lock.unlink()
+        lock.touch()
+
+    monkeypatch.setattr(fcntl, "lockf", replacing)
+    assert only(host.remove()).reason == "the broker starts or stops at this moment; try again"
+    assert host.names() == {"gone-0"}
 
 
 def test_a_paused_state_directory_stops_it(host: Host) -> None:
