@@ -16,6 +16,7 @@ COMMANDS = {
     "run": "run:run",
     "plan": "plan:plan",
     "check": "check:check",
+    "doctor": "doctor:doctor",
     "audit": "audit:audit",
     "pause": "pause:pause",
     "resume": "pause:resume",

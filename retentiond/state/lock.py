@@ -71,6 +71,24 @@ class StateLock:
         self.release()
 
 
+def holder_of(state_dir: Path) -> str | None:
+    """Who holds that directory now; None: nobody, as far as this user can see.
+
+    The lock itself is tried, for a moment and shared: the file's text outlives a killed holder.
+    """
+    try:
+        fd = os.open(state_dir / LOCK_NAME, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return _holder(fd)
+    finally:
+        os.close(fd)
+    return None
+
+
 def _open(state_dir: Path) -> int:
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,0 +1,89 @@
+"""What a check has found: one line, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from retentiond.errors import KafkaUnavailable
+from retentiond.model import Failure
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+MOST_NAMED = 4
+"""Names that a sentence lists; a finding's ``names`` have all of them."""
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARNING = "warning"  # works, but not as one may expect; also: could not be checked
+    PROBLEM = "problem"  # keeps retentiond, or one of the topics, from working
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``subject`` is what was looked at; ``sentence`` has no full stop. ``names`` are the topics,
+    groups or brokers that it is about, where it is about several."""
+
+    level: Level
+    subject: str
+    sentence: str
+    remedy: str | None = None
+    names: tuple[str, ...] = ()
+
+
+def ok(subject: str, sentence: str) -> Finding:
+    return Finding(Level.OK, subject, sentence)
+
+
+def about(
+    level: Level, kind: str, names: Iterable[str], sentence: str, remedy: str | None = None
+) -> list[Finding]:
+    """One finding about all of them, if there are any: ``kind`` is "topic", "group", …"""
+    found = tuple(sorted(names))
+    if not found:
+        return []
+    if len(found) == 1:
+        return [Finding(level, f"{kind} {found[0]}", sentence, remedy, found)]
+    return [Finding(level, f"{len(found)} {kind}s", f"{sentence}: {some(found)}", remedy, found)]
+
+
+def some(names: Sequence[str]) -> str:
+    """``a, b, c, d and 8 more``"""
+    listed = ", ".join(names[:MOST_NAMED])
+    more = len(names) - MOST_NAMED
+    return f"{listed} and {more} more" if more > 0 else listed
+
+
+def unchecked(subject: str, why: Failure | str, remedy: str | None = None) -> Finding:
+    if isinstance(why, Failure) and why.code == KafkaUnavailable.__name__:
+        why = why.message  # a sentence of our own, which needs no code
+    return Finding(Level.WARNING, subject, f"could not be checked: {why}", remedy)
+
+
+def checked(
+    subject: str, value: T | Failure, check: Callable[[T], Iterable[Finding]]
+) -> list[Finding]:
+    """What a check finds in a value. Where that is missing, or the check itself fails, it says
+    so: no check keeps the others from running."""
+    if isinstance(value, Failure):
+        return [unchecked(subject, value)]
+    try:
+        return list(check(value))
+    except Exception as error:  # noqa: BLE001 - a bug in one check must not hide the others
+        return [unchecked(subject, f"{type(error).__name__}: {error}; please report this")]
+
+
+def both_checked(
+    subject: str,
+    first: T | Failure,
+    second: U | Failure,
+    check: Callable[[T, U], Iterable[Finding]],
+) -> list[Finding]:
+    """The same for a check that needs two values."""
+    if isinstance(first, Failure):
+        return [unchecked(subject, first)]
+    return checked(subject, second, lambda value: check(first, value))

@@ -1,0 +1,137 @@
+"""How long deleted records stay on disk, because the segment that holds them is still open.
+
+Kafka frees whole segments, and never the open one. That is closed once it is full
+(``segment.bytes``), or by the first write after ``segment.ms``. How soon it is full follows from
+the records written lately and what a record takes on disk. The latter is known within bounds:
+what is on disk may hold up to one segment of records that are already deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from retentiond.collect.topics import EnabledTopic
+from retentiond.config import TopicPolicy
+from retentiond.config.duration import DAY_MS, say_duration
+from retentiond.doctor.finding import MOST_NAMED, Finding, Level, ok, unchecked
+from retentiond.doctor.logs import AGES_MS
+from retentiond.doctor.seen import PartitionLog
+from retentiond.model import Failure, TopicPartition
+from retentiond.wording.figures import say_about, say_bytes, say_many
+
+LONG_MS = DAY_MS
+"""A segment that stays open no longer than this, or than the consumed retention, is fine."""
+
+REMEDY = (
+    "kafka-configs --alter --entity-type topics --entity-name {topic} "
+    "--add-config segment.ms=3600000 (an hour), or a smaller segment.bytes"
+)
+
+
+class OpenFor(NamedTuple):
+    """How long a segment stays open, milliseconds; ``basis`` says what that is known from."""
+
+    at_least_ms: int
+    at_most_ms: int
+    basis: str
+
+
+def open_for(log: PartitionLog, segment_bytes: int, segment_ms: int) -> OpenFor | None:
+    """None for a partition that has nothing on disk, as far as is known."""
+    live = log.high_watermark - log.log_start_offset
+    if not live and not log.size_bytes:
+        return None
+    age_ms = next((age for age in AGES_MS if log.offset_ago[age] > log.log_start_offset), None)
+    if not live or age_ms is None:
+        return OpenFor(0, segment_ms, "no record is old enough to tell how fast it fills")
+    written = log.high_watermark - log.offset_ago[age_ms]
+    lately = f"in the last {say_duration(age_ms).removeprefix('1 ')}"
+    if not written:
+        return OpenFor(segment_ms, segment_ms, f"nothing was written {lately}")
+    if not log.size_bytes:
+        return OpenFor(0, segment_ms, "what it takes on disk is not known")
+    dead_at_most = min(segment_bytes, log.size_bytes) if log.log_start_offset else 0
+    segment_at_rate = segment_bytes * live * age_ms / written
+    slowest = log.size_bytes - dead_at_most
+    return OpenFor(
+        min(segment_ms, round(segment_at_rate / log.size_bytes)),
+        min(segment_ms, round(segment_at_rate / slowest)) if slowest else segment_ms,
+        f"by {say_many(written, 'record')} written {lately} and "
+        f"{say_bytes(log.size_bytes)} on disk",
+    )
+
+
+class Slow(NamedTuple):
+    """A topic and its slowest partition."""
+
+    topic: str
+    open: OpenFor
+    segment_bytes: int
+    segment_ms: int
+
+    @property
+    def settings(self) -> str:
+        size = say_bytes(self.segment_bytes)
+        size, time = say_bytes(self.segment_bytes), say_about(self.segment_ms)
+        return f"segment.bytes {size}, segment.ms {time}"
+
+
+def check_segments(
+    topics: Sequence[EnabledTopic], logs: Mapping[TopicPartition, PartitionLog | Failure]
+) -> Iterator[Finding]:
+    """The topics whose disk would not shrink for days, however much is deleted from them."""
+    surely: list[Slow] = []
+    perhaps: list[Slow] = []
+    for topic in topics:
+        config, policy = topic.reading.config, topic.reading.policy
+        if config is None or config.segment_bytes is None or config.segment_ms is None:
+            continue  # an unread configuration is said elsewhere
+        if not isinstance(policy, TopicPolicy):
+            continue
+        name = topic.reading.name
+        partitions = [logs[TopicPartition(name, number)] for number in topic.partitions]
+        unread = next((each for each in partitions if isinstance(each, Failure)), None)
+        if unread is not None:
+            yield unchecked(f"segments of {name}", unread)
+        found = [
+            each
+            for log in partitions
+            if not isinstance(log, Failure)
+            and (each := open_for(log, config.segment_bytes, config.segment_ms)) is not None
+        ]
+        if not found:
+            continue
+        slow = Slow(name, max(found), config.segment_bytes, config.segment_ms)
+        patience_ms = max(LONG_MS, policy.consumed_retention_ms)
+        if slow.open.at_least_ms > patience_ms:
+            surely.append(slow)
+        elif max(each.at_most_ms for each in found) > patience_ms:
+            perhaps.append(slow)
+    yield from _said("stays open for about", [(each, each.open.at_least_ms) for each in surely])
+    yield from _said("may stay open for up to", [(each, each.open.at_most_ms) for each in perhaps])
+    if topics and not surely and not perhaps:
+        yield ok("segments", "what is deleted leaves the disk within a day, or the retention")
+
+
+def _said(how: str, slow: Sequence[tuple[Slow, int]]) -> Iterator[Finding]:
+    meaning = "until it is closed, nothing that is deleted from it leaves the disk"
+    if len(slow) == 1:
+        ((each, ms),) = slow
+        sentence = (
+            f"a segment {how} {say_about(ms)} ({each.open.basis}; {each.settings}): {meaning}"
+        )
+        remedy = REMEDY.format(topic=each.topic)
+        yield Finding(Level.WARNING, f"topic {each.topic}", sentence, remedy, (each.topic,))
+    elif slow:
+        longest = sorted(slow, key=lambda each: -each[1])
+        named = ", ".join(f"{each.topic} {say_about(ms)}" for each, ms in longest[:MOST_NAMED])
+        more = f" and {len(slow) - MOST_NAMED} more" if len(slow) > MOST_NAMED else ""
+        yield Finding(
+            Level.WARNING,
+            f"{len(slow)} topics",
+            f"a segment {how} days: {meaning} (by the records written lately, the bytes on disk, "
+            f"segment.bytes and segment.ms: {named}{more})",
+            REMEDY.format(topic="TOPIC"),
+            tuple(sorted(each.topic for each, _ in slow)),
+        )

@@ -1,0 +1,177 @@
+"""Java, the port and the state directory, on the very host that the tests run on."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from retentiond.doctor.finding import Level
+from retentiond.doctor.host import (
+    OUR_METRIC,
+    Port,
+    check_port,
+    check_spark,
+    java_version,
+    look_at_port,
+)
+from retentiond.doctor.state_dir import check_state_dir, look_at_state_dir
+from retentiond.model import Failure
+from retentiond.state.lock import StateLock
+from retentiond.state.pause import Pause, write_pause
+from tests.unit.doctor.patients import bad, only
+
+LOOPBACK = "127.0.0.1"
+
+
+def java(folder: Path, said: str) -> None:
+    (folder / "bin").mkdir()
+    program = folder / "bin/java"
+    program.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ('openjdk version "17.0.9" 2023-10-17', 17),
+        ('java version "1.8.0_392"', 8),
+        ('openjdk version "25" 2025-09-16', 25),
+    ],
+)
+def test_the_java_at_java_home_is_asked_for_its_version(
+    said: str, version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java(tmp_path, said)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert java_version() == version
+
+
+def test_without_java_that_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert isinstance(java_version(), Failure)
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert isinstance(java_version(), Failure)
+
+
+def test_java_17_is_enough_and_an_older_one_a_problem() -> None:
+    assert bad(check_spark("local[2]", "4.0.0", 17)) == []
+    assert bad(check_spark("local[2]", "4.0.0", 11)) == [(Level.PROBLEM, "Java")]
+
+
+def test_no_java_is_a_problem_but_for_spark_connect() -> None:
+    missing = Failure("NO_JAVA", "there is no java")
+    assert bad(check_spark("local[2]", "4.0.0", missing)) == [(Level.PROBLEM, "Java")]
+    assert bad(check_spark("sc://spark:15002", "4.0.0", missing)) == []
+
+
+@contextmanager
+def server(body: bytes, status: int = 200) -> Iterator[int]:
+    """Answers every request with that; its port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer((LOOPBACK, 0), Handler) as found:
+        thread = threading.Thread(target=found.serve_forever)
+        thread.start()
+        yield found.server_port
+        found.shutdown()
+        thread.join()
+
+
+def test_a_free_port_is_ok_and_stays_free() -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+    assert bad(check_port(look_at_port(LOOPBACK, port))) == []
+    socket.create_server((LOOPBACK, port)).close()
+
+
+def test_a_port_taken_by_a_retentiond_is_ok() -> None:
+    with server(OUR_METRIC + b" 1\n") as port:
+        (found,) = check_port(look_at_port("0.0.0.0", port))
+    assert found.level is Level.OK
+    assert "a retentiond" in found.sentence
+
+
+def test_a_port_taken_by_something_else_is_a_problem() -> None:
+    with server(b"hello") as port:
+        assert bad(check_port(look_at_port(LOOPBACK, port))) == [(Level.PROBLEM, "port")]
+
+
+def test_a_port_taken_by_something_that_asks_for_a_password_is_a_warning() -> None:
+    with server(b"", 401) as port:
+        assert bad(check_port(look_at_port(LOOPBACK, port))) == [(Level.WARNING, "port")]
+
+
+def test_a_port_of_an_address_that_this_host_does_not_have_is_a_problem() -> None:
+    found = look_at_port("192.0.2.1", 9477)
+    assert found.error == errno.EADDRNOTAVAIL
+    assert only(check_port(found)).level is Level.PROBLEM
+
+
+def test_any_free_port_needs_no_check() -> None:
+    assert bad(check_port(Port("0.0.0.0", 0))) == []
+
+
+def test_a_state_directory_that_is_not_there_is_ok_and_is_not_made(tmp_path: Path) -> None:
+    path = tmp_path / "not/there"
+    assert (Level.PROBLEM, "state_dir") not in bad(check_state_dir(look_at_state_dir(path)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_directory_of_ones_own_is_ok(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    found = look_at_state_dir(tmp_path)
+    assert (found.is_writable, found.exists, found.holder) == (True, True, None)
+    assert [each for each in bad(check_state_dir(found)) if each[1] == "state_dir"] == []
+
+
+def test_a_file_in_its_place_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file/below"):
+        found = look_at_state_dir(path)
+        assert (Level.PROBLEM, "state_dir") in bad(check_state_dir(found))
+
+
+def test_a_lock_that_a_daemon_holds_is_ok_and_its_holder_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    with StateLock(tmp_path):
+        found = look_at_state_dir(tmp_path)
+    said = [each.sentence for each in check_state_dir(found) if each.subject == "state_dir"]
+    assert len(said) == 1
+    assert "in use by retentiond with pid" in said[0]
+
+
+def test_what_is_wrong_with_a_state_directory_is_said(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    sound = replace(look_at_state_dir(tmp_path), free_bytes=10 << 30)
+    assert bad(check_state_dir(sound)) == []
+    for wrong, expected in (
+        (replace(sound, is_writable=False), (Level.PROBLEM, "state_dir")),
+        (replace(sound, owner=sound.user + 1), (Level.WARNING, "state_dir")),
+        (replace(sound, mode=0o777), (Level.WARNING, "state_dir")),
+        (replace(sound, free_bytes=500 << 20), (Level.WARNING, "disk")),
+        (replace(sound, free_bytes=1 << 20), (Level.PROBLEM, "disk")),
+    ):
+        assert bad(check_state_dir(wrong)) == [expected]
+
+
+def test_a_pause_is_a_warning(tmp_path: Path) -> None:
+    write_pause(tmp_path, Pause("moving disks"))
+    found = [e for e in check_state_dir(look_at_state_dir(tmp_path)) if e.subject == "pause"]
+    assert [(each.level, each.remedy) for each in found] == [(Level.WARNING, "retentiond resume")]

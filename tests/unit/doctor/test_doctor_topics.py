@@ -1,0 +1,175 @@
+"""What the policy's entries match, and what keeps a topic from losing a record."""
+
+from __future__ import annotations
+
+from retentiond.collect.census import Census
+from retentiond.collect.snapshot import GroupReading
+from retentiond.doctor.finding import Level
+from retentiond.doctor.policy import check_entries
+from retentiond.doctor.readers import check_groups, check_readers
+from retentiond.doctor.topics import check_topics
+from retentiond.kafka.port import GroupMembers
+from retentiond.kafka.rights import Rights
+from retentiond.model import Commit, Failure, GroupKind
+from tests.unit.doctor.patients import DAY_MS, bad, config, only, topic
+
+NOTHING_TOLD = Rights(frozenset(), {})
+
+ORDERS = config({"name": "orders", "retention.commitoffset.hours": 1})
+
+
+def test_entries_that_match_are_ok() -> None:
+    mine = config({"name": "orders"}, {"pattern": "stage.*"})
+    assert bad(check_entries(mine, frozenset({"orders", "stage.a"}), NOTHING_TOLD)) == []
+
+
+def test_a_pattern_matches_whole_names_and_one_that_matches_none_is_a_warning() -> None:
+    mine = config({"name": "orders"}, {"pattern": "stage"})
+    found = only(check_entries(mine, frozenset({"orders", "stage.a"}), NOTHING_TOLD))
+    assert (found.level, found.subject) == (Level.WARNING, "topics[1]")
+
+
+def test_an_exact_name_that_does_not_exist_is_a_warning() -> None:
+    absent = Rights(frozenset(), {"orders": Failure("UNKNOWN_TOPIC_OR_PARTITION", "")})
+    found = only(check_entries(ORDERS, frozenset(), absent))
+    assert (found.level, found.sentence) == (Level.WARNING, "there is no topic orders")
+
+
+def test_an_exact_name_that_may_not_be_seen_is_not_said_to_be_absent() -> None:
+    denied = Rights(frozenset(), {"orders": Failure("TOPIC_AUTHORIZATION_FAILED", "")})
+    assert bad(check_entries(ORDERS, frozenset(), denied)) == []
+
+
+def test_entries_that_are_not_enabled_need_not_match() -> None:
+    mine = config({"name": "orders"}, {"pattern": "x", "retention.commitoffset.enable": False})
+    assert bad(check_entries(mine, frozenset({"orders"}), NOTHING_TOLD)) == []
+
+
+def test_a_policy_that_enables_nothing_is_a_warning() -> None:
+    mine = config({"name": "orders", "retention.commitoffset.enable": False})
+    assert bad(check_entries(mine, frozenset({"orders"}), NOTHING_TOLD)) == [
+        (Level.WARNING, "topics")
+    ]
+
+
+def test_a_topic_that_goes_with_its_policy_is_ok() -> None:
+    (found,) = check_topics([topic("orders", ORDERS)], ORDERS)
+    assert found.level is Level.OK
+
+
+def test_a_consumed_retention_above_the_forced_one_is_a_problem() -> None:
+    found = only(check_topics([topic("orders", ORDERS, retention_ms=60_000)], ORDERS))
+    assert (found.level, found.subject) == (Level.PROBLEM, "topic orders")
+    assert "1 hour exceeds its own retention.ms of 1 minute" in found.sentence
+
+
+def test_unlimited_forced_retention_is_never_exceeded() -> None:
+    assert bad(check_topics([topic("orders", ORDERS, retention_ms=None)], ORDERS)) == []
+
+
+def test_a_compacted_topic_is_a_problem_where_it_is_named_and_a_warning_where_it_is_caught() -> (
+    None
+):
+    mine = config({"name": "orders"}, {"pattern": "stage.*"})
+    compacted = frozenset({"compact"})
+    topics = [topic(name, mine, cleanup_policy=compacted) for name in ("orders", "stage.a")]
+    assert bad(check_topics(topics, mine)) == [
+        (Level.PROBLEM, "topic orders"),
+        (Level.WARNING, "topic stage.a"),
+    ]
+
+
+def test_compact_and_delete_is_a_problem_until_it_is_allowed() -> None:
+    both = frozenset({"compact", "delete"})
+    allowed = config({"name": "orders", "allow_compacted": True})
+    assert only(check_topics([topic("orders", ORDERS, cleanup_policy=both)], ORDERS)).level is (
+        Level.PROBLEM
+    )
+    assert bad(check_topics([topic("orders", allowed, cleanup_policy=both)], allowed)) == []
+
+
+def test_topics_of_streams_are_told_by_their_names() -> None:
+    mine = config({"pattern": ".*"})
+    names = ("a-store-changelog", "a-repartition", "orders")
+    assert bad(check_topics([topic(name, mine) for name in names], mine)) == [
+        (Level.WARNING, "topic a-store-changelog"),
+        (Level.WARNING, "topic a-repartition"),
+    ]
+
+
+def test_patterns_that_disagree_about_a_topic_are_a_problem() -> None:
+    mine = config({"pattern": "ord.*"}, {"pattern": ".*", "retention.commitoffset.hours": 1})
+    found = only(check_topics([topic("orders", mine)], mine))
+    assert found.level is Level.PROBLEM
+    assert "topics[0] and topics[1]" in found.sentence
+
+
+def test_a_topic_that_could_not_be_read_is_said() -> None:
+    unread = topic("orders", ORDERS, failure=Failure("NOT_ANSWERED", "left out"))
+    (found,) = check_topics([unread], ORDERS)
+    assert found.level is Level.WARNING
+    assert "could not be checked" in found.sentence
+
+
+def census(*committed: str, reading: tuple[str, ...] = (), on: str = "orders") -> Census:
+    """Groups that have committed on a topic, and others with a member that subscribes to it."""
+    kind = GroupKind.CLASSIC
+    return Census(
+        groups={name: GroupReading(name, kind, "Stable") for name in (*committed, *reading)},
+        commits={name: [Commit(on, 0, 5)] for name in committed},
+        members={name: GroupMembers(frozenset({on})) for name in reading},
+    )
+
+
+def test_a_topic_that_a_group_has_committed_on_or_subscribes_to_is_read() -> None:
+    for seen in (census("a"), census(reading=("b",))):
+        assert bad(check_readers([topic("orders", ORDERS)], seen)) == []
+
+
+def test_a_topic_that_only_an_excluded_group_reads_is_a_warning() -> None:
+    mine = config({"name": "orders", "groups": {"exclude": ["console-.*"]}})
+    found = only(check_readers([topic("orders", mine)], census("console-1")))
+    assert (found.level, found.subject) == (Level.WARNING, "topic orders")
+
+
+def test_an_external_reader_is_one() -> None:
+    external = {"external": [{"name": "spark", "offsets": "/offsets.json"}]}
+    mine = config({"name": "orders", "groups": external})
+    assert bad(check_readers([topic("orders", mine)], census())) == []
+
+
+def test_a_required_group_that_has_not_committed_is_named() -> None:
+    mine = config({"name": "orders", "groups": {"required": ["billing", "search"]}})
+    found = only(check_readers([topic("orders", mine)], census("search")))
+    assert found.level is Level.WARNING
+    assert "billing must have committed on it, and has not" in found.sentence
+
+
+def test_fewer_groups_than_the_policy_asks_for_are_a_warning() -> None:
+    mine = config({"name": "orders", "groups": {"min": 2}})
+    assert bad(check_readers([topic("orders", mine)], census("a"))) == [
+        (Level.WARNING, "topic orders")
+    ]
+
+
+def test_a_group_that_can_not_be_read_is_a_problem_and_named() -> None:
+    failure = Failure("GROUP_AUTHORIZATION_FAILED", "not authorized")
+    unreadable = GroupReading("secret", GroupKind.CLASSIC, "Empty", failure)
+    seen = Census(groups={"secret": unreadable, **census("open").groups})
+    found = only(check_groups(seen))
+    assert (found.level, found.subject) == (Level.PROBLEM, "group secret")
+    assert "GROUP_AUTHORIZATION_FAILED" in found.sentence
+
+
+def test_groups_that_can_not_be_listed_are_a_problem_and_nobody_is_said_to_be_missing() -> None:
+    seen = Census(problems=("broker 3 did not list its groups: refused",))
+    assert only(check_groups(seen)).level is Level.PROBLEM
+    assert list(check_readers([topic("orders", ORDERS)], seen)) == []
+
+
+def test_retention_is_compared_in_milliseconds() -> None:
+    week = config({"name": "orders"})
+    assert bad(check_topics([topic("orders", week, retention_ms=7 * DAY_MS)], week)) == []
+    assert bad(check_topics([topic("orders", week, retention_ms=7 * DAY_MS - 1)], week)) == [
+        (Level.PROBLEM, "topic orders")
+    ]

@@ -1,0 +1,120 @@
+"""The brokers one by one: who is there, who answers, who is known only by what it should hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.errors import KafkaConnectionError
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+
+from retentiond.kafka.brokers import NOT_ALIVE, Spoken, brokers
+from retentiond.kafka.connection import Link
+from retentiond.model import Failure, TopicPartition
+from tests.unit.kafka.brokers import Brokers, BrokersConnection
+
+Topic = MetadataResponse.MetadataResponseTopic
+Partition = Topic.MetadataResponsePartition
+
+LIST_OFFSETS, LIST_GROUPS, UNHEARD_OF = 2, 16, 12345
+
+
+class Admin:
+    """What `Link` needs of kafka-python's client beside its connection manager."""
+
+    def __init__(self, manager: Brokers, cluster: dict[str, Any]) -> None:
+        self._manager = manager
+        self._cluster = cluster
+
+    async def _describe_cluster(self) -> dict[str, Any]:
+        return self._cluster
+
+
+class Described(BrokersConnection):
+    """A cluster that shows these brokers, fenced ones too, by (id, address)."""
+
+    def __init__(self, manager: Brokers, *shown: int) -> None:
+        super().__init__(manager)
+        self._shown = [{"broker_id": each, "host": f"host-{each}", "port": 9092} for each in shown]
+
+    def run(self, request: Any) -> Any:
+        admin: Any = Admin(self.brokers, {"cluster_id": "mine", "brokers": self._shown})
+        return self.brokers.run(request(Link(admin)))
+
+
+def metadata(alive: list[int], partitions: dict[int, tuple[int, list[int]]]) -> Any:
+    """One topic whose partitions have (leader, replicas)."""
+    return MetadataResponse(
+        brokers=[MetadataResponse.MetadataResponseBroker(node_id=each) for each in alive],
+        topics=[
+            Topic(
+                name="orders",
+                partitions=[
+                    Partition(partition_index=number, leader_id=leader, replica_nodes=replicas)
+                    for number, (leader, replicas) in partitions.items()
+                ],
+            )
+        ],
+    )
+
+
+def spoken(*versions: tuple[int, int], error_code: int = 0) -> Any:
+    keys = [
+        ApiVersionsResponse.ApiVersion(api_key=key, min_version=0, max_version=highest)
+        for key, highest in versions
+    ]
+    return ApiVersionsResponse(error_code=error_code, api_keys=keys)
+
+
+def seen(told: Any, answers: dict[int, Any], *shown: int) -> Any:
+    def answer(request: Any, node: int | None) -> Any:
+        if isinstance(request, MetadataRequest):
+            return told
+        assert isinstance(request, ApiVersionsRequest)
+        return answers[node or 0]
+
+    return brokers(Described(Brokers(answer), *shown))
+
+
+def test_what_a_broker_speaks_tells_its_release_and_unheard_of_requests_are_left_out() -> None:
+    answer = spoken((LIST_OFFSETS, 11), (LIST_GROUPS, 5), (UNHEARD_OF, 1))
+    (found,) = seen(metadata([1], {}), {1: answer}, 1).brokers
+    assert found.spoken == Spoken({"ListOffsets": 11, "ListGroups": 5}, (4, 2))
+    assert (found.address, found.is_alive) == ("host-1:9092", True)
+
+
+def test_a_broker_that_does_not_answer_is_alive_with_a_failure() -> None:
+    answers = {1: spoken((LIST_OFFSETS, 11)), 2: KafkaConnectionError("refused")}
+    _, silent = seen(metadata([1, 2], {}), answers, 1, 2).brokers
+    assert (silent.broker_id, silent.is_alive) == (2, True)
+    assert isinstance(silent.spoken, Failure)
+
+
+def test_an_error_code_is_a_failure() -> None:
+    (found,) = seen(metadata([1], {}), {1: spoken(error_code=35)}, 1).brokers
+    assert isinstance(found.spoken, Failure)
+    assert found.spoken.code == "UNSUPPORTED_VERSION"
+
+
+def test_fenced_brokers_and_those_that_only_assignments_name_are_not_alive() -> None:
+    told = metadata([1], {0: (1, [1, 3])})
+    one, two, three = seen(told, {1: spoken((LIST_OFFSETS, 11))}, 1, 2).brokers
+    assert (one.is_alive, two.is_alive, three.is_alive) == (True, False, False)
+    assert (two.address, three.address) == ("host-2:9092", None)
+    assert two.spoken == three.spoken == NOT_ALIVE
+
+
+def test_partitions_without_a_leader_are_named() -> None:
+    told = metadata([1], {0: (1, [1]), 1: (-1, [2])})
+    found = seen(told, {1: spoken((LIST_OFFSETS, 11))}, 1)
+    assert found.leaderless == (TopicPartition("orders", 1),)
+
+
+def test_a_broker_too_old_to_be_told_has_no_release() -> None:
+    (found,) = seen(metadata([1], {}), {1: spoken((LIST_GROUPS, 0))}, 1).brokers
+    assert isinstance(found.spoken, Spoken)
+    assert found.spoken.release is None or found.spoken.release < (1, 0)
