@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import uvicorn
@@ -56,7 +56,11 @@ class Board:
         return f"ready; {paused}" if paused else "ready"
 
 
-def application(board: Board, exposition: Exposition, now: Callable[[], int]) -> Starlette:
+def application(
+    board: Board, exposition: Exposition, now: Callable[[], int], page: Sequence[Route] = ()
+) -> Starlette:
+    """``page``: the routes of whatever else is served, the status page most of all."""
+
     def metrics(request: Request) -> Response:
         text, content_type = exposition.text(request.headers.get("accept", ""))
         return Response(text, headers={"content-type": content_type})
@@ -79,6 +83,7 @@ def application(board: Board, exposition: Exposition, now: Callable[[], int]) ->
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/api/plan", plan),
+            *page,
         ]
     )
 

@@ -1,0 +1,131 @@
+"""The status page's addresses: `/`, `/topics/NAME`, and what they load.
+
+Filters are part of the address, so that a view can be sent to a colleague, and so that the page
+does the same without a script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from retentiond.look.summary import ClusterLook
+from retentiond.model import Verdict
+from retentiond.observe.report import CycleReport
+from retentiond.observe.web import Board
+from retentiond.page import history, overview, topic
+from retentiond.page.assets import load_assets, route
+from retentiond.page.health import judge
+from retentiond.page.render import environment
+from retentiond.state.pause import read_pause
+from retentiond.state.readers import readers_of
+
+HEADERS = {
+    "content-type": "text/html; charset=utf-8",
+    "cache-control": "no-store",
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+MOST_CHARS = 300
+"""Of a filter: no topic's name is longer."""
+
+
+def status_page(board: Board, now: Callable[[], int], state_dir: Path) -> list[Route]:
+    """``now`` gives epoch milliseconds; ``state_dir`` is only read."""
+    assets = load_assets()
+    site = _Site(board, now, state_dir, environment(assets))
+    return [
+        Route("/", site.overview),
+        Route("/topics/{name:path}", site.topic),
+        *map(route, assets.values()),
+    ]
+
+
+class _Site:
+    """Its methods run on any thread."""
+
+    def __init__(
+        self, board: Board, now: Callable[[], int], state_dir: Path, env: Environment
+    ) -> None:
+        self._board = board
+        self._now = now
+        self._state_dir = state_dir
+        self._env = env
+        self._last: tuple[CycleReport, ClusterLook] | None = None
+
+    def overview(self, request: Request) -> Response:
+        report, now_ms = self._board.report, self._now()
+        wanted = overview.Wanted(
+            _text(request, "name"), _verdict(request), request.query_params.get("page")
+        )
+        return self._page(
+            "overview.html",
+            root="./",
+            now_ms=now_ms,
+            report=report,
+            wanted=wanted,
+            seen=overview.overview(report, self._look(report), wanted) if report else None,
+            history=history.of_all(self._state_dir, now_ms),
+        )
+
+    def topic(self, request: Request) -> Response:
+        name: str = request.path_params["name"]
+        report, now_ms = self._board.report, self._now()
+        look = next((each for each in self._look(report).topics if each.topic == name), None)
+        if report is None or look is None:
+            status = 404 if report else 503
+            return self._page(
+                "missing.html", status, root="../", now_ms=now_ms, report=report, name=name
+            )
+        wanted = topic.PartitionsWanted(_verdict(request), request.query_params.get("page"))
+        readers = readers_of(self._state_dir, name)
+        return self._page(
+            "topic.html",
+            root="../",
+            now_ms=now_ms,
+            report=report,
+            wanted=wanted,
+            item=overview.topic_item(report, look),
+            reasons=topic.reasons(report, look.rows),
+            groups=topic.groups(look.rows, readers or {}),
+            groups_read=readers is not None,
+            partitions=topic.partitions(report, look.rows, wanted),
+            history=history.of_topic(self._state_dir, name, now_ms),
+        )
+
+    def _look(self, report: CycleReport | None) -> ClusterLook:
+        """Once for each report. Threads that meet here do it twice, and no harm."""
+        if report is None:
+            return overview.NOTHING_SEEN
+        last = self._last
+        if last is None or last[0] is not report:
+            self._last = last = (report, overview.look_of(report))
+        return last[1]
+
+    def _page(self, template: str, status: int = 200, /, **values: Any) -> Response:
+        health = judge(self._board, read_pause(self._state_dir), values["now_ms"])
+        html = self._env.get_template(template).render(health=health, **values)
+        return Response(html.encode(errors="replace"), status, HEADERS)
+
+
+def _text(request: Request, key: str) -> str:
+    return request.query_params.get(key, "").strip()[:MOST_CHARS]
+
+
+def _verdict(request: Request) -> Verdict | None:
+    """None, which is any, also for one that there is not."""
+    try:
+        return Verdict(request.query_params.get("verdict", ""))
+    except ValueError:
+        return None

@@ -1,0 +1,152 @@
+"""What a topic's page shows: why, who reads it, and its partitions."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from retentiond.collect.remembered import LastCommits
+from retentiond.disk.stuck import Stuck
+from retentiond.model import (
+    DeletionOutcome,
+    GroupKind,
+    PlanRow,
+    Reason,
+    TopicPartition,
+    Verdict,
+)
+from retentiond.observe.report import CycleReport
+from retentiond.page.overview import outcome_of
+from retentiond.page.paging import Paged, paged
+from retentiond.page.picture import Part, bar, fates, mark, most_records
+
+BAR = 160.0
+"""Units of a partition's bar; the fullest partition of the topic fills it."""
+
+MOST_REASONS = 12
+MOST_GROUPS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonItem:
+    """Partitions with the same reason, on account of the same group; ``example`` is the first.
+    ``deleted``: those of them whose records the cycle has deleted."""
+
+    reason: Reason
+    group: str | None
+    partitions: int
+    deleted: int
+    example: PlanRow
+
+
+@dataclass(frozen=True, slots=True)
+class GroupItem:
+    """A group that reads the topic. ``lag``: records that it has yet to read, on the partitions
+    where it has committed; ``binds``: partitions that it holds. ``moved_at_ms``: when its commits
+    were last seen to move. ``kind`` None: only the plan knows it."""
+
+    group_id: str
+    kind: GroupKind | None
+    lag: int | None
+    committed: int
+    binds: int
+    moved_at_ms: int | None
+    absent_since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionItem:
+    """``parts`` and the marks are its picture, from log start offset to high watermark."""
+
+    row: PlanRow
+    outcome: DeletionOutcome | None
+    size_bytes: int | None
+    parts: tuple[Part, ...]
+    committed_mark: float | None
+    stuck: tuple[Stuck, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsWanted:
+    verdict: Verdict | None = None
+    page: str | None = None
+
+
+def reasons(report: CycleReport, rows: Sequence[PlanRow]) -> tuple[tuple[ReasonItem, ...], int]:
+    """What most partitions have first; and of how many more there is no room."""
+    alike: defaultdict[tuple[Reason, str | None], list[PlanRow]] = defaultdict(list)
+    for row in rows:
+        alike[row.reason, row.binding_group].append(row)
+    items = [
+        ReasonItem(reason, group, len(same), sum(map(report.is_deleted, same)), same[0])
+        for (reason, group), same in alike.items()
+    ]
+    items.sort(key=lambda item: (-item.partitions, item.reason, item.group or ""))
+    return tuple(items[:MOST_REASONS]), max(0, len(items) - MOST_REASONS)
+
+
+def groups(
+    rows: Sequence[PlanRow], readers: Mapping[str, LastCommits]
+) -> tuple[tuple[GroupItem, ...], int]:
+    """Those that bind most partitions first, then those that lag most; and how many more.
+
+    ``readers``: as they are remembered. A group that the plan names and nobody remembers is
+    there too: it has never committed.
+    """
+    binds = Counter(row.binding_group for row in rows if row.binding_group is not None)
+    ends = {row.partition: row.high_watermark for row in rows if row.high_watermark is not None}
+    items = [
+        GroupItem(
+            group_id,
+            last.kind,
+            _lag(ends, last.offsets),
+            len(last.offsets),
+            binds[group_id],
+            max(last.moved_at_ms.values(), default=None),
+            last.absent_since_ms,
+        )
+        for group_id, last in readers.items()
+    ]
+    items += [
+        GroupItem(group_id, None, None, 0, count, None, None)
+        for group_id, count in binds.items()
+        if group_id not in readers
+    ]
+    items.sort(key=lambda item: (-item.binds, -(item.lag or 0), item.group_id))
+    return tuple(items[:MOST_GROUPS]), max(0, len(items) - MOST_GROUPS)
+
+
+def _lag(ends: Mapping[int, int], offsets: Mapping[int, int]) -> int | None:
+    known = [max(0, ends[each] - offset) for each, offset in offsets.items() if each in ends]
+    return sum(known) if known else None
+
+
+def partitions(
+    report: CycleReport, rows: Sequence[PlanRow], wanted: PartitionsWanted
+) -> Paged[PartitionItem]:
+    found = [row for row in rows if wanted.verdict in (None, row.verdict)]
+    page = paged(found, len(rows), wanted.page)
+    whole = most_records(rows)
+    shown = {TopicPartition(row.topic, row.partition) for row in page.rows}
+    stuck = _stuck(report, shown)
+    items = [
+        PartitionItem(
+            row,
+            outcome_of(report, row),
+            report.disk.size_bytes.get(TopicPartition(row.topic, row.partition)),
+            bar(fates(row), BAR, whole),
+            mark(row, row.min_committed_offset, BAR, whole),
+            tuple(stuck.get(row.partition, ())),
+        )
+        for row in page.rows
+    ]
+    return Paged(items, page.number, page.pages, page.found, page.total)
+
+
+def _stuck(report: CycleReport, shown: Collection[TopicPartition]) -> dict[int, list[Stuck]]:
+    found: defaultdict[int, list[Stuck]] = defaultdict(list)
+    for each in report.disk.stuck:
+        if each.at in shown:
+            found[each.at.partition].append(each)
+    return found
