@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from retentiond.collect.snapshot import PartitionReading, Snapshot, TopicReading, partitions_of
+from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.disk.reading import DiskReading, Folders
 from retentiond.disk.stuck import Overdue
 from retentiond.kafka.port import Kafka
@@ -48,7 +49,15 @@ def _everything(
         return None
     if start is None or end is None or end <= start:
         return None
-    if partition.retention_offset == start:  # even the consumed retention covers all of them
-        return None
-    size = min(each.size_bytes for each in replicas)
-    return Overdue(start, end, size / (end - start), config.segment_bytes)
+    if partition.retention_offset == start and _is_shorter(topic.policy, config.retention_ms):
+        return None  # all are younger than even the consumed retention
+    # The largest replica is the one that is stuck. Up to a segment of it may lie below the start.
+    size = max(each.size_bytes for each in replicas) - (config.segment_bytes if start else 0)
+    return Overdue(start, end, max(0, size) / (end - start), config.segment_bytes)
+
+
+def _is_shorter(policy: TopicPolicy | PolicyConflict, retention_ms: int | None) -> bool:
+    """Whether the consumed retention is, or as long."""
+    if not isinstance(policy, TopicPolicy) or retention_ms is None:
+        return False
+    return policy.consumed_retention_ms <= retention_ms

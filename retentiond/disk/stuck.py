@@ -18,6 +18,7 @@ from typing import NamedTuple
 from retentiond.disk.history import History, Moment, Patience, Traced
 from retentiond.disk.replica import ReplicaKey
 from retentiond.model import TopicPartition
+from retentiond.wording.figures import say_about, say_bytes
 
 
 class StuckCause(StrEnum):
@@ -60,8 +61,8 @@ def stuck_moves(history: History, patience: Patience) -> Iterator[Stuck]:
                 key.at,
                 StuckCause.FUTURE_REPLICA,
                 f"its move to {key.log_dir} on broker {key.broker} has stood at "
-                f"{traced.size_bytes} bytes for {_minutes(traced.changed_at, history.now)}, and "
-                "until it ends that broker removes nothing of it (KAFKA-9087): let it go on "
+                f"{say_bytes(traced.size_bytes)} for {_passed(traced.changed_at, history.now)}, "
+                "and until it ends that broker removes nothing of it (KAFKA-9087): let it go on "
                 "(see to replica.alter.log.dirs.io.max.bytes.per.second), or call it off by "
                 "moving the replica back to where it is",
             )
@@ -80,8 +81,9 @@ def uneven_replicas(history: History, patience: Patience) -> Iterator[Stuck]:
                 yield Stuck(
                     at,
                     StuckCause.REPLICA_GROWS,
-                    f"broker {key.broker} keeps {traced.size_bytes} bytes of it in {key.log_dir} "
-                    f"and removes nothing, while every other replica shrinks (to {least} bytes): "
+                    f"broker {key.broker} keeps {say_bytes(traced.size_bytes)} of it in "
+                    f"{key.log_dir} and removes nothing, while every other replica shrinks (to "
+                    f"{say_bytes(least)}): "
                     "its log cleaning is stuck (KAFKA-9087), so look for errors of LogCleaner "
                     "and LogManager in that broker's log, and restart it",
                 )
@@ -115,12 +117,12 @@ def overdue_retention(overdue: Mapping[TopicPartition, Overdue]) -> Iterator[Stu
             yield Stuck(
                 at,
                 StuckCause.RETENTION_OVERDUE,
-                f"about {each.size_bytes} bytes from offset {each.log_start_offset} to "
+                f"about {say_bytes(each.size_bytes)} from offset {each.log_start_offset} to "
                 f"{each.old_before} are older than the topic's retention.ms, and its log start "
                 "does not move: log cleaning is stuck on its leader (KAFKA-9087), so look for "
                 "errors of LogCleaner and LogManager in that broker's log, and restart it",
             )
 
 
-def _minutes(since: Moment, now: Moment) -> str:
-    return f"{(now.at_ms - since.at_ms) // 60_000} minutes"
+def _passed(since: Moment, now: Moment) -> str:
+    return say_about(now.at_ms - since.at_ms)

@@ -9,7 +9,9 @@ import pytest
 
 from retentiond.cli.options import Output
 from retentiond.cli.show import progress, show
-from retentiond.model import Outcome, PlanRow, Reason
+from retentiond.disk.report import DiskReport
+from retentiond.disk.stuck import Stuck, StuckCause
+from retentiond.model import Outcome, PlanRow, Reason, TopicPartition
 from retentiond.observe.report import CycleReport
 from tests.unit.observe.reports import outcome, report, row, unread
 
@@ -21,6 +23,7 @@ BIG = replace(
     min_committed_offset=123_486_789_012,
     cutoff=123_486_789_012,
     records=30_000_000_000,
+    predicted_bytes=3 * 10**12,
     binding_group="a-group-whose-name-is-as-long-as-that-of-the-topic-which-it-reads",
 )
 ROWS = [row("orders", 0), row("orders", 1, Reason.RETENTION_EXCEEDS_FORCED), unread("refunds"), BIG]
@@ -58,13 +61,13 @@ def test_on_a_wide_terminal_every_figure_is_there(
     monkeypatch.setenv("COLUMNS", "250")
     text = shown(capsys, report(ROWS))
     assert cells(text, "TOPIC-PARTITION") == (
-        "TOPIC-PARTITION START COMMITTED END CUTOFF RECORDS VERDICT BOUND BY"
+        "TOPIC-PARTITION START COMMITTED END CUTOFF RECORDS BYTES VERDICT BOUND BY"
     )
-    assert cells(text, "orders-0") == "orders-0 10 100 200 100 90 delete: consumed billing"
-    assert cells(text, "refunds-0") == "refunds-0 ? ? ? ? - hold: offset_unreadable -"
+    assert cells(text, "orders-0") == "orders-0 10 100 200 100 90 ? delete: consumed billing"
+    assert cells(text, "refunds-0") == "refunds-0 ? ? ? ? - - hold: offset_unreadable -"
     assert cells(text, f"{LONG}-11") == (
         f"{LONG}-11 123456789012 123486789012 123556789012 123486789012 30000000000 "
-        f"delete: consumed {BIG.binding_group}"
+        f"2.7 TiB delete: consumed {BIG.binding_group}"
     )
 
 
@@ -83,7 +86,7 @@ def test_a_narrow_table_says_what_it_left_out_and_where_to_find_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = shown(capsys, report(ROWS))
-    assert "without START, COMMITTED, END, CUTOFF: see --output json." in text
+    assert "without START, COMMITTED, END, CUTOFF, BYTES: see --output json." in text
 
 
 def test_a_long_name_is_folded_and_stays_whole(capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,3 +208,27 @@ def test_while_it_is_paused_the_table_ends_with_why(capsys: pytest.CaptureFixtur
     )
 
     assert "\npaused by root: incident 12\n" in capsys.readouterr().out
+
+
+def test_bytes_are_told_by_topic_and_in_sum_where_they_are_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [
+        replace(row("orders", 0), predicted_bytes=3 * 2**20),
+        replace(row("orders", 1), predicted_bytes=2**20),
+    ]
+    sizes = {TopicPartition("orders", number): 10 * 2**20 for number in range(2)}
+    text = shown(capsys, replace(report(rows), disk=DiskReport(size_bytes=sizes)))
+    assert "orders: about 4.0 MiB of 20.0 MiB on disk (20%) in 180 records\n" in text
+    assert "180 records in 2 partitions may go (about 4.0 MiB on disk); nothing" in text
+    assert "on disk" not in shown(capsys, report([*rows, row("views")])).splitlines()[-1]
+
+
+def test_what_is_stuck_and_what_is_not_known_of_the_disks_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stuck = Stuck(TopicPartition("orders", 0), StuckCause.REPLICA_GROWS, "broker 1 keeps it")
+    disk = DiskReport(stuck=(stuck,), problems=("broker 2 is silent",))
+    text = shown(capsys, replace(report([row("orders")]), disk=disk))
+    assert "stuck: orders-0: broker 1 keeps it\n" in text
+    assert "bytes are not known: broker 2 is silent\n" in text

@@ -48,7 +48,7 @@ def test_a_move_that_stands_for_three_intervals_is_stuck() -> None:
     (stuck,) = moves([100, 700, 700, 700, 700])
     assert (stuck.at, stuck.cause) == (AT, StuckCause.FUTURE_REPLICA)
     assert stuck.sentence.startswith(
-        "its move to /b on broker 1 has stood at 700 bytes for 15 minutes, "
+        "its move to /b on broker 1 has stood at 700 B for 15 minutes, "
     )
 
 
@@ -79,8 +79,8 @@ def test_a_replica_that_grows_while_the_others_shrink_is_stuck() -> None:
     (stuck,) = uneven([9000, 9500, 9900, 9990, 9999], [9000, 5000, 5500, 5600, 5700])
     assert (stuck.at, stuck.cause) == (AT, StuckCause.REPLICA_GROWS)
     assert stuck.sentence.startswith(
-        "broker 1 keeps 9999 bytes of it in /a and removes nothing, "
-        "while every other replica shrinks (to 5700 bytes)"
+        "broker 1 keeps 9.8 KiB of it in /a and removes nothing, "
+        "while every other replica shrinks (to 5.6 KiB)"
     )
 
 
@@ -120,7 +120,7 @@ def test_more_than_a_segment_that_is_too_old_is_stuck() -> None:
     (stuck,) = overdue_retention({AT: overdue})
     assert (stuck.at, stuck.cause) == (AT, StuckCause.RETENTION_OVERDUE)
     assert stuck.sentence.startswith(
-        "about 1100 bytes from offset 40 to 51 are older than the topic's retention.ms, "
+        "about 1.1 KiB from offset 40 to 51 are older than the topic's retention.ms, "
     )
 
 
