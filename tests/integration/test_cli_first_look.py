@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.port import OffsetBound
@@ -25,7 +26,10 @@ RECORDS = 10
 
 CHANGELOG = "app-store-changelog"
 
-TOPICS = ("orders", "slow", "young", "unread", "compacted", "short", CHANGELOG)
+SEGMENTED = 40
+"""Records of a topic whose segments hold about ten of them."""
+
+TOPICS = ("orders", "slow", "young", "unread", "compacted", "short", "segmented", CHANGELOG)
 
 
 @dataclass(frozen=True)
@@ -53,16 +57,29 @@ def populate(driver: RealDriver) -> None:
     configs = {
         "compacted": {"cleanup.policy": "compact"},
         "short": {"retention.ms": str(HOUR_MS)},
+        "segmented": {"segment.bytes": str(2**20)},  # the least that Kafka takes
         CHANGELOG: {"cleanup.policy": "compact"},
     }
     for name in TOPICS:
         # Kafka's own retention would delete what is two days old after one hour.
         driver.create_topic(name, 1, {"retention.ms": "-1", **configs.get(name, {})})
         is_young = name in ("young", "short")
-        driver.produce(name, [driver.now_ms if is_young else two_days_ago] * RECORDS)
+        if name == "segmented":
+            fill(driver.broker.bootstrap_servers, name, two_days_ago)
+        else:
+            driver.produce(name, [driver.now_ms if is_young else two_days_ago] * RECORDS)
     for name in ("orders", "slow", "young", "compacted", "short"):
         driver.commit("billing", {(name, 0): RECORDS})
+    driver.commit("billing", {("segmented", 0): SEGMENTED})
     driver.commit("search", {("slow", 0): 3})
+
+
+def fill(servers: str, topic: str, timestamp_ms: int) -> None:
+    """About four segments."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, "log_level": 0})
+    for _ in range(SEGMENTED):
+        producer.produce(topic, bytes(100_000), partition=0, timestamp=timestamp_ms)
+        assert producer.flush(30) == 0
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +109,27 @@ def test_every_topic_that_is_not_kafkas_own_is_looked_at(seen: Seen) -> None:
 
 def test_what_would_go_is_what_all_groups_have_read_and_what_is_old_enough(seen: Seen) -> None:
     freed = {name: seen.topic(name)["records"] for name in TOPICS}
-    assert freed == dict.fromkeys(TOPICS, 0) | {"orders": RECORDS, "slow": 3}
-    assert seen.done.plan["total"]["records"] == RECORDS + 3
+    assert freed == dict.fromkeys(TOPICS, 0) | {
+        "orders": RECORDS,
+        "slow": 3,
+        "segmented": SEGMENTED,
+    }
+    assert seen.done.plan["total"]["records"] == RECORDS + 3 + SEGMENTED
+
+
+def test_the_bytes_on_disk_are_known_and_whole_segments_are_freed(seen: Seen) -> None:
+    assert all(seen.topic(name)["size_bytes"] > 0 for name in TOPICS)
+    freed = {name: seen.topic(name)["predicted_bytes"] for name in TOPICS}
+    assert 0 < freed.pop("segmented") < seen.topic("segmented")["size_bytes"]
+    assert set(freed.values()) == {0}
+    total = seen.done.plan["total"]
+    assert total["predicted_bytes"] == seen.topic("segmented")["predicted_bytes"]
+    assert total["log_bytes"] >= sum(topic["size_bytes"] for topic in seen.done.plan["topics"])
+
+
+def test_what_frees_the_most_bytes_comes_first(seen: Seen) -> None:
+    first, second, third, *_ = (topic["topic"] for topic in seen.done.plan["topics"])
+    assert (first, second, third) == ("segmented", "orders", "slow")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +164,7 @@ def test_the_configuration_that_it_wrote_is_valid_and_enables_what_has_readers(s
     assert (done.code, done.err) == (0, "")
     sentences = dict(line.split(": ", 1) for line in done.out.splitlines()[:-1])
     enabled = {name for name, sentence in sentences.items() if "not enabled" not in sentence}
-    assert enabled == {"orders", "slow", "young"}
+    assert enabled == {"orders", "slow", "young", "segmented"}
     assert set(sentences) == set(TOPICS)
     assert "retentiond deletes nothing (dry_run)" in done.out
 
@@ -144,12 +180,12 @@ def test_a_plan_with_that_configuration_says_the_same_of_the_topics_that_it_enab
     }
     assert told == {
         name: tuple(seen.row(name)[key] for key in ("verdict", "reason", "cutoff", "records"))
-        for name in ("orders", "slow", "young")
+        for name in ("orders", "slow", "young", "segmented")
     }
 
 
 def test_the_table_fits_80_columns_and_ends_with_the_whole_cluster(seen: Seen) -> None:
-    arguments = ("--bootstrap-server", seen.servers, "--topic", "orders", "--topic", "s.*")
+    arguments = ("--bootstrap-server", seen.servers, "--topic", "orders", "--topic", "s(low|hort)")
     done = run("plan", *arguments, "--consumed-retention", "90m", "--exit-code", cwd=seen.folder)
     assert (done.code, done.err) == (3, "")
     title, table, closing = done.out.split("\n\n")
