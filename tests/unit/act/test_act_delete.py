@@ -108,6 +108,15 @@ def test_the_intent_comes_before_the_request_and_the_outcome_after(stage: Stage)
     assert stage.journal.settled == [outcomes]
 
 
+def test_a_low_watermark_above_the_cutoff_is_proof_enough(stage: Stage) -> None:
+    stage.kafka.logs[P0].log_start_offset = 120
+
+    (outcome,) = stage.execute(P0)
+
+    assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=120)
+    assert stage.kafka.calls == ["intend", "delete_records", "settle"]  # nothing is read back
+
+
 def test_every_batch_is_intended_requested_and_settled_on_its_own(stage: Stage) -> None:
     outcomes = stage.execute(P0, P1, P2, pace=Pace(batch_size=2))
 
