@@ -11,6 +11,7 @@ from retentiond.cli.printable import printable
 from retentiond.delete_records.item import Item
 from retentiond.delete_records.journal import offset_of
 from retentiond.model import Outcome
+from retentiond.wording.figures import say_bytes
 
 
 def show(items: Sequence[Item], output: Output, out: TextIO, *, dry_run: bool) -> None:
@@ -46,7 +47,9 @@ def summary(items: Sequence[Item], *, dry_run: bool) -> str:
 def spanned(pending: Sequence[Item]) -> str:
     """As in ``13 records from 2 partitions``, after a preview."""
     records = sum(item.records or 0 for item in pending)
-    return f"{_count(records, 'record')} from {_count(len(pending), 'partition')}"
+    known = [item.predicted_bytes for item in pending if item.predicted_bytes is not None]
+    freed = f" (about {say_bytes(sum(known))} on disk)" if len(known) == len(pending) > 0 else ""
+    return f"{_count(records, 'record')} from {_count(len(pending), 'partition')}{freed}"
 
 
 def _count(number: int, what: str) -> str:
@@ -64,7 +67,11 @@ def _said(item: Item) -> str:
         return f"left out: {item.error}"
     if item.records is None:
         return f"up to {item.target}, of which nothing more can be read"
-    return f"from {item.log_start_offset} to {item.cutoff}: {_count(item.records, 'record')}"
+    freed = item.predicted_bytes
+    on_disk = "" if freed is None else f", about {say_bytes(freed)} on disk"
+    return (
+        f"from {item.log_start_offset} to {item.cutoff}: {_count(item.records, 'record')}{on_disk}"
+    )
 
 
 def _document(item: Item) -> dict[str, Any]:
@@ -75,6 +82,7 @@ def _document(item: Item) -> dict[str, Any]:
         "log_start_offset": item.log_start_offset,
         "high_watermark": item.high_watermark,
         "records": item.records,
+        "predicted_bytes": item.predicted_bytes,
         "outcome": item.outcome.value,
         "low_watermark": item.low_watermark,
         "error": item.error,

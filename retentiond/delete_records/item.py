@@ -15,7 +15,8 @@ class Item:
 
     ``target`` is the first offset to keep, or everything up to the high watermark; None where
     nothing is asked for, and ``error`` says why. ``log_start_offset`` and ``high_watermark`` are
-    known after a preview only. ``outcome`` stays `Outcome.NOT_ATTEMPTED` until there is one.
+    known after a preview only, ``predicted_bytes`` (on the disks of all replicas) after a dry
+    run's. ``outcome`` stays `Outcome.NOT_ATTEMPTED` until there is one.
     """
 
     topic: str
@@ -27,6 +28,7 @@ class Item:
     outcome: Outcome = Outcome.NOT_ATTEMPTED
     low_watermark: int | None = None
     error: str | None = None
+    predicted_bytes: int | None = None
 
     @property
     def at(self) -> TopicPartition:

@@ -15,6 +15,7 @@ from retentiond.kafka.port import LogDir
 from retentiond.model import Failure, TopicPartition
 from retentiond.plan.session import SparkSessions
 from tests.contract.real import TIMEOUT_S, RealDriver
+from tests.integration.command import run, write
 from tests.integration.cycles import Retentiond, row_of
 from tests.waiting import eventually
 
@@ -118,3 +119,27 @@ def test_the_predicted_bytes_of_many_segments_are_near_the_bytes_that_the_broker
     seen = retentiond.cycle().disk
     assert sum(seen.freed_bytes.values()) == freed_again
     assert sum(seen.size_bytes.values()) == on_disk(driver, topics)
+
+
+def test_a_dry_run_of_delete_records_tells_the_bytes(
+    driver: RealDriver, tmp_path: Path, topic_name: str
+) -> None:
+    ends = fill(driver, topic_name, 2, [2000] * 12_000)
+    entries = [
+        {"topic": topic_name, "partition": number, "offset": -1} for number in range(len(ends))
+    ]
+    offsets = write(tmp_path / "offsets.json", {"partitions": entries})
+    command = ("delete-records", "--bootstrap-server", driver.broker.bootstrap_servers)
+    options = ("--offset-json-file", offsets, "--dry-run", "--output", "json")
+    done = run(*command, *options, cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    predicted = sum(each["predicted_bytes"] for each in done.plan["partitions"])
+
+    before, size_before = sizes(driver, [topic_name]), on_disk(driver, [topic_name])
+    cutoffs = {TopicPartition(topic_name, number): end for number, end in enumerate(ends)}
+    driver.kafka.delete_records(cutoffs)
+    eventually(
+        lambda: sizes(driver, [topic_name]),
+        lambda now: all(now[at] < size for at, size in before.items()),
+    )
+    assert predicted == pytest.approx(size_before - on_disk(driver, [topic_name]), rel=NEAR)
