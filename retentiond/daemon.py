@@ -24,7 +24,7 @@ from retentiond.engine import Engine, build_versions, now_ms
 from retentiond.errors import ConfigError, KafkaUnavailable, RetentiondError
 from retentiond.kafka.cluster import Observer
 from retentiond.model import DeletionOutcome
-from retentiond.observe import events
+from retentiond.observe import definitions, events
 from retentiond.observe.canonical import log_cycle
 from retentiond.observe.exposition import Exposition
 from retentiond.observe.metrics import Metrics
@@ -106,6 +106,9 @@ class Daemon:
         registry = CollectorRegistry()
         self._metrics = Metrics(registry, build_versions())
         self._board = Board(config.schedule.interval_ms)
+        definitions.READY.gauge(registry).set_function(
+            lambda: 0 if self._board.unready(now_ms()) else 1
+        )
         self._exposition = Exposition(registry)
         page = status_page(self._board, now_ms, config.state_dir)
         app = application(self._board, self._exposition, now_ms, page)

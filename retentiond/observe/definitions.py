@@ -69,6 +69,11 @@ LAST_COMPLETE_CYCLE = Definition(
     GAUGE,
     "When the last cycle with complete evidence was planned, epoch seconds; 0 is never.",
 )
+READY = Definition(
+    "retentiond_ready",
+    GAUGE,
+    "1 while /readyz says ready (a complete cycle within three intervals), else 0.",
+)
 RECORDS_DELETED = Definition(
     "retentiond_records_deleted_total", COUNTER, "Records deleted since the start.", ("topic",)
 )
@@ -196,6 +201,7 @@ ALL: tuple[Definition, ...] = (
     CYCLES,
     CYCLE_SECONDS,
     LAST_COMPLETE_CYCLE,
+    READY,
     RECORDS_DELETED,
     DELETIONS,
     PARTITIONS,

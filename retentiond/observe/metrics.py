@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from retentiond.model import Outcome
 from retentiond.observe import definitions
 from retentiond.observe.families import families
 from retentiond.observe.report import CycleReport
@@ -78,14 +79,14 @@ class Metrics(Collector):
         return self._of_report
 
     def _totals(self, report: CycleReport) -> Iterator[Metric]:
+        """Each topic has all of them from the first cycle on, so that a rate sees their first
+        step."""
         records = definitions.RECORDS_DELETED.counter_family()
         freed = definitions.BYTES_FREED.counter_family()
+        deletions = definitions.DELETIONS.counter_family()
         for topic in sorted({row.topic for row in report.plan.rows}):
             records.add_metric([topic], self._records_deleted[topic])
             freed.add_metric([topic], self._bytes_freed[topic])
-        yield records
-        yield freed
-        deletions = definitions.DELETIONS.counter_family()
-        for (topic, outcome), count in sorted(self._deletions.items()):
-            deletions.add_metric([topic, outcome], count)
-        yield deletions
+            for outcome in Outcome:
+                deletions.add_metric([topic, outcome], self._deletions[topic, outcome])
+        yield from (records, freed, deletions)

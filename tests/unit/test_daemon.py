@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from retentiond.cycle import Stopped
+from retentiond.engine import now_ms
 from retentiond.errors import KafkaUnavailable, SparkUnavailable
 from retentiond.model import DeletionOutcome, Outcome
 from retentiond.observe import events
@@ -249,6 +250,17 @@ def test_a_failed_cycle_is_counted_and_makes_the_daemon_unready_in_words() -> No
         assert 'retentiond_cycles_total{result="failed"} 1.0' in bench.get("/metrics").text
         bench.tick(report)
         assert 'retentiond_cycles_total{result="ok"} 1.0' in bench.get("/metrics").text
+
+    live(play)
+
+
+def test_a_metric_says_whether_the_daemon_is_ready() -> None:
+    def play(bench: Bench) -> None:
+        assert "\nretentiond_ready 0.0\n" in bench.get("/metrics").text
+        bench.tick(lambda: report(planned_at_ms=now_ms()))
+        assert "\nretentiond_ready 1.0\n" in bench.get("/metrics").text
+        bench.tick(lambda: report(planned_at_ms=1))
+        assert "\nretentiond_ready 0.0\n" in bench.get("/metrics").text
 
     live(play)
 

@@ -13,7 +13,7 @@ from retentiond.disk.reading import Orphans
 from retentiond.disk.report import DiskReport
 from retentiond.disk.stuck import Stuck, StuckCause
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
-from retentiond.observe.definitions import ALL, LAST_ORPHAN_LOOK
+from retentiond.observe.definitions import ALL, LAST_ORPHAN_LOOK, READY
 from retentiond.observe.metrics import Metrics
 from retentiond.observe.report import STEPS
 from retentiond.unread.watch import UnreadReport
@@ -110,7 +110,7 @@ def test_every_metric_is_as_it_is_defined(full: CollectorRegistry) -> None:
     defined = {
         each.name.removesuffix("_total").removesuffix("_info"): (each.type, each.help)
         for each in ALL
-        if each is not LAST_ORPHAN_LOOK  # of `retentiond orphans --serve` alone
+        if each not in (READY, LAST_ORPHAN_LOOK)  # of the daemon, and of `orphans --serve` alone
     }
     assert {each.name: (each.type, each.documentation) for each in full.collect()} == defined
     for each in ALL:
@@ -264,7 +264,12 @@ def test_deletions_and_their_records_add_up_over_cycles(
     )
     seen(metrics, [row("orders", 0), row("orders", 1)], [outcome("orders", 0)])
     assert series(registry, "retentiond_records_deleted_total") == {("orders",): 270}
-    assert series(registry, "retentiond_deletions_total") == {("deleted", "orders"): 3}
+    assert series(registry, "retentiond_deletions_total") == {
+        ("deleted", "orders"): 3,
+        ("failed", "orders"): 0,
+        ("not_attempted", "orders"): 0,
+        ("unknown", "orders"): 0,
+    }
 
 
 @pytest.mark.parametrize("what", [Outcome.FAILED, Outcome.UNKNOWN, Outcome.NOT_ATTEMPTED])
@@ -273,7 +278,9 @@ def test_only_what_is_proven_counts_as_deleted(
 ) -> None:
     seen(metrics, [row("orders")], [outcome("orders", what=what)])
     assert series(registry, "retentiond_records_deleted_total") == {("orders",): 0}
-    assert series(registry, "retentiond_deletions_total") == {(what.value, "orders"): 1}
+    assert series(registry, "retentiond_deletions_total") == {
+        (each.value, "orders"): int(each is what) for each in Outcome
+    }
     assert series(registry, "retentiond_reclaimable_records") == {("orders",): 90}
 
 
