@@ -48,7 +48,7 @@ def look(wanted: Wanted, output: Output) -> Looked:
 
     Raises `UsageError` and `ConfigError` before anything is asked of the cluster.
     """
-    retention_ms = _milliseconds(wanted.consumed_retention or CONSUMED_RETENTION)
+    retention_ms = milliseconds(wanted.consumed_retention or CONSUMED_RETENTION)
     if wanted.write_config is not None:
         _refuse_to_overwrite(wanted.write_config)
     settings = client_settings(wanted.servers, wanted.command_config)
@@ -102,7 +102,7 @@ def _looked(config: Config, settings: ClientSettings) -> Looked:
         engine.close()
 
 
-def _milliseconds(written: str) -> int:
+def milliseconds(written: str) -> int:
     ms = parse_duration(written)
     if ms is None or ms > INT64_MAX:
         raise UsageError(

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 COMMANDS = {
     "run": "run:run",
     "plan": "plan:plan",
+    "explain": "explain:explain",
     "check": "check:check",
     "doctor": "doctor:doctor",
     "audit": "audit:audit",

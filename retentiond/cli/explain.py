@@ -1,0 +1,198 @@
+"""``retentiond explain``: why a partition, or a topic, stands where it does."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from retentiond.cli.configured import load, set_up
+from retentiond.cli.explain_show import show_partition, show_topic
+from retentiond.cli.first_look import CONSUMED_RETENTION, client_settings, milliseconds
+from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat
+from retentiond.cli.plan import BootstrapServer, CommandConfig, start_without_configuration
+from retentiond.cli.show import progress
+from retentiond.cli.table import printer
+from retentiond.config import Config
+from retentiond.cycle import Kept, Looked, kept_in, plan_cycle
+from retentiond.engine import Engine
+from retentiond.errors import KafkaUnavailable, UsageError
+from retentiond.explain.age import Ahead, dated_ahead
+from retentiond.explain.document import partition_document, topic_document
+from retentiond.explain.freeing import CHECK_INTERVAL, DELETE_DELAY, BrokerConfigs
+from retentiond.explain.partition import Evidence, Explanation, explained
+from retentiond.kafka.port import Kafka
+from retentiond.kafka.properties import ClientSettings
+from retentiond.look.policy import first_look
+from retentiond.model import TopicPartition
+from retentiond.observe.report import CycleReport, rfc3339
+
+
+class Place(NamedTuple):
+    """``partition`` is None for all of the topic."""
+
+    topic: str
+    partition: int | None
+
+
+class Source(NamedTuple):
+    """The policy to explain by. ``name``: where it stands, for sentences; ``settings``: the
+    clients', where they are not those of the configuration."""
+
+    config: Config
+    kept: Kept
+    name: str
+    settings: ClientSettings | None = None
+
+
+def explain(  # noqa: PLR0917 - typer hands each option over by its name
+    context: typer.Context,
+    place: Annotated[str, typer.Argument(metavar="TOPIC[:PARTITION]", help="What to explain.")],
+    config: ConfigPath = None,
+    bootstrap_server: BootstrapServer = None,
+    consumed_retention: Annotated[
+        str | None,
+        typer.Option(
+            "--consumed-retention",
+            help=f"With --bootstrap-server: as in 90m or 7d; by default {CONSUMED_RETENTION}.",
+            show_default=False,
+        ),
+    ] = None,
+    command_config: CommandConfig = None,
+    output: OutputFormat = Output.TABLE,
+    debug: Debug = False,
+) -> None:
+    """Say why a partition stands where it does, who binds it, and what to do; delete nothing.
+
+    Example: retentiond explain orders.enriched
+
+    Example: retentiond explain orders.enriched:3 --output json | jq .relevant_groups
+    """
+    at = parse_place(place)
+    if bootstrap_server is not None:
+        start_without_configuration(context, config, debug)
+        retention_ms = milliseconds(consumed_retention or CONSUMED_RETENTION)
+        settings = client_settings(bootstrap_server, command_config)
+        policy = first_look(settings, [re.escape(at.topic)], retention_ms)
+        source = Source(policy, Kept(), "a look without a configuration", settings)
+    else:
+        for option, given in {
+            "--consumed-retention": consumed_retention,
+            "--command-config": command_config,
+        }.items():
+            if given:
+                raise UsageError(f"{option} goes with --bootstrap-server, without a configuration")
+        path = set_up(context, config, debug)
+        loaded = load(path)
+        source = Source(loaded, kept_in(loaded.state_dir), str(path))
+    report, explanations = _explained(at, source)
+    _show(at, report, explanations, output)
+
+
+def parse_place(written: str) -> Place:
+    """``TOPIC`` or ``TOPIC:PARTITION``; no topic's name holds a colon. Raises `UsageError`."""
+    topic, colon, number = written.partition(":")
+    if not topic or (colon and not re.fullmatch("[0-9]{1,10}", number)):
+        raise UsageError(
+            f"{written!a} is neither TOPIC nor TOPIC:PARTITION, as in orders or orders:3"
+        )
+    return Place(topic, int(number) if colon else None)
+
+
+def _explained(at: Place, source: Source) -> tuple[CycleReport, tuple[Explanation, ...]]:
+    """Raises `UsageError` for a topic that the policy doesn't enable, or that is not there."""
+    if source.config.policy_for(at.topic) is None:
+        raise UsageError(
+            f"{source.name} does not enable topic {at.topic}, so nothing is deleted from it; "
+            "give it an entry under topics with retention.commitoffset.enable: true"
+            if source.settings is None
+            else f"topic {at.topic} is Kafka's own, and never touched; name one that is not"
+        )
+    engine = Engine(source.config, threading.Event(), lambda *_: None, source.settings)
+    try:
+        with progress("reading the cluster"):
+            engine.warm_up()
+            looked = plan_cycle(engine.tools, source.config, source.kept)
+            partitions = _partitions(at, looked)
+            evidence = Evidence(
+                rows=looked.report.plan.rows,
+                snapshot=looked.snapshot,
+                remembered=looked.remembered,
+                disk=looked.report.disk,
+                brokers=_brokers(engine.tools.kafka),
+                ahead=_ahead(engine.tools.kafka, partitions, looked.snapshot.taken_at_ms),
+            )
+    finally:
+        engine.close()
+    numbers = [each.partition for each in partitions]
+    return looked.report, explained(evidence, at.topic, numbers)
+
+
+def _partitions(at: Place, looked: Looked) -> list[TopicPartition]:
+    there = [row.partition for row in looked.report.plan.rows if row.topic == at.topic]
+    if not there:
+        readings = (topic for topic in looked.snapshot.topics if topic.name == at.topic)
+        failure = next((topic.failure for topic in readings), None)
+        if failure is not None:
+            raise KafkaUnavailable(
+                f"topic {at.topic} can't be read ({failure}); see that it has leaders, and that "
+                "this principal may DESCRIBE it"
+            )
+        raise UsageError(f"there is no topic {at.topic} in the cluster; see `retentiond plan`")
+    if at.partition is not None and at.partition not in there:
+        raise UsageError(
+            f"topic {at.topic} has no partition {at.partition}, only 0 to {max(there)}"
+        )
+    wanted = there if at.partition is None else [at.partition]
+    return [TopicPartition(at.topic, partition) for partition in wanted]
+
+
+def _brokers(kafka: Kafka) -> BrokerConfigs:
+    """They only say when disk space is freed, so that nothing fails for them."""
+    try:
+        return kafka.broker_configs([CHECK_INTERVAL, DELETE_DELAY])
+    except KafkaUnavailable:
+        return {}
+
+
+def _ahead(
+    kafka: Kafka, partitions: list[TopicPartition], now_ms: int
+) -> Mapping[TopicPartition, Ahead]:
+    try:
+        return dated_ahead(kafka, partitions, now_ms)
+    except KafkaUnavailable:
+        return {}
+
+
+def _show(
+    at: Place, report: CycleReport, explanations: tuple[Explanation, ...], output: Output
+) -> None:
+    if output is Output.JSON:
+        json.dump(_document(at, report, explanations), sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    elif at.partition is None:
+        show_topic(printer(), report, explanations)
+    else:
+        show_partition(printer(), report, explanations[0])
+
+
+def _document(
+    at: Place, report: CycleReport, explanations: tuple[Explanation, ...]
+) -> dict[str, Any]:
+    plan = report.plan
+    head = {
+        "cluster_id": plan.cluster_id,
+        "planned_at": rfc3339(plan.planned_at_ms),
+        "dry_run": plan.dry_run,
+        "complete": plan.complete,
+        "problems": list(plan.problems),
+        "paused": plan.paused,
+    }
+    if at.partition is None:
+        return {**head, **topic_document(explanations)}
+    return {**head, **partition_document(explanations[0])}

@@ -1,0 +1,202 @@
+"""``retentiond explain``: what it refuses, and how it looks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retentiond.cli.explain_show import show_partition, show_topic
+from retentiond.cli.table import printer
+from retentiond.explain.partition import Evidence, explained
+from retentiond.observe.report import CycleReport
+from tests.fakes import FakeCluster
+from tests.unit.cli.conftest import Command
+from tests.unit.collect.worlds import HOUR_MS, ORDERS_1, config, entry, healthy
+from tests.unit.explain.evidence import evidence, only, remember, with_bytes
+from tests.unit.observe.reports import report
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture
+def kafka() -> FakeCluster:
+    kafka = healthy()
+    kafka.commit("search", {ORDERS_1: 6})
+    return kafka
+
+
+# What it refuses, before it asks the cluster anything
+
+
+@pytest.mark.parametrize("place", ["", ":3", "orders:", "orders:-1", "orders:x", "a:1:2"])
+def test_a_place_that_is_none_ends_with_2_and_one_sentence(
+    command: Command, config_file: Path, place: str
+) -> None:
+    done = command("explain", "--config", config_file, "--", place)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"retentiond: {place!a} is neither TOPIC nor TOPIC:PARTITION, as in orders or orders:3\n"
+    )
+
+
+def test_a_topic_that_is_not_enabled_ends_with_2_and_says_how_to_enable_it(
+    command: Command, config_file: Path
+) -> None:
+    done = command("explain", "clicks", "--config", config_file)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"retentiond: {config_file} does not enable topic clicks, so nothing is deleted from it; "
+        "give it an entry under topics with retention.commitoffset.enable: true\n"
+    )
+
+
+def test_a_topic_of_kafkas_own_can_not_be_looked_at(command: Command) -> None:
+    done = command("explain", "__consumer_offsets", "--bootstrap-server", "localhost:1")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("retentiond: topic __consumer_offsets is Kafka's own, and never ")
+
+
+@pytest.mark.parametrize("option", ["--consumed-retention", "--command-config"])
+def test_options_of_a_first_look_go_with_a_server(
+    command: Command, config_file: Path, option: str
+) -> None:
+    done = command("explain", "orders", "--config", config_file, option, "1d")
+    assert (done.code, done.out) == (2, "")
+    assert f"{option} goes with --bootstrap-server" in done.err
+
+
+# How it looks
+
+
+def planned(kafka: FakeCluster) -> CycleReport:
+    return report(planned_at_ms=kafka.now_ms)
+
+
+def partition(
+    capsys: pytest.CaptureFixture[str], kafka: FakeCluster, found: Evidence, number: int = 0
+) -> str:
+    show_partition(printer(), planned(kafka), only(found, "orders", number))
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def words(text: str, first: str) -> str:
+    """Those of the line that begins with this."""
+    (line,) = (line for line in text.splitlines() if line.strip().startswith(first))
+    return " ".join(line.split())
+
+
+def test_a_partition_shows_the_rule_with_its_figures(
+    capsys: pytest.CaptureFixture[str], kafka: FakeCluster, tmp_path: Path
+) -> None:
+    text = partition(capsys, kafka, evidence(kafka, tmp_path))
+    assert text.startswith("orders:0  delete: consumed, 3 records to delete\n\n")
+    assert words(text, "log start offset") == "log start offset 0 the first record there is"
+    assert words(text, "min committed") == "min committed offset 3 billing"
+    assert words(text, "retention offset") == (
+        "retention offset 4 the first record younger than 1 hour, else the end"
+    )
+    assert words(text, "end ") == "end 6 of what is decided; high watermark 6"
+    assert words(text, "cutoff") == "cutoff 3 min(3, 4, 6)"
+
+
+def test_a_partition_shows_its_groups_and_for_how_long_they_stand(
+    capsys: pytest.CaptureFixture[str], kafka: FakeCluster, tmp_path: Path
+) -> None:
+    remember(kafka, tmp_path)
+    kafka.advance(3 * HOUR_MS)
+    kafka.commit("search", {("orders", 0): 6})
+    text = partition(capsys, kafka, evidence(kafka, tmp_path))
+    assert words(text, "GROUP") == "GROUP KIND STATE COMMITTED LAG STANDS FOR"
+    assert words(text, "billing") == "billing classic Empty 3 3 3 hours binds"
+    assert words(text, "search") == "search consumer Stable 6 0 moves"
+
+
+def test_a_group_says_what_is_wrong_with_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    kafka = healthy()
+    remember(kafka, tmp_path)
+    del kafka.groups["billing"]
+    remember(kafka, tmp_path)
+    kafka.advance(HOUR_MS)
+    text = partition(capsys, kafka, evidence(kafka, tmp_path), 1)
+    assert words(text, "billing") == (
+        "billing classic Vanished - - 1 hour binds; committed 4, gone for 1 hour"
+    )
+    assert words(text, "search") == "search consumer Stable - - ? no commit on this partition"
+
+
+def test_a_partition_says_why_what_to_do_what_stays_and_what_it_frees(
+    capsys: pytest.CaptureFixture[str], kafka: FakeCluster, tmp_path: Path
+) -> None:
+    text = partition(capsys, kafka, with_bytes(evidence(kafka, tmp_path), 1_024, 4_096))
+    assert words(text, "Why: ") == "Why: consumed"  # the oracle gives no detail
+    assert words(text, "What to do: ").startswith("What to do: Nothing to do: the next cycle")
+    assert words(text, "What stays: ") == (
+        "What stays: 2 records, too young; 1 record, billing has yet to read them"
+    )
+    assert words(text, "On disk: ").startswith(
+        "On disk: It takes 4.0 KiB on the disks of all replicas. Deleting up to the cutoff frees "
+        "about 1.0 KiB: "
+    )
+
+
+def test_a_topic_shows_its_partitions_by_reason_and_its_groups(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    kafka = healthy()
+    found = with_bytes(evidence(kafka, tmp_path), 1_024, 4_096)
+    show_topic(printer(), planned(kafka), explained(found, "orders"))
+    text = capsys.readouterr().out
+    assert text.startswith("orders, 2 partitions:\n\n")
+    assert words(text, "0 ") == "0 delete: consumed 3 billing"
+    assert words(text, "1 ") == "1 hold: group_without_commit - search"
+    assert words(text, "billing") == "billing classic Empty 5 ? 0"
+    assert words(text, "search") == "search consumer Stable - ? 1; no commit on 1"
+    assert "\nhold: group_without_commit, 1\n  partition 1: search has not committed\n" in text
+    assert "--topic orders:1 --to-earliest" in text
+    assert (
+        "On disk: all replicas take 8.0 KiB, of which deletion would free about 1.0 KiB now.\n"
+        in (text)
+    )
+    assert text.endswith("More about one partition: retentiond explain orders:0\n")
+
+
+def test_excluded_groups_are_named_and_nobody_is_said_to_be_nobody(
+    capsys: pytest.CaptureFixture[str], kafka: FakeCluster, tmp_path: Path
+) -> None:
+    policy = config(entry("orders", groups={"exclude": [".*"]}))
+    text = partition(capsys, kafka, evidence(kafka, tmp_path, policy))
+    assert "\nNo group counts for the topic.\nExcluded by the policy: billing, search.\n" in text
+
+
+@pytest.mark.parametrize("whole_topic", [True, False])
+def test_the_tables_fit_80_columns_and_no_group_is_cut(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    whole_topic: bool,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    kafka = healthy()
+    long = "a-group-whose-name-goes-on-and-on-and-on-and-on-and-does-not-end.v2"
+    kafka.commit(long, {("orders", 0): 1})
+    found = evidence(kafka, tmp_path)
+    if whole_topic:
+        show_topic(printer(), planned(kafka), explained(found, "orders"))
+    else:
+        show_partition(printer(), planned(kafka), only(found, "orders", 1))
+    text = capsys.readouterr().out
+    (table,) = (part for part in text.split("\n\n") if part.startswith("GROUP "))
+    assert max(map(len, table.splitlines())) <= 80
+    assert "…" not in table
+    assert long in "".join(line.split(" ")[0] for line in table.splitlines())
+    assert "\x1b" not in text
