@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.admin import DescribeClusterRequest, DescribeConfigsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from retentiond.kafka import protocol_failures
@@ -23,6 +23,9 @@ from retentiond.model import Failure
 
 UNKNOWN_TOPIC = 3
 """There is no such topic: said only to principals that may describe it."""
+
+WITH_FENCED = 2
+"""DescribeCluster tells of brokers that are down since this version."""
 
 BROKER = 4
 """The resource type of a broker's configuration."""
@@ -53,13 +56,15 @@ Answer: TypeAlias = TopicReplicas | Failure | None
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """``registered``: the brokers that the cluster knows, down or not, as far as it tells.
+    """``registered``: the brokers that the cluster knows, and, where it ``tells_fenced``, also
+    those that are down (KIP-1073, Kafka 4.0).
 
     ``answers``: by live broker, of each topic that was asked for, or why the broker gave none.
     """
 
     cluster_id: str
     registered: frozenset[int]
+    tells_fenced: bool
     may_describe_cluster: bool
     answers: Mapping[int, Mapping[str, Answer] | Failure]
 
@@ -76,6 +81,7 @@ def read_replicas(connection: Connection, topics: Collection[str]) -> ClusterVie
         return ClusterView(
             cluster_id=str(cluster["cluster_id"]),
             registered=frozenset(each["broker_id"] for each in brokers),
+            tells_fenced=link.version_of(DescribeClusterRequest) >= WITH_FENCED,
             may_describe_cluster="DESCRIBE" in (cluster["authorized_operations"] or ()),
             answers={
                 broker: protocol_failures.of_kafka_python(answer)

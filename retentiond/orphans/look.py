@@ -52,9 +52,10 @@ def look(
     unclear = [stranger for listing in listings for stranger in listing.strangers]
     view = cluster.replicas({folder.means.topic for folder in folders})
     refuse_another(view, disks)
-    lacks = list(problems(view, disks))
+    is_alive = disks.broker in view.answers
+    lacks = list(problems(view, disks, was_alive=memory.was_alive))
     told: int | Failure | None = Failure("BROKER_NOT_AVAILABLE", "it is down")
-    if disks.broker in view.answers:
+    if is_alive:
         told = cluster.retention_ms(disks.broker)
     retention = _retention(told, memory, terms)
     if isinstance(retention, Failure):
@@ -88,6 +89,7 @@ def look(
         retention,
     )
     kept = remembered(taken, folders, memory)
+    kept = replace(kept, was_alive=kept.was_alive or is_alive)
     return taken, kept if isinstance(told, Failure) else replace(kept, retention_ms=told)
 
 

@@ -36,11 +36,13 @@ class Memory:
     ``renamed``: folders that this command renamed to delete them, by their new name; the value is
     the old one, None once their files are being deleted.
     ``retention_ms``: the broker's, when it last told; None before, and where it is unlimited.
+    ``was_alive``: some look found the broker alive in this cluster.
     """
 
     first_seen_ms: Mapping[Key, int] = field(default_factory=dict)
     renamed: Mapping[Key, str | None] = field(default_factory=dict)
     retention_ms: int | None = None
+    was_alive: bool = False
 
 
 class MemoryFile:
@@ -67,6 +69,7 @@ class MemoryFile:
             "orphans": _written(memory.first_seen_ms, "first_seen_ms"),
             "renamed": _written(memory.renamed, "from"),
             "retention_ms": memory.retention_ms,
+            "was_alive": memory.was_alive,
         }
         unfinished = self._path.with_suffix(".new")
         try:
@@ -115,11 +118,12 @@ def sync(directory: Path) -> None:
 def _memory(document: Any) -> Memory:
     if document["version"] != VERSION:
         raise ValueError(f"version {document['version']}")
-    retention_ms = document["retention_ms"]
+    retention_ms, was_alive = document["retention_ms"], document["was_alive"]
     if type(retention_ms) not in (int, type(None)):
         raise TypeError(f"{retention_ms!r} is no number")
     return Memory(
         retention_ms=retention_ms,
+        was_alive=was_alive is True,
         first_seen_ms=_read(document["orphans"], "first_seen_ms", int),
         renamed=_read(document["renamed"], "from", str, type(None)),
     )

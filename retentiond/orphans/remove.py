@@ -114,7 +114,8 @@ class Remover:
     def _object_by_cluster(self, folder: Folder) -> None:
         view = self._cluster.replicas({folder.means.topic})
         refuse_another(view, self._disks)
-        lacks = problems(view, self._disks)
+        was_alive = self._memory_file.read().was_alive
+        lacks = problems(view, self._disks, was_alive=was_alive)
         if lacks:
             raise Kept(f"the cluster was not read completely: {lacks[0]}")
         beside = TopicPartition(folder.means.topic, folder.means.partition)

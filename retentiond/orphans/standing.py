@@ -29,8 +29,12 @@ class Judgement:
     why: str
 
 
-def problems(view: ClusterView, disks: Disks) -> tuple[str, ...]:
-    """What keeps the reading from being complete: while there is anything, nothing is removed."""
+def problems(view: ClusterView, disks: Disks, *, was_alive: bool) -> tuple[str, ...]:
+    """What keeps the reading from being complete: while there is anything, nothing is removed.
+
+    ``was_alive``: an earlier look saw the broker alive. That counts where the cluster does not
+    tell which brokers are down.
+    """
     found = [
         f"broker {broker} did not tell its view of the cluster: {answer}"
         for broker, answer in sorted(view.answers.items())
@@ -40,7 +44,8 @@ def problems(view: ClusterView, disks: Disks) -> tuple[str, ...]:
         found.append("no broker is alive")
     if not view.may_describe_cluster:
         found.append("the principal may not DESCRIBE the cluster; grant it")
-    if disks.broker not in view.registered:
+    is_known = disks.broker in view.registered or (was_alive and not view.tells_fenced)
+    if not is_known:
         found.append(f"the cluster knows no broker {disks.broker} now; start it, or look at its id")
     return tuple(found)
 

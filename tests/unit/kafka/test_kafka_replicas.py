@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 from kafka.errors import RequestTimedOutError
-from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
+from kafka.protocol.admin import (
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from retentiond.kafka.connection import Link
@@ -54,13 +58,22 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return said
 
 
-def metadata(answers: Mapping[int | None, Any]) -> Brokers:
+def metadata(answers: Mapping[int | None, Any], version: int = 2) -> Brokers:
     def answer(request: Any, node: int | None) -> Any:
         if isinstance(request, MetadataRequest) and node is None:
             return SimpleNamespace(brokers=[], topics=[])
         return answers[node]
 
-    return Brokers(answer)
+    return Brokers(answer, {DescribeClusterRequest: version})
+
+
+@pytest.mark.parametrize(("version", "tells"), [(1, False), (2, True)])
+def test_only_newer_clusters_tell_which_brokers_are_down(
+    cluster: dict[str, Any], version: int, tells: bool
+) -> None:
+    answer = MetadataResponse(topics=[])
+    brokers = metadata({1: answer, 2: answer}, version)
+    assert read_replicas(BrokersConnection(brokers), []).tells_fenced is tells
 
 
 def test_every_live_broker_is_asked_for_each_topic_by_its_name(cluster: dict[str, Any]) -> None:

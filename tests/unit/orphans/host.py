@@ -56,6 +56,7 @@ class Cluster:
         self.topics: dict[str, Answer] = {}
         self.live = [BROKER, 8, 9]
         self.registered = [BROKER, 8, 9]
+        self.tells_fenced = True
         self.by_broker: dict[int, Mapping[str, Answer] | Failure] = {}
         self.cluster_id = CLUSTER
         self.may_describe_cluster = True
@@ -71,6 +72,7 @@ class Cluster:
         return ClusterView(
             self.cluster_id,
             frozenset(self.registered),
+            self.tells_fenced,
             self.may_describe_cluster,
             {
                 broker: self.by_broker.get(broker, {name: self.topics.get(name) for name in topics})

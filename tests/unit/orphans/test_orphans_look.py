@@ -187,6 +187,22 @@ def test_a_broker_that_is_down_keeps_the_retention_that_it_told_before(host: Hos
     assert [orphan.fate for orphan in look.orphans] == [Fate.REMOVABLE]
 
 
+@pytest.mark.parametrize("was_alive", [True, False])
+def test_where_the_cluster_does_not_tell_who_is_down_it_counts_that_the_broker_was_seen(
+    host: Host, was_alive: bool
+) -> None:
+    """As before Kafka 4.0."""
+    host.put("gone-0")
+    host.cluster.tells_fenced = False
+    host.terms = replace(host.terms, retention_ms=DAY_MS)
+    if was_alive:
+        host.look()
+    host.cluster.live = host.cluster.registered = [8, 9]
+    problems = host.look().problems
+    known = "the cluster knows no broker 7 now; start it, or look at its id"
+    assert problems == (() if was_alive else (known,))
+
+
 def test_another_cluster_is_refused(host: Host) -> None:
     host.cluster.cluster_id = "Kanother"
     with pytest.raises(UsageError, match="--bootstrap-server is cluster Kanother"):
