@@ -1,0 +1,90 @@
+"""The status page in a real browser: headless Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+from prometheus_client.registry import CollectorRegistry
+
+from retentiond.observe.exposition import Exposition
+from retentiond.observe.report import CycleReport
+from retentiond.observe.web import Board, Server, application
+from retentiond.page.routes import status_page
+from tests import scenes
+
+
+class Site:
+    """A daemon's port without the daemon: what is pinned up is shown."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.state_dir = state_dir
+        self.board = Board(interval_ms=300_000)
+        page = status_page(self.board, lambda: scenes.NOW_MS, state_dir)
+        exposition = Exposition(CollectorRegistry())
+        app = application(self.board, exposition, lambda: scenes.NOW_MS, page)
+        self.server = Server(app, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self.server.port}/"
+
+    def show(self, report: CycleReport) -> None:
+        self.board.pin(report)
+
+
+class OpenPage(Protocol):
+    """Opens a path in a context of its own; keywords are those of `Browser.new_context`."""
+
+    def __call__(self, path: str = "", **context: Any) -> Page: ...
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One for each module: while it runs, its thread has an event loop."""
+    executable = shutil.which("chromium")
+    if executable is None:
+        pytest.skip("needs Debian's chromium (apt-get install chromium)")
+    # Chromium can't make its sandbox for root; what it opens here is ours alone.
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    site.server.start()
+    yield site
+    site.server.stop()
+
+
+@pytest.fixture
+def visit(chromium: Browser, site: Site) -> Iterator[OpenPage]:
+    """Pages whose scripts fail, or that break their own policy, fail the test."""
+    trouble: list[str] = []
+    with ExitStack() as contexts:
+
+        def open_page(path: str = "", **context: Any) -> Page:
+            opened = chromium.new_context(**context)
+            contexts.callback(opened.close)
+            page = opened.new_page()
+            page.set_default_timeout(15_000)
+            page.on("pageerror", lambda error: trouble.append(str(error)))
+            page.on("console", lambda said: _note(said.type, said.text, trouble))
+            page.goto(site.url + path)
+            return page
+
+        yield open_page
+    assert trouble == []
+
+
+def _note(kind: str, text: str, trouble: list[str]) -> None:
+    is_expected = "ERR_CONNECTION_REFUSED" in text or "404" in text
+    if kind in ("error", "warning") and not is_expected:
+        trouble.append(text)

@@ -1,0 +1,277 @@
+"""The status page as an operator uses it: look, click, type, come back, use the keyboard."""
+
+from __future__ import annotations
+
+import time
+from urllib.parse import quote
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests import scenes
+from tests.browser.conftest import OpenPage, Site
+
+pytestmark = pytest.mark.browser
+
+RENEWAL_MS = 10_000
+WIDE = {"width": 1440, "height": 900}
+NARROW = {"width": 390, "height": 844}
+
+
+def topics(page: Page) -> list[str]:
+    return page.locator("#results tbody th").all_inner_texts()
+
+
+def test_a_click_on_a_topic_shows_why_it_stands_where_it_does(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.plausible())
+    page = visit()
+    expect(page.get_by_role("status").first).to_contain_text("Dry run")
+    page.get_by_role("link", name="inventory.deltas").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("inventory.deltas")
+    expect(page.locator("#reasons")).to_contain_text("warehouse-sync has vanished")
+    expect(page.locator("#reasons")).to_contain_text("retentiond groups forget warehouse-sync")
+    page.get_by_role("link", name="All topics").click()
+    expect(page.locator("#results tbody tr")).to_have_count(12)
+
+
+def test_typing_filters_at_once_and_the_address_keeps_it(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.plausible())
+    page = visit()
+    page.get_by_label("Topic", exact=True).press_sequentially("STAGE")
+    expect(page.locator("#found")).to_have_text("2 of 12 topics")
+    assert topics(page) == ["stage.geo-lookup", "stage.dedup"]
+    assert page.url.endswith("/?name=STAGE")
+    expect(page.get_by_label("Topic", exact=True)).to_be_focused()
+    page.reload()
+    assert topics(page) == ["stage.geo-lookup", "stage.dedup"]
+    page.get_by_label("Topic", exact=True).fill("")
+    expect(page.locator("#found")).to_have_text("12 topics")
+    assert page.url == site.url
+
+
+def test_a_verdict_can_be_chosen(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.plausible())
+    page = visit()
+    page.get_by_label("with verdict").select_option("nothing")
+    expect(page.locator("#found")).to_have_text("3 of 12 topics")
+    assert topics(page) == ["orders.enriched", "emails.rendered", "empty.new"]
+
+
+def test_a_deep_link_shows_a_topics_partitions_and_its_filter(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.plausible())
+    page = visit("topics/orders.enriched?verdict=nothing")
+    expect(page.locator("#found")).to_have_text("4 of 16 partitions")
+    expect(page.get_by_label("with verdict")).to_have_value("nothing")
+    page.get_by_label("with verdict").select_option("delete")
+    expect(page.locator("#found")).to_have_text("12 of 16 partitions")
+    assert page.url.endswith("/topics/orders.enriched?verdict=delete")
+
+
+def test_it_renews_itself_and_keeps_filter_focus_and_place(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.many_topics(90))
+    page = visit(viewport={"width": 1000, "height": 500})
+    page.clock.install()
+    page.reload()
+    page.get_by_label("Topic", exact=True).fill("topic-0000")
+    expect(page.locator("#found")).to_have_text("10 of 90 topics")
+    page.get_by_role("link", name="topic-00002").focus()
+    scrolled = page.evaluate("scrollY")
+    assert scrolled > 0
+    site.show(scenes.many_topics(91))
+    page.clock.run_for(RENEWAL_MS)
+    expect(page.locator("#found")).to_have_text("10 of 91 topics")
+    expect(page.get_by_role("link", name="topic-00002")).to_be_focused()
+    expect(page.get_by_label("Topic", exact=True)).to_have_value("topic-0000")
+    assert page.evaluate("scrollY") == scrolled
+
+
+def test_a_half_typed_filter_survives_a_renewal(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.many_topics(5))
+    page = visit()
+    page.clock.install()
+    page.reload()
+    field = page.get_by_label("Topic", exact=True)
+    field.press_sequentially("topic-00003")
+    field.press("ArrowLeft")
+    field.press("Backspace")
+    page.clock.run_for(RENEWAL_MS)
+    expect(page.locator("#found")).to_have_text("0 of 5 topics")
+    expect(field).to_be_focused()
+    assert field.evaluate("field => [field.value, field.selectionStart]") == ["topic-0003", 9]
+
+
+def test_renewal_can_be_paused(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.many_topics(5))
+    page = visit()
+    page.clock.install()
+    page.reload()
+    button = page.get_by_role("button", name="Pause refresh")
+    button.press("Enter")
+    expect(button).to_have_attribute("aria-pressed", "true")
+    site.show(scenes.many_topics(6))
+    page.clock.run_for(3 * RENEWAL_MS)
+    expect(page.locator("#found")).to_have_text("5 topics")
+    button.press("Enter")
+    expect(page.locator("#found")).to_have_text("6 topics")
+
+
+def test_what_is_unfolded_stays_so(site: Site, visit: OpenPage) -> None:
+    scenes.deleted(site.state_dir, "firehose", [scenes.NOW_MS])
+    site.show(scenes.many_partitions(4))
+    page = visit("topics/firehose")
+    page.clock.install()
+    page.reload()
+    page.locator("#by-day summary").click()
+    site.show(scenes.many_partitions(5))
+    page.clock.run_for(RENEWAL_MS)
+    expect(page.locator("#found")).to_have_text("5 partitions")
+    expect(page.locator("#by-day table")).to_be_visible()
+
+
+def test_the_first_plan_appears_by_itself(site: Site, visit: OpenPage) -> None:
+    page = visit()
+    page.clock.install()
+    page.reload()
+    expect(page.locator("main")).to_contain_text("Nothing to show before the first cycle.")
+    site.show(scenes.many_topics(3))
+    page.clock.run_for(RENEWAL_MS)
+    expect(page.locator("#found")).to_have_text("3 topics")
+
+
+def test_a_daemon_that_is_gone_is_said_and_what_was_seen_stays(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.many_topics(3))
+    page = visit()
+    page.clock.install()
+    page.reload()
+    site.server.stop()
+    page.clock.run_for(RENEWAL_MS)
+    expect(page.get_by_role("alert")).to_contain_text("retentiond can't be reached since")
+    expect(page.locator("#found")).to_have_text("3 topics")
+
+
+def test_without_a_script_everything_is_there(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.plausible())
+    page = visit(java_script_enabled=False)
+    expect(page.get_by_role("button", name="Pause refresh")).to_be_hidden()
+    page.get_by_label("Topic", exact=True).fill("stage")
+    page.get_by_label("with verdict").select_option("delete")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("#found")).to_have_text("2 of 12 topics")
+    assert page.url.endswith("/?name=stage&verdict=delete")
+    page.get_by_role("link", name="stage.dedup").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("stage.dedup")
+
+
+@pytest.mark.parametrize("path", ["topics/firehose", "topics/firehose?verdict=delete&page=2"])
+def test_two_thousand_partitions_load_fast(site: Site, visit: OpenPage, path: str) -> None:
+    site.show(scenes.many_partitions(2_000))
+    page = visit(path)  # templates are compiled
+    began = time.monotonic()
+    page.reload()
+    expect(page.locator("#partitions-caption")).to_be_attached()
+    assert time.monotonic() - began < 3  # on a busy machine; 0.2 s on an idle one
+    assert page.locator("#results tbody tr").count() == 100
+    page.get_by_role("link", name="Next").click()
+    expect(page.locator("#results")).to_contain_text(f"page {3 if '?' in path else 2} of")
+
+
+def test_thousands_of_topics_can_be_paged_and_found(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.many_topics(2_000))
+    page = visit()
+    page.get_by_role("link", name="Next").click()
+    expect(page.locator("#results")).to_contain_text("page 2 of 20")
+    page.get_by_label("Topic", exact=True).press_sequentially("00007")
+    expect(page.locator("#found")).to_have_text("1 of 2,000 topics")
+
+
+def test_hostile_names_run_nothing(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.hostile())
+    page = visit()
+    page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    page.get_by_role("link", name="alert(1)").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(scenes.HOSTILE_TOPIC)
+    assert page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["", "topics/orders.enriched", "topics/none"])
+def test_it_is_accessible(site: Site, visit: OpenPage, scheme: str, path: str) -> None:
+    scenes.deleted(site.state_dir, "orders.enriched", [scenes.NOW_MS])
+    scenes.remember(
+        site.state_dir, "orders.enriched", {"old": {0: 1}, "billing": {0: 2}}, vanished=["old"]
+    )
+    site.show(scenes.plausible())
+    page = visit(path, color_scheme=scheme, viewport=WIDE)
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize("problems", [(), ("broker 2 is down",)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_state_can_be_read(
+    site: Site, visit: OpenPage, scheme: str, problems: tuple[str, ...]
+) -> None:
+    site.show(scenes.report(scenes.plausible().plan.rows, problems=problems))
+    page = visit(color_scheme=scheme)
+    for trouble in (None, "KafkaUnavailable"):
+        site.board.trouble = trouble
+        page.reload()
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+
+
+def test_dark_and_light_differ(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.plausible())
+    colours = [
+        visit(color_scheme=scheme).evaluate("getComputedStyle(document.body).backgroundColor")
+        for scheme in ("light", "dark")
+    ]
+    assert colours == ["rgb(245, 246, 248)", "rgb(15, 20, 26)"]
+
+
+@pytest.mark.parametrize("path", ["", "topics/orders.enriched"])
+def test_a_narrow_screen_scrolls_tables_and_never_the_page(
+    site: Site, visit: OpenPage, path: str
+) -> None:
+    site.show(scenes.plausible())
+    page = visit(path, viewport=NARROW)
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+
+
+def test_the_keyboard_reaches_everything_in_order(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.many_topics(1))
+    page = visit()
+    reached = []
+    for _ in range(11):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate(
+                "(document.activeElement.textContent.trim() || document.activeElement.id)"
+                ".split('\\n')[0]"
+            )
+        )
+    assert reached == [
+        "Skip to the content", "retentiond", "Plan as JSON", "Metrics", "Readiness",
+        "Pause refresh", "name", "any", "Filter",
+        "Topics, those that free most first", "topic-00000",
+    ]  # fmt: skip
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+
+
+def test_skipping_leads_to_the_content(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.many_topics(1))
+    page = visit()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+
+
+def test_a_link_to_a_name_with_every_kind_of_character_works(site: Site, visit: OpenPage) -> None:
+    name = "a/b c%20d?e#f&g;h+i"
+    site.show(scenes.report([scenes.partition(name, 0, committed=5)]))
+    page = visit()
+    page.get_by_role("link", name=name).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    assert page.url == f"{site.url}topics/{quote(name, safe='')}"
