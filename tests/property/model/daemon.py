@@ -14,6 +14,7 @@ from unittest import mock
 from retentiond.collect.census import CoordinatorWatch
 from retentiond.collect.snapshot import Snapshot
 from retentiond.cycle import Stopped, Tools, run_cycle, settle_open_deletions
+from retentiond.disk.watch import DiskWatch
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.port import Kafka
 from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
@@ -60,6 +61,12 @@ class Stepping:
         return step
 
 
+class NoDisks(DiskWatch):
+    """Reads nothing: the real one does so on a thread, which would take steps of its own."""
+
+    def begin(self, kafka: Kafka) -> None: ...
+
+
 class Daemon:
     """One daemon after another on the same state directory."""
 
@@ -98,6 +105,7 @@ class Daemon:
                 now=lambda: self._hand.host_now_ms,
                 stop=self.stop,
                 coordinators=CoordinatorWatch(),
+                disks=NoDisks(),
             )
         return self._state
 
