@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from devkit.docs import commands, configuration
+from devkit.docs import commands, configuration, metrics
 from retentiond.config.schema import json_schema
 
 FOLDER = Path(__file__).parents[3] / "docs"
@@ -16,6 +16,7 @@ def pages() -> dict[str, str]:
     return {
         "commands.md": commands.page(),
         "configuration.md": configuration.page(json_schema()),
+        "metrics.md": metrics.page(),
     }
 
 
