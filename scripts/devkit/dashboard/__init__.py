@@ -1,0 +1,1 @@
+"""Grafana's dashboard, made from code: `python -m devkit.dashboard` writes deploy/grafana."""

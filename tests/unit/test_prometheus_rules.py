@@ -1,0 +1,115 @@
+"""The rules beside Prometheus: promtool accepts them, they fire when they should, and what they
+name exists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from retentiond.observe.definitions import ALL, HISTOGRAM
+from tests.prometheus import DEPLOYED, ROOT, tool
+
+RULE_FILES = ("recording_rules.yml", "alerts.yml")
+METRIC = re.compile(r"(?<![\w:])retentiond_\w+")
+RECORDED = re.compile(r"\b\w+:retentiond_\w+:\w+")
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((DEPLOYED / name).read_text())
+
+
+def rules() -> Iterator[dict[str, Any]]:
+    for name in RULE_FILES:
+        for group in read(name)["groups"]:
+            yield from group["rules"]
+
+
+def alerts() -> list[dict[str, Any]]:
+    return [rule for rule in rules() if "alert" in rule]
+
+
+def series() -> set[str]:
+    """Every name that a query may ask for."""
+    names = {each.name for each in ALL}
+    for each in ALL:
+        if each.type == HISTOGRAM:
+            names |= {f"{each.name}_{part}" for part in ("bucket", "sum", "count")}
+    return names
+
+
+def sections() -> set[str]:
+    """The anchors of the runbook."""
+    return {
+        line.removeprefix("## ").strip().lower()
+        for line in (ROOT / "docs" / "runbook.md").read_text().splitlines()
+        if line.startswith("## ")
+    }
+
+
+def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [tool("promtool"), *arguments], cwd=DEPLOYED, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("arguments", [("check", "rules", *RULE_FILES),
+                                       ("check", "config", "prometheus.yml")])  # fmt: skip
+def test_promtool_accepts_what_is_deployed(arguments: tuple[str, ...]) -> None:
+    done = promtool(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_alerts_fire_when_they_should_and_not_before() -> None:
+    done = promtool("test", "rules", "alerts_test.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_is_tested_to_fire_and_to_stay_silent() -> None:
+    fires: set[str] = set()
+    silent: set[str] = set()
+    for test in read("alerts_test.yml")["tests"]:
+        for expected in test["alert_rule_test"]:
+            (fires if expected.get("exp_alerts") else silent).add(expected["alertname"])
+    names = {alert["alert"] for alert in alerts()}
+    assert (fires, silent) == (names, names)
+
+
+def test_every_alert_has_its_section_in_the_runbook_and_every_section_its_alert() -> None:
+    urls = [alert["annotations"]["runbook_url"] for alert in alerts()]
+    assert [url for url in urls if not url.startswith("docs/runbook.md#")] == []
+    assert sorted(url.partition("#")[2] for url in urls) == sorted(sections())
+    for alert in alerts():
+        assert alert["annotations"]["runbook_url"].endswith(f"#{alert['alert'].lower()}")
+
+
+def test_every_alert_says_what_it_is_and_how_bad() -> None:
+    for alert in alerts():
+        assert set(alert["annotations"]) == {"summary", "description", "runbook_url"}
+        assert alert["labels"]["severity"] in ("warning", "critical")
+
+
+def test_every_metric_in_a_rule_exists() -> None:
+    recorded = {rule["record"] for rule in rules() if "record" in rule}
+    for rule in rules():
+        assert set(METRIC.findall(rule["expr"])) <= series()
+        assert set(RECORDED.findall(rule["expr"])) <= recorded
+
+
+def test_every_recorded_series_is_asked_for_by_an_alert_or_the_dashboard() -> None:
+    recorded = {rule["record"] for rule in rules() if "record" in rule}
+    dashboard = (ROOT / "deploy" / "grafana" / "retentiond.json").read_text()
+    asked = {name for rule in rules() for name in RECORDED.findall(rule["expr"])}
+    assert recorded - asked - set(RECORDED.findall(dashboard)) == set()
+
+
+def test_the_composed_prometheus_loads_all_rules() -> None:
+    compose = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
+    volumes = compose["services"]["prometheus"]["volumes"]
+    assert tuple(read("prometheus.yml")["rule_files"]) == RULE_FILES
+    for name in RULE_FILES:
+        assert f"./prometheus/{name}:/etc/prometheus/{name}:ro" in volumes
