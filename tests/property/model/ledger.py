@@ -170,7 +170,7 @@ class Ledger:
         self.note_log_starts()
         for each in self.under_way:
             each.is_late = self.hand.late(each.log, each.cutoff) > each.late_before
-            each.applied = each.start_before < each.cutoff <= self.reached[each.log_id]
+            each.applied = each.start_before < each.cutoff <= each.log.log_start
         self.requests += self.under_way
         self.under_way.clear()
 
@@ -216,8 +216,11 @@ class Ledger:
             self.met["requests that reached another topic"] += 1
         if topic is not None:
             log_id = topic.topic_id, at.partition
-            self.allowed[log_id] = max(self.allowed[log_id], cutoff)
-            log = topic.partitions[at.partition]
+            if at.partition < len(topic.partitions):
+                self.allowed[log_id] = max(self.allowed[log_id], cutoff)
+                log = topic.partitions[at.partition]
+            else:  # recreated with fewer of them
+                log = FakePartition((), None)
             late = self.hand.late(log, cutoff)
             self.under_way.append(
                 Request(intent.cycle_id, at, log_id, cutoff, log, log.log_start, late)
