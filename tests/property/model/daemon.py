@@ -14,7 +14,6 @@ from unittest import mock
 from retentiond.collect.census import CoordinatorWatch
 from retentiond.collect.snapshot import Snapshot
 from retentiond.cycle import Stopped, Tools, run_cycle, settle_open_deletions
-from retentiond.disk.watch import DiskWatch
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.port import Kafka
 from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
@@ -27,6 +26,7 @@ from tests import oracle
 from tests.property.model.audited import check_settled, open_intents
 from tests.property.model.hand import Hand
 from tests.property.model.ledger import Ledger
+from tests.property.model.quiet import NoDisks, NothingUnread
 from tests.property.model.rules import Rules
 from tests.property.model.witness import Killed, Moments, OneThread, Stop, Witness
 
@@ -59,12 +59,6 @@ class Stepping:
             return answer
 
         return step
-
-
-class NoDisks(DiskWatch):
-    """Reads nothing: the real one does so on a thread, which would take steps of its own."""
-
-    def begin(self, kafka: Kafka) -> None: ...
 
 
 class Daemon:
@@ -106,6 +100,7 @@ class Daemon:
                 stop=self.stop,
                 coordinators=CoordinatorWatch(),
                 disks=NoDisks(),
+                unread=NothingUnread(),
             )
         return self._state
 
