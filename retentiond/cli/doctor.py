@@ -111,7 +111,7 @@ def _summary(examination: Examination) -> str:
     counts = {level: examination.count(level) for level in Level}
     return (
         f"{_many(counts[Level.PROBLEM], 'problem')}, {_many(counts[Level.WARNING], 'warning')}; "
-        f"{counts[Level.OK]} checks are ok."
+        f"{_many(counts[Level.OK], 'check')} {'is' if counts[Level.OK] == 1 else 'are'} ok."
     )
 
 

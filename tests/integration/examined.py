@@ -1,0 +1,40 @@
+"""A configuration, examined by the doctor in this process or as the command."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from retentiond.config import Config
+from retentiond.doctor.examine import Examination, examine
+from retentiond.doctor.finding import Finding, Level
+from retentiond.doctor.look import now_ms
+from retentiond.kafka.properties import translate
+from tests.integration.command import consumed, settings
+
+
+def examined(
+    bootstrap_servers: str, folder: Path, topics: Iterable[str], **properties: str
+) -> Examination:
+    """With those topics enabled; underscores in ``properties`` stand for dots."""
+    document: dict[str, Any] = settings(
+        bootstrap_servers, folder / "state", topics=[consumed(name) for name in topics]
+    )
+    named = {name.replace("_", "."): value for name, value in properties.items()}
+    document["kafka"] |= named
+    config = Config.model_validate(document)
+    return examine(config, translate(config.kafka), now_ms)
+
+
+def bad(found: Examination, subjects: Collection[str] | None = None) -> list[tuple[Level, str]]:
+    """What is not ok, or of that what is about those subjects."""
+    return [
+        (each.level, each.subject)
+        for each in found.findings
+        if each.level is not Level.OK and (subjects is None or each.subject in subjects)
+    ]
+
+
+def about(found: Examination, subject: str) -> list[Finding]:
+    return [each for each in found.findings if each.subject == subject]

@@ -1,0 +1,158 @@
+"""The doctor on real brokers: a sound cluster, one that can't be reached, and one in parts."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from devkit.embedded import EmbeddedKafka
+from retentiond.doctor.finding import Level
+from tests.contract.real import RealDriver
+from tests.integration.command import Process, consumed, run, settings, write
+from tests.integration.examined import about, bad, examined
+from tests.integration.three import Three
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.broker
+
+AN_HOUR = {"segment.ms": "3600000"}
+
+LONGEST_S = 20.0
+"""A cluster without a living broker is given up after 10 s; Python's start and a busy machine
+come on top."""
+
+
+@pytest.fixture
+def driver(any_kafka: EmbeddedKafka) -> Iterator[RealDriver]:
+    with closing(RealDriver(any_kafka)) as made:
+        yield made
+
+
+@pytest.fixture
+def read_topic(driver: RealDriver, topic_name: str) -> Iterator[str]:
+    """Ten records, of which a group has read five."""
+    driver.create_topic(topic_name, config=AN_HOUR)
+    driver.produce(topic_name, [driver.now_ms] * 10)
+    driver.commit(f"readers-of-{topic_name}", {(topic_name, 0): 5})
+    yield topic_name
+    driver.delete_group(f"readers-of-{topic_name}")
+
+
+def test_a_sound_cluster_has_no_problem_and_no_warning(
+    any_kafka: EmbeddedKafka, read_topic: str, tmp_path: Path
+) -> None:
+    found = examined(any_kafka.bootstrap_servers, tmp_path, [read_topic])
+    assert bad(found, {subject for _, subject in bad(found)} - {"disk"}) == []
+    (brokers,) = about(found, "brokers")
+    release = ".".join(any_kafka.version.split(".")[:2])
+    assert brokers.sentence == f"1 of 1 answer: 1; by what they speak Kafka {release}"
+
+
+def test_what_does_not_fit_a_topic_is_found_on_a_real_broker(
+    any_kafka: EmbeddedKafka, driver: RealDriver, topic_name: str, tmp_path: Path
+) -> None:
+    short, compacted, slow, lonely, absent = (
+        f"{kind}-{topic_name[:80]}" for kind in ("short", "compacted", "slow", "lonely", "absent")
+    )
+    driver.create_topic(short, config={**AN_HOUR, "retention.ms": "60000"})
+    driver.create_topic(compacted, config={**AN_HOUR, "cleanup.policy": "compact"})
+    driver.create_topic(slow)
+    driver.create_topic(lonely, config=AN_HOUR)
+    driver.produce(slow, [driver.now_ms] * 3)
+    group = f"readers-of-{topic_name}"
+    driver.commit(group, {(topic, 0): 0 for topic in (short, compacted, slow)})
+    document = settings(
+        any_kafka.bootstrap_servers,
+        tmp_path / "state",
+        topics=[
+            consumed(short, **{"retention.commitoffset.ms": 60_001}),
+            *(consumed(name) for name in (compacted, slow, lonely, absent)),
+        ],
+    )
+    done = run(
+        "doctor", "-c", write(tmp_path / "c.yaml", document), "--output", "json", cwd=tmp_path
+    )
+    driver.delete_group(group)
+    levels = {
+        each["subject"]: each["level"]
+        for each in json.loads(done.out)["findings"]
+        if each["level"] != "ok" and each["subject"] != "disk"
+    }
+    assert levels == {
+        f"topic {short}": "problem",
+        f"topic {compacted}": "problem",
+        f"topic {slow}": "warning",
+        f"topic {lonely}": "warning",
+        "topics[4]": "warning",
+    }
+    assert done.code == 1
+
+
+@pytest.mark.spark
+def test_beside_a_daemon_at_work_its_lock_and_its_port_are_as_they_should_be(
+    kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    document = settings(
+        kafka.bootstrap_servers, tmp_path / "state", http={"host": "127.0.0.1", "port": port}
+    )
+    file = write(tmp_path / "c.yaml", document)
+    with Process("run", "--config", file, cwd=tmp_path) as daemon:
+        daemon.await_events("retentiond.started")
+        done = run("doctor", "--config", file, cwd=tmp_path)
+    assert f"in use by retentiond with pid {daemon.pid}" in done.out
+    assert f"ok       port: 127.0.0.1:{port} is taken by a retentiond that runs" in done.out
+
+
+@pytest.mark.spark
+def test_spark_is_started_where_that_is_asked_for(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    file = write(tmp_path / "c.yaml", settings(kafka.bootstrap_servers, tmp_path / "state"))
+    done = run("doctor", "--config", file, "--spark", cwd=tmp_path)
+    assert re.search(r"^ok +Spark: local\[1\] works; start and first job took", done.out, re.M)
+
+
+def test_a_cluster_that_can_not_be_reached_is_one_clear_line_soon(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        nobody = f"127.0.0.1:{free.getsockname()[1]}"
+    began = time.monotonic()
+    found = examined(nobody, tmp_path, ["orders"])
+    assert time.monotonic() - began < LONGEST_S
+    first, second, *host = found.findings
+    assert (first.level, first.subject) == (Level.PROBLEM, "cluster")
+    assert nobody in first.sentence
+    assert (second.level, second.subject) == (Level.WARNING, "the cluster's checks")
+    assert {"state_dir", "port", "Java"} <= {each.subject for each in host}
+    assert found.cluster_id is None
+
+
+def test_a_broker_that_dies_is_named_at_once_and_once_the_cluster_has_noticed(
+    three_kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    with closing(Three(three_kafka)) as three:
+        three.create_topic("whole", {0: [1, 2, 3]})
+        three.create_topic("only-on-three", {0: [3]})
+        topics = ["whole", "only-on-three"]
+        named = {"broker 1", "broker 2", "broker 3"}
+        servers = three_kafka.bootstrap_servers
+        assert bad(examined(servers, tmp_path, topics), named) == []
+        with three.killed(3):
+            found = examined(servers, tmp_path, topics)
+            assert bad(found, named) == [(Level.PROBLEM, "broker 3")]
+            eventually(lambda: three.fenced(3))
+            found = examined(servers, tmp_path, topics)
+            assert bad(found, named) == [(Level.PROBLEM, "broker 3")]
+            (dead,) = about(found, "broker 3")
+            assert f"is down ({three.node(3).bootstrap_server})" in dead.sentence
+            assert bad(found, {"partition only-on-three-0"}) == [
+                (Level.PROBLEM, "partition only-on-three-0")
+            ]
+            (brokers,) = about(found, "brokers")
+            assert brokers.sentence.startswith("2 of 3 answer: 1, 2;")
