@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from retentiond.explain.keepers import Keeper
@@ -36,11 +36,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class TopicItem:
-    """A line of the table. ``verdicts``: its partitions by verdict. ``outcomes``: those approved
-    by what became of them. ``kept``: who keeps records, the most first, how many, and about how
+    """A line of the table. ``freed``: by the cycle, or what a dry run would have freed.
+    ``verdicts``: its partitions by verdict. ``outcomes``: those approved by what became of them.
+    ``kept``: who keeps records, the most first, how many, and about how
     many bytes."""
 
     look: TopicLook
+    freed: Freed
     verdicts: Mapping[Verdict, int]
     outcomes: Mapping[Outcome, int]
     parts: tuple[Part, ...]
@@ -54,11 +56,10 @@ class TopicItem:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """``cluster``: of all topics, whatever is asked for. ``deleted``: by the cycle, with the
-    bytes that were foretold."""
+    """``cluster`` and ``freed``: of all topics, whatever is asked for."""
 
     cluster: ClusterLook
-    deleted: Freed
+    freed: Freed
     verdicts: Mapping[Verdict, int]
     topics: Paged[TopicItem]
 
@@ -87,7 +88,10 @@ def overview(report: CycleReport, cluster: ClusterLook, wanted: Wanted) -> Overv
         found.total,
     )
     return Overview(
-        cluster, _deleted(report), Counter(row.verdict for row in report.plan.rows), items
+        cluster,
+        freed_by(report, report.plan.rows),
+        Counter(row.verdict for row in report.plan.rows),
+        items,
     )
 
 
@@ -100,12 +104,14 @@ def topic_item(report: CycleReport, topic: TopicLook) -> TopicItem:
     )
     kept = tuple((keeper, count, topic.kept_bytes(count)) for keeper, count in topic.kept)
     verdicts = Counter(row.verdict for row in topic.rows)
-    return TopicItem(topic, verdicts, outcomes, bar(counts, BAR), kept)
+    freed = freed_by(report, topic.rows)
+    return TopicItem(topic, freed, verdicts, outcomes, bar(counts, BAR), kept)
 
 
-def _deleted(report: CycleReport) -> Freed:
-    rows = [row for row in report.plan.rows if report.is_deleted(row)]
-    return Freed(report.records_deleted, total(map(predicted_bytes, rows)))
+def freed_by(report: CycleReport, rows: Iterable[PlanRow]) -> Freed:
+    """What was deleted of these, with the bytes that were foretold; on a dry run: would be."""
+    gone = [row for row in rows if report.plan.dry_run or report.is_deleted(row)]
+    return Freed(sum(row.records for row in gone), total(map(predicted_bytes, gone)))
 
 
 def outcome_of(report: CycleReport, row: PlanRow) -> DeletionOutcome | None:

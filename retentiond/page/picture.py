@@ -58,15 +58,14 @@ def bar(counts: Mapping[str, int], width: float, whole: int | None = None) -> tu
     """Side by side in the order of `FATES`. ``whole``: how many records fill the width; by
     default these do."""
     total = max(1, whole if whole is not None else sum(counts.values()))
+    shown = [(fate, counts[fate]) for fate in FATES if counts.get(fate, 0)]
+    widths = [max(LEAST_SEEN, records / total * width) for _, records in shown]
+    fit = min(1.0, width / sum(widths)) if widths else 1.0
     parts: list[Part] = []
     x = 0.0
-    for fate in FATES:
-        records = counts.get(fate, 0)
-        if records:
-            part_width = max(LEAST_SEEN, records / total * width)
-            part_width = max(0.0, min(part_width, width - x))
-            parts.append(Part(fate, round(x, 2), round(part_width, 2), records))
-            x += part_width
+    for (fate, records), part_width in zip(shown, widths, strict=True):
+        parts.append(Part(fate, round(x, 2), round(part_width * fit, 2), records))
+        x += part_width * fit
     return tuple(parts)
 
 

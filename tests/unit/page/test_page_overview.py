@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,18 @@ def test_two_thousand_partitions_are_rendered_quickly(tmp_path: Path, report: ob
     began = time.process_time()
     assert visitor.get("/").status_code == 200
     assert time.process_time() - began < 0.2
+
+
+def test_what_was_not_deleted_does_not_count_as_freed(tmp_path: Path) -> None:
+    rows = [scenes.partition("orders", number, committed=850) for number in range(2)]
+    at = TopicPartition("orders", 1)
+    failed = DeletionOutcome(*at, Outcome.UNKNOWN, error="it timed out")
+    text = Visitor(tmp_path, scenes.report(rows, outcomes={at: failed})).see("/").text
+    assert "Freed by the last cycle 1.0 MiB 850 records, predicted" in text
+    assert "orders 2 delete 1 failed 1.0 MiB 850 of 2,000" in text
+
+
+def test_bytes_that_are_not_known_are_not_none(tmp_path: Path) -> None:
+    row = replace(scenes.partition("orders", 0, committed=850), predicted_bytes=None)
+    text = Visitor(tmp_path, scenes.report([row])).see("/").text
+    assert "Freed by the last cycle \N{EM DASH} 850 records" in text

@@ -122,3 +122,8 @@ def test_an_asset_is_kept_by_the_browser_until_it_changes(visitor: Visitor, name
 
 def test_an_asset_that_there_is_not_is_not_found(visitor: Visitor) -> None:
     assert visitor.get("/assets/..%2froutes.py").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/", "/topics/orders", "/assets/page.js"])
+def test_nothing_can_be_changed_through_the_page(visitor: Visitor, path: str) -> None:
+    assert visitor.ask("POST", path).status_code == 405

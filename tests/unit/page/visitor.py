@@ -69,10 +69,13 @@ class Visitor:
         self._app = application(self.board, exposition, lambda: self.now_ms, page)
 
     def get(self, path: str, **headers: str) -> httpx.Response:
+        return self.ask("GET", path, **headers)
+
+    def ask(self, method: str, path: str, **headers: str) -> httpx.Response:
         async def ask() -> httpx.Response:
             transport = httpx.ASGITransport(self._app)
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-                return await client.get(path, headers=headers)
+                return await client.request(method, path, headers=headers)
 
         return asyncio.run(ask())
 
