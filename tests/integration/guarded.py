@@ -27,6 +27,11 @@ EVERY_TOPIC = (ResourceType.TOPIC, "*")
 EVERY_GROUP = (ResourceType.GROUP, "*")
 OFFSETS_TOPIC = (ResourceType.TOPIC, "__consumer_offsets")
 
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",  # whoever comes in by the internal listener
+}
+
 Resource = tuple[ResourceType, str]
 
 
@@ -106,8 +111,7 @@ def only(binding: AclBinding) -> AclBindingFilter:
 def guarded_kafka() -> Iterator[Guarded]:
     """One broker; its own listener, which the tests' clients use, asks for no credentials."""
     config = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
+        **AUTHORIZER,
         "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.client.plain.sasl.jaas.config": (
             "org.apache.kafka.common.security.plain.PlainLoginModule required "

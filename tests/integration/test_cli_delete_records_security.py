@@ -8,15 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka, tools
+from devkit.embedded import tools
 from tests.contract.real import RealDriver
 from tests.integration.deleting import TOOL, Bench
-from tests.integration.test_kafka_security import (
-    KAFKAS_MODULES,
-    PASSWORD,
-    certificate,  # noqa: F401 - a fixture
-    secured,  # noqa: F401 - a fixture
-)
+from tests.integration.secured import KAFKAS_MODULES, PASSWORD, Secured, secured_kafka
 
 pytestmark = pytest.mark.broker
 
@@ -29,9 +24,21 @@ MECHANISMS = {
 }
 
 
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with secured_kafka(tmp_path_factory.mktemp("secured")) as made:
+        yield made
+
+
 @pytest.fixture
-def bench(secured: EmbeddedKafka, tmp_path: Path) -> Iterator[Bench]:  # noqa: F811
-    with closing(RealDriver(secured, secured.internal_servers)) as driver:
+def certificate(secured: Secured) -> Path:
+    """Of whom to trust."""
+    return secured.ours.certificate
+
+
+@pytest.fixture
+def bench(secured: Secured, tmp_path: Path) -> Iterator[Bench]:
+    with closing(RealDriver(secured.kafka, secured.kafka.internal_servers)) as driver:
         yield Bench(driver, tmp_path)
 
 
@@ -52,13 +59,11 @@ def properties(folder: Path, mechanism: str, *trust: str) -> Path:
 def test_kafkas_own_tool_and_retentiond_take_the_same_file(
     bench: Bench,
     topic_name: str,
-    certificate: Path,  # noqa: F811
+    certificate: Path,
     mechanism: str,
 ) -> None:
     name = bench.topic(topic_name)
-    config = properties(
-        bench.folder, mechanism, f"ssl.truststore.location={certificate / 'ca.pem'}"
-    )
+    config = properties(bench.folder, mechanism, f"ssl.truststore.location={certificate}")
     with_config = ("--command-config", str(config))
     file = str(bench.file((name, 0, 3)))
     tool = ("--bootstrap-server", bench.servers, "--offset-json-file", file, *with_config)
@@ -74,11 +79,11 @@ def test_kafkas_own_tool_and_retentiond_take_the_same_file(
 def test_certificates_may_stand_in_the_properties(
     bench: Bench,
     topic_name: str,
-    certificate: Path,  # noqa: F811
+    certificate: Path,
     end_of_line: str,
 ) -> None:
     name = bench.topic(topic_name)
-    pem = end_of_line.join((certificate / "ca.pem").read_text().split("\n"))
+    pem = end_of_line.join(certificate.read_text().split("\n"))
     config = properties(bench.folder, "PLAIN", f"ssl.truststore.certificates={pem}")
     file = bench.file((name, 0, 5))
     done = bench.run("--offset-json-file", file, "--command-config", config)
@@ -89,13 +94,11 @@ def test_certificates_may_stand_in_the_properties(
 def test_commits_are_read_with_the_same_file(
     bench: Bench,
     topic_name: str,
-    certificate: Path,  # noqa: F811
+    certificate: Path,
 ) -> None:
     name = bench.topic(topic_name)
     bench.driver.commit(topic_name, {(name, 0): 4})
-    config = properties(
-        bench.folder, "SCRAM-SHA-512", f"ssl.truststore.location={certificate / 'ca.pem'}"
-    )
+    config = properties(bench.folder, "SCRAM-SHA-512", f"ssl.truststore.location={certificate}")
     done = bench.run("--to-committed", topic_name, "--yes", "--command-config", config)
     assert (done.code, done.err) == (0, "")
     assert bench.log_starts(name) == [4]
@@ -104,10 +107,10 @@ def test_commits_are_read_with_the_same_file(
 def test_a_wrong_password_is_one_sentence_that_says_so_and_nothing_is_deleted(
     bench: Bench,
     topic_name: str,
-    certificate: Path,  # noqa: F811
+    certificate: Path,
 ) -> None:
     name = bench.topic(topic_name)
-    config = properties(bench.folder, "PLAIN", f"ssl.truststore.location={certificate / 'ca.pem'}")
+    config = properties(bench.folder, "PLAIN", f"ssl.truststore.location={certificate}")
     config.write_text(config.read_text().replace(PASSWORD, "wrong"))
     file = bench.file((name, 0, 5))
     done = bench.run("--offset-json-file", file, "--command-config", config)

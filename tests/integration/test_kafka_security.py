@@ -1,105 +1,86 @@
-"""One ``kafka:`` section connects both clients to a broker that asks for TLS and a password."""
+"""One ``kafka:`` section connects both clients to a broker that is secured, or to none."""
 
 from __future__ import annotations
 
 import base64
 import json
-import subprocess
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
-from devkit.embedded.java import find_java
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import connection, records
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.properties import translate
+from tests.integration.secured import (
+    MECHANISMS,
+    PASSWORD,
+    USER,
+    Section,
+    Secured,
+    secured_kafka,
+    shows,
+)
+from tests.integration.unsafe import REFUSALS, Refusal
 from tests.tokens import Endpoint, serving
 
 pytestmark = pytest.mark.broker
 
-PASSWORD = "correct horse battery staple"
-
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-
-KAFKAS_MODULES = "org.apache.kafka.common.security"
-
-
-def keytool(*arguments: object) -> None:
-    program = Path(find_java().path).resolve().with_name("keytool")
-    subprocess.run([program, *map(str, arguments)], check=True, capture_output=True, timeout=60)
-
-
-def make_certificate(folder: Path) -> None:
-    """Leaves ``store.p12``, a broker's key, and ``ca.pem``, whom to trust."""
-    store = ("-keystore", folder / "store.p12", "-storepass", PASSWORD, "-alias", "broker")
-    keytool(
-        *("-genkeypair", "-keyalg", "EC", "-dname", "CN=broker", "-validity", 2, *store),
-        *("-ext", "bc:critical=ca:true", "-ext", "san=ip:127.0.0.1"),
-    )
-    keytool("-exportcert", "-rfc", "-file", folder / "ca.pem", *store)
+SENSIBLE_S = 5.0
+"""How long a client may take to find out, on a busy machine."""
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("certificate")
-    make_certificate(folder)
-    return folder
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with secured_kafka(tmp_path_factory.mktemp("secured")) as made:
+        yield made
 
 
-@pytest.fixture(scope="module")
-def secured(certificate: Path) -> Iterator[EmbeddedKafka]:
-    client = "listener.name.client"
-    users = f'username="x" password="x" user_retentiond="{PASSWORD}"'
-    scram = [
-        option
-        for mechanism in MECHANISMS[1:]
-        for option in ("--add-scram", f"{mechanism}=[name=retentiond,password={PASSWORD}]")
-    ]
-    config = {
-        f"{client}.sasl.enabled.mechanisms": ",".join([*MECHANISMS, "OAUTHBEARER"]),
-        f"{client}.plain.sasl.jaas.config": f"{KAFKAS_MODULES}.plain.PlainLoginModule required "
-        f"{users};",
-        f"{client}.oauthbearer.sasl.jaas.config": (
-            f"{KAFKAS_MODULES}.oauthbearer.OAuthBearerLoginModule required "
-            'unsecuredLoginStringClaim_sub="broker";'
-        ),
-        f"{client}.ssl.keystore.location": str(certificate / "store.p12"),
-        f"{client}.ssl.keystore.type": "PKCS12",
-        f"{client}.ssl.keystore.password": PASSWORD,
-        f"{client}.ssl.key.password": PASSWORD,
-    }
-    for mechanism in MECHANISMS[1:]:
-        config[f"{client}.{mechanism.lower()}.sasl.jaas.config"] = (
-            f"{KAFKAS_MODULES}.scram.ScramLoginModule required;"
-        )
-    with EmbeddedKafka(security_protocol="SASL_SSL", config=config, format_options=scram) as kafka:
-        yield kafka
-
-
-def connect(kafka: EmbeddedKafka, certificate: Path, **sasl: str) -> KafkaCluster:
-    section = {
-        "bootstrap.servers": kafka.bootstrap_servers,
-        "security.protocol": "SASL_SSL",
-        "ssl.ca.location": str(certificate / "ca.pem"),
-        **{f"sasl.{name.replace('_', '.')}": value for name, value in sasl.items()},
-    }
+def connect(section: Section) -> KafkaCluster:
     return KafkaCluster(translate(section), lambda *_: None)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_one_section_connects_both_clients(
-    secured: EmbeddedKafka, certificate: Path, mechanism: str
-) -> None:
-    with closing(
-        connect(secured, certificate, mechanism=mechanism, username="retentiond", password=PASSWORD)
-    ) as kafka:
+def assert_both_are_let_in(section: Section, secured: Secured) -> None:
+    with closing(connect(section)) as kafka:
         assert kafka.topic_names() == frozenset()  # confluent-kafka
-        assert kafka.cluster_id() == secured.cluster_id  # kafka-python
+        assert kafka.cluster_id() == secured.kafka.cluster_id  # kafka-python
         assert kafka.list_groups() == []
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_one_section_logs_both_clients_in(secured: Secured, mechanism: str) -> None:
+    assert_both_are_let_in(secured.login(mechanism), secured)
+
+
+def test_one_section_connects_both_clients_in_tls(secured: Secured) -> None:
+    assert_both_are_let_in(secured.tls("TLS"), secured)
+
+
+def test_one_section_shows_the_certificate_of_both_clients(secured: Secured) -> None:
+    assert_both_are_let_in(secured.tls("MTLS", **shows(secured.client)), secured)
+
+
+def test_a_host_name_is_left_unchecked_where_the_section_says_so(secured: Secured) -> None:
+    unchecked = secured.tls("ELSEWHERE", ssl_endpoint_identification_algorithm="none")
+    assert_both_are_let_in(unchecked, secured)
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_both_clients_say_the_same_and_soon_of_what_keeps_them_out(
+    secured: Secured, refusal: Refusal
+) -> None:
+    section = refusal.section(secured)
+    with closing(connect(section)) as kafka:
+        for call in (kafka.topic_names, kafka.cluster_id):
+            began = time.monotonic()
+            with pytest.raises(KafkaUnavailable) as unavailable:
+                call()
+            assert time.monotonic() - began < SENSIBLE_S
+            refusal.assert_said(str(unavailable.value), section["bootstrap.servers"])
+            assert unavailable.value.kind == refusal.kind
 
 
 def unsecured_token(principal: str) -> str:
@@ -109,25 +90,21 @@ def unsecured_token(principal: str) -> str:
     return ".".join([*(part.rstrip("=") for part in encoded), ""])
 
 
-def test_one_token_endpoint_connects_both_clients(
-    secured: EmbeddedKafka, certificate: Path
-) -> None:
+def by_token(secured: Secured, endpoint: Endpoint) -> Section:
+    prefix = "sasl.oauthbearer"
+    secrets = {
+        f"{prefix}.token.endpoint.url": endpoint.url,
+        f"{prefix}.client.id": USER,
+        f"{prefix}.client.secret": PASSWORD,
+    }
+    return secured.by_sasl("OAUTHBEARER", secrets)
+
+
+def test_one_token_endpoint_connects_both_clients(secured: Secured) -> None:
     endpoint = Endpoint()
-    endpoint.grants(unsecured_token("retentiond"), expires_in=3600)
-    with serving(endpoint), closing(_by_token(secured, certificate, endpoint)) as kafka:
-        assert kafka.topic_names() == frozenset()
-        assert kafka.cluster_id() == secured.cluster_id
-
-
-def _by_token(kafka: EmbeddedKafka, certificate: Path, endpoint: Endpoint) -> KafkaCluster:
-    return connect(
-        kafka,
-        certificate,
-        mechanism="OAUTHBEARER",
-        oauthbearer_token_endpoint_url=endpoint.url,
-        oauthbearer_client_id="retentiond",
-        oauthbearer_client_secret=PASSWORD,
-    )
+    endpoint.grants(unsecured_token(USER), expires_in=3600)
+    with serving(endpoint):
+        assert_both_are_let_in(by_token(secured, endpoint), secured)
 
 
 @pytest.fixture
@@ -145,51 +122,42 @@ def output(
     return lambda: "".join([*capfd.readouterr(), caplog.text])
 
 
-@pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_a_wrong_password_is_one_sentence_without_it(
-    secured: EmbeddedKafka, certificate: Path, mechanism: str, output: Callable[[], str]
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("is_right", [True, False], ids=["right", "wrong"])
+def test_no_client_shows_the_password_when_it_debugs(
+    secured: Secured, mechanism: str, is_right: bool, output: Callable[[], str]
 ) -> None:
-    wrong = "wrong" + PASSWORD
-    with closing(
-        connect(secured, certificate, mechanism=mechanism, username="retentiond", password=wrong)
-    ) as kafka:
+    password = PASSWORD if is_right else f"wrong-{PASSWORD}"
+    expected = nullcontext() if is_right else pytest.raises(KafkaUnavailable)
+    with closing(connect(secured.login(mechanism, password, debug="all"))) as kafka:
         for call in (kafka.topic_names, kafka.cluster_id):
-            with pytest.raises(KafkaUnavailable) as unavailable:
+            with expected:
                 call()
-            message = str(unavailable.value)
-            assert message.startswith(f"{secured.bootstrap_servers} can't be asked: ")
-            assert message.endswith("the credentials")
-            assert "\n" not in message
-            assert wrong not in message
-    assert wrong not in output()
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_broker_of_unknown_origin_is_not_trusted_by_either_client(
-    secured: EmbeddedKafka, certificate: Path, tmp_path: Path
-) -> None:
-    make_certificate(tmp_path)
-    with closing(
-        connect(secured, tmp_path, mechanism="PLAIN", username="retentiond", password=PASSWORD)
-    ) as kafka:
-        for call in (kafka.topic_names, kafka.cluster_id):
-            with pytest.raises(KafkaUnavailable):
-                call()
+    said = output()
+    assert "Connection" in said
+    assert PASSWORD not in said
+    assert base64.b64encode(PASSWORD.encode()).decode().rstrip("=") not in said
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_token_endpoint_that_is_down_at_the_start_is_asked_again(
-    secured: EmbeddedKafka, certificate: Path, output: Callable[[], str]
+    secured: Secured, output: Callable[[], str]
 ) -> None:
     endpoint = Endpoint()
     with serving(endpoint):
         endpoint.status = 503
-        endpoint.grants(unsecured_token("retentiond"), expires_in=3600)
-        with closing(_by_token(secured, certificate, endpoint)) as kafka:
+        endpoint.grants(unsecured_token(USER), expires_in=3600)
+        with closing(connect(by_token(secured, endpoint))) as kafka:
             with pytest.raises(KafkaUnavailable):
                 kafka.cluster_id()
             endpoint.status = 200
-            assert kafka.cluster_id() == secured.cluster_id
+            assert kafka.cluster_id() == secured.kafka.cluster_id
             assert kafka.topic_names() == frozenset()
     assert PASSWORD not in output()
+
+
+def test_the_broker_lets_nobody_in_who_has_no_rights(secured: Secured, tmp_path: Path) -> None:
+    """So that the tests above would notice an authorizer that isn't there."""
+    stranger = shows(secured.ours.issue("stranger"))
+    with closing(connect(secured.tls("MTLS", **stranger))) as kafka:
+        assert not kafka.coordinator_state().may_describe_cluster
