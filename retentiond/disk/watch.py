@@ -15,7 +15,7 @@ from retentiond.disk.stuck import (
     uneven_replicas,
 )
 from retentiond.kafka.port import Kafka
-from retentiond.model import Failure
+from retentiond.model import Failure, TopicPartition
 
 CHECK_INTERVAL_MS = 5 * 60_000
 """``log.retention.check.interval.ms`` by default: records older than the forced retention may
@@ -42,19 +42,15 @@ class DiskWatch:
         found = self._reader.result()
         if isinstance(found, Failure):
             return unread(found)
-        partitions = partitions_of(snapshot)
-        reading = sorted_out(found, partitions)
-        log_starts = {
-            at: each.log_start_offset
-            for at, each in zip(partitions, snapshot.partitions, strict=True)
-            if each.log_start_offset is not None
-        }
-        self._history = self._history.with_reading(reading, log_starts, snapshot.taken_at_ms)
-        return reading
+        return sorted_out(found, partitions_of(snapshot))
 
     def stuck(self, kafka: Kafka, snapshot: Snapshot, reading: DiskReading) -> tuple[Stuck, ...]:
-        """By partition and cause. It asks Kafka only about partitions whose log start has stood
-        for long."""
+        """By partition and cause, with what this reading adds. It asks Kafka only about
+        partitions whose log start has stood for long."""
+        if reading.orphans:  # else no directory was read
+            self._history = self._history.with_reading(
+                reading, _log_starts(snapshot), snapshot.taken_at_ms
+            )
         compacted = {topic.name for topic in snapshot.topics if "compact" in topic.cleanup_policy}
         suspects = standing(self._history, self._patience)
         overdue = look_up(kafka, snapshot, reading, suspects, self._check_interval_ms)
@@ -68,3 +64,11 @@ class DiskWatch:
             *overdue_retention(overdue),
         ]
         return tuple(sorted(found))
+
+
+def _log_starts(snapshot: Snapshot) -> dict[TopicPartition, int]:
+    return {
+        at: each.log_start_offset
+        for at, each in zip(partitions_of(snapshot), snapshot.partitions, strict=True)
+        if each.log_start_offset is not None
+    }
