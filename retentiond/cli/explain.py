@@ -6,7 +6,6 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -19,17 +18,14 @@ from retentiond.cli.plan import BootstrapServer, CommandConfig, start_without_co
 from retentiond.cli.show import progress
 from retentiond.cli.table import printer
 from retentiond.config import Config
-from retentiond.cycle import Kept, Looked, kept_in, plan_cycle
+from retentiond.cycle import Kept, kept_in, plan_cycle
 from retentiond.engine import Engine
-from retentiond.errors import KafkaUnavailable, UsageError
-from retentiond.explain.age import Ahead, dated_ahead
+from retentiond.errors import UsageError
 from retentiond.explain.document import partition_document, topic_document
-from retentiond.explain.freeing import CHECK_INTERVAL, DELETE_DELAY, BrokerConfigs
-from retentiond.explain.partition import Evidence, Explanation, explained
-from retentiond.kafka.port import Kafka
+from retentiond.explain.evidence import evidence, partitions_at
+from retentiond.explain.partition import Explanation, explained
 from retentiond.kafka.properties import ClientSettings
 from retentiond.look.policy import first_look
-from retentiond.model import TopicPartition
 from retentiond.observe.report import CycleReport, rfc3339
 
 
@@ -114,59 +110,16 @@ def _explained(at: Place, source: Source) -> tuple[CycleReport, tuple[Explanatio
             else f"topic {at.topic} is Kafka's own, and never touched; name one that is not"
         )
     engine = Engine(source.config, threading.Event(), lambda *_: None, source.settings)
+    kafka = engine.tools.kafka
     try:
         with progress("reading the cluster"):
             engine.warm_up()
-            looked = plan_cycle(engine.tools, source.config, source.kept)
-            partitions = _partitions(at, looked)
-            evidence = Evidence(
-                rows=looked.report.plan.rows,
-                snapshot=looked.snapshot,
-                remembered=looked.remembered,
-                disk=looked.report.disk,
-                brokers=_brokers(engine.tools.kafka),
-                ahead=_ahead(engine.tools.kafka, partitions, looked.snapshot.taken_at_ms),
-            )
+            report, snapshot, remembered = plan_cycle(engine.tools, source.config, source.kept)
+            partitions = partitions_at(snapshot, at.topic, at.partition)
+            found = evidence(kafka, report, snapshot, remembered, partitions)
     finally:
         engine.close()
-    numbers = [each.partition for each in partitions]
-    return looked.report, explained(evidence, at.topic, numbers)
-
-
-def _partitions(at: Place, looked: Looked) -> list[TopicPartition]:
-    there = [row.partition for row in looked.report.plan.rows if row.topic == at.topic]
-    if not there:
-        readings = (topic for topic in looked.snapshot.topics if topic.name == at.topic)
-        failure = next((topic.failure for topic in readings), None)
-        if failure is not None:
-            raise KafkaUnavailable(
-                f"topic {at.topic} can't be read ({failure}); see that it has leaders, and that "
-                "this principal may DESCRIBE it"
-            )
-        raise UsageError(f"there is no topic {at.topic} in the cluster; see `retentiond plan`")
-    if at.partition is not None and at.partition not in there:
-        raise UsageError(
-            f"topic {at.topic} has no partition {at.partition}, only 0 to {max(there)}"
-        )
-    wanted = there if at.partition is None else [at.partition]
-    return [TopicPartition(at.topic, partition) for partition in wanted]
-
-
-def _brokers(kafka: Kafka) -> BrokerConfigs:
-    """They only say when disk space is freed, so that nothing fails for them."""
-    try:
-        return kafka.broker_configs([CHECK_INTERVAL, DELETE_DELAY])
-    except KafkaUnavailable:
-        return {}
-
-
-def _ahead(
-    kafka: Kafka, partitions: list[TopicPartition], now_ms: int
-) -> Mapping[TopicPartition, Ahead]:
-    try:
-        return dated_ahead(kafka, partitions, now_ms)
-    except KafkaUnavailable:
-        return {}
+    return report, explained(found, at.topic, [each.partition for each in partitions])
 
 
 def _show(

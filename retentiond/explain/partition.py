@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from retentiond.collect.remembered import Remembered
 from retentiond.collect.snapshot import PartitionReading, Snapshot, TopicReading
 from retentiond.config import TopicPolicy
-from retentiond.disk.report import DiskReport
-from retentiond.explain.age import Ahead, doubts, stalled_by
-from retentiond.explain.freeing import BrokerConfigs, on_disk, pace
+from retentiond.explain.age import doubts, stalled_by
+from retentiond.explain.evidence import Evidence
+from retentiond.explain.freeing import on_disk, pace
 from retentiond.explain.keepers import Keeper, kept_records
 from retentiond.explain.standings import Standing, TopicGroups
 from retentiond.model import PlanRow, TopicPartition
@@ -46,19 +45,6 @@ class Explanation:
 
     def binds(self, standing: Standing) -> bool:
         return standing.group_id == self.row.binding_group
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What an explanation is made from: a plan's ``rows`` and what they rest on, the ``brokers``'
-    configuration, and the records that are dated ``ahead`` of the clock."""
-
-    rows: tuple[PlanRow, ...]
-    snapshot: Snapshot
-    remembered: Remembered
-    disk: DiskReport
-    brokers: BrokerConfigs
-    ahead: Mapping[TopicPartition, Ahead]
 
 
 def explained(

@@ -8,7 +8,8 @@ import pytest
 
 from retentiond.cli.explain_show import show_partition, show_topic
 from retentiond.cli.table import printer
-from retentiond.explain.partition import Evidence, explained
+from retentiond.explain.evidence import Evidence
+from retentiond.explain.partition import explained
 from retentiond.observe.report import CycleReport
 from tests.fakes import FakeCluster
 from tests.unit.cli.conftest import Command

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from retentiond.collect.snapshot import partitions_of
 from retentiond.config import Config
 from retentiond.disk.report import NO_DISKS, DiskReport
-from retentiond.explain.age import dated_ahead
-from retentiond.explain.freeing import CHECK_INTERVAL, DELETE_DELAY
-from retentiond.explain.partition import Evidence, Explanation, explained
+from retentiond.explain.evidence import Evidence
+from retentiond.explain.evidence import evidence as gathered
+from retentiond.explain.partition import Explanation, explained
 from retentiond.model import PlanRow, TopicPartition
 from retentiond.state.memory import Memory, recall
 from tests import oracle
 from tests.fakes import FakeCluster
+from tests.unit.observe.reports import report
 from tests.unit.state.memories import cycle, taken
 
 
@@ -29,18 +31,8 @@ def evidence(
     """Of this moment; ``rows`` stand in for those of the oracle."""
     remembered = recall(state_dir)
     snapshot = taken(kafka, remembered, policy)
-    partitions = [
-        TopicPartition(snapshot.topics[each.topic].name, each.partition)
-        for each in snapshot.partitions
-    ]
-    return Evidence(
-        rows=tuple(oracle.plan(snapshot) if rows is None else rows),
-        snapshot=snapshot,
-        remembered=remembered,
-        disk=disk,
-        brokers=kafka.broker_configs([CHECK_INTERVAL, DELETE_DELAY]),
-        ahead=dated_ahead(kafka, partitions, snapshot.taken_at_ms),
-    )
+    planned = replace(report(oracle.plan(snapshot) if rows is None else rows), disk=disk)
+    return gathered(kafka, planned, snapshot, remembered, partitions_of(snapshot))
 
 
 def remember(kafka: FakeCluster, state_dir: Path, policy: Config | None = None) -> None:

@@ -14,7 +14,7 @@ from tests import oracle
 from tests.fakes import FakeCluster
 from tests.strategies import worlds
 from tests.unit.act.readings import Reading
-from tests.unit.collect.worlds import CLICKS_0, HOUR_MS, ORDERS_0, config, entry, healthy
+from tests.unit.collect.worlds import HOUR_MS, ORDERS_0, config, entry, healthy
 from tests.unit.explain.evidence import evidence, only, remember
 
 
@@ -129,4 +129,3 @@ def test_a_group_that_is_gone_shows_its_last_commit_and_since_when_it_is_gone(
 def test_a_reader_of_another_topic_does_not_count(kafka: FakeCluster, tmp_path: Path) -> None:
     explanation = only(evidence(kafka, tmp_path), "clicks")
     assert "stranger" not in {each.group_id for each in explanation.standings}
-    assert CLICKS_0.topic == explanation.row.topic
