@@ -11,8 +11,9 @@ import contextlib
 import fcntl
 import os
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -37,13 +38,29 @@ def broker_of(log_dir: Path) -> Iterator[int | None]:
     try:
         fd = _open_lock(log_dir)
     except OSError as error:
-        raise Unseen(
-            f"{log_dir / LOCK} can't be opened ({error.strerror}); run as Kafka's user"
-        ) from error
+        raise _unopened(log_dir, error) from error
     try:
         yield _lock(fd, log_dir)
     finally:
         os.close(fd)  # which releases it
+
+
+def running_broker(log_dir: Path) -> int | None:
+    """The same without a lock of our own: a broker may start or end at any moment."""
+    try:
+        fd = os.open(log_dir / LOCK, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unopened(log_dir, error) from error
+    try:
+        return _holder(fd, log_dir)
+    finally:
+        os.close(fd)
+
+
+def _unopened(log_dir: Path, error: OSError) -> Unseen:
+    return Unseen(f"{log_dir / LOCK} can't be opened ({error.strerror}); run as Kafka's user")
 
 
 def _open_lock(log_dir: Path) -> int:
@@ -63,75 +80,85 @@ def _open_lock(log_dir: Path) -> int:
         return fd
 
 
+def _holder(fd: int, log_dir: Path) -> int | None:
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    if kind == fcntl.F_UNLCK:
+        return None
+    if pid <= 0:
+        raise Unseen(
+            f"the process that works on {log_dir} is not in sight; "
+            "run in the broker's process namespace"
+        )
+    return int(pid)
+
+
+MOVING = "the broker starts or stops at this moment; try again"
+
+
 def _lock(fd: int, log_dir: Path) -> int | None:
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
-        if kind == fcntl.F_UNLCK or pid <= 0:
-            raise Unseen(
-                f"the process that works on {log_dir} is not in sight; "
-                "run in the broker's process namespace"
-            ) from None
-        return int(pid)
+        pid = _holder(fd, log_dir)
+        if pid is None:
+            raise Unseen(MOVING) from None
+        return pid
     try:
         is_in_place = os.path.samestat(os.fstat(fd), os.stat(log_dir / LOCK))
     except OSError:
         is_in_place = False
     if not is_in_place:
-        raise Unseen("the broker starts or stops at this moment; try again")
+        raise Unseen(MOVING)
     return None
 
 
-def opener(inodes: Collection[tuple[int, int]], broker: int | None) -> int | None:
-    """A process that has one of these files open or mapped, the broker first; None: none has.
+@dataclass(frozen=True, slots=True)
+class OpenFiles:
+    """Who has which file open, or mapped: a process by (device, inode), and by inode alone.
 
-    ``inodes`` are (device, inode). Processes of other users may be out of sight, but not the
-    broker. Raises `Unseen`.
+    What is mapped is known by its inode: some file systems show another device there.
     """
-    wanted = frozenset(inodes)
-    if broker is not None and _has_open(broker, wanted, must_see=True):
-        return broker
-    own = os.getpid()
-    for entry in os.listdir(PROC):
-        if entry.isdecimal() and int(entry) not in (own, broker):
-            with contextlib.suppress(OSError):
-                if _has_open(int(entry), wanted, must_see=False):
-                    return int(entry)
-    return None
+
+    by_file: Mapping[tuple[int, int], int]
+    by_mapped_inode: Mapping[int, int]
+
+    def opener(self, files: Collection[tuple[int, int]]) -> int | None:
+        """A process that has one of these, by (device, inode)."""
+        for device, inode in files:
+            pid = self.by_file.get((device, inode), self.by_mapped_inode.get(inode))
+            if pid is not None:
+                return pid
+        return None
 
 
-def _has_open(pid: int, wanted: frozenset[tuple[int, int]], *, must_see: bool) -> bool:
-    folder = PROC / str(pid)
-    try:
-        descriptors = os.listdir(folder / "fd")
-        maps = (folder / "maps").read_text(errors="replace")
-    except OSError as error:
-        if must_see:
+def open_files(broker: int | None) -> OpenFiles:
+    """Of all processes but this one; the broker's word counts first. Processes of other users may
+    be out of sight, but not the broker. Raises `Unseen`."""
+    by_file: dict[tuple[int, int], int] = {}
+    by_mapped_inode: dict[int, int] = {}
+    if broker is not None:
+        try:
+            _note(broker, by_file, by_mapped_inode)
+        except OSError as error:
             raise Unseen(
-                f"the open files of the broker (pid {pid}) can't be read ({error.strerror}); "
+                f"the open files of the broker (pid {broker}) can't be read ({error.strerror}); "
                 "run as its user or as root"
             ) from error
-        raise
-    return _has_descriptor(folder, descriptors, wanted) or _has_mapped(maps, wanted)
+    for entry in os.listdir(PROC):
+        if entry.isdecimal() and int(entry) not in (os.getpid(), broker):
+            with contextlib.suppress(OSError):
+                _note(int(entry), by_file, by_mapped_inode)
+    return OpenFiles(by_file, by_mapped_inode)
 
 
-def _has_descriptor(
-    folder: Path, descriptors: Collection[str], wanted: frozenset[tuple[int, int]]
-) -> bool:
-    for descriptor in descriptors:
-        with contextlib.suppress(OSError):  # closed meanwhile
-            found = os.stat(folder / "fd" / descriptor)
-            if (found.st_dev, found.st_ino) in wanted:
-                return True
-    return False
-
-
-def _has_mapped(maps: str, wanted: frozenset[tuple[int, int]]) -> bool:
-    """By the inode alone: some file systems show another device here."""
-    inodes = {str(inode) for _, inode in wanted}
-    return any(
-        len(fields) > 5 and fields[4] in inodes
-        for fields in (line.split(maxsplit=5) for line in maps.splitlines())
-    )
+def _note(pid: int, by_file: dict[tuple[int, int], int], by_mapped_inode: dict[int, int]) -> None:
+    folder = PROC / str(pid) / "fd"
+    for descriptor in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            found = os.stat(folder / descriptor)
+            by_file.setdefault((found.st_dev, found.st_ino), pid)
+    for line in (PROC / str(pid) / "maps").read_text(errors="replace").splitlines():
+        fields = line.split(maxsplit=5)
+        if len(fields) > 5 and fields[4] != "0":
+            by_mapped_inode.setdefault(int(fields[4]), pid)

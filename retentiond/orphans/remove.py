@@ -24,7 +24,7 @@ from retentiond.orphans.identity import Disks
 from retentiond.orphans.look import Cluster, refuse_another
 from retentiond.orphans.memory import MemoryFile, key, sync
 from retentiond.orphans.name import name_for_deletion, parse
-from retentiond.orphans.openers import Unseen, broker_of, opener
+from retentiond.orphans.openers import OpenFiles, Unseen, broker_of, open_files
 from retentiond.orphans.orphan import Orphan
 from retentiond.orphans.standing import Standing, judge, problems
 
@@ -105,10 +105,9 @@ class Remover:
             raise Kept(str(paused))
         if read_contents(orphan.folder) != orphan.contents:
             raise Kept("it changed since it was looked at")
-        pid = opener(orphan.contents.inodes, broker)
-        if pid is not None:
-            who = "the broker" if pid == broker else "a process"
-            raise Kept(f"{who} (pid {pid}) has it open")
+        held = held_open(orphan, open_files(broker), broker)
+        if held is not None:
+            raise Kept(held)
         self._object_by_cluster(orphan.folder)
 
     def _object_by_cluster(self, folder: Folder) -> None:
@@ -144,8 +143,9 @@ class Remover:
     def _finish(self, orphan: Orphan, renamed: Folder, broker: int | None) -> None:
         old_name = self._memory_file.read().renamed.get(key(renamed))
         if old_name is None:  # its files were being deleted: there is no way back
-            if opener(orphan.contents.inodes, broker) is not None:
-                raise Kept("a process has it open")
+            held = held_open(orphan, open_files(broker), broker)
+            if held is not None:
+                raise Kept(held)
         else:
             means = parse(old_name) or renamed.means
             try:
@@ -178,6 +178,13 @@ class Remover:
                 os.unlink(name, dir_fd=fd)
         os.rmdir(folder.path)
         sync(folder.log_dir)
+
+
+def held_open(orphan: Orphan, opened_by: OpenFiles, broker: int | None) -> str | None:
+    pid = opened_by.opener(orphan.contents.inodes)
+    if pid is None:
+        return None
+    return f"{'the broker' if pid == broker else 'a process'} (pid {pid}) has it open"
 
 
 def _not_removed(orphan: Orphan, error: Exception) -> Orphan:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from retentiond.orphans.identity import Disks
 from retentiond.orphans.look import Cluster, Terms, look
 from retentiond.orphans.memory import MemoryFile
+from retentiond.orphans.openers import OpenFiles, Unseen, open_files, running_broker
 from retentiond.orphans.orphan import Fate, Look, Orphan
-from retentiond.orphans.remove import Journal, Remover
+from retentiond.orphans.remove import DOWN, Journal, Remover, held_open
 from retentiond.state.pause import read_pause
 
 Approve = Callable[[Sequence[Orphan]], bool]
@@ -47,10 +48,32 @@ class Session:
                 self.disks, self.cluster, memory_file.read(), self.terms, self.host_time_ms
             )
             memory_file.write(memory)
+            taken = replace(taken, orphans=tuple(self._closed(taken.orphans)))
             due = [orphan for orphan in taken.orphans if orphan.fate is Fate.REMOVABLE]
             if self.approve is None or not due or not self.approve(due):
                 return taken
             return replace(taken, orphans=self._removed(taken.orphans, memory_file))
+
+    def _closed(self, orphans: Sequence[Orphan]) -> Iterator[Orphan]:
+        """What is held open, or may be at any moment, is kept; looking changes nothing."""
+        known: dict[Path, tuple[int | None, OpenFiles]] = {}
+        for orphan in orphans:
+            if orphan.fate is not Fate.REMOVABLE:
+                yield orphan
+                continue
+            log_dir = orphan.folder.log_dir
+            try:
+                if log_dir not in known:
+                    broker = running_broker(log_dir)
+                    known[log_dir] = (broker, open_files(broker))
+            except Unseen as unseen:
+                yield orphan.kept(str(unseen))
+                continue
+            broker, files = known[log_dir]
+            reason = held_open(orphan, files, broker)
+            if broker is None and not self.while_down:
+                reason = DOWN
+            yield orphan if reason is None else orphan.kept(reason)
 
     def _removed(self, orphans: Sequence[Orphan], memory_file: MemoryFile) -> tuple[Orphan, ...]:
         remover = Remover(

@@ -15,7 +15,7 @@ import pytest
 
 from retentiond.errors import KafkaUnavailable, StateError
 from retentiond.kafka.replicas import ClusterView
-from retentiond.orphans import memory, openers, remove
+from retentiond.orphans import memory, openers, remove, session
 from retentiond.orphans.contents import read_contents
 from retentiond.orphans.folder import Folder
 from retentiond.orphans.orphan import Fate, Look, Orphan
@@ -150,6 +150,47 @@ def test_what_another_process_has_open_stays(host: Host) -> None:
     with process(host, folder / LOG, is_broker=False) as pid:
         assert only(host.remove()).reason == f"a process (pid {pid}) has it open"
     assert host.names() == {"gone-0"}
+
+
+def test_a_mere_look_says_who_has_it_open(host: Host) -> None:
+    folder = host.put("gone-0")
+    host.look()
+    with process(host, folder / LOG, is_broker=True) as pid:
+        orphan = only(host.look(after_ms=3 * HOUR_MS))
+    assert (orphan.fate, orphan.reason) == (Fate.KEPT, f"the broker (pid {pid}) has it open")
+    assert only(host.look(after_ms=3 * HOUR_MS)).fate is Fate.REMOVABLE
+
+
+def test_what_is_opened_between_the_look_and_the_removal_stays(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = host.put("gone-0")
+    nobody = openers.OpenFiles({}, {})
+    monkeypatch.setattr(session, "open_files", lambda _: nobody)
+    with process(host, folder / LOG, is_broker=True) as pid:
+        assert only(host.remove()).reason == f"the broker (pid {pid}) has it open"
+    assert host.names() == {"gone-0"}
+    assert host.journal.begun == []
+
+
+def test_a_file_that_is_only_mapped_counts_as_open(host: Host) -> None:
+    folder = host.put("gone-0")
+    code = (
+        "import mmap, sys\n"
+        "with open(sys.argv[1], 'rb') as file:\n"
+        "    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)\n"
+        "import os\n"
+        "[os.close(fd) for fd in range(3, 20) if os.path.exists(f'/proc/self/fd/{fd}')]\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, folder / LOG], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        assert only(host.remove()).reason == f"a process (pid {child.pid}) has it open"
+        child.kill()
 
 
 def test_a_broker_that_starts_meanwhile_has_to_wait(host: Host) -> None:
