@@ -30,7 +30,7 @@ class Finding(NamedTuple):
 class Health:
     """``main`` is what matters most, ``notes`` what else is to be known, ``more`` of which there
     is no room for. Times are epoch milliseconds: of the last cycle that brought a plan, and about
-    when the next is due.
+    when the next is due; None: at any moment.
     """
 
     main: Finding
@@ -49,7 +49,7 @@ def judge(board: Board, pause: Pause | None, now_ms: int) -> Health:
         tuple(notes[:MOST_NOTES]),
         max(0, len(notes) - MOST_NOTES),
         report.plan.planned_at_ms if report else None,
-        report.plan.planned_at_ms + board.interval_ms if report else None,
+        report.plan.planned_at_ms + board.interval_ms if report and not board.trouble else None,
     )
 
 

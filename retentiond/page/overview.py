@@ -48,11 +48,6 @@ class TopicItem:
     parts: tuple[Part, ...]
     kept: tuple[tuple[Keeper, int, int | None], ...]
 
-    @property
-    def unclear(self) -> int:
-        """Deletions that failed, or of which nobody knows."""
-        return self.outcomes.get(Outcome.FAILED, 0) + self.outcomes.get(Outcome.UNKNOWN, 0)
-
 
 @dataclass(frozen=True, slots=True)
 class Overview:

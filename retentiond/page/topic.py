@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from retentiond.collect.remembered import LastCommits
 from retentiond.disk.stuck import Stuck
+from retentiond.explain.keepers import CAUSED_BY_A_GROUP
 from retentiond.model import (
     DeletionOutcome,
     GroupKind,
@@ -30,7 +31,8 @@ MOST_GROUPS = 100
 
 @dataclass(frozen=True, slots=True)
 class ReasonItem:
-    """Partitions with the same reason, on account of the same group; ``example`` is the first.
+    """Partitions with the same reason, and the same group if one is the cause; ``example`` is
+    the first.
     ``deleted``: those of them whose records the cycle has deleted."""
 
     reason: Reason
@@ -43,7 +45,8 @@ class ReasonItem:
 @dataclass(frozen=True, slots=True)
 class GroupItem:
     """A group that reads the topic. ``lag``: records that it has yet to read, on the partitions
-    where it has committed; ``binds``: partitions that it holds. ``moved_at_ms``: when its commits
+    where it has committed; ``binds``: partitions whose smallest commit,
+    or whose hold, is its. ``moved_at_ms``: when its commits
     were last seen to move. ``kind`` None: only the plan knows it."""
 
     group_id: str
@@ -77,7 +80,8 @@ def reasons(report: CycleReport, rows: Sequence[PlanRow]) -> tuple[tuple[ReasonI
     """What most partitions have first; and of how many more there is no room."""
     alike: defaultdict[tuple[Reason, str | None], list[PlanRow]] = defaultdict(list)
     for row in rows:
-        alike[row.reason, row.binding_group].append(row)
+        group = row.binding_group if row.reason in CAUSED_BY_A_GROUP else None
+        alike[row.reason, group].append(row)
     items = [
         ReasonItem(reason, group, len(same), sum(map(report.is_deleted, same)), same[0])
         for (reason, group), same in alike.items()

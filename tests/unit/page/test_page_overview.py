@@ -118,6 +118,7 @@ def test_a_failed_cycle_comes_before_all_else(tmp_path: Path) -> None:
     visitor.board.trouble = "KafkaUnavailable"
     document = visitor.see("/")
     assert "Failing the last cycle brought no plan (KafkaUnavailable)" in document.text
+    assert "Last cycle 1 min ago, next try soon" in document.text
     assert "health bad" in [each.get("class") for each in document.all("div")]
 
 
@@ -147,7 +148,7 @@ def test_what_was_deleted_in_a_day_is_summed_up(tmp_path: Path) -> None:
     hours = [0, 1, 1, 23, 30]
     scenes.deleted(tmp_path, "orders", [scenes.NOW_MS - each * scenes.HOUR_MS for each in hours])
     document = Visitor(tmp_path, scenes.many_topics(1)).see("/")
-    assert "Records deleted in 24 hours 4,000" in document.text
+    assert "Records deleted, 24 h 4,000" in document.text
     labels = [each.get("aria-label") for each in document.all("svg")]
     assert "4,000 records deleted in the last 24 hours" in labels
 
@@ -176,7 +177,7 @@ def test_what_was_not_deleted_does_not_count_as_freed(tmp_path: Path) -> None:
     failed = DeletionOutcome(*at, Outcome.UNKNOWN, error="it timed out")
     text = Visitor(tmp_path, scenes.report(rows, outcomes={at: failed})).see("/").text
     assert "Freed by the last cycle 1.0 MiB 850 records, predicted" in text
-    assert "orders 2 delete 1 failed 1.0 MiB 850 of 2,000" in text
+    assert "orders 2 delete 1 unknown 1.0 MiB 850 of 2,000" in text
 
 
 def test_bytes_that_are_not_known_are_not_none(tmp_path: Path) -> None:
