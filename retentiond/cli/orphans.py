@@ -114,7 +114,7 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
             terms,
             where,
             OrphansAudit(where),
-            approve=_approval(yes) if remove else None,
+            approve=approval(yes=yes) if remove else None,
             stopping=stop.is_set,
             while_down=address is None,
         )
@@ -130,7 +130,9 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
         raise typer.Exit(1)
 
 
-def _approval(yes: bool) -> Approve:
+def approval(*, yes: bool) -> Approve:
+    """Asks once for all; with ``yes`` not at all."""
+
     def ask(due: Sequence[Orphan]) -> bool:
         if yes:
             return True

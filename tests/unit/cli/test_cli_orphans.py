@@ -7,8 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 
 from retentiond.cli.options import Output
+from retentiond.cli.orphans import approval
 from retentiond.cli.orphans_audit import OrphansAudit
 from retentiond.cli.orphans_show import document, show
 from retentiond.state.actions import read_actions
@@ -120,3 +122,35 @@ def test_a_removal_is_two_rows_of_the_audit_log(host: Host) -> None:
     assert json.loads(begun.detail)["folder"] == "gone-0"
     assert json.loads(begun.detail)["renamed_to"] == "gone-0.x-delete"
     assert json.loads(ended.detail) == {"fate": "removed", "reason": None}
+
+
+@pytest.mark.parametrize(("answer", "left"), [(True, set()), (False, {"gone-0"})])
+def test_on_a_terminal_it_shows_what_would_go_and_asks(
+    host: Host,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: bool,
+    left: set[str],
+) -> None:
+    asked: list[str] = []
+
+    def confirm(question: str, *, err: bool) -> bool:
+        asked.append(question)
+        return answer and err
+
+    monkeypatch.setattr(typer, "confirm", confirm)
+    host.put("gone-0")
+    host.look()
+    assert asked == []
+    host.look(after_ms=3 * HOUR_MS, approve=approval(yes=False))
+    assert asked == ["Remove this folder for good?"]
+    assert f"{host.log_dir}/gone-0: 161 bytes; there is no such topic" in capsys.readouterr().err
+    assert host.names() == left
+
+
+def test_with_yes_it_asks_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(typer, "confirm", None)
+    host.put("gone-0")
+    host.look()
+    host.look(after_ms=3 * HOUR_MS, approve=approval(yes=True))
+    assert host.names() == set()

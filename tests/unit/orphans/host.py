@@ -14,7 +14,7 @@ from retentiond.model import Failure
 from retentiond.orphans.identity import identify
 from retentiond.orphans.look import Terms
 from retentiond.orphans.orphan import Look, Orphan
-from retentiond.orphans.session import Session
+from retentiond.orphans.session import Approve, Session
 
 BROKER = 7
 
@@ -144,7 +144,9 @@ class Host:
             (folder / "partition.metadata").write_text(metadata(topic_id))
         return folder
 
-    def look(self, *, after_ms: int = 0, remove: bool = False) -> Look:
+    def look(
+        self, *, after_ms: int = 0, remove: bool = False, approve: Approve | None = None
+    ) -> Look:
         """One look, so much later than now."""
         return Session(
             identify(self.log_dirs),
@@ -152,7 +154,7 @@ class Host:
             self.terms,
             self.state_dir,
             self.journal,
-            approve=(lambda _: True) if remove else None,
+            approve=(lambda _: True) if remove else approve,
             while_down=self.while_down,
             host_time_ms=lambda: now_ms() + after_ms,
         ).run()
