@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from retentiond.cli.table import Column, Kind, Row, print_table, say
+from retentiond.cli.printable import printable
+from retentiond.cli.table import Column, Kind, Row, print_table
+from retentiond.cli.table import say as say_as_it_is
 from retentiond.config.duration import say_duration
 from retentiond.explain.keepers import YOUTH
 from retentiond.explain.partition import Explanation
@@ -49,13 +51,19 @@ MOST_EXCLUDED = 5
 """Groups that a line names."""
 
 
+def say(console: Console, line: str = "") -> None:
+    """One line; a group's name in it can't steer the terminal."""
+    say_as_it_is(console, printable(line))
+
+
 def show_partition(console: Console, report: CycleReport, explanation: Explanation) -> None:
     row = explanation.row
     records = f", {say_many(row.records, 'record')} to delete" if row.records else ""
-    say(console, f"{row.topic}:{row.partition}  {row.verdict}: {row.reason}{records}\n")
+    say(console, f"{row.topic}:{row.partition}  {row.verdict}: {row.reason}{records}")
+    say(console)
     for line in _rule(explanation):
         say(console, line)
-    say(console, "")
+    say(console)
     if explanation.standings:
         now_ms = report.plan.planned_at_ms
         print_table(
@@ -64,7 +72,7 @@ def show_partition(console: Console, report: CycleReport, explanation: Explanati
     else:
         say(console, "No group counts for the topic.")
     _say_excluded(console, explanation.excluded)
-    say(console, "")
+    say(console)
     for heading, sentence in _sentences(explanation):
         say(console, f"{heading}{sentence}")
     _say_report(console, report)
@@ -73,7 +81,8 @@ def show_partition(console: Console, report: CycleReport, explanation: Explanati
 def show_topic(console: Console, report: CycleReport, explanations: Sequence[Explanation]) -> None:
     first = explanations[0].row
     alike = by_reason(explanations)
-    say(console, f"{first.topic}, {say_many(len(explanations), 'partition')}:\n")
+    say(console, f"{first.topic}, {say_many(len(explanations), 'partition')}:")
+    say(console)
     print_table(
         console,
         REASONS,
@@ -90,7 +99,7 @@ def show_topic(console: Console, report: CycleReport, explanations: Sequence[Exp
             for each in alike
         ),
     )
-    say(console, "")
+    say(console)
     now_ms = report.plan.planned_at_ms
     groups = by_group(explanations)
     if groups:
@@ -101,12 +110,15 @@ def show_topic(console: Console, report: CycleReport, explanations: Sequence[Exp
     for each in alike:
         example = each.explanations[0]
         which = f"partition {example.row.partition}" if len(explanations) > 1 else "Why"
-        say(console, f"\n{each.verdict}: {each.reason}, {ranges(each.partitions)}")
+        say(console)
+        say(console, f"{each.verdict}: {each.reason}, {ranges(each.partitions)}")
         say(console, f"  {which}: {example.why}")
         say(console, f"  {example.remedy}")
     for sentence in dict.fromkeys(age for each in explanations for age in each.ages):
-        say(console, f"\nTime stamps: {sentence}")
-    say(console, f"\n{_disk_of_topic(explanations)}")
+        say(console)
+        say(console, f"Time stamps: {sentence}")
+    say(console)
+    say(console, _disk_of_topic(explanations))
     say(console, f"More about one partition: retentiond explain {first.topic}:{first.partition}")
     _say_report(console, report)
 
@@ -186,7 +198,7 @@ def _standing(since_ms: int | None, now_ms: int) -> str:
 
 def _sentences(explanation: Explanation) -> Iterator[tuple[str, str]]:
     yield "Why: ", explanation.why
-    yield "What to do: ", explanation.remedy
+    yield "Remedy: ", explanation.remedy
     kept = [
         f"{say_many(records, 'record')}, {short(*keeper) if keeper != YOUTH else 'too young'}"
         for keeper, records in explanation.kept.items()

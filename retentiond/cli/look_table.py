@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from retentiond.cli.options import Output
+from retentiond.cli.printable import printable
 from retentiond.cli.table import Column, Kind, Row, print_table, printer, say
 from retentiond.config.duration import say_duration
 from retentiond.cycle import Looked
@@ -70,7 +71,7 @@ def show_look(look: ClusterLook, looked: Looked, retention_ms: int, output: Outp
     say(console, "")
     _say_problems(console, looked.report)
     for line in _closing(look, looked, retention_ms):
-        say(console, line)
+        say(console, printable(line))
 
 
 def _say_problems(console: Console, report: CycleReport) -> None:

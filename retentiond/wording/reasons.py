@@ -40,9 +40,9 @@ WORDINGS: Mapping[Reason, Wording] = {
     ),
     Reason.NO_GROUP: Wording(
         "no group reads the topic",
-        "Nobody has committed on the topic. Name a reader that keeps its position elsewhere than "
-        "in Kafka under groups.external; without any reader the topic is left to Kafka's own "
-        "retention, which its retention.ms and retention.bytes set.",
+        "Nobody has committed on the topic. If its reader keeps its position elsewhere than in "
+        "Kafka, name it under groups.external. If nobody reads it, leave it to Kafka's own "
+        "retention (retention.ms, retention.bytes).",
     ),
     Reason.TOO_FEW_GROUPS: Wording(
         "too few groups",
@@ -79,9 +79,9 @@ WORDINGS: Mapping[Reason, Wording] = {
     Reason.COMMIT_BEYOND_END: Wording(
         "{group} committed beyond the end",
         "The commit of group {group} belongs to records that are not there: the topic was "
-        "recreated, has lost records, or somebody set a wrong offset. Reset it: "
-        "kafka-consumer-groups --reset-offsets --group {shell} --topic {topic}:{partition} "
-        "--to-earliest --execute.",
+        "recreated, has lost records, or somebody set a wrong offset. Reset it, to the oldest "
+        "record or to the end: kafka-consumer-groups --reset-offsets --group {shell} "
+        "--topic {topic}:{partition} --to-earliest (or --to-latest) --execute.",
     ),
     Reason.COMMIT_REWOUND: Wording(
         "{group} went back",

@@ -140,7 +140,7 @@ def test_a_partition_says_why_what_to_do_what_stays_and_what_it_frees(
 ) -> None:
     text = partition(capsys, kafka, with_bytes(evidence(kafka, tmp_path), 1_024, 4_096))
     assert words(text, "Why: ") == "Why: consumed"  # the oracle gives no detail
-    assert words(text, "What to do: ").startswith("What to do: Nothing to do: the next cycle")
+    assert words(text, "Remedy: ").startswith("Remedy: Nothing to do: the next cycle")
     assert words(text, "What stays: ") == (
         "What stays: 2 records, too young; 1 record, billing has yet to read them"
     )
@@ -201,3 +201,16 @@ def test_the_tables_fit_80_columns_and_no_group_is_cut(
     assert "…" not in table
     assert long in "".join(line.split(" ")[0] for line in table.splitlines())
     assert "\x1b" not in text
+
+
+def test_a_groups_name_cannot_steer_the_terminal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    kafka = healthy()
+    kafka.commit("a\x1b[2Jb\nc", {("orders", 0): 0})
+    found = evidence(kafka, tmp_path)
+    show_partition(printer(), planned(kafka), only(found, "orders"))
+    show_topic(printer(), planned(kafka), explained(found, "orders"))
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    assert "a\ufffd[2Jb\ufffdc" in text

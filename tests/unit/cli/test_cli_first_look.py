@@ -208,6 +208,12 @@ def test_an_incomplete_listing_is_said_above_the_total(capsys: pytest.CaptureFix
     assert "\nincomplete: a broker is down\nCluster " in text
 
 
+def test_a_groups_name_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, rows=[replace(rest(), binding_group="a\x1b[2Jb\nc")])
+    assert "\x1b" not in text
+    assert text.count("a\ufffd[2Jb\ufffdc has yet to read them") == 2
+
+
 @pytest.mark.parametrize("no_color", [True, False])
 def test_colours_are_for_terminals_that_want_them(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, no_color: bool
