@@ -11,7 +11,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from retentiond.cli.configured import load, set_up
-from retentiond.cli.explain_show import show_partition, show_topic
+from retentiond.cli.explain_partition import show_partition
+from retentiond.cli.explain_topic import show_topic
 from retentiond.cli.first_look import CONSUMED_RETENTION, client_settings, milliseconds
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat
 from retentiond.cli.plan import BootstrapServer, CommandConfig, start_without_configuration

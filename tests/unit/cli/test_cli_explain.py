@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.cli.explain_show import show_partition, show_topic
+from retentiond.cli.explain_partition import show_partition
+from retentiond.cli.explain_topic import show_topic
 from retentiond.cli.table import printer
 from retentiond.explain.evidence import Evidence
 from retentiond.explain.partition import explained
