@@ -21,6 +21,7 @@ from retentiond.doctor.host import (
 )
 from retentiond.doctor.look import hasty, look, tried
 from retentiond.doctor.policy import check_entries
+from retentiond.doctor.reach import check_servers, reachable, try_servers
 from retentiond.doctor.readers import check_groups, check_readers
 from retentiond.doctor.rights import check_groups_visible, check_topic_rights
 from retentiond.doctor.seen import Seen
@@ -50,12 +51,17 @@ def examine(config: Config, settings: ClientSettings, now: Callable[[], int]) ->
     cluster_id: str | None = None
     findings: list[Finding] = []
     try:
+        reached = try_servers(settings)
+        sound = reachable(hasty(settings), reached)
         with (
-            closing(KafkaCluster(hasty(settings), lambda *_: None)) as kafka,
-            closing(Connection(hasty(settings))) as connection,
+            closing(KafkaCluster(sound, lambda *_: None)) as kafka,
+            closing(Connection(sound)) as connection,
         ):
             seen = look(kafka, connection, config, now)
         cluster_id = seen.brokers.cluster_id
+        findings += checked(
+            "bootstrap.servers", reached, lambda _: check_servers(reached, settings)
+        )
         findings += of_cluster(seen, config)
     except KafkaUnavailable as error:
         findings += [Finding(Level.PROBLEM, "cluster", str(error)), NOT_ASKED]

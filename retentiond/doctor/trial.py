@@ -1,4 +1,4 @@
-"""Starts Spark and has it count to one: slow, so only where it is asked for."""
+"""Starts Spark and has it make one row: slow, so only where it is asked for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def try_spark(master: str, conf: Mapping[str, str], client_version: str) -> Iter
     try:
         with sessions.use() as session:
             version = str(session.version)
-            session.range(1).count()
+            session.range(1).collect()
     except SparkUnavailable as error:
         yield Finding(Level.PROBLEM, "Spark", str(error), "mend spark.master, spark.conf, or Java")
         return

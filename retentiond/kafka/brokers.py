@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.errors import UnrecognizedBrokerVersion
+from kafka.errors import IncompatibleBrokerVersion, UnrecognizedBrokerVersion
+from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.broker_version_data import BrokerVersionData
-from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from retentiond import __version__
+from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import protocol_failures
 from retentiond.kafka.connection import Connection, Link
 from retentiond.model import Failure, TopicPartition
@@ -64,21 +66,19 @@ def brokers(connection: Connection) -> Brokers:
     """Every broker that the cluster knows of. Raises `KafkaUnavailable` where none answers."""
 
     async def ask(link: Link) -> Brokers:
-        described = await link.describe_cluster()
-        metadata = await link.every_topic()
-        addresses = {
-            each["broker_id"]: f"{each['host']}:{each['port']}" for each in described["brokers"]
-        }
-        alive = [each.node_id for each in metadata.brokers]
+        node, metadata = await _metadata(link)
+        fenced = await _fenced(link, node)
+        alive = {each.node_id: f"{each.host}:{each.port}" for each in metadata.brokers}
         partitions = [each for topic in metadata.topics for each in topic.partitions]
-        assigned = {node for each in partitions for node in each.replica_nodes}
-        answers = await link.send_all([(node, _request()) for node in alive])
+        assigned = {replica for each in partitions for replica in each.replica_nodes}
+        answers = await link.send_all([(each, _request()) for each in alive])
         spoken = dict(zip(alive, map(_spoken, answers), strict=True))
+        addresses = fenced | alive
         return Brokers(
-            cluster_id=str(described["cluster_id"]),
+            cluster_id=str(metadata.cluster_id),
             brokers=tuple(
-                Broker(node, addresses.get(node), node in spoken, spoken.get(node, NOT_ALIVE))
-                for node in sorted({*addresses, *alive, *assigned})
+                Broker(each, addresses.get(each), each in alive, spoken.get(each, NOT_ALIVE))
+                for each in sorted({*addresses, *assigned})
             ),
             leaderless=tuple(
                 TopicPartition(topic.name, each.partition_index)
@@ -89,6 +89,33 @@ def brokers(connection: Connection) -> Brokers:
         )
 
     return connection.run(ask)
+
+
+async def _metadata(link: Link) -> tuple[int, Any]:
+    """All topics as the first broker shows them that answers, and its id: one that is frozen
+    must not be the one that is asked about its fellows."""
+    nodes = link.known_brokers()
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    answers = await link.send_all([(node, request) for node in nodes])
+    for node, answer in zip(nodes, answers, strict=True):
+        if not isinstance(answer, Exception):
+            return node, answer
+    raise KafkaUnavailable(
+        f"none of the {len(nodes)} brokers answers; see that they are up, and that this host "
+        "reaches the addresses that they advertise"
+    )
+
+
+async def _fenced(link: Link, node: int) -> dict[int, str]:
+    """The addresses of brokers that the cluster knows and does not count among the living."""
+    request = DescribeClusterRequest(include_fenced_brokers=True)
+    try:
+        described = await link.send(request, node)
+    except IncompatibleBrokerVersion:  # before Kafka 2.8; and before 4.0 none is shown
+        return {}
+    return {
+        each.broker_id: f"{each.host}:{each.port}" for each in described.brokers if each.is_fenced
+    }
 
 
 def _request() -> Any:

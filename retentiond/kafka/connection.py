@@ -104,6 +104,10 @@ class Link:
         node: int = await self._admin._find_coordinator_id(group)
         return node
 
+    def known_brokers(self) -> list[int]:
+        """As the metadata showed them that the client has last seen."""
+        return [broker.node_id for broker in self._manager.cluster.brokers()]
+
     def forget_coordinators(self) -> None:
         """kafka-python never invalidates its coordinator cache."""
         self._manager.cluster._coordinators.clear()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from kafka.errors import KafkaConnectionError
+from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 from kafka.protocol.metadata import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -12,8 +15,9 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
+from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.brokers import NOT_ALIVE, Spoken, brokers
-from retentiond.kafka.connection import Link
+from retentiond.kafka.brokers import Brokers as Found
 from retentiond.model import Failure, TopicPartition
 from tests.unit.kafka.brokers import Brokers, BrokersConnection
 
@@ -23,33 +27,14 @@ Partition = Topic.MetadataResponsePartition
 LIST_OFFSETS, LIST_GROUPS, UNHEARD_OF = 2, 16, 12345
 
 
-class Admin:
-    """What `Link` needs of kafka-python's client beside its connection manager."""
-
-    def __init__(self, manager: Brokers, cluster: dict[str, Any]) -> None:
-        self._manager = manager
-        self._cluster = cluster
-
-    async def _describe_cluster(self) -> dict[str, Any]:
-        return self._cluster
-
-
-class Described(BrokersConnection):
-    """A cluster that shows these brokers, fenced ones too, by (id, address)."""
-
-    def __init__(self, manager: Brokers, *shown: int) -> None:
-        super().__init__(manager)
-        self._shown = [{"broker_id": each, "host": f"host-{each}", "port": 9092} for each in shown]
-
-    def run(self, request: Any) -> Any:
-        admin: Any = Admin(self.brokers, {"cluster_id": "mine", "brokers": self._shown})
-        return self.brokers.run(request(Link(admin)))
-
-
 def metadata(alive: list[int], partitions: dict[int, tuple[int, list[int]]]) -> Any:
     """One topic whose partitions have (leader, replicas)."""
     return MetadataResponse(
-        brokers=[MetadataResponse.MetadataResponseBroker(node_id=each) for each in alive],
+        cluster_id="mine",
+        brokers=[
+            MetadataResponse.MetadataResponseBroker(node_id=e, host=f"host-{e}", port=9092)
+            for e in alive
+        ],
         topics=[
             Topic(
                 name="orders",
@@ -70,39 +55,57 @@ def spoken(*versions: tuple[int, int], error_code: int = 0) -> Any:
     return ApiVersionsResponse(error_code=error_code, api_keys=keys)
 
 
-def seen(told: Any, answers: dict[int, Any], *shown: int) -> Any:
+def seen(told: Any, answers: dict[int, Any], fenced: tuple[int, ...] = ()) -> Found:
+    """``told``: the metadata of every broker, or by the broker."""
+
     def answer(request: Any, node: int | None) -> Any:
         if isinstance(request, MetadataRequest):
-            return told
+            return told[node] if isinstance(told, dict) else told
+        if isinstance(request, DescribeClusterRequest):
+            return described(fenced)
         assert isinstance(request, ApiVersionsRequest)
         return answers[node or 0]
 
-    return brokers(Described(Brokers(answer), *shown))
+    manager = Brokers(answer)
+    known = [SimpleNamespace(node_id=node) for node in (told if isinstance(told, dict) else [1])]
+    manager.cluster.brokers = lambda: known
+    return brokers(BrokersConnection(manager))
+
+
+def described(fenced: tuple[int, ...]) -> Any:
+    """Brokers before 4.0 show no fenced ones; those after show all."""
+    shown = DescribeClusterResponse.DescribeClusterBroker
+    return DescribeClusterResponse(
+        brokers=[
+            shown(broker_id=1, host="host-1", port=9092, is_fenced=False),
+            *(shown(broker_id=e, host=f"host-{e}", port=9092, is_fenced=True) for e in fenced),
+        ]
+    )
 
 
 def test_what_a_broker_speaks_tells_its_release_and_unheard_of_requests_are_left_out() -> None:
     answer = spoken((LIST_OFFSETS, 11), (LIST_GROUPS, 5), (UNHEARD_OF, 1))
-    (found,) = seen(metadata([1], {}), {1: answer}, 1).brokers
+    (found,) = seen(metadata([1], {}), {1: answer}).brokers
     assert found.spoken == Spoken({"ListOffsets": 11, "ListGroups": 5}, (4, 2))
     assert (found.address, found.is_alive) == ("host-1:9092", True)
 
 
 def test_a_broker_that_does_not_answer_is_alive_with_a_failure() -> None:
     answers = {1: spoken((LIST_OFFSETS, 11)), 2: KafkaConnectionError("refused")}
-    _, silent = seen(metadata([1, 2], {}), answers, 1, 2).brokers
+    _, silent = seen(metadata([1, 2], {}), answers).brokers
     assert (silent.broker_id, silent.is_alive) == (2, True)
     assert isinstance(silent.spoken, Failure)
 
 
 def test_an_error_code_is_a_failure() -> None:
-    (found,) = seen(metadata([1], {}), {1: spoken(error_code=35)}, 1).brokers
+    (found,) = seen(metadata([1], {}), {1: spoken(error_code=35)}).brokers
     assert isinstance(found.spoken, Failure)
     assert found.spoken.code == "UNSUPPORTED_VERSION"
 
 
 def test_fenced_brokers_and_those_that_only_assignments_name_are_not_alive() -> None:
     told = metadata([1], {0: (1, [1, 3])})
-    one, two, three = seen(told, {1: spoken((LIST_OFFSETS, 11))}, 1, 2).brokers
+    one, two, three = seen(told, {1: spoken((LIST_OFFSETS, 11))}, (2,)).brokers
     assert (one.is_alive, two.is_alive, three.is_alive) == (True, False, False)
     assert (two.address, three.address) == ("host-2:9092", None)
     assert two.spoken == three.spoken == NOT_ALIVE
@@ -110,11 +113,24 @@ def test_fenced_brokers_and_those_that_only_assignments_name_are_not_alive() -> 
 
 def test_partitions_without_a_leader_are_named() -> None:
     told = metadata([1], {0: (1, [1]), 1: (-1, [2])})
-    found = seen(told, {1: spoken((LIST_OFFSETS, 11))}, 1)
+    found = seen(told, {1: spoken((LIST_OFFSETS, 11))})
     assert found.leaderless == (TopicPartition("orders", 1),)
 
 
 def test_a_broker_too_old_to_be_told_has_no_release() -> None:
-    (found,) = seen(metadata([1], {}), {1: spoken((LIST_GROUPS, 0))}, 1).brokers
+    (found,) = seen(metadata([1], {}), {1: spoken((LIST_GROUPS, 0))}).brokers
     assert isinstance(found.spoken, Spoken)
     assert found.spoken.release is None or found.spoken.release < (1, 0)
+
+
+def test_a_broker_that_is_silent_is_not_the_one_that_is_asked_about_the_others() -> None:
+    told = {1: KafkaConnectionError("frozen"), 2: metadata([1, 2], {})}
+    answers = {1: KafkaConnectionError("frozen"), 2: spoken((LIST_OFFSETS, 11))}
+    silent, sound = seen(told, answers).brokers
+    assert isinstance(silent.spoken, Failure)
+    assert isinstance(sound.spoken, Spoken)
+
+
+def test_where_no_broker_answers_the_cluster_can_not_be_asked() -> None:
+    with pytest.raises(KafkaUnavailable, match="none of the 1 brokers answers"):
+        seen({1: KafkaConnectionError("frozen")}, {})
