@@ -6,6 +6,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from prometheus_client.registry import CollectorRegistry
+
 from devkit.bench.bare import BareClients
 from devkit.bench.layouts import Layout
 from devkit.bench.result import Result
@@ -13,7 +15,9 @@ from devkit.bench.settings import CONSUMED_RETENTION_MS, settings
 from devkit.bench.timing import RUNS, WARM_UP, default_garbage_collection, median
 from devkit.embedded import EmbeddedKafka
 from retentiond.config import Config
-from retentiond.engine import Engine
+from retentiond.engine import Engine, build_versions
+from retentiond.observe.exposition import Exposition
+from retentiond.observe.metrics import Metrics
 from retentiond.observe.report import CycleReport
 from retentiond.state.state import open_state
 
@@ -21,6 +25,10 @@ STEPS = ("gather", "decide", "guard", "record")
 
 GATHER_AT_MOST = 1.5
 CYCLE_AT_MOST_S = {"L": 2.0}
+SCRAPE_AT_MOST_S = {"L": 0.1}
+
+OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+"""What Prometheus asks for."""
 
 
 def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
@@ -47,6 +55,7 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
         ),
         *(Result(f"{name}: {step}", steps[step], "s") for step in STEPS[1:]),
         Result(f"{name}: whole dry-run cycle", whole, "s", CYCLE_AT_MOST_S.get(name)),
+        Result(f"{name}: /metrics", _scrape(reports[-1]), "s", SCRAPE_AT_MOST_S.get(name)),
         Result(f"{name}: minima right, of {all_of_them}", right, "", all_of_them),
     ]
 
@@ -55,6 +64,14 @@ def _bare(kafka: EmbeddedKafka, layout: Layout) -> float:
     with default_garbage_collection(), closing(BareClients(kafka.bootstrap_servers)) as clients:
         since_ms = int(time.time() * 1000) - CONSUMED_RETENTION_MS
         return median(lambda: clients.read(layout, since_ms))
+
+
+def _scrape(report: CycleReport) -> float:
+    """The text of all metrics, between two cycles."""
+    registry = CollectorRegistry()
+    Metrics(registry, build_versions()).observe_cycle(report)
+    exposition = Exposition(registry)
+    return median(lambda: exposition.text(OPENMETRICS))
 
 
 def _right(layout: Layout, report: CycleReport) -> tuple[int, int]:

@@ -39,6 +39,7 @@ that don't count; of Kafka's own tool {tool_runs} after {tool_warm_up}.
   coordinators are read again 0.15 s after the listing. They are read 0.15 s before it too,
   unless they stand as a sound reading left them; here they do.
 - *Decide* goes from a snapshot in Python to rows in Python, on Spark `local[2]`.
+- */metrics* is a scrape between two cycles; what a cycle leaves is rendered once, right after it.
 - *With audit log* writes what will be deleted and on which evidence (ten groups a partition) to
   SQLite before the request, and its outcome after.
 - *kafka-delete-records* is Kafka's own tool, as a whole process with its JVM; *retentiond
