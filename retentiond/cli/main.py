@@ -1,7 +1,8 @@
 """The command line: one file a command, one place where errors become a sentence and a code.
 
-Exit codes: 0 done; 1 the cycle failed, or a deletion did; 2 usage or configuration;
-3 ``plan --exit-code`` found something to delete. Results go to stdout, logs to stderr.
+Exit codes: 0 done; 1 the cycle failed, or a deletion did, or ``doctor`` found a problem; 2 usage
+or configuration; 3 ``plan --exit-code`` found something to delete. Results go to stdout, logs
+to stderr.
 """
 
 from __future__ import annotations
