@@ -23,7 +23,7 @@ from retentiond.cycle import Kept, kept_in, plan_cycle
 from retentiond.engine import Engine
 from retentiond.errors import UsageError
 from retentiond.explain.document import partition_document, topic_document
-from retentiond.explain.evidence import evidence, partitions_at
+from retentiond.explain.evidence import evidence, partitions_at, refuse_unknown
 from retentiond.explain.partition import Explanation, explained
 from retentiond.kafka.properties import ClientSettings
 from retentiond.look.policy import first_look
@@ -114,6 +114,7 @@ def _explained(at: Place, source: Source) -> tuple[CycleReport, tuple[Explanatio
     kafka = engine.tools.kafka
     try:
         with progress("reading the cluster"):
+            refuse_unknown(at.topic, kafka.topic_names())  # before Spark takes its seconds
             engine.warm_up()
             report, snapshot, remembered = plan_cycle(engine.tools, source.config, source.kept)
             partitions = partitions_at(snapshot, at.topic, at.partition)

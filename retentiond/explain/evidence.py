@@ -46,6 +46,15 @@ def evidence(
     return Evidence(report.plan.rows, snapshot, remembered, report.disk, brokers, ahead)
 
 
+def refuse_unknown(topic: str, topics: Collection[str]) -> None:
+    """Raises `UsageError` unless it is one of those."""
+    if topic not in topics:
+        raise UsageError(
+            f"there is no topic {topic} in the cluster, or this principal may not DESCRIBE it; "
+            "`retentiond plan` shows those that are"
+        )
+
+
 def partitions_at(
     snapshot: Snapshot, topic: str, partition: int | None
 ) -> tuple[TopicPartition, ...]:
@@ -54,16 +63,13 @@ def partitions_at(
     Raises `UsageError` for one that is not there, and `KafkaUnavailable` where the topic can't
     be read.
     """
-    reading = next((each for each in snapshot.topics if each.name == topic), None)
-    if reading is None:
-        raise UsageError(
-            f"there is no topic {topic} in the cluster; `retentiond plan` shows those that are"
-        )
+    readings = {each.name: each for each in snapshot.topics}
+    refuse_unknown(topic, readings)
     there = [at for at in partitions_of(snapshot) if at.topic == topic]
     if not there:
         raise KafkaUnavailable(
-            f"topic {topic} can't be read ({reading.failure}); see that its brokers are up, and "
-            "that this principal may DESCRIBE it"
+            f"topic {topic} can't be read ({readings[topic].failure}); see that its brokers are "
+            "up, and that this principal may DESCRIBE it"
         )
     found = tuple(at for at in there if partition in (None, at.partition))
     if not found:

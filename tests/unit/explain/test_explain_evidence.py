@@ -33,7 +33,7 @@ def test_a_topic_has_all_its_partitions_or_the_one_that_is_named(kafka: FakeClus
 @pytest.mark.parametrize(
     ("topic", "partition", "sentence"),
     [
-        ("nowhere", None, "there is no topic nowhere in the cluster; `retentiond plan` shows"),
+        ("nowhere", None, "there is no topic nowhere in the cluster, or this principal may not"),
         ("orders", 2, "topic orders has no partition 2, only 0 to 1"),
         ("clicks", 7, "topic clicks has no partition 7, only 0"),
     ],
