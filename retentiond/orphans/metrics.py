@@ -26,9 +26,10 @@ class LastLook(Collector):
         self.look: Look | None = None
         self.complete_ms = 0
 
-    def pin(self, look: Look) -> None:
+    def pin(self, look: Look, now_ms: int) -> None:
+        """``now_ms`` by the host's clock, which the readiness goes by."""
         if not look.problems:
-            self.complete_ms = look.at_ms
+            self.complete_ms = now_ms
         self.look = look
 
     def describe(self) -> Iterable[Metric]:

@@ -36,7 +36,7 @@ def serve(
         except RetentiondError as error:
             log.warning(events.ORPHANS_FAILED, error=str(error))
         else:
-            last.pin(look)
+            last.pin(look, now_ms())
             _tell(log, look)
         stop.wait(interval_ms / 1000)
     server.stop()
