@@ -63,8 +63,8 @@ VOLUME /var/lib/retentiond
 EXPOSE 9477
 # By number, so that Kubernetes can see that it is not root.
 USER 10001:10001
-# For the default http.port; http.client, because urllib would ask a proxy from the environment.
+# For the default http.port, with http.tls and http.basic_auth too.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python", "-c", "from http.client import HTTPConnection as C; c = C('127.0.0.1', 9477, timeout=4); c.request('GET', '/healthz'); raise SystemExit(c.getresponse().status != 200)"]
+    CMD ["python", "-m", "retentiond.alive", "9477"]
 ENTRYPOINT ["retentiond"]
 CMD ["run"]

@@ -29,7 +29,7 @@ from retentiond.observe.canonical import log_cycle
 from retentiond.observe.exposition import Exposition
 from retentiond.observe.metrics import Metrics
 from retentiond.observe.report import CycleReport
-from retentiond.observe.web import Board, Server, application
+from retentiond.observe.web import Board, application, serve
 from retentiond.page.routes import status_page
 from retentiond.state.state import State
 
@@ -112,7 +112,7 @@ class Daemon:
         self._exposition = Exposition(registry)
         page = status_page(self._board, now_ms, config.state_dir)
         app = application(self._board, self._exposition, now_ms, page)
-        self._server = Server(app, config.http.host, config.http.port)
+        self._server = serve(app, config.http)
         self._engine = make_engine(config, self._stop, self._metrics.observe_request)
         self._scheduler = make_scheduler()
 

@@ -9,12 +9,13 @@ from pydantic import Field, PrivateAttr
 
 from retentiond.config.duration import MINUTE_MS
 from retentiond.config.policy import Policies, PolicyConflict, TopicPolicy, work_out_policies
-from retentiond.config.properties import KafkaProperties, Properties, PropertyMap
+from retentiond.config.properties import KafkaProperties, Properties, PropertyMap, Users
 from retentiond.config.section import Section
 from retentiond.config.topics import TopicEntry, TopicRules
 from retentiond.config.values import (
     Count,
     CountOrNull,
+    File,
     Flag,
     Folder,
     Interval,
@@ -31,12 +32,28 @@ class Schedule(Section):
     (ms, s, m, h, d), as in 90s or 5m."""
 
 
+class Tls(Section):
+    certificate: File
+    """PEM file of the certificate and those that lead from it to an authority. It is read again
+    when it has changed."""
+
+    key: File
+    """PEM file of its key, without a pass phrase."""
+
+
 class Http(Section):
     host: Text = "0.0.0.0"
     """Address to listen on."""
 
     port: Port = 9477
     """Port of metrics, health and status page; 0 takes any free one."""
+
+    tls: Tls | None = None
+    """With it the port speaks HTTPS only."""
+
+    basic_auth: Users | None = None
+    """The users that the port lets in, each with the bcrypt hash of a password, as
+    `htpasswd -nB USER` makes it. Without it the port lets everybody in."""
 
 
 class Spark(Section):

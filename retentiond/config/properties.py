@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, PlainSerializer
 
-from retentiond.config.values import AnyText, refused
+from retentiond.config.values import AnyText, BcryptHash, refused
 
 
 class Properties(Mapping[str, str]):
@@ -41,12 +41,27 @@ def _reachable(properties: Properties) -> Properties:
     return properties
 
 
+def _users(hashes: Mapping[str, str]) -> Properties:
+    if not hashes:
+        raise refused("expected one user or more; without this setting everybody is let in")
+    for user in hashes:
+        if not user or ":" in user:
+            raise refused("expected the name of a user, without a colon", user)
+    return Properties(hashes)
+
+
 def _masked(properties: Mapping[str, str]) -> dict[str, str]:
     return dict.fromkeys(properties, "…")
 
 
 PropertyMap = Annotated[
     Mapping[str, AnyText], AfterValidator(_named), PlainSerializer(_masked, return_type=dict)
+]
+Users = Annotated[
+    Mapping[str, BcryptHash],
+    AfterValidator(_users),
+    PlainSerializer(_masked, return_type=dict),
+    Field(json_schema_extra={"minProperties": 1}),
 ]
 KafkaProperties = Annotated[
     PropertyMap,

@@ -19,6 +19,7 @@ from retentiond.config.tree import Scalar
 INT64_MAX = 2**63 - 1
 
 _WHOLE_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+_BCRYPT_HASH = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
@@ -80,6 +81,14 @@ def _folder(value: object) -> Path:
     return value if isinstance(value, Path) else Path(_filled(value))
 
 
+def _bcrypt_hash(value: object) -> str:
+    """Its error shows nothing of the value: some will have put a password there."""
+    text = _text(value)
+    if not _BCRYPT_HASH.fullmatch(text):
+        raise refused("expected a bcrypt hash, as `htpasswd -nB USER` prints it after USER and :")
+    return text
+
+
 def _duration_ms(value: object) -> int:
     written = value.text if isinstance(value, Scalar) else value
     ms = parse_duration(written) if isinstance(written, str) else None
@@ -133,6 +142,10 @@ def _text_like(pattern: str) -> dict[str, Any]:
 AnyText = Annotated[str, BeforeValidator(_text), WithJsonSchema(_ANY_TEXT)]
 Text = Annotated[str, BeforeValidator(_filled), WithJsonSchema(_FILLED_TEXT)]
 Folder = Annotated[Path, BeforeValidator(_folder), WithJsonSchema(_FILLED_TEXT)]
+File = Folder
+BcryptHash = Annotated[
+    str, BeforeValidator(_bcrypt_hash), WithJsonSchema(_text_like(_BCRYPT_HASH.pattern))
+]
 Regex = Annotated[
     re.Pattern[str],
     BeforeValidator(_regex),

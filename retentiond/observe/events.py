@@ -29,6 +29,12 @@ CONFIG_REFUSED = "retentiond.config_refused"
 CONFIG_NEEDS_RESTART = "retentiond.config_needs_restart"
 """SIGHUP: these settings changed, and are read at start only."""
 
+CERTIFICATE_RENEWED = "retentiond.certificate_renewed"
+"""The files of http.tls have changed: new connections are shown the new certificate."""
+
+CERTIFICATE_REFUSED = "retentiond.certificate_refused"
+"""The files of http.tls have changed and can't be used: the old certificate stays. Said once."""
+
 STOPPING = "retentiond.stopping"
 """A signal asked the daemon to end."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,14 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
+from retentiond.config.config import Http
 from retentiond.errors import ConfigError
+from retentiond.observe.auth import BasicAuth
 from retentiond.observe.exposition import Exposition
 from retentiond.observe.report import CycleReport, document
+from retentiond.observe.tls import Certificate
 
 READY_INTERVALS = 3
 """Ready means a complete cycle within that many intervals."""
@@ -91,11 +96,19 @@ def application(
 class Server:
     """Serves an application on a thread of its own."""
 
-    def __init__(self, app: Starlette, host: str, port: int) -> None:
+    def __init__(
+        self, app: ASGIApp, host: str, port: int, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._socket = _bind(host, port)
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, timeout_graceful_shutdown=1, lifespan="off"
+            app,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=1,
+            lifespan="off",
+            ws="none",  # there is no websocket, and basic authentication looks at requests only
+            ssl_context_factory=None if tls is None else lambda *_: tls,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -109,6 +122,16 @@ class Server:
         self._server.should_exit = True
         self._thread.join(timeout=3)
         self._socket.close()
+
+
+def serve(app: Starlette, http: Http) -> Server:
+    """A server of the application on the port of the configuration, secured as that says.
+
+    Raises `ConfigError` where the port or the certificate can't be used.
+    """
+    guarded = BasicAuth(app, http.basic_auth) if http.basic_auth else app
+    certificate = Certificate(http.tls.certificate, http.tls.key) if http.tls else None
+    return Server(guarded, http.host, http.port, certificate.context if certificate else None)
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -130,7 +130,7 @@ def test_the_default_http_port_is_exposed_checked_mapped_and_scraped(deployed: C
     (scrape,) = read_yaml("deploy/prometheus/prometheus.yml")["scrape_configs"]
 
     assert final("EXPOSE") == str(port)
-    assert f"'127.0.0.1', {port}, " in final("HEALTHCHECK")
+    assert final("HEALTHCHECK").endswith(f'"retentiond.alive", "{port}"]')
     assert service("retentiond")["ports"] == [f"127.0.0.1:{port}:{port}"]
     assert deployed.http == Http()
     assert scrape["static_configs"] == [{"targets": [f"retentiond:{port}"]}]
@@ -202,8 +202,10 @@ def run_health_check(port: int) -> int:
     return subprocess.run([sys.executable, *arguments], check=False, capture_output=True).returncode
 
 
-@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
-def test_the_health_check_passes_only_where_healthz_answers_200(status: int, code: int) -> None:
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (401, 0), (503, 1)])
+def test_the_health_check_passes_where_healthz_answers_or_wants_a_login(
+    status: int, code: int
+) -> None:
     with http_server(status) as port:
         assert run_health_check(port) == code
 

@@ -22,6 +22,9 @@ DEMO_ENVIRON = {
 }
 
 MINIMAL = "kafka: {bootstrap.servers: localhost:9092}\n"
+HASH = "$2b$04$kLHKmAMIIJhUHr31EVdNQuLcDfth36MBOaAUe.YkgWY.kxd2c.Gj."
+"""bcrypt's, of ``open sesame``, at the least cost that there is."""
+
 ONE_TOPIC = "topics: [{name: orders}]\n"
 
 

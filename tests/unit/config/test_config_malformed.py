@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,12 @@ def test_a_chain_of_errors_holds_no_value_of_the_file() -> None:
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "line", ["sasl.password: hunter2: x", "sasl.password: 'hunter2", "sasl.password: [hunter2"]
+)
+def test_not_even_a_traceback_quotes_a_line_of_the_file(line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parsed(f"kafka:\n  bootstrap.servers: a:1\n  {line}\n")
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))

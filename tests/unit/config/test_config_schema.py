@@ -15,6 +15,7 @@ from retentiond.config.schema import json_schema
 from tests.unit.config.files import (
     DEMO_ENVIRON,
     EXAMPLES,
+    HASH,
     MALFORMED,
     MINIMAL,
     ONE_TOPIC,
@@ -71,11 +72,13 @@ def test_a_malformed_file_is_refused_where_a_schema_can_express_it(file: Path) -
         "spark: {master: local, conf: {spark.a: 2, spark.b: false, spark.c: x}}",
         "defaults: {groups: {required: [123, on, true], exclude: [1], min: '${PORT}'}}",
         "state_dir: 1",
+        "http: {tls: {certificate: tls.crt, key: '${NO}'}, basic_auth: {prometheus: "
+        f"{HASH}, grafana: '${{HASH}}'}}}}",
     ],
 )
 def test_what_the_parser_takes_the_schema_takes(setting: str) -> None:
     text = f"{MINIMAL}{ONE_TOPIC}{setting}\n"
-    parsed(text, {"NO": "false", "PORT": "1", "N": "30"})
+    parsed(text, {"NO": "false", "PORT": "1", "N": "30", "HASH": HASH})
     assert accepts(text)
 
 

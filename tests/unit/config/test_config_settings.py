@@ -8,9 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from retentiond.config import Config, Http, Limits, Properties
+from retentiond.config.config import Tls
 from retentiond.config.duration import format_duration, parse_duration, say_duration
 from retentiond.errors import ConfigError
-from tests.unit.config.files import MINIMAL, ONE_TOPIC, parsed
+from tests.unit.config.files import HASH, MINIMAL, ONE_TOPIC, parsed
 
 
 def with_setting(setting: str) -> Config:
@@ -104,6 +105,35 @@ def test_a_port_in_range_is_taken(port: int) -> None:
 def test_a_port_that_is_no_port_is_refused(written: str) -> None:
     with pytest.raises(ConfigError, match=r"^http\.port: expected "):
         with_setting(f"http: {{port: {written}}}")
+
+
+def test_the_port_is_open_and_plain_by_default() -> None:
+    http = parsed(MINIMAL + ONE_TOPIC).http
+    assert (http.tls, http.basic_auth) == (None, None)
+
+
+def test_a_certificate_and_users_are_taken_and_no_rendering_shows_a_hash() -> None:
+    config = with_setting(
+        "http: {tls: {certificate: tls.crt, key: /run/tls.key}, "
+        f"basic_auth: {{prometheus: {HASH}, grafana: '{HASH.replace('2b', '2y')}'}}}}"
+    )
+    http = config.http
+    assert http.tls == Tls(certificate=Path("tls.crt"), key=Path("/run/tls.key"))
+    assert http.basic_auth is not None
+    assert http.basic_auth["prometheus"] == HASH
+    assert set(http.basic_auth) == {"prometheus", "grafana"}
+    for rendering in (repr(config), str(http), config.model_dump_json(), str(config.model_dump())):
+        assert HASH not in rendering
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["open sesame", "hunter2", HASH[:-1], f"{HASH}a", HASH.replace("$04$", "$03$"), "''", "null"],
+)
+def test_what_is_no_hash_is_refused_and_not_shown(written: str) -> None:
+    with pytest.raises(ConfigError, match=r"^http\.basic_auth\.prometheus: expected a ") as refused:
+        with_setting(f"http: {{basic_auth: {{prometheus: {written}}}}}")
+    assert len(written) < 5 or written not in str(refused.value)
 
 
 @pytest.mark.parametrize("limit", ["records_per_cycle", "partitions_per_cycle"])
