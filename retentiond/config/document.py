@@ -54,7 +54,8 @@ def _compose(text: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as exc:
         problem = ", ".join(part for part in (exc.context, exc.problem) if part)
         where = _place(exc.problem_mark or exc.context_mark)
-        raise ConfigError(f"{where}: expected valid YAML ({problem})") from exc
+        # From nothing: the parser's own error quotes the line, and so would a traceback.
+        raise ConfigError(f"{where}: expected valid YAML ({problem})") from None
     return root
 
 

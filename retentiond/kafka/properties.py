@@ -144,7 +144,8 @@ def _convert(name: str, value: str) -> object:
         return PROPERTIES[name].convert(value)
     except ValueError as error:
         expected = "a whole number" if PROPERTIES[name].convert is _number else str(error)
-        raise ConfigError(f"expected {expected}", path=f"kafka.{name}") from error
+        # From nothing: Python's own error shows the value, and so would a traceback.
+        raise ConfigError(f"expected {expected}", path=f"kafka.{name}") from None
 
 
 def _unknown(name: str) -> str:

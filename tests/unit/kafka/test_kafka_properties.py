@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 
 import pytest
@@ -202,3 +203,9 @@ def test_no_secret_shows_in_the_settings(section: dict[str, str]) -> None:
 def test_a_request_may_take_as_long_as_the_section_says() -> None:
     assert translate(SERVERS).request_timeout_s == 30
     assert translate(SERVERS | {"socket.timeout.ms": "1500"}).request_timeout_s == 1.5
+
+
+@pytest.mark.parametrize("name", ["socket.timeout.ms", "security.protocol", "sasl.mechanism"])
+def test_not_even_a_traceback_shows_a_value(name: str) -> None:
+    refused = refusal(SERVERS | {name: SECRET})
+    assert SECRET not in "".join(traceback.format_exception(refused))
