@@ -1,0 +1,171 @@
+"""A real Prometheus scrapes a real daemon on a real broker: metrics, alerts and dashboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from devkit.embedded import EmbeddedKafka
+from tests.contract.real import RealDriver
+from tests.dashboard import queries
+from tests.integration.command import Process, settings, write
+from tests.prometheus import DEPLOYED, Prometheus, running_prometheus
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+HOUR_MS = 3_600_000
+
+SLOW_S = 120
+"""How long a busy machine may take to show what a cycle and a scrape have found."""
+
+Series = dict[tuple[str, str], float]
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[RealDriver]:
+    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module", autouse=True)
+def topics(driver: RealDriver) -> None:
+    """What there is before the daemon comes.
+
+    - orders: billing alone keeps three records, search has read further, audit all.
+    - late: half an hour is left until Kafka's retention takes what nobody has read.
+    - lost: that time has passed an hour ago.
+    - kept: nothing is read, and Kafka keeps it for ever.
+    """
+    for topic, age_h, retention_h in (
+        ("orders", 0, 24.0),
+        ("late", 2.5, 3.0),
+        ("lost", 2, 1.0),
+        ("kept", 2, None),
+    ):
+        retention_ms = -1 if retention_h is None else int(retention_h * HOUR_MS)
+        driver.create_topic(topic, 1, {"retention.ms": str(retention_ms)})
+        driver.produce(topic, [int(driver.now_ms - age_h * HOUR_MS)] * 10)
+    for group, offset in (("billing", 4), ("search", 7), ("audit", 10)):
+        driver.commit(group, {("orders", 0): offset})
+    for topic in ("late", "lost", "kept"):
+        driver.commit("billing", {(topic, 0): 0})
+
+
+@pytest.fixture(scope="module")
+def daemon(
+    driver: RealDriver, topics: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Process]:
+    folder = tmp_path_factory.mktemp("daemon")
+    every = {
+        "pattern": ".*",
+        "retention.commitoffset.enable": True,
+        "retention.commitoffset.ms": 0,
+    }
+    servers = driver.broker.bootstrap_servers
+    document = settings(
+        servers, folder / "state", dry_run=False, topics=[every], schedule={"interval": "2s"}
+    )
+    write(folder / "retentiond.yaml", document)
+    with Process("run", cwd=folder) as daemon:
+        daemon.await_events("retentiond.cycle")
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def prometheus(daemon: Process, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    (started,) = daemon.events("retentiond.started")
+    folder = tmp_path_factory.mktemp("prometheus")
+    with running_prometheus(folder, f"127.0.0.1:{started['port']}") as prometheus:
+        yield prometheus
+
+
+def shown(daemon: Process, metric: str) -> Series:
+    """The values of a metric by group and topic."""
+    return {
+        (sample.labels["group"], sample.labels["topic"]): sample.value
+        for family in text_string_to_metric_families(daemon.get("/metrics").text)
+        for sample in family.samples
+        if sample.name == metric
+    }
+
+
+def margins(daemon: Process) -> Series:
+    return shown(daemon, "retentiond_forced_retention_margin_seconds")
+
+
+def test_the_margin_is_what_is_left_until_kafka_deletes_what_is_unread(daemon: Process) -> None:
+    found = eventually(
+        lambda: margins(daemon),
+        lambda found: found.get(("billing", "late"), 0) > 0.5 * 3600 * 0.9,
+        timeout_s=SLOW_S,
+    )
+    assert found.keys() == {
+        ("billing", "orders"),
+        ("search", "orders"),
+        ("billing", "late"),
+        ("billing", "lost"),
+    }
+    assert 0.5 * 3600 * 0.9 < found["billing", "late"] <= 0.5 * 3600
+    assert 24 * 3600 * 0.9 < found["billing", "orders"] <= 24 * 3600
+    assert 24 * 3600 * 0.9 < found["search", "orders"] <= 24 * 3600
+    assert found["billing", "lost"] < 0
+
+
+def test_what_one_group_keeps_is_counted_up_to_the_next_group(daemon: Process) -> None:
+    found = eventually(
+        lambda: shown(daemon, "retentiond_binding_group_lag_records"), timeout_s=SLOW_S
+    )
+    assert found["billing", "orders"] == 3
+    assert found["billing", "late"] == 10
+    assert ("search", "orders") not in found
+
+
+def test_an_alert_fires_where_unread_records_are_lost(prometheus: Prometheus) -> None:
+    def firing() -> set[tuple[str, str]]:
+        return {
+            (alert["labels"]["topic"], alert["labels"]["group"])
+            for alert in prometheus.get("alerts")["alerts"]
+            if alert["labels"]["alertname"] == "RetentiondUnreadRecordsLost"
+            and alert["state"] == "firing"
+        }
+
+    assert eventually(firing, timeout_s=SLOW_S) == {("lost", "billing")}
+
+
+def test_every_rule_is_loaded_and_evaluated_without_an_error(prometheus: Prometheus) -> None:
+    def health() -> set[str]:
+        return {
+            rule["health"] for group in prometheus.get("rules")["groups"] for rule in group["rules"]
+        }
+
+    assert eventually(health, lambda found: "unknown" not in found, timeout_s=SLOW_S) == {"ok"}
+    loaded = {group["file"] for group in prometheus.get("rules")["groups"]}
+    assert loaded == {str(DEPLOYED / name) for name in ("recording_rules.yml", "alerts.yml")}
+
+
+@pytest.mark.parametrize(("title", "expr"), queries(), ids=[title for title, _ in queries()])
+def test_every_query_of_the_dashboard_returns_data(
+    prometheus: Prometheus, title: str, expr: str
+) -> None:
+    """With what Grafana puts in place of its variables where everything is chosen."""
+    asked = expr.replace("$__range", "24h").replace("$instance", ".*").replace("$topic", ".*")
+    assert re.search(r"\$", asked) is None
+    eventually(lambda: prometheus.query(asked), timeout_s=SLOW_S)
+
+
+def test_a_group_that_has_read_everything_has_no_margin_and_keeps_nothing(
+    daemon: Process, driver: RealDriver
+) -> None:
+    """The last test here: it changes what the others look at."""
+    driver.commit("billing", {("late", 0): 10})
+    eventually(lambda: ("billing", "late") not in margins(daemon), timeout_s=SLOW_S)
+    assert ("billing", "late") not in {
+        key
+        for key, kept in shown(daemon, "retentiond_binding_group_lag_records").items()
+        if kept > 0
+    }
