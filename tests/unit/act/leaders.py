@@ -14,6 +14,7 @@ from retentiond.kafka.port import (
     DeleteFailure,
     GroupMembers,
     ListedGroup,
+    LogDirs,
     OffsetBound,
     RequestResult,
     TopicConfig,
@@ -123,6 +124,12 @@ class Leaders:
     # Nothing in act/ asks for the rest.
 
     def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
+        raise NotImplementedError
+
+    def broker_configs(self, names: Collection[str]) -> Mapping[int, Mapping[str, str] | Failure]:
+        raise NotImplementedError
+
+    def log_dirs(self) -> LogDirs:
         raise NotImplementedError
 
     def offsets_at(
