@@ -24,8 +24,8 @@ GIVE_UP_MS = 15 * 60_000
 
 GIVE_UP_READINGS = 3
 
-NOISE = 0.25
-"""Of what was written meanwhile, by the average: records may be larger and smaller."""
+NOISE = 0.5
+"""Of what was written meanwhile, by the average: new records may be half as large as the old."""
 
 
 @dataclass(frozen=True, slots=True)

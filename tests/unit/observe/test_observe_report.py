@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from retentiond.collect.snapshot import GroupReading
-from retentiond.model import Failure, GroupKind, Outcome, Reason
+from retentiond.disk.reading import Orphans
+from retentiond.disk.report import DiskReport
+from retentiond.disk.stuck import Stuck, StuckCause
+from retentiond.model import Failure, GroupKind, Outcome, Reason, TopicPartition
 from retentiond.observe.report import GroupCount, count_groups, document, figures, rfc3339
 from tests.unit.act.readings import Reading
 from tests.unit.observe.reports import outcome, report, row, unread
@@ -206,3 +210,34 @@ def test_while_it_is_paused_plan_and_log_line_say_why() -> None:
     assert document(paused, with_outcomes=True)["paused"] == "paused by root: incident 12"
     assert figures(paused)["paused"] == "paused by root: incident 12"
     assert "paused" not in figures(report())
+
+
+STUCK = Stuck(TopicPartition("orders", 1), StuckCause.FUTURE_REPLICA, "its move stands still")
+
+
+def test_what_is_wrong_on_the_disks_is_in_the_plan() -> None:
+    disk = DiskReport(
+        stuck=(STUCK,),
+        orphans=(Orphans(1, "/a", 0, 0), Orphans(2, "/a", 3, 700)),
+        problems=("broker 3 is silent",),
+    )
+    shown = document(replace(report([row("orders", 1)]), disk=disk), with_outcomes=False)
+    assert json.loads(json.dumps(shown["stuck_retention"])) == [
+        {
+            "topic": "orders",
+            "partition": 1,
+            "cause": "future_replica",
+            "detail": "its move stands still",
+        }
+    ]
+    assert shown["orphans"] == [{"broker": 2, "log_dir": "/a", "partitions": 3, "size_bytes": 700}]
+    assert shown["disk_problems"] == ["broker 3 is silent"]
+
+
+def test_the_canonical_line_tells_bytes_and_what_is_stuck() -> None:
+    disk = DiskReport(freed_bytes={"orders": 30, "views": 12}, stuck=(STUCK,), problems=("why",))
+    rows = [replace(row("orders"), predicted_bytes=500), row("views", reason=Reason.TOO_YOUNG)]
+    line = figures(replace(report(rows), disk=disk))
+    assert (line["predicted_bytes"], line["freed_bytes"]) == (500, 42)
+    assert line["stuck"] == ["orders-1: its move stands still"]
+    assert line["disk_problems"] == ["why"]
