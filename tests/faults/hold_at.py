@@ -67,6 +67,8 @@ STEPS = {
     "after the groups are remembered": Step(Memory, "remember", after=True),
     "before the plan": Step(retentiond.cycle, "decide"),
     "after the plan": Step(retentiond.cycle, "decide", after=True),
+    "before the disks are looked at": Step(retentiond.cycle, "look"),
+    "after the disks are looked at": Step(retentiond.cycle, "look", after=True),
     "before the second reading": Step(retentiond.cycle, "gather", applies=is_second_reading),
     "before the guard": Step(retentiond.cycle, "verify"),
     "after the guard": Step(retentiond.cycle, "verify", after=True),
@@ -83,6 +85,11 @@ STEPS = {
     "after the outcomes are written": Step(Audit, "settle", after=True),
     "before the cycle's end is recorded": Step(Audit, "record_cycle", applies=has_finished),
     "after the cycle's end is recorded": Step(Audit, "record_cycle", True, has_finished),
+    "before what deletions freed is concluded": Step(retentiond.cycle, "conclude"),
+    "before what deletions freed is recorded": Step(Audit, "record_freed"),
+    "after what deletions freed is recorded": Step(Audit, "record_freed", after=True),
+    "after what deletions freed is concluded": Step(retentiond.cycle, "conclude", after=True),
+    "before it is looked what is stuck": Step(retentiond.cycle, "with_stuck"),
 }
 
 

@@ -50,8 +50,8 @@ PURE = {
 }
 """Parts of a cycle that read, write and ask nothing."""
 
-ONLY_FOR_PLAN = {"read_pause", "recall"}
-"""What `retentiond plan` reads; a cycle reads it through `State`."""
+ONLY_READ = {"read_awaited", "read_pause", "recall"}
+"""What the state directory says, read before anything else."""
 
 HELD_IN_PARTS = {"execute"}
 
@@ -66,7 +66,7 @@ def test_every_part_of_a_cycle_is_a_step_below() -> None:
         for name, part in vars(retentiond.cycle).items()
         if isinstance(part, FunctionType) and part.__module__ != retentiond.cycle.__name__
     } - {"NamedTuple", "dataclass", "field", "contextmanager"}
-    assert parts == held & parts | PURE | ONLY_FOR_PLAN | HELD_IN_PARTS
+    assert parts == held & parts | PURE | ONLY_READ | HELD_IN_PARTS
 
 
 def test_every_write_of_a_cycle_to_the_memory_is_a_step_below() -> None:
