@@ -28,11 +28,12 @@ from retentiond.doctor.seen import Seen
 from retentiond.doctor.segments import check_segments
 from retentiond.doctor.state_dir import check_state_dir, look_at_state_dir
 from retentiond.doctor.times import OFFSETS_RETENTION, check_clocks, check_offsets_retention
-from retentiond.doctor.topics import check_topics
+from retentiond.doctor.topics import check_topics, deletable
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.connection import Connection
 from retentiond.kafka.properties import ClientSettings
+from retentiond.model import Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,11 @@ def of_cluster(seen: Seen, config: Config) -> Iterator[Finding]:
     )
     yield from checked("enabled topics", seen.topics, lambda topics: check_topics(topics, config))
     yield from checked("groups", seen.census, check_groups)
-    yield from both_checked("readers", seen.topics, seen.census, check_readers)
-    yield from both_checked("segments", seen.topics, seen.logs, check_segments)
+    deleted_from = seen.topics if isinstance(seen.topics, Failure) else deletable(seen.topics)
+    yield from both_checked("readers", deleted_from, seen.census, check_readers)
+    yield from both_checked("segments", deleted_from, seen.logs, check_segments)
     yield from both_checked(
-        OFFSETS_RETENTION, seen.topics, seen.offsets_retention, check_offsets_retention
+        OFFSETS_RETENTION, deleted_from, seen.offsets_retention, check_offsets_retention
     )
     yield from checked("clocks", seen.clocks, check_clocks)
 

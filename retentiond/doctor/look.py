@@ -19,7 +19,7 @@ from retentiond.kafka.brokers import brokers
 from retentiond.kafka.connection import Connection
 from retentiond.kafka.port import Kafka
 from retentiond.kafka.properties import ClientSettings
-from retentiond.kafka.rights import rights
+from retentiond.kafka.rights import topic_rights
 from retentiond.model import Failure
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ def look(kafka: Kafka, connection: Connection, config: Config, now: Callable[[],
         offsets_retention = executor.submit(tried, lambda: _offsets_retention(kafka))
         names, topics = names_to_come.result(), topics_to_come.result()
         wanted = _enabled_names(config, names)
-        allowed = executor.submit(tried, lambda: rights(connection, wanted))
+        allowed = executor.submit(tried, lambda: topic_rights(connection, wanted))
         logs = (
             topics
             if isinstance(topics, Failure)

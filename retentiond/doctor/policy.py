@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from retentiond.config import Config
 from retentiond.doctor.finding import Finding, Level, ok
 from retentiond.doctor.rights import UNKNOWN_TOPIC
-from retentiond.kafka.rights import Rights
+from retentiond.kafka.rights import Operations
 from retentiond.model import Failure
 
 
 def check_entries(
-    config: Config, visible: frozenset[str], rights: Rights | Failure
+    config: Config, visible: frozenset[str], rights: Mapping[str, Operations | Failure] | Failure
 ) -> Iterator[Finding]:
     """Entries that enable nothing that is there. ``visible``: the topics that can be seen."""
     entries = [
@@ -28,7 +27,6 @@ def check_entries(
             "no entry enables a topic, so nothing is ever deleted",
             "set retention.commitoffset.enable: true on an entry",
         )
-    told: Mapping[str, Any] = {} if isinstance(rights, Failure) else rights.topics
     for entry, policy in entries:
         (source,) = policy.sources
         if entry.pattern is not None and not any(map(entry.pattern.fullmatch, visible)):
@@ -40,7 +38,7 @@ def check_entries(
             )
         if entry.name is None or entry.name in visible:
             continue
-        answer = told.get(entry.name)
+        answer = None if isinstance(rights, Failure) else rights.get(entry.name)
         if not isinstance(answer, Failure) or answer.code == UNKNOWN_TOPIC:
             yield Finding(
                 Level.WARNING,

@@ -13,9 +13,12 @@ from retentiond.doctor.finding import Finding, Level
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.properties import ClientSettings
 from retentiond.kafka.reach import trouble_with
-from retentiond.kafka.trouble import Trouble, unavailable
+from retentiond.kafka.trouble import Kind, Trouble, unavailable
 
 DEFAULT_PORT = 9092
+
+SILENT = (Kind.NO_ADDRESS, Kind.NOBODY_LISTENS, Kind.NO_ANSWER)
+"""Nothing can be asked there. About TLS the clients have the last word: they end soon, too."""
 
 Reached = Mapping[str, Trouble | None]
 """By server, HOST:PORT: what is wrong with it; None where nothing can be seen from here."""
@@ -39,6 +42,9 @@ def _address(entry: str) -> str:
 def reachable(settings: ClientSettings, reached: Reached) -> ClientSettings:
     """The same settings, starting from what answers. Raises `KafkaUnavailable` if nothing does."""
     sound = [server for server, trouble in reached.items() if trouble is None]
+    sound = sound or [
+        server for server, trouble in reached.items() if trouble and trouble.kind not in SILENT
+    ]
     if not sound:
         raise KafkaUnavailable("; ".join(map(str, _errors(reached, settings))))
     servers = ",".join(sound)

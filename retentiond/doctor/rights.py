@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from retentiond.collect.census import problems
 from retentiond.config import Config
 from retentiond.doctor.finding import Finding, Level, about, ok, unchecked
 from retentiond.kafka.port import CoordinatorState
-from retentiond.kafka.rights import Rights
+from retentiond.kafka.rights import Operations
 from retentiond.model import Failure
 
 GRANT = "kafka-acls --add --allow-principal User:NAME --operation {operation} {resource}"
@@ -66,13 +66,13 @@ def _assumes_visible(config: Config) -> bool:
     return bool(enabled) and all(policy.assumes_visible_groups for policy in enabled)
 
 
-def check_topic_rights(found: Rights) -> Iterator[Finding]:
+def check_topic_rights(found: Mapping[str, Operations | Failure]) -> Iterator[Finding]:
     """DESCRIBE, DESCRIBE_CONFIGS and DELETE on each enabled topic. One that does not exist is
     `retentiond.doctor.policy`'s."""
     lacking: defaultdict[Right, list[str]] = defaultdict(list)
     failed: dict[str, Failure] = {}
     complete = 0
-    for topic, operations in found.topics.items():
+    for topic, operations in found.items():
         if isinstance(operations, Failure):
             if operations.code == "TOPIC_AUTHORIZATION_FAILED":
                 lacking[ON_TOPICS[0]].append(topic)

@@ -9,7 +9,7 @@ from retentiond.collect.census import Census
 from retentiond.collect.topics import EnabledTopic
 from retentiond.kafka.brokers import Brokers
 from retentiond.kafka.port import CoordinatorState
-from retentiond.kafka.rights import Rights
+from retentiond.kafka.rights import Operations
 from retentiond.model import Failure, TopicPartition
 
 
@@ -42,7 +42,7 @@ class Seen:
     brokers: Brokers
     names: frozenset[str] | Failure
     topics: tuple[EnabledTopic, ...] | Failure
-    rights: Rights | Failure
+    rights: Mapping[str, Operations | Failure] | Failure
     coordinators: CoordinatorState | Failure
     census: Census | Failure
     clocks: Clocks | Failure

@@ -26,6 +26,19 @@ def check_topics(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Fin
         yield ok("enabled topics", "cleanup.policy and retention.ms of each go with the policy")
 
 
+def deletable(topics: Sequence[EnabledTopic]) -> tuple[EnabledTopic, ...]:
+    """Those from which something can ever be deleted: the others' readers and disks are no
+    matter."""
+    return tuple(
+        topic
+        for topic in topics
+        if not topic.reading.is_internal
+        and DELETABLE in topic.reading.cleanup_policy
+        and isinstance(topic.reading.policy, TopicPolicy)
+        and (COMPACTED not in topic.reading.cleanup_policy or topic.reading.policy.allow_compacted)
+    )
+
+
 def _unread(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
     for topic in topics:
         if topic.reading.failure is not None:

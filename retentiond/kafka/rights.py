@@ -1,9 +1,8 @@
-"""What this principal may do, as the brokers say it: operations by the names of Kafka's ACLs."""
+"""What this principal may do on topics, as the brokers say: operations by Kafka's names."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kafka.admin import ACLOperation
@@ -20,31 +19,20 @@ NAMES = {operation.value: operation.name for operation in ACLOperation}
 Operations = frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
-    """``DESCRIBE``, ``DELETE``, …; without an authorizer everything is allowed.
+def topic_rights(
+    connection: Connection, topics: Collection[str]
+) -> Mapping[str, Operations | Failure]:
+    """``DESCRIBE``, ``DELETE``, … on each; without an authorizer everything is allowed.
 
     A topic that may not be seen is a `Failure` with Kafka's TOPIC_AUTHORIZATION_FAILED, whether
     it exists or not; one that does not exist with UNKNOWN_TOPIC_OR_PARTITION.
     """
 
-    cluster: Operations | Failure
-    topics: Mapping[str, Operations | Failure]
+    async def ask(link: Link) -> dict[str, Operations | Failure]:
+        metadata = await link.send(_request(topics))
+        return {topic.name: _of_topic(topic) for topic in metadata.topics}
 
-
-def rights(connection: Connection, topics: Collection[str]) -> Rights:
-    """On the cluster, and on each of those topics."""
-
-    async def ask(link: Link) -> Rights:
-        cluster = await link.describe_cluster()
-        told = cluster["authorized_operations"]
-        metadata = await link.send(_request(topics)) if topics else None
-        return Rights(
-            cluster=NOT_TOLD if told is None else frozenset(told),
-            topics={topic.name: _of_topic(topic) for topic in metadata.topics} if metadata else {},
-        )
-
-    return connection.run(ask)
+    return connection.run(ask) if topics else {}
 
 
 def _request(topics: Collection[str]) -> Any:

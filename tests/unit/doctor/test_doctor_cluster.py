@@ -9,7 +9,6 @@ from retentiond.doctor.finding import Level
 from retentiond.doctor.rights import check_groups_visible, check_topic_rights
 from retentiond.kafka.brokers import NOT_ALIVE, Spoken
 from retentiond.kafka.port import CoordinatorState
-from retentiond.kafka.rights import Rights
 from retentiond.model import Failure, TopicPartition
 from tests.unit.doctor.patients import REFUSED, SPOKEN, bad, broker, brokers, config, only
 
@@ -124,7 +123,7 @@ ALL = frozenset({"DESCRIBE", "DESCRIBE_CONFIGS", "DELETE"})
 
 
 def test_a_missing_right_on_topics_is_a_problem_with_the_command_that_grants_it() -> None:
-    rights = Rights(ALL, {"orders": ALL, "stage": ALL - {"DELETE"}})
+    rights = {"orders": ALL, "stage": ALL - {"DELETE"}}
     found = only(check_topic_rights(rights))
     assert (found.level, found.subject, found.names) == (
         Level.PROBLEM,
@@ -137,17 +136,17 @@ def test_a_missing_right_on_topics_is_a_problem_with_the_command_that_grants_it(
 
 def test_a_topic_that_may_not_be_seen_lacks_describe() -> None:
     denied = Failure("TOPIC_AUTHORIZATION_FAILED", "no")
-    found = only(check_topic_rights(Rights(ALL, {"orders": denied})))
+    found = only(check_topic_rights({"orders": denied}))
     assert found.level is Level.PROBLEM
     assert found.sentence.startswith("DESCRIBE is not granted")
 
 
 def test_a_topic_that_does_not_exist_lacks_no_right() -> None:
     absent = Failure("UNKNOWN_TOPIC_OR_PARTITION", "")
-    assert list(check_topic_rights(Rights(ALL, {"orders": absent}))) == []
+    assert list(check_topic_rights({"orders": absent})) == []
 
 
 def test_a_right_that_can_not_be_checked_is_said() -> None:
-    (found,) = check_topic_rights(Rights(ALL, {"orders": Failure("LEADER_NOT_AVAILABLE", "")}))
+    (found,) = check_topic_rights({"orders": Failure("LEADER_NOT_AVAILABLE", "")})
     assert found.level is Level.WARNING
     assert "could not be checked" in found.sentence

@@ -15,7 +15,6 @@ from retentiond.doctor.seen import Clocks, Seen
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.connection import Connection
 from retentiond.kafka.properties import translate
-from retentiond.kafka.rights import Rights
 from retentiond.model import Failure
 from tests.fakes import FakeCluster
 from tests.unit.doctor.patients import DAY_MS, bad, broker, brokers, config
@@ -39,7 +38,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     fake.broker_config["offsets.retention.minutes"] = "10080"
     answers: Mapping[str, Any] = {
         "brokers": brokers(broker(1)),
-        "rights": Rights(ALL, {"orders": ALL}),
+        "topic_rights": {"orders": ALL},
     }
     for name, answer in answers.items():
         monkeypatch.setattr(f"retentiond.doctor.look.{name}", lambda *_, told=answer: told)

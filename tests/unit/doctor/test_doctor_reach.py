@@ -41,6 +41,12 @@ def test_where_nothing_answers_each_is_named_with_what_is_wrong() -> None:
     assert "b:2 can't be asked: the name b has no address" in str(raised.value)
 
 
+def test_whether_a_certificate_will_do_the_clients_decide() -> None:
+    expired = Trouble(Kind.EXPIRED)
+    found = reachable(settings("a:1,b:2"), {"a:1": GONE, "b:2": expired})
+    assert found.bootstrap_servers == "b:2"
+
+
 def test_one_of_several_that_does_not_answer_is_a_warning() -> None:
     found = only(check_servers({"a:1": None, "b:2": GONE}, settings("a:1,b:2")))
     assert (found.level, found.subject) == (Level.WARNING, "bootstrap.servers")

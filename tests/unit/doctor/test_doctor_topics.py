@@ -7,13 +7,13 @@ from retentiond.collect.snapshot import GroupReading
 from retentiond.doctor.finding import Level
 from retentiond.doctor.policy import check_entries
 from retentiond.doctor.readers import check_groups, check_readers
-from retentiond.doctor.topics import check_topics
+from retentiond.doctor.topics import check_topics, deletable
 from retentiond.kafka.port import GroupMembers
-from retentiond.kafka.rights import Rights
+from retentiond.kafka.rights import Operations
 from retentiond.model import Commit, Failure, GroupKind
 from tests.unit.doctor.patients import DAY_MS, bad, config, only, topic
 
-NOTHING_TOLD = Rights(frozenset(), {})
+NOTHING_TOLD: dict[str, Operations | Failure] = {}
 
 ORDERS = config({"name": "orders", "retention.commitoffset.hours": 1})
 
@@ -30,13 +30,13 @@ def test_a_pattern_matches_whole_names_and_one_that_matches_none_is_a_warning() 
 
 
 def test_an_exact_name_that_does_not_exist_is_a_warning() -> None:
-    absent = Rights(frozenset(), {"orders": Failure("UNKNOWN_TOPIC_OR_PARTITION", "")})
+    absent = {"orders": Failure("UNKNOWN_TOPIC_OR_PARTITION", "")}
     found = only(check_entries(ORDERS, frozenset(), absent))
     assert (found.level, found.sentence) == (Level.WARNING, "there is no topic orders")
 
 
 def test_an_exact_name_that_may_not_be_seen_is_not_said_to_be_absent() -> None:
-    denied = Rights(frozenset(), {"orders": Failure("TOPIC_AUTHORIZATION_FAILED", "")})
+    denied = {"orders": Failure("TOPIC_AUTHORIZATION_FAILED", "")}
     assert bad(check_entries(ORDERS, frozenset(), denied)) == []
 
 
@@ -173,3 +173,16 @@ def test_retention_is_compared_in_milliseconds() -> None:
     assert bad(check_topics([topic("orders", week, retention_ms=7 * DAY_MS - 1)], week)) == [
         (Level.PROBLEM, "topic orders")
     ]
+
+
+def test_topics_from_which_nothing_is_ever_deleted_are_left_to_that_finding() -> None:
+    mine = config({"pattern": ".*"}, {"name": "allowed", "allow_compacted": True})
+    both = frozenset({"compact", "delete"})
+    topics = [
+        topic("orders", mine),
+        topic("allowed", mine, cleanup_policy=both),
+        topic("unallowed", mine, cleanup_policy=both),
+        topic("compacted", mine, cleanup_policy=frozenset({"compact"})),
+        topic("__consumer_offsets", mine, is_internal=True),
+    ]
+    assert [each.reading.name for each in deletable(topics)] == ["orders", "allowed"]
