@@ -12,13 +12,19 @@ import pytest
 from retentiond.cli.look_table import show_look
 from retentiond.cli.options import Output
 from retentiond.collect.remembered import NOTHING
+from retentiond.config import Config
 from retentiond.cycle import Looked
+from retentiond.kafka.properties import ClientSettings
 from retentiond.look.summary import UNREAD_DISK, Disk, look_at
 from retentiond.model import PlanRow, Reason, TopicPartition
+from tests import oracle
+from tests.fakes import FakeCluster
 from tests.unit.act.readings import healthy
 from tests.unit.cli.conftest import Command
+from tests.unit.collect.worlds import healthy as healthy_cluster
 from tests.unit.look.looks import rest
 from tests.unit.observe.reports import report, row, unread
+from tests.unit.state.memories import taken
 
 SERVER = ("--bootstrap-server", "localhost:1")
 
@@ -254,3 +260,103 @@ def test_json_has_the_plan_its_topics_and_the_total(capsys: pytest.CaptureFixtur
     total = document["total"]
     assert (total["records"], total["predicted_bytes"]) == (1_100_090, 12 * GIB)
     assert (total["topics"], total["is_bytes_known_of_all"]) == (4, False)
+
+
+# From the cluster to the file
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """`healthy`, in place of the one that is named."""
+    kafka = healthy_cluster()
+
+    def looked(config: Config, settings: ClientSettings) -> Looked:
+        snapshot = taken(kafka, policy=config)
+        return Looked(report(oracle.plan(snapshot)), snapshot, NOTHING)
+
+    monkeypatch.setattr("retentiond.cli.first_look._looked", looked)
+    return kafka
+
+
+def test_it_writes_a_configuration_that_names_each_topics_readers(
+    command: Command, cluster: FakeCluster, tmp_path: Path
+) -> None:
+    done = command("plan", *SERVER, "--write-config", "new.yaml")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith(
+        "new.yaml is a configuration to start from, which deletes nothing yet. "
+        "Next: retentiond check --config new.yaml\n"
+    )
+    text = (tmp_path / "new.yaml").read_text()
+    assert "  # Read by billing and search.\n  - name: orders\n" in text
+    assert "bootstrap.servers: 'localhost:1'" in text
+    assert command("check", "--config", "new.yaml").code == 0
+
+
+def test_json_stays_one_object_when_a_configuration_is_written(
+    command: Command, cluster: FakeCluster, tmp_path: Path
+) -> None:
+    done = command("plan", *SERVER, "--write-config", "new.yaml", "--output", "json")
+    assert {topic["topic"] for topic in json.loads(done.out)["topics"]} == {
+        "clicks",
+        "orders",
+        "secrets",
+    }
+    assert (tmp_path / "new.yaml").exists()
+
+
+def test_a_password_is_asked_for_in_the_environment(
+    command: Command,
+    cluster: FakeCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "client.properties").write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nretry.backoff.ms=50\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="me" password="hush";\n'
+    )
+    arguments = ("--command-config", "client.properties", "--write-config", "new.yaml")
+    done = command("plan", *SERVER, *arguments)
+    assert "It expects RETENTIOND_SASL_PASSWORD in the environment." in done.out
+    text = (tmp_path / "new.yaml").read_text()
+    assert "hush" not in text + done.out + done.err
+    assert "# Left out, as it can't stand here: retry.backoff.ms\n" in text
+    assert command("check", "--config", "new.yaml").code == 2
+    monkeypatch.setenv("RETENTIOND_SASL_PASSWORD", "hush")
+    assert command("check", "--config", "new.yaml").code == 0
+
+
+def test_only_topics_that_match_are_looked_at(command: Command, cluster: FakeCluster) -> None:
+    done = command("plan", *SERVER, "--topic", "ord.*", "--topic", "click", "--output", "json")
+    assert [topic["topic"] for topic in json.loads(done.out)["topics"]] == ["orders"]
+
+
+def test_kafkas_own_topics_are_left_aside_whatever_the_pattern(
+    command: Command, cluster: FakeCluster
+) -> None:
+    done = command("plan", *SERVER, "--topic", "__consumer_offsets")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("retentiond: no topic of the cluster is called __consumer_offsets, ")
+
+
+def test_of_a_cluster_without_topics_no_configuration_can_be_written(
+    command: Command, cluster: FakeCluster, tmp_path: Path
+) -> None:
+    for topic in ("clicks", "orders", "secrets"):
+        cluster.delete_topic(topic)
+    done = command("plan", *SERVER, "--write-config", "new.yaml")
+    assert done.code == 2
+    assert done.err == (
+        "retentiond: the cluster has no topic, so there is nothing to write to new.yaml\n"
+    )
+    assert not (tmp_path / "new.yaml").exists()
+    assert "0 of 0 records in 0 of 0 topics" in command("plan", *SERVER).out
+
+
+def test_with_exit_code_it_ends_with_3_if_something_may_go(
+    command: Command, cluster: FakeCluster
+) -> None:
+    arguments = ("--consumed-retention", "1h", "--exit-code", "--topic")
+    assert command("plan", *SERVER, *arguments, "orders").code == 3
+    assert command("plan", *SERVER, "--exit-code", "--topic", "orders").code == 0
