@@ -14,6 +14,7 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
 from retentiond.kafka import protocol_failures
 from retentiond.kafka.connection import Link
+from retentiond.kafka.grants import with_group_grant
 from retentiond.model import Failure
 
 T = TypeVar("T")
@@ -70,7 +71,11 @@ async def _ask(
             found.update(dict.fromkeys(names, protocol_failures.of_kafka_python(answer)))
         else:
             found.update(read(answer, names))
-    return found
+    return {group: _explained(answer) for group, answer in found.items()}
+
+
+def _explained(answer: T | Failure) -> T | Failure:
+    return with_group_grant(answer) if isinstance(answer, Failure) else answer
 
 
 async def coordinators(link: Link, groups: Collection[str]) -> dict[str, int | Failure]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from confluent_kafka import KafkaException
@@ -10,6 +11,7 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient
 
 from retentiond.kafka import failures
+from retentiond.kafka.grants import with_topic_grant
 from retentiond.kafka.lookups import GRACE_S
 from retentiond.kafka.port import DeleteFailure, OffsetBound
 from retentiond.model import TopicPartition
@@ -40,7 +42,9 @@ def request(admin: AdminClient, offsets: Mapping[TopicPartition, int], timeout_s
             low_watermark: int = future.result(timeout_s + GRACE_S).low_watermark
             answers[TopicPartition(key.topic, key.partition)] = low_watermark
         except (KafkaException, TimeoutError) as error:
-            answers[TopicPartition(key.topic, key.partition)] = failures.of_deletion(error)
+            failed = failures.of_deletion(error)
+            explained = with_topic_grant(failed.failure, key.topic, "Delete")
+            answers[TopicPartition(key.topic, key.partition)] = replace(failed, failure=explained)
     return answers
 
 

@@ -23,6 +23,7 @@ from confluent_kafka.cimpl import OFFSET_SPEC_EARLIEST, OFFSET_SPEC_LATEST
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import deletions, failures
 from retentiond.kafka.deletions import Target
+from retentiond.kafka.grants import with_topic_grant
 from retentiond.kafka.heard import Heard
 from retentiond.kafka.lookups import GRACE_S, list_offsets
 from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicConfig, TopicDescription
@@ -150,7 +151,10 @@ class RecordsClient:
         futures = self._admin().describe_topics(
             TopicCollection(list(names)), request_timeout=self._timeout
         )
-        return {name: self._outcome(future, _description) for name, future in futures.items()}
+        return {
+            name: self._outcome(future, _description, name, "Describe")
+            for name, future in futures.items()
+        }
 
     def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
         if not names:
@@ -158,7 +162,8 @@ class RecordsClient:
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
         futures = self._admin().describe_configs(resources, request_timeout=self._timeout)
         return {
-            resource.name: self._outcome(future, _config) for resource, future in futures.items()
+            resource.name: self._outcome(future, _config, resource.name, "DescribeConfigs")
+            for resource, future in futures.items()
         }
 
     def offsets(
@@ -219,7 +224,8 @@ class RecordsClient:
             self._admin(), asked, isolation, self._timeout
         ).items():
             if isinstance(answer, BaseException):
-                answers[partition] = failures.of_confluent(answer)
+                failure = failures.of_confluent(answer)
+                answers[partition] = with_topic_grant(failure, partition.topic, "Describe")
                 if failures.has_moved(answer):
                     moved.append(partition)
             else:
@@ -228,14 +234,17 @@ class RecordsClient:
                     moved.append(partition)
         return answers, moved
 
-    def _outcome(self, future: Future[Any], read: Callable[[Any], T]) -> T | Failure:
+    def _outcome(
+        self, future: Future[Any], read: Callable[[Any], T], topic: str, operation: str
+    ) -> T | Failure:
+        """``operation``: the right on the topic that is needed for it."""
         give_up_at = time.monotonic() + self._timeout + GRACE_S
         while not wait_for([future], LISTEN_S).done and time.monotonic() < give_up_at:
             self._raise_if_final("no broker lets this client in")
         try:
             return read(future.result(0))
         except (KafkaException, TimeoutError) as error:
-            return failures.of_confluent(error)
+            return with_topic_grant(failures.of_confluent(error), topic, operation)
 
 
 def _offset(offset: int) -> int | Failure:

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka.admin import AclBinding, AclPermissionType, ResourceType
 
 from retentiond.collect.census import HIDDEN_GROUPS
+from retentiond.kafka.grants import DESCRIBE_GROUPS
 from retentiond.plan.session import SparkSessions
 from tests.faults.held import log_start
 from tests.integration.command import consumed
@@ -145,8 +146,7 @@ def test_a_group_that_is_listed_and_may_no_longer_be_read_holds(
     held = told(report, stage.topic)
     assert (held.verdict, held.reason) == ("hold", "group_unreadable")
     assert held.sentence == (
-        f"group {stage.slow} could not be read (GROUP_AUTHORIZATION_FAILED: Returned by the "
-        "broker when the client is not authorized to access a particular groupId.)"
+        f"group {stage.slow} could not be read (GROUP_AUTHORIZATION_FAILED: {DESCRIBE_GROUPS})"
     )
     assert row_of(report, stage.topic).binding_group == stage.slow
     assert stage.log_start == 3
