@@ -9,7 +9,8 @@ import tomllib
 from pathlib import Path
 
 from devkit.mutate.mutants import Mutant, mutants
-from devkit.mutate.warm import trial_of
+from devkit.mutate.trial import load_plugins
+from devkit.mutate.warm import trials_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -26,7 +27,9 @@ def main() -> int:
     options = _options()
     os.chdir(ROOT)
     sys.setrecursionlimit(10_000)  # cosmic-ray walks the whole tree of a module
-    survives = trial_of(options.part)
+    sys.pycache_prefix = str(ROOT / "build" / "pycache")
+    load_plugins()
+    trials = trials_of(options.part)
     known = tomllib.loads(EQUIVALENT.read_text())["mutant"]
     equivalent = {(each["module"], each["after"], each["was"], each["becomes"]) for each in known}
     found: list[Mutant] = []
@@ -35,7 +38,7 @@ def main() -> int:
     tried = [each for each in found if each.identity not in equivalent]
     alive = 0
     for number, mutant in enumerate(tried, start=1):
-        if survives(mutant):
+        if trials.survives(mutant):
             alive += 1
             print(f"survived: {mutant}", flush=True)
         if number % 50 == 0:

@@ -1,4 +1,4 @@
-"""The mutants of a module: cosmic-ray's, dropped statements, and changed SQL.
+"""The mutants of a module: cosmic-ray's, dropped statements and entries, and changed SQL.
 
 cosmic-ray changes operators, numbers and conditions. The plan is written in Spark's SQL, which
 is strings to it, and a guard is mostly made of statements that raise; so these are changed here.
@@ -52,6 +52,13 @@ USELESS = (
 ARITHMETIC = {"Add", "Sub", "Mul", "FloorDiv", "Mod", "BitOr", "BitAnd"}
 """Operators that occur here; each becomes another one of these."""
 
+IDENTITY = {"Is", "IsNot"}
+
+ORDER = {"Lt", "LtE", "Gt", "GtE"}
+"""What "is" does not become: None has no order, and that of an enum's texts is of no interest."""
+
+
+SHOWN = 80
 
 _ALIKE: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Is: ast.Eq, ast.IsNot: ast.NotEq}
 
@@ -76,7 +83,12 @@ class Mutant:
         return self.module, self.after, self.was, self.becomes
 
     def __str__(self) -> str:
-        return f"{self.module}:{self.line}: {self.was}  →  {self.becomes}"
+        """A long line from shortly before it differs."""
+        pairs = enumerate(zip(self.was, self.becomes, strict=False))
+        differs_at = next((at for at, (one, other) in pairs if one != other), 0)
+        start = max(0, differs_at - SHOWN // 2)
+        was, becomes = (text[start : start + SHOWN] for text in (self.was, self.becomes))
+        return f"{self.module}:{self.line}: {'…' if start else ''}{was}  →  {becomes}"
 
 
 def mutants(root: Path, path: Path) -> list[Mutant]:
@@ -86,7 +98,8 @@ def mutants(root: Path, path: Path) -> list[Mutant]:
     original = ast.unparse(_bare(source))
     seen = {original}
     found = []
-    for changed in (*_by_library(source), *_without_statements(source), *_by_sql(source)):
+    ways = (_by_library, _without_statements, _without_entries, _by_sql)
+    for changed in (changed for way in ways for changed in way(source)):
         bare = ast.unparse(_bare(changed))
         if bare not in seen:
             seen.add(bare)
@@ -133,8 +146,12 @@ def _mutant(module: str, original: str, bare: str, source: str, changed: str) ->
 
 
 def _by_library(source: str) -> Iterator[str]:
+    kinds = ast.operator | ast.cmpop
+    present = {
+        type(each).__name__ for each in ast.walk(ast.parse(source)) if isinstance(each, kinds)
+    }
     for name in operator_names():
-        if name in USELESS or not _occurs_here(name):
+        if name in USELESS or not _occurs(name, present):
             continue
         operator = get_operator(name)()
         occurrence = 0
@@ -144,9 +161,15 @@ def _by_library(source: str) -> Iterator[str]:
                 yield changed
 
 
-def _occurs_here(operator: str) -> bool:
-    pair = re.search(r"ReplaceBinaryOperator_(\w+?)_(\w+)$", operator)
-    return pair is None or set(pair.groups()) <= ARITHMETIC
+def _occurs(operator: str, present: set[str]) -> bool:
+    """Whether it can change anything; it takes a while to find out that it can't."""
+    pair = re.search(r"Replace(Binary|Comparison)Operator_([A-Za-z]+)_(\w+)$", operator)
+    if pair is None:
+        return True
+    kind, this, other = pair.groups()
+    if kind == "Binary":
+        return this in present and {this, other} <= ARITHMETIC
+    return this in present and not (this in IDENTITY and other in ORDER)
 
 
 def _compiles(source: str) -> bool:
@@ -163,6 +186,16 @@ def _without_statements(source: str) -> Iterator[str]:
     for node in _statements(source):
         if isinstance(node, kinds) and not _is_text(node):
             yield _replaced(source, node, "pass")
+
+
+def _without_entries(source: str) -> Iterator[str]:
+    """Dictionaries, each without one of their entries."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Dict):
+            for left_out in range(len(node.keys)):
+                keys, values = node.keys[:], node.values[:]
+                del keys[left_out], values[left_out]
+                yield _replaced(source, node, ast.unparse(ast.Dict(keys, values)))
 
 
 def _statements(source: str) -> Iterator[ast.stmt]:

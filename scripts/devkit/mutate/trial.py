@@ -8,10 +8,12 @@ from __future__ import annotations
 import importlib.abc
 import importlib.util
 import os
+import resource
 import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from enum import Enum
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -25,15 +27,29 @@ KEPT = ("retentiond.plan.session", "retentiond.plan.jvm", "retentiond.plan.conne
 FRESH = ("retentiond.act", "retentiond.plan", "retentiond.cycle", "retentiond.state", "tests")
 """What must not be loaded when a trial begins: it could hold on to the unchanged module."""
 
-TIME_S = 180.0
+CPU_S = 60
+"""Far more than all tests take; who needs more is in an endless loop."""
 
-OPTIONS = ("-x", "-q", "-p", "no:cacheprovider")
+TIME_S = 900.0
+"""The same for one that waits: long, because the machine may be busy with other things."""
+
+OPTIONS = (
+    *("-x", "-q", "--tb=no"),
+    *("-p", "no:cacheprovider"),
+    *("-p", "no:unraisableexception"),  # it collects the garbage of all that is loaded, twice
+)
 
 Check = Callable[[], bool]
 
 
-def survives(mutant: Mutant, tests: Sequence[Sequence[str]], check: Check | None = None) -> bool:
-    """Whether ``check`` (where it is given, first) and no run of the tests finds it."""
+class Fate(Enum):
+    SURVIVED = "survived"
+    FOUND = "found"
+    ENDLESS = "endless"  # found, too; whatever it talked to may wait for its next word
+
+
+def fate(mutant: Mutant, tests: Sequence[Sequence[str]], check: Check | None = None) -> Fate:
+    """Whether ``check`` (where it is given, first) or a run of the tests finds it."""
     child = os.fork()
     if child == 0:
         os._exit(_try(mutant, tests, check))
@@ -41,14 +57,17 @@ def survives(mutant: Mutant, tests: Sequence[Sequence[str]], check: Check | None
     while time.monotonic() < ends_at:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            return status == 0
+            if os.WIFSIGNALED(status):
+                return Fate.ENDLESS
+            return Fate.FOUND if status else Fate.SURVIVED
         time.sleep(0.02)
-    os.kill(child, signal.SIGKILL)  # an endless loop is found, too
+    os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return False
+    return Fate.ENDLESS
 
 
 def _try(mutant: Mutant, tests: Sequence[Sequence[str]], check: Check | None) -> int:
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
@@ -60,6 +79,12 @@ def _try(mutant: Mutant, tests: Sequence[Sequence[str]], check: Check | None) ->
         return int(any(pytest.main([*OPTIONS, *paths]) for paths in tests))
     except BaseException:  # noqa: BLE001 - a module that can't be imported is found, too
         return 1
+
+
+def load_plugins() -> None:
+    """Once, so that no fork has to; and rewritten tests are kept for the next one."""
+    sys.dont_write_bytecode = False
+    pytest.main([*OPTIONS, "--version"])
 
 
 def forget() -> None:
