@@ -10,7 +10,16 @@ from retentiond.collect.topics import EnabledTopic
 from retentiond.config import TopicPolicy
 from retentiond.config.phrases import listed
 from retentiond.doctor.finding import Finding, Level, about, ok
+from retentiond.model import Failure
 from retentiond.wording.figures import say_many
+
+REMEDIES = {
+    "GROUP_AUTHORIZATION_FAILED": "grant this principal DESCRIBE on GROUP",
+    "TOPIC_AUTHORIZATION_FAILED": "grant this principal DESCRIBE on every topic that it reads",
+    "REBALANCE_IN_PROGRESS": "wait for the rebalance to end",
+    "UNKNOWN_KIND": "upgrade retentiond",
+}
+"""By the error's code."""
 
 
 def check_groups(census: Census) -> Iterator[Finding]:
@@ -24,18 +33,18 @@ def check_groups(census: Census) -> Iterator[Finding]:
         )
     if census.problems:
         return
-    by_failure: dict[str, list[str]] = {}
+    by_failure: dict[Failure, list[str]] = {}
     for group in census.groups.values():
         if group.failure is not None:
-            by_failure.setdefault(str(group.failure), []).append(group.group_id)
+            by_failure.setdefault(group.failure, []).append(group.group_id)
     for failure, groups in by_failure.items():
         yield from about(
             Level.PROBLEM,
             "group",
             groups,
             f"can't be read, so whatever may be read by it is held ({failure})",
-            "grant DESCRIBE on GROUP to this principal, wait for a rebalance to end, or name the "
-            "group in groups.exclude if it need not count",
+            f"{REMEDIES.get(failure.code, 'see the broker that coordinates it')}; or name it in "
+            "groups.exclude if it need not count",
         )
     readable = Counter(group.kind for group in census.groups.values() if group.failure is None)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(readable.items()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,16 @@ from tests.integration.command import consumed, settings
 
 
 def examined(
-    bootstrap_servers: str, folder: Path, topics: Iterable[str], **properties: str
+    bootstrap_servers: str,
+    folder: Path,
+    topics: Iterable[str],
+    section: Mapping[str, str] | None = None,
 ) -> Examination:
-    """With those topics enabled; underscores in ``properties`` stand for dots."""
+    """With those topics enabled; ``section``: more of ``kafka:``."""
     document: dict[str, Any] = settings(
         bootstrap_servers, folder / "state", topics=[consumed(name) for name in topics]
     )
-    named = {name.replace("_", "."): value for name, value in properties.items()}
-    document["kafka"] |= named
+    document["kafka"] |= section or {}
     config = Config.model_validate(document)
     return examine(config, translate(config.kafka), now_ms)
 

@@ -27,6 +27,13 @@ pytestmark = pytest.mark.broker
 TOPIC = "orders"
 GROUP = "readers"
 
+LOGIN = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "retentiond",
+    "sasl.password": "secret",
+}
+
 UNTOLD = (Level.WARNING, "offsets.retention.minutes of broker 1")
 """Not one of the rights that retentiond needs: DESCRIBE_CONFIGS on CLUSTER."""
 
@@ -46,10 +53,7 @@ def examined_with(guarded: Guarded, folder: Path, *rules: AclBinding) -> Examina
         guarded.driver.broker.bootstrap_servers,
         folder,
         [TOPIC],
-        security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism="PLAIN",
-        sasl_username="retentiond",
-        sasl_password="secret",
+        LOGIN,
     )
 
 

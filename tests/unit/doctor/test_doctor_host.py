@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from retentiond.doctor.state_dir import check_state_dir, look_at_state_dir
 from retentiond.model import Failure
 from retentiond.state.lock import StateLock
 from retentiond.state.pause import Pause, write_pause
+from tests.certificates import Authority, Issued
 from tests.unit.doctor.patients import bad, only
 
 LOOPBACK = "127.0.0.1"
@@ -74,8 +76,8 @@ def test_no_java_is_a_problem_but_for_spark_connect() -> None:
 
 
 @contextmanager
-def server(body: bytes, status: int = 200) -> Iterator[int]:
-    """Answers every request with that; its port."""
+def server(body: bytes, status: int = 200, certificate: Issued | None = None) -> Iterator[int]:
+    """Answers every request with that, in TLS with a certificate; its port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -87,6 +89,10 @@ def server(body: bytes, status: int = 200) -> Iterator[int]:
             pass
 
     with HTTPServer((LOOPBACK, 0), Handler) as found:
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate.certificate, certificate.key)
+            found.socket = context.wrap_socket(found.socket, server_side=True)
         thread = threading.Thread(target=found.serve_forever)
         thread.start()
         yield found.server_port
@@ -106,6 +112,11 @@ def test_a_port_taken_by_a_retentiond_is_ok() -> None:
         (found,) = check_port(look_at_port("0.0.0.0", port))
     assert found.level is Level.OK
     assert "a retentiond" in found.sentence
+
+
+def test_a_retentiond_that_speaks_tls_is_known_too(tmp_path: Path) -> None:
+    with server(OUR_METRIC, certificate=Authority(tmp_path).issue("daemon")) as port:
+        assert look_at_port(LOOPBACK, port).is_ours
 
 
 def test_a_port_taken_by_something_else_is_a_problem() -> None:

@@ -159,6 +159,14 @@ def test_a_group_that_can_not_be_read_is_a_problem_and_named() -> None:
     found = only(check_groups(seen))
     assert (found.level, found.subject) == (Level.PROBLEM, "group secret")
     assert "GROUP_AUTHORIZATION_FAILED" in found.sentence
+    assert found.remedy is not None
+    assert "DESCRIBE on GROUP" in found.remedy
+
+
+def test_an_error_that_nobody_foresaw_has_a_remedy_too() -> None:
+    failure = Failure("ERROR_4711", "this version does not know that error")
+    unreadable = GroupReading("odd", GroupKind.CLASSIC, "Empty", failure)
+    assert only(check_groups(Census(groups={"odd": unreadable}))).level is Level.PROBLEM
 
 
 def test_groups_that_can_not_be_listed_are_a_problem_and_nobody_is_said_to_be_missing() -> None:

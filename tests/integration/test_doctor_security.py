@@ -1,0 +1,49 @@
+"""The doctor before a broker with TLS and logins: let in, or with the reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from retentiond.doctor.examine import Examination
+from retentiond.doctor.finding import Level
+from tests.integration.examined import about, examined
+from tests.integration.secured import Section, Secured, secured_kafka, shows
+from tests.integration.unsafe import REFUSALS, Refusal
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with secured_kafka(tmp_path_factory.mktemp("secured")) as made:
+        yield made
+
+
+def examined_by(section: Section, folder: Path) -> Examination:
+    return examined(section["bootstrap.servers"], folder, ["orders"], section)
+
+
+@pytest.mark.parametrize("how", ["SCRAM-SHA-512", "PLAIN", "mutual TLS"])
+def test_whoever_is_let_in_has_the_brokers_examined(
+    how: str, secured: Secured, tmp_path: Path
+) -> None:
+    mutual = how == "mutual TLS"
+    section = secured.tls("MTLS", **shows(secured.client)) if mutual else secured.login(how)
+    found = examined_by(section, tmp_path)
+    assert [each.level for each in about(found, "brokers")] == [Level.OK]
+    assert about(found, "bootstrap.servers") == []
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_whoever_is_not_is_told_why_and_what_to_look_at(
+    refusal: Refusal, secured: Secured, tmp_path: Path
+) -> None:
+    section = refusal.section(secured)
+    found = examined_by(section, tmp_path)
+    first = found.findings[0]
+    assert (first.level, first.subject) == (Level.PROBLEM, "cluster")
+    refusal.assert_said(first.sentence, section["bootstrap.servers"])
+    assert {"state_dir", "port"} <= {each.subject for each in found.findings}
