@@ -6,14 +6,15 @@ its largest time stamp is older than ``retention.ms``. So no record goes, howeve
 time stamps are, before its last stamp is that old.
 
 A look-up at time T answers the first offset x whose record is not older. That bounds the last
-stamp of every offset: at or above x it is at least T, below x it is less. Both stay true, so what
-was asked once need not be asked again.
+stamp of every offset: at or above x it is at least T, below x it is less. The latter stays true;
+the former rests on the record at x, so it is only presumed when that is deleted. What was asked
+once and rests on what is there need not be asked again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,19 +57,22 @@ class Facts:
         self._times[self._offsets > largest[:, np.newaxis]] = self._nothing
 
     def put(self, partition: int, offset: int, time: float) -> None:
-        column = int(self._used[partition].argmin())
+        same = np.flatnonzero(self._times[partition] == time)
+        column = int(same[0] if len(same) else self._used[partition].argmin())
         self._offsets[partition, column] = offset
         self._times[partition, column] = time
         self._used[partition, column] = self._now
 
-    def best(self, partitions: Integers, offsets: Integers) -> Times:
-        """The best time of the facts that apply to each of these offsets."""
+    def best(self, partitions: Integers, offsets: Integers, smallest: Integers | int = 0) -> Times:
+        """The best time of the facts that apply to each of these offsets, and whose own offset is
+        not smaller than that."""
         self._now += 1
         best = np.full(len(partitions), self._nothing)
         columns = np.zeros(len(partitions), np.int64)
         for column in range(FACTS):
             times = self._times[partitions, column]
-            taken = self._applies(self._offsets[partitions, column], offsets)
+            found = self._offsets[partitions, column]
+            taken = self._applies(found, offsets) & (found >= smallest)
             taken &= self._better(times, best)
             best[taken], columns[taken] = times[taken], column
         known = best != self._nothing
@@ -79,6 +83,18 @@ class Facts:
 def _taken(array: NDArray[Any], rows: Integers, nothing: float) -> NDArray[Any]:
     new = np.full((1, FACTS), nothing, array.dtype)
     return np.concatenate([array, new])[rows]  # -1 is the last one
+
+
+class LastStamps(NamedTuple):
+    """What is known of the last stamps of some offsets.
+
+    They are not before ``not_before``, and before ``before``, which is of no meaning for an offset
+    below the log start. ``presumed`` is the first bound if what has been deleted still counts.
+    """
+
+    not_before: Times
+    before: Times
+    presumed: Times
 
 
 class TimeCurve:
@@ -104,12 +120,12 @@ class TimeCurve:
             self._not_before.put(partition, found, time_ms)
         self._before.put(partition, end if found is None else found, time_ms)
 
-    def last_stamps(self, partitions: Integers, offsets: Integers) -> tuple[Times, Times]:
-        """Bounds of each offset's last stamp: it is not before the first, and before the second.
-
-        The second one is of no meaning for an offset below the log start.
-        """
-        return (
-            self._not_before.best(partitions, offsets),
-            self._before.best(partitions, offsets),
+    def last_stamps(
+        self, partitions: Integers, offsets: Integers, log_starts: Integers
+    ) -> LastStamps:
+        """Of each of the offsets, whose partitions begin at the log starts now."""
+        return LastStamps(
+            not_before=self._not_before.best(partitions, offsets, log_starts),
+            before=self._before.best(partitions, offsets),
+            presumed=self._not_before.best(partitions, offsets),
         )

@@ -43,8 +43,13 @@ class Unread:
     series: Integers
     partition: Integers  # position in the snapshot
     offset: Integers  # the first one that is not read
-    is_gone: Booleans  # it lies below the log start
+    log_start: Integers
     retention_ms: Times
+
+    @property
+    def is_gone(self) -> Booleans:
+        """Whether that offset lies below the log start."""
+        return self.offset < self.log_start
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +59,16 @@ class Bounds:
     least_ms: Times
     most_ms: Times
     is_most_known: Booleans  # else it is only the most that there can be
+    presumed_ms: Times  # what the lower bound was before records were deleted
+
+    def of(self, rows: Integers) -> Bounds:
+        """Those of some rows."""
+        return Bounds(
+            self.least_ms[rows],
+            self.most_ms[rows],
+            self.is_most_known[rows],
+            self.presumed_ms[rows],
+        )
 
 
 def unread(snapshot: Snapshot, positions: Positions) -> Unread:
@@ -79,7 +94,7 @@ def unread(snapshot: Snapshot, positions: Positions) -> Unread:
         series=series,
         partition=rows.partition,
         offset=rows.offset,
-        is_gone=rows.offset < log_starts[rows.partition],
+        log_start=log_starts[rows.partition].astype(np.int64),
         retention_ms=limits[topics[rows.partition]],
     )
 
@@ -96,14 +111,18 @@ def _or_nan(offset: int | None) -> float:
 
 def bounds(of: Unread, curve: TimeCurve, now_ms: int) -> Bounds:
     """What is known by now. A record that is dated in the future counts as one of this moment."""
-    not_before, before = curve.last_stamps(of.partition, of.offset)
-    is_known = np.isfinite(before) | of.is_gone
-    least = np.minimum(not_before, now_ms) + of.retention_ms - now_ms
-    most = np.minimum(before, now_ms) + of.retention_ms - now_ms
-    # What is deleted takes its time stamp with it, and leaves older facts a little too good.
-    least = np.minimum(least, most)
-    lost = np.where(np.isfinite(least), np.minimum(least, LOST_MS), LOST_MS)
-    return Bounds(np.where(of.is_gone, lost, least), np.where(of.is_gone, lost, most), is_known)
+    stamps = curve.last_stamps(of.partition, of.offset, of.log_start)
+    least, most, presumed = (
+        np.minimum(stamp, now_ms) + of.retention_ms - now_ms
+        for stamp in (stamps.not_before, stamps.before, stamps.presumed)
+    )
+    lost = np.where(np.isfinite(presumed), np.minimum(presumed, LOST_MS), LOST_MS)
+    return Bounds(
+        least_ms=np.where(of.is_gone, lost, least),
+        most_ms=np.where(of.is_gone, lost, most),
+        is_most_known=np.isfinite(stamps.before) | of.is_gone,
+        presumed_ms=np.where(of.is_gone, lost, presumed),
+    )
 
 
 def questions(of: Unread, known: Bounds, now_ms: int) -> dict[int, int]:
@@ -120,9 +139,7 @@ def questions(of: Unread, known: Bounds, now_ms: int) -> dict[int, int]:
     asked = asked[np.lexsort((least[asked], of.partition[asked]))]
     partitions, first = np.unique(of.partition[asked], return_index=True)
     rows = asked[first]
-    margins = _next_margin(
-        least[rows], most[rows], known.is_most_known[rows], of.retention_ms[rows]
-    )
+    margins = _next_margin(known.of(rows), of.retention_ms[rows])
     asked_ms = np.maximum(0, np.rint(margins + now_ms - of.retention_ms[rows]))
     margins = asked_ms + of.retention_ms[rows] - now_ms
     is_news = (least[rows] < margins) & ((margins < most[rows]) | ~known.is_most_known[rows])
@@ -130,22 +147,26 @@ def questions(of: Unread, known: Bounds, now_ms: int) -> dict[int, int]:
     return dict(zip(partitions[is_news].tolist(), times.tolist(), strict=True))
 
 
-def _next_margin(least: Times, most: Times, is_most_known: Booleans, retention_ms: Times) -> Times:
-    """Whether there is at least this much is to be asked: nearly all of the retention first,
-    then whether there is any; from there on half-way, or ever further back.
+def _next_margin(known: Bounds, retention_ms: Times) -> Times:
+    """Whether there is at least this much is to be asked: what was known before a deletion
+    first, or nearly all of the retention, then whether there is any; from there on half-way, or
+    ever further back.
 
     Half-way is a geometric mean: what counts is precision in proportion to the margin.
     """
+    least, most, presumed = known.least_ms, known.most_ms, known.presumed_ms
     nearly_all = retention_ms * (1 - YOUNG)
     near, far = np.sort(np.abs([least, most]), axis=0)
     halfway = np.where(most <= 0, -1, 1) * np.sqrt(np.maximum(near, far * YOUNG) * far)
     return np.select(
         [
-            ~is_most_known & (least < nearly_all),
+            (least < presumed) & (presumed < most),
+            ~known.is_most_known & (least < nearly_all),
             (least < 0) & (most > 0),
             np.isinf(least),
         ],
         [
+            presumed,
             nearly_all,
             np.zeros_like(least),
             4 * most - np.maximum(FINE_MS, retention_ms * YOUNG),
@@ -157,11 +178,13 @@ def _next_margin(least: Times, most: Times, is_most_known: Booleans, retention_m
 def smallest(of: Unread, known: Bounds) -> Mapping[GroupOnTopic, float]:
     """Seconds by group and topic, of the partition where it is least.
 
-    Where the lower bound is not known yet, but the margin is known to be negative, the upper
-    bound stands for it; where neither is known there is none.
+    Where the lower bound is not known, the presumed one stands for it, or the upper bound if the
+    margin is known to be negative; where nothing is known there is none.
     """
-    margins = np.where(np.isinf(known.least_ms), known.most_ms, known.least_ms)
-    is_known = np.isfinite(known.least_ms) | (known.most_ms <= 0)
+    presumed = np.minimum(known.presumed_ms, known.most_ms)
+    instead = np.where(np.isinf(presumed), known.most_ms, presumed)
+    margins = np.where(np.isinf(known.least_ms), instead, known.least_ms)
+    is_known = np.isfinite(known.presumed_ms) | (known.most_ms <= 0)
     found = np.full(len(of.names), np.inf)
     np.minimum.at(found, of.series[is_known], margins[is_known])
     return {

@@ -118,8 +118,26 @@ def test_a_backfill_of_old_records_counts_by_its_time_stamps() -> None:
     # Its segment holds the record from an hour ago, so Kafka keeps it for as long as that one.
     assert_close(logs.margins()["billing"], 99)
     logs.partitions[ORDERS_0].delete_to(1)
-    logs.watch = Logs().watch
     assert_close(logs.margins()["billing"], 1)
+
+
+def test_after_a_deletion_one_look_up_confirms_what_was_known() -> None:
+    logs = Logs(hours(60, 60, 60, 50))
+    logs.commit("billing", 2)
+    before = logs.margins()
+    asked = len(logs.asked)
+    logs.partitions[ORDERS_0].delete_to(2)
+    assert logs.margins() == before
+    assert len(logs.asked) == asked + 1
+
+
+def test_after_a_deletion_what_was_known_is_shown_while_it_cannot_be_confirmed() -> None:
+    logs = Logs(hours(60, 60, 60, 50))
+    logs.commit("billing", 2)
+    before = logs.margins()
+    logs.partitions[ORDERS_0].delete_to(2)
+    logs.answers[ORDERS_0] = Failure("NOT_LEADER", "moved")
+    assert logs.margins() == before
 
 
 def test_what_was_asked_once_is_not_asked_again() -> None:
@@ -254,23 +272,32 @@ def test_a_margin_is_never_more_than_is_left_and_a_twentieth_less_at_most(
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 40 * HOUR_MS), st.integers(0, 5), st.integers(0, 5))))
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 40 * HOUR_MS),
+            st.lists(st.integers(0, 120 * HOUR_MS), max_size=5),
+            st.integers(0, 5),
+        )
+    )
+)
 def test_a_margin_stays_true_while_time_passes_and_records_come_and_go(
-    days: list[tuple[int, int, int]],
+    steps: list[tuple[int, list[int], int]],
 ) -> None:
-    """Records in the order of their time, of which a group reads some in each step, and of which
-    Kafka and retentiond delete some."""
+    """In each step some records come, of whatever age, a group reads some, and Kafka and
+    retentiond delete some."""
     logs = Logs(hours(1))
     log = logs.partitions[ORDERS_0]
     position = 0
-    for passed_ms, written, read in days:
+    for passed_ms, written, read in steps:
         logs.now_ms += passed_ms
-        for _ in range(written):
-            logs.produce(0)
+        for age_ms in written:
+            logs.produce(0, age_ms)
         position = min(position + read, log.high_watermark)
         log.delete_to(position - 1)
         log.expire(logs.now_ms - 100 * HOUR_MS)
         logs.commit("billing", position)
+        logs.margins()
         shown = logs.margins()
         left = logs.true_margin("billing")
         if position < log.log_start:
