@@ -27,8 +27,8 @@ loses records. Kafka deletes a segment when the largest time stamp in it is olde
 `retention.ms`, and segments go from the oldest on. So no record goes before the largest time stamp
 up to it is that old, and that moment is what the margin counts down to.
 
-- It is found with look-ups by time, which need no right to read records. What was looked up stays
-  true and is kept, so that most cycles ask nothing. The margin shown is never too large, and a
+- It is found with look-ups by time, which need no right to read records. What was looked up is
+  kept, so that most cycles ask little or nothing. The margin shown is never too large, and a
   twentieth, or a second, too small at most; after a start it may take a few cycles until it is.
 - Of several partitions the one in the greatest danger is shown.
 - A negative margin is loss: Kafka may delete, or has deleted, what the group has not read. Where
