@@ -61,7 +61,7 @@ class Attempts:
 
         async def attentive_transport(*node: Any, **options: Any) -> Any:
             transport = await build_transport(*node, **options)
-            transport._sock_recv = partial(_last_words, transport._sock_recv)
+            transport._sock_recv = partial(last_words, transport._sock_recv)
             return transport
 
         manager.get_connection = get_connection
@@ -102,7 +102,7 @@ def is_final(error: BaseException | None) -> bool:
     return any(isinstance(cause, BaseException) and is_final(cause) for cause in causes)
 
 
-def _last_words(receive: Callable[[], Received]) -> Received:
+def last_words(receive: Callable[[], Received]) -> Received:
     """What was received, and why there will be no more: the end comes again when asked again."""
     data, end = receive()
     return (data, None) if data else (data, end)

@@ -7,6 +7,7 @@ takes the same steps with the same settings: address, connection, TLS, one harml
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 import struct
@@ -14,6 +15,10 @@ import struct
 from retentiond.kafka.properties import ClientSettings
 from retentiond.kafka.tls import INLINE_CERTIFICATE, client_context
 from retentiond.kafka.trouble import Kind, Trouble
+
+WITH_PORT = re.compile(r"(.+):(\d{1,5})")
+
+USUAL_PORT = 9092
 
 TIMEOUT_S = 3.0
 """For each step."""
@@ -43,14 +48,16 @@ OF_THE_CLIENTS_CERTIFICATE = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", 
 
 
 def trouble_with(server: str, settings: ClientSettings) -> Trouble | None:
-    """What keeps ``HOST:PORT`` from being reached; None: nothing that can be seen from here."""
-    host, _, port = server.rpartition(":")
-    host = host.strip("[]")
+    """What keeps a broker from being reached; None: nothing that can be seen from here.
+
+    ``server`` is as it stands in ``bootstrap.servers``.
+    """
+    host, port = address_of(server)
     try:
-        with socket.create_connection((host, int(port)), TIMEOUT_S) as connection:
+        with socket.create_connection((host, port), TIMEOUT_S) as connection:
             if settings.kafka_python.get("security_protocol", "").endswith("SSL"):
                 return _trouble_with_tls(connection, host, settings)
-            return _trouble_without_tls(connection, (host, int(port))) or _trouble_with_login(
+            return _trouble_without_tls(connection, (host, port)) or _trouble_with_login(
                 connection, settings
             )
     except socket.gaierror:
@@ -59,6 +66,14 @@ def trouble_with(server: str, settings: ClientSettings) -> Trouble | None:
         return Trouble(Kind.NOBODY_LISTENS)
     except OSError as error:
         return Trouble(Kind.NO_ANSWER, error.strerror or "no answer in time")
+
+
+def address_of(server: str) -> tuple[str, int]:
+    """Of ``HOST:PORT``; ``SCHEME://`` may stand before it, and the port be Kafka's usual one."""
+    place = server.strip().rpartition("://")[2]
+    if found := WITH_PORT.fullmatch(place):
+        return found[1].strip("[]"), int(found[2])
+    return place.strip("[]"), USUAL_PORT
 
 
 def _trouble_with_tls(

@@ -5,6 +5,7 @@ Both clients' errors end here, so that both say the same of the same trouble.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -94,7 +95,7 @@ SENTENCES = {
 def unavailable(server: str, trouble: Trouble, words: Words) -> KafkaUnavailable:
     """The error to raise. ``server`` is the broker that it is about, ``HOST:PORT``."""
     sentence = SENTENCES[trouble.kind].format(
-        host=server.rpartition(":")[0],
+        host=re.sub(r":\d+$", "", server),
         detail=f" ({trouble.detail})" if trouble.detail else "",
         words=words,
     )
