@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from urllib.parse import quote
 
 import pytest
@@ -164,14 +163,12 @@ def test_without_a_script_everything_is_there(site: Site, visit: OpenPage) -> No
 
 
 @pytest.mark.parametrize("path", ["topics/firehose", "topics/firehose?verdict=delete&page=2"])
-def test_two_thousand_partitions_load_fast(site: Site, visit: OpenPage, path: str) -> None:
+def test_two_thousand_partitions_are_little_to_load(site: Site, visit: OpenPage, path: str) -> None:
     site.show(scenes.many_partitions(2_000))
-    page = visit(path)  # templates are compiled
-    began = time.monotonic()
-    page.reload()
-    expect(page.locator("#partitions-caption")).to_be_attached()
-    assert time.monotonic() - began < 3  # on a busy machine; 0.2 s on an idle one
+    page = visit(path)
     assert page.locator("#results tbody tr").count() == 100
+    assert len(page.content()) < 250_000
+    assert page.locator("*").count() < 5_000
     page.get_by_role("link", name="Next").click()
     expect(page.locator("#results")).to_contain_text(f"page {3 if '?' in path else 2} of")
 

@@ -148,7 +148,7 @@ def test_what_was_deleted_in_a_day_is_summed_up(tmp_path: Path) -> None:
     hours = [0, 1, 1, 23, 30]
     scenes.deleted(tmp_path, "orders", [scenes.NOW_MS - each * scenes.HOUR_MS for each in hours])
     document = Visitor(tmp_path, scenes.many_topics(1)).see("/")
-    assert "Records deleted, 24 h 4,000" in document.text
+    assert "Deleted in 24 h 4,000 records" in document.text
     labels = [each.get("aria-label") for each in document.all("svg")]
     assert "4,000 records deleted in the last 24 hours" in labels
 
