@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from retentiond.collect.census import problems
@@ -14,6 +15,8 @@ from retentiond.kafka.rights import Operations
 from retentiond.model import Failure
 
 GRANT = "kafka-acls --add --allow-principal User:NAME --operation {operation} {resource}"
+
+OFFSETS_TOPIC = "__consumer_offsets"
 
 UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 
@@ -55,8 +58,21 @@ def check_groups_visible(state: CoordinatorState, config: Config) -> Iterator[Fi
             "is not granted: a group that can't be read holds every topic that it may read",
             GRANT.format(operation="Describe", resource="--group '*'"),
         )
-    for sentence in problems(state, state):
-        yield Finding(Level.PROBLEM, "group coordinators", sentence)
+    if not state.may_describe_offsets:
+        yield Finding(
+            Level.PROBLEM,
+            f"DESCRIBE on {OFFSETS_TOPIC}",
+            "is not granted, so groups could go missing unnoticed, and nothing is deleted",
+            GRANT.format(operation="Describe", resource=f"--topic {OFFSETS_TOPIC}"),
+        )
+    seen = replace(state, may_describe_offsets=True)  # that is said
+    for sentence in problems(seen, seen):
+        yield Finding(
+            Level.PROBLEM,
+            "group coordinators",
+            f"{sentence}, and nothing is deleted",
+            "start the brokers that hold __consumer_offsets, or wait until they have loaded it",
+        )
     if state.may_describe_cluster and state.may_ask and state.may_describe_offsets:
         yield ok("rights on cluster and groups", "DESCRIBE is granted, so no group is hidden")
 

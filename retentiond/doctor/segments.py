@@ -63,7 +63,7 @@ def open_for(log: PartitionLog, segment_bytes: int, segment_ms: int) -> OpenFor 
 
 
 class Slow(NamedTuple):
-    """A topic and its slowest partition."""
+    """A topic and the slowest of its partitions."""
 
     topic: str
     open: OpenFor
@@ -72,7 +72,6 @@ class Slow(NamedTuple):
 
     @property
     def settings(self) -> str:
-        size = say_bytes(self.segment_bytes)
         size, time = say_bytes(self.segment_bytes), say_about(self.segment_ms)
         return f"segment.bytes {size}, segment.ms {time}"
 
@@ -102,12 +101,14 @@ def check_segments(
         ]
         if not found:
             continue
-        slow = Slow(name, max(found), config.segment_bytes, config.segment_ms)
+        settings = config.segment_bytes, config.segment_ms
         patience_ms = max(LONG_MS, policy.consumed_retention_ms)
-        if slow.open.at_least_ms > patience_ms:
-            surely.append(slow)
-        elif max(each.at_most_ms for each in found) > patience_ms:
-            perhaps.append(slow)
+        by_least = max(found, key=lambda each: each.at_least_ms)
+        by_most = max(found, key=lambda each: each.at_most_ms)
+        if by_least.at_least_ms > patience_ms:
+            surely.append(Slow(name, by_least, *settings))
+        elif by_most.at_most_ms > patience_ms:
+            perhaps.append(Slow(name, by_most, *settings))
     yield from _said("stays open for about", [(each, each.open.at_least_ms) for each in surely])
     yield from _said("may stay open for up to", [(each, each.open.at_most_ms) for each in perhaps])
     if topics and not surely and not perhaps:

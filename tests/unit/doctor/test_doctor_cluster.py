@@ -112,11 +112,12 @@ def test_where_all_groups_are_assumed_to_be_visible_that_is_a_warning_only() -> 
 
 
 @pytest.mark.parametrize(
-    "missing", [{"may_ask": False}, {"may_describe_offsets": False}, {"leaderless": (3,)}]
+    "missing",
+    [{"may_ask": False}, {"may_describe_offsets": False}, {"leaderless": (3,)}, {"asleep": (3,)}],
 )
 def test_what_else_hides_groups_is_a_problem(missing: dict[str, bool | tuple[int, ...]]) -> None:
-    found = list(check_groups_visible(coordinators(**missing), ORDERS))
-    assert Level.PROBLEM in {each.level for each in found}
+    found = only(check_groups_visible(coordinators(**missing), ORDERS))
+    assert found.level is Level.PROBLEM
 
 
 ALL = frozenset({"DESCRIBE", "DESCRIBE_CONFIGS", "DELETE"})

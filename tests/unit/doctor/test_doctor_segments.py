@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -95,6 +96,18 @@ def test_a_topic_that_stays_open_for_days_is_a_warning_that_says_what_it_rests_o
 def test_what_is_not_known_is_said_to_be_so() -> None:
     found = only(check_segments([topic("orders", ORDERS)], {AT: log()}))
     assert "may stay open for up to 7 days (no record is old enough" in found.sentence
+
+
+def test_of_several_partitions_the_slowest_counts() -> None:
+    two = replace(topic("orders", ORDERS), partitions=(0, 1))
+    other = TopicPartition("orders", 1)
+    sure = only(check_segments([two], {AT: log(day=700), other: log(hour=500)}))
+    assert "stays open for about 3 days" in sure.sentence
+    logs = {AT: log(hour=1), other: log(5000, 6000, 500 * MIB, hour=5500)}
+    perhaps = only(check_segments([two], logs))
+    assert "may stay open for up to 7 days (by 500 records written in the last hour" in (
+        perhaps.sentence
+    )
 
 
 def test_segments_that_are_closed_within_a_day_are_ok() -> None:
