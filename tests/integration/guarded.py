@@ -17,7 +17,8 @@ from confluent_kafka.admin import (
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.cluster import KafkaCluster
-from tests.contract.real import TIMEOUT_S, RealDriver, connect
+from retentiond.kafka.properties import translate
+from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.waiting import eventually
 
 PRINCIPAL = "User:retentiond"
@@ -59,13 +60,14 @@ class Guarded:
     def __init__(self, kafka: EmbeddedKafka) -> None:
         self.driver = RealDriver(kafka, kafka.internal_servers)
         self._admin: AdminClient = kafka.admin()
-        self.port: KafkaCluster = connect(
-            kafka.bootstrap_servers,
-            security_protocol="SASL_PLAINTEXT",
-            sasl_mechanism="PLAIN",
-            sasl_username="retentiond",
-            sasl_password="secret",
-        )
+        self.section = {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "retentiond",
+            "sasl.password": "secret",
+        }
+        self.port = KafkaCluster(translate(self.section), lambda *_: None)
 
     def close(self) -> None:
         self.port.close()
@@ -73,16 +75,16 @@ class Guarded:
 
     def grant(self, *rules: AclBinding) -> None:
         """Just these, for retentiond; returns when the broker goes by them."""
-        wanted, found = set(rules), self._rules()
+        wanted, found = set(rules), self.rules()
         if missing := wanted - found:
             for created in self._admin.create_acls(list(missing)).values():
                 created.result(TIMEOUT_S)
         if surplus := found - wanted:
             for deleted in self._admin.delete_acls([only(each) for each in surplus]).values():
                 deleted.result(TIMEOUT_S)
-        eventually(lambda: self._rules() == wanted)
+        eventually(lambda: self.rules() == wanted)
 
-    def _rules(self) -> set[AclBinding]:
+    def rules(self) -> set[AclBinding]:
         every = AclBindingFilter(
             ResourceType.ANY,
             None,  # type: ignore[arg-type]  # its stub lacks it: anything
