@@ -117,6 +117,17 @@ def test_the_plan_is_served_with_its_outcomes(daemon: Process, topic: str) -> No
     assert daemon.get("/api/plan").json()["complete"] is True
 
 
+def test_the_status_page_shows_what_was_deleted_and_who_reads_the_rest(
+    daemon: Process, driver: RealDriver, topic: str
+) -> None:
+    eventually(lambda: log_start(driver.broker, topic) == 7)
+    next_cycles(daemon, 1)
+    assert f'href="./topics/{topic}"' in daemon.get("/").text
+    page = daemon.get(f"/topics/{topic}").text
+    assert f"readers-of-{topic} has yet to read them" in page
+    assert "7 records deleted in the last seven days" in page
+
+
 @pytest.mark.parametrize(
     ("accept", "parse"), [("text/plain", parse_prometheus), (OPENMETRICS, parse_openmetrics)]
 )
