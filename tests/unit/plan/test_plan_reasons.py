@@ -250,5 +250,16 @@ def test_of_a_group_unread_here_and_one_unread_as_a_whole_the_first_by_name_is_t
     assert bound == {("clicks", 0): "stranger", ("orders", 0): "billing", ("orders", 1): "stranger"}
 
 
+def test_of_two_groups_unread_as_a_whole_the_first_by_name_is_the_cause(
+    spark: SparkSessions,
+) -> None:
+    def another(world: Reading) -> None:
+        world.groups["alien"] = replace(world.groups["search"], group_id="alien", failure=LOST)
+
+    rows = decide(spark, changed(unreadable, another).snapshot())
+
+    assert [row.binding_group for row in rows] == ["alien"] * 3
+
+
 def test_every_reason_of_a_plan_has_a_case() -> None:
     assert {case.reason for case in CASES} | {Reason.GROUP_LIST_INCOMPLETE} == set(oracle.REASONS)
