@@ -168,6 +168,13 @@ def test_a_lock_that_a_daemon_holds_is_ok_and_its_holder_is_named(tmp_path: Path
     assert "in use by retentiond with pid" in said[0]
 
 
+def test_a_name_that_a_killed_daemon_left_in_its_lock_holds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text("4711 elsewhere\n")
+    assert look_at_state_dir(tmp_path).holder is None
+    with StateLock(tmp_path):
+        pass  # nor has it been locked by looking
+
+
 def test_what_is_wrong_with_a_state_directory_is_said(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     sound = replace(look_at_state_dir(tmp_path), free_bytes=10 << 30)
