@@ -15,7 +15,7 @@ from retentiond.config.duration import say_duration
 from retentiond.cycle import Looked
 from retentiond.explain.keepers import YOUTH, Keeper
 from retentiond.look.document import look_document
-from retentiond.look.summary import ClusterLook, TopicLook
+from retentiond.look.summary import ClusterLook, Kept, TopicLook
 from retentiond.model import Verdict
 from retentiond.observe.report import CycleReport
 from retentiond.wording.figures import say_bytes, say_count, say_many, say_share
@@ -118,10 +118,10 @@ def _style(topic: TopicLook) -> str:
 def _kept(topic: TopicLook, retention_ms: int) -> Iterator[str]:
     if topic.owner is not None:
         yield topic.owner.short
-    for keeper, records in topic.kept[:MOST_KEEPERS]:
-        alone = records == topic.records
-        share = "" if alone else f"{say_share(records, topic.records)} "
-        yield f"{share}{say_keeper(keeper, retention_ms)}"
+    for each in topic.kept[:MOST_KEEPERS]:
+        is_all = each.records == topic.records
+        share = "" if is_all else f"{say_share(each.records, topic.records)} "
+        yield f"{share}{say_keeper(each.keeper, retention_ms)}"
     if len(topic.kept) > MOST_KEEPERS:
         yield f"{len(topic.kept) - MOST_KEEPERS} more"
     if topic.unread:
@@ -152,8 +152,8 @@ def _closing(look: ClusterLook, looked: Looked, retention_ms: int) -> Iterator[s
             "follows from these records yet."
         )
     kept = [
-        f"{say_keeper(keeper, retention_ms)} ({_amount(count, on_disk)})"
-        for keeper, count, on_disk in look.kept[:MOST_OF_CLUSTER]
+        f"{say_keeper(each.keeper, retention_ms)} ({_amount(each)})"
+        for each in look.kept[:MOST_OF_CLUSTER]
     ]
     if kept:
         more = f"; {len(look.kept) - len(kept)} more" if len(look.kept) > len(kept) else ""
@@ -172,5 +172,7 @@ def _of_disk(look: ClusterLook) -> str:
     return f" of {say_bytes(look.disk.total)} in logs ({share})"
 
 
-def _amount(records: int, on_disk: int | None) -> str:
-    return say_many(records, "record") if on_disk is None else f"about {say_bytes(on_disk)}"
+def _amount(kept: Kept) -> str:
+    if kept.size_bytes is None:
+        return say_many(kept.records, "record")
+    return f"about {say_bytes(kept.size_bytes)}"

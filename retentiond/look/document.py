@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from retentiond.explain.keepers import Keeper
-from retentiond.look.summary import ClusterLook, TopicLook
+from retentiond.look.summary import ClusterLook, Kept, TopicLook
 from retentiond.observe.report import CycleReport, document
 
 
@@ -40,19 +39,17 @@ def _topic_document(topic: TopicLook) -> dict[str, Any]:
         "size_bytes": topic.size_bytes,
         "unread_partitions": topic.unread,
         "belongs_to": None if topic.owner is None else topic.owner.short,
-        "kept_by": _kept_documents(
-            (keeper, records, topic.kept_bytes(records)) for keeper, records in topic.kept
-        ),
+        "kept_by": _kept_documents(topic.kept),
     }
 
 
-def _kept_documents(kept: Iterable[tuple[Keeper, int, int | None]]) -> list[dict[str, Any]]:
+def _kept_documents(kept: Iterable[Kept]) -> list[dict[str, Any]]:
     return [
         {
-            "reason": keeper.reason.value,
-            "binding_group": keeper.group,
-            "records": records,
-            "approximate_bytes": on_disk,
+            "reason": each.keeper.reason.value,
+            "binding_group": each.keeper.group,
+            "records": each.records,
+            "approximate_bytes": each.size_bytes,
         }
-        for keeper, records, on_disk in kept
+        for each in kept
     ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from retentiond.explain.keepers import Keeper, kept_records
 from retentiond.look.special import Owner, owner
@@ -27,13 +28,22 @@ class Disk:
 UNREAD_DISK = Disk()
 
 
+class Kept(NamedTuple):
+    """What stays on one account. ``size_bytes`` is about what that takes on the disks, by its
+    share of each partition's records; None where a size is unread."""
+
+    keeper: Keeper
+    records: int
+    size_bytes: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class TopicLook:
     """One topic of a plan.
 
     ``records`` are there and ``freed_records`` of them would go; ``freed_bytes`` of
-    ``size_bytes``, None where a disk is unread. ``kept`` counts records by who keeps them, the
-    most first. ``unread``: partitions whose offsets are not known. ``owner``: the system whose
+    ``size_bytes``, None where a disk is unread. ``kept``: by who keeps it, the most records
+    first. ``unread``: partitions whose offsets are not known. ``owner``: the system whose
     topic it is, if it is one's.
     """
 
@@ -41,7 +51,7 @@ class TopicLook:
     rows: tuple[PlanRow, ...]
     records: int
     freed_records: int
-    kept: tuple[tuple[Keeper, int], ...]
+    kept: tuple[Kept, ...]
     unread: int
     size_bytes: int | None
     freed_bytes: int | None
@@ -57,12 +67,6 @@ class TopicLook:
             -self.records,
             self.topic,
         )
-
-    def kept_bytes(self, records: int) -> int | None:
-        """About what so many of its records take on the disks, by their share."""
-        if self.size_bytes is None or not self.records:
-            return None
-        return self.size_bytes * records // self.records
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +96,10 @@ class ClusterLook:
         return all(topic.freed_bytes is not None for topic in self.topics)
 
     @property
-    def kept(self) -> tuple[tuple[Keeper, int, int | None], ...]:
-        """Records and about how many bytes each keeper keeps in the cluster, the most first."""
-        records: Counter[Keeper] = Counter()
-        on_disk: defaultdict[Keeper, list[int | None]] = defaultdict(list)
-        for topic in self.topics:
-            for keeper, count in topic.kept:
-                records[keeper] += count
-                on_disk[keeper].append(topic.kept_bytes(count))
-        found = [(keeper, count, _total(on_disk[keeper])) for keeper, count in records.items()]
-        return tuple(sorted(found, key=lambda each: (-(each[2] or 0), -each[1], str(each[0]))))
+    def kept(self) -> tuple[Kept, ...]:
+        """What each keeper keeps in the cluster, the most bytes first."""
+        found = _added(each for topic in self.topics for each in topic.kept)
+        return tuple(sorted(found, key=lambda each: (-(each.size_bytes or 0), *_by_records(each))))
 
 
 def look_at(rows: Iterable[PlanRow], disk: Disk = UNREAD_DISK) -> ClusterLook:
@@ -114,9 +112,6 @@ def look_at(rows: Iterable[PlanRow], disk: Disk = UNREAD_DISK) -> ClusterLook:
 
 
 def _topic(topic: str, rows: Sequence[PlanRow], disk: Disk) -> TopicLook:
-    kept: Counter[Keeper] = Counter()
-    for row in rows:
-        kept.update(kept_records(row))
     keys = [TopicPartition(row.topic, row.partition) for row in rows]
     doomed = [key for key, row in zip(keys, rows, strict=True) if row.verdict is Verdict.DELETE]
     size_bytes = _total(disk.sizes.get(key) for key in keys)
@@ -125,12 +120,35 @@ def _topic(topic: str, rows: Sequence[PlanRow], disk: Disk) -> TopicLook:
         rows=tuple(rows),
         records=sum(map(_records, rows)),
         freed_records=sum(row.records for row in rows),
-        kept=tuple(sorted(kept.items(), key=lambda each: (-each[1], str(each[0])))),
+        kept=tuple(sorted(_added(_kept(rows, disk)), key=_by_records)),
         unread=sum(row.log_start_offset is None or row.high_watermark is None for row in rows),
         size_bytes=size_bytes,
         freed_bytes=None if size_bytes is None else _total(disk.freed.get(key) for key in doomed),
         owner=owner(topic),
     )
+
+
+def _kept(rows: Iterable[PlanRow], disk: Disk) -> Iterator[Kept]:
+    """Of each partition."""
+    for row in rows:
+        size_bytes, there = disk.sizes.get(TopicPartition(row.topic, row.partition)), _records(row)
+        for keeper, records in kept_records(row).items():
+            share = None if size_bytes is None else size_bytes * records // there
+            yield Kept(keeper, records, share)
+
+
+def _added(parts: Iterable[Kept]) -> Iterator[Kept]:
+    """One for each keeper."""
+    by_keeper: defaultdict[Keeper, list[Kept]] = defaultdict(list)
+    for part in parts:
+        by_keeper[part.keeper].append(part)
+    for keeper, each in by_keeper.items():
+        records = sum(part.records for part in each)
+        yield Kept(keeper, records, _total(part.size_bytes for part in each))
+
+
+def _by_records(kept: Kept) -> tuple[int, str]:
+    return -kept.records, str(kept.keeper)
 
 
 def _records(row: PlanRow) -> int:

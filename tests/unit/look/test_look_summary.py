@@ -33,7 +33,7 @@ def only(rows: list[PlanRow], of: Disk | None = None) -> TopicLook:
 def test_a_topic_sums_up_its_partitions() -> None:
     topic = only([rest(), replace(rest(), partition=1), replace(unread("orders"), partition=2)])
     assert (topic.records, topic.freed_records, topic.unread) == (380, 180, 1)
-    assert topic.kept == ((BILLING, 100), (YOUTH, 100))
+    assert topic.kept == ((BILLING, 100, None), (YOUTH, 100, None))
     assert [each.partition for each in topic.rows] == [0, 1, 2]
 
 
@@ -95,3 +95,14 @@ def test_who_keeps_the_most_bytes_of_the_cluster_comes_first() -> None:
 def test_a_topic_that_belongs_to_a_system_says_to_which() -> None:
     assert only([rest(topic="app-store-changelog")]).owner is not None
     assert only([rest()]).owner is None
+
+
+def test_what_is_kept_takes_its_share_of_each_partitions_bytes() -> None:
+    rows = [rest(), replace(rest(Reason.NO_GROUP), partition=1)]
+    sizes = {TopicPartition("orders", 0): 190, TopicPartition("orders", 1): 19_000}
+    topic = only(rows, Disk(sizes))
+    assert topic.kept == (
+        (Keeper(Reason.NO_GROUP), 190, 19_000),
+        (BILLING, 50, 50),
+        (YOUTH, 50, 50),
+    )
