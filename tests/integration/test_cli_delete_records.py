@@ -185,7 +185,8 @@ def test_a_dry_run_counts_records_and_leaves_no_trace(bench: Bench, topic_name: 
     assert done.out.splitlines() == [
         f"{name}-0  from 0 to 3: 3 records, about 0 B on disk",
         f"{name}-1  from 0 to 10: 10 records, about 0 B on disk",
-        "13 records from 2 partitions (about 0 B on disk); 0 failed, 0 left out; nothing was deleted",
+        "13 records from 2 partitions (about 0 B on disk); 0 failed, 0 left out; "
+        "nothing was deleted",
     ]
     assert bench.log_starts(name, 3) == [0, 0, 0]
     assert not bench.state_dir.exists()
