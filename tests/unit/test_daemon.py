@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+import ssl
 import threading
+from pathlib import Path
 
 import httpx
 import pytest
@@ -14,6 +16,8 @@ from retentiond.errors import KafkaUnavailable, SparkUnavailable
 from retentiond.model import DeletionOutcome, Outcome
 from retentiond.observe import events
 from retentiond.observe.report import CycleReport, figures
+from tests.certificates import Authority
+from tests.unit.config.files import HASH
 from tests.unit.daemons import Bench, Step, live, settings
 from tests.unit.observe.reports import outcome, report, row
 
@@ -368,3 +372,23 @@ def test_no_cycle_begins_once_the_end_was_asked_for() -> None:
     bench = live()
     bench.tick()
     assert bench.engines[0].configs_used == []
+
+
+def test_its_port_is_secured_as_the_configuration_says(tmp_path: Path) -> None:
+    issued = Authority(tmp_path).issue("daemon")
+    http = {
+        "host": "127.0.0.1",
+        "port": 0,
+        "tls": {"certificate": str(issued.certificate), "key": str(issued.key)},
+        "basic_auth": {"prometheus": HASH},
+    }
+    trusting = ssl.create_default_context(cafile=tmp_path / "ca.pem")
+
+    def play(bench: Bench) -> None:
+        address = f"https://127.0.0.1:{bench.port}/metrics"
+        assert httpx.get(address, verify=trusting).status_code == 401
+        login = ("prometheus", "open sesame")
+        assert httpx.get(address, verify=trusting, auth=login).status_code == 200
+
+    bench = live(play, settings(http=http))
+    assert HASH not in str(bench.log)
