@@ -92,15 +92,14 @@ def overview(report: CycleReport, cluster: ClusterLook, wanted: Wanted) -> Overv
 
 def topic_item(report: CycleReport, topic: TopicLook) -> TopicItem:
     counts: Counter[str] = Counter({GO: topic.freed_records})
-    for keeper, records in topic.kept:
+    for keeper, records, _ in topic.kept:
         counts[fate_of(keeper)] += records
     outcomes = Counter(
         outcome.outcome for row in topic.rows if (outcome := outcome_of(report, row)) is not None
     )
-    kept = tuple((keeper, count, topic.kept_bytes(count)) for keeper, count in topic.kept)
     verdicts = Counter(row.verdict for row in topic.rows)
     freed = freed_by(report, topic.rows)
-    return TopicItem(topic, freed, verdicts, outcomes, bar(counts, BAR), kept)
+    return TopicItem(topic, freed, verdicts, outcomes, bar(counts, BAR), topic.kept)
 
 
 def freed_by(report: CycleReport, rows: Iterable[PlanRow]) -> Freed:
