@@ -85,6 +85,29 @@ def test_it_renews_itself_and_keeps_filter_focus_and_place(site: Site, visit: Op
     assert page.evaluate("scrollY") == scrolled
 
 
+def test_a_status_is_told_when_it_changes_and_only_then(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.many_topics(5))
+    page = visit()
+    page.clock.install()
+    page.reload()
+    page.evaluate(
+        """() => {
+            window.told = [];
+            for (const status of document.querySelectorAll("[role=status]"))
+                new MutationObserver(() => window.told.push(status.textContent.trim()))
+                    .observe(status, { childList: true, subtree: true, characterData: true });
+        }"""
+    )
+    site.show(scenes.many_topics(5))
+    page.clock.run_for(RENEWAL_MS)
+    site.show(scenes.report(scenes.many_topics(5).plan.rows, problems=("broker 2 is down",)))
+    page.clock.run_for(RENEWAL_MS)
+    expect(page.locator("#health")).to_have_class("health warn")
+    told = page.evaluate("window.told")
+    assert len(told) == 1
+    assert told[0].startswith("Incomplete broker 2 is down")
+
+
 def test_a_half_typed_filter_survives_a_renewal(site: Site, visit: OpenPage) -> None:
     site.show(scenes.many_topics(5))
     page = visit()

@@ -30,7 +30,6 @@ function replace(part, fresh) {
   const focused = part.contains(document.activeElement) ? keyOf(document.activeElement) : null;
   const open = [...part.querySelectorAll("details[open]")].map(keyOf).filter(Boolean);
   const scrolled = [...part.querySelectorAll(".scroll")].map((each) => [keyOf(each), each.scrollLeft]);
-  part.className = fresh.className;
   part.replaceChildren(...fresh.childNodes);
   for (const key of open) part.querySelector(key)?.setAttribute("open", "");
   for (const [key, left] of scrolled) {
@@ -40,18 +39,15 @@ function replace(part, fresh) {
   if (focused) part.querySelector(focused)?.focus({ preventScroll: true });
 }
 
-// A live region is kept, so that a screen reader says only what has changed.
+// Elements with the role of a status stay and only change, so that a screen reader tells what is
+// new and nothing else.
 function show(fresh) {
   for (const part of document.querySelectorAll("[data-live]")) {
     const counterpart = fresh.getElementById(part.id);
-    if (!counterpart || counterpart.isEqualNode(part) || isSelectedIn(part)) continue;
-    const said = [...part.querySelectorAll("[role=status]")];
-    replace(part, counterpart);
-    [...part.querySelectorAll("[role=status]")].forEach((now, at) => {
-      if (!said[at]) return;
-      if (!said[at].isEqualNode(now)) said[at].replaceChildren(...now.childNodes);
-      now.replaceWith(said[at]);
-    });
+    if (!counterpart) continue;
+    part.className = counterpart.className;
+    const isKept = part.dataset.live === "class" || isSelectedIn(part);
+    if (!isKept && !counterpart.isEqualNode(part)) replace(part, counterpart);
   }
   document.title = fresh.title;
 }
