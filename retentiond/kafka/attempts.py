@@ -22,6 +22,7 @@ from kafka.errors import (
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import failures
+from retentiond.kafka.oauth import NoToken
 from retentiond.kafka.properties import ClientSettings
 from retentiond.kafka.reach import trouble_with
 from retentiond.kafka.trouble import Kind, Trouble, unavailable
@@ -30,6 +31,7 @@ Received = tuple[bytes, BaseException | None]
 
 OF_THE_LOGIN = {
     IllegalSaslStateError: Kind.NO_LOGIN,
+    NoToken: Kind.NO_TOKEN,
     SaslAuthenticationFailedError: Kind.LOGIN_REFUSED,
     UnsupportedSaslMechanismError: Kind.OTHER_MECHANISM,
 }
@@ -44,10 +46,12 @@ class Attempts:
         self._servers: dict[object, str] = {}
 
     def watch(self, manager: Any) -> None:
-        """Sees to it that no further connection of this client goes unnoticed.
+        """Sees to it that no connection of this new client goes unnoticed.
 
-        Once every broker to start from has failed for good, the next attempt raises how.
+        Once every broker to start from has failed for good, its next attempt raises how. What
+        befell an earlier client is forgotten: somebody may have mended it.
         """
+        self._failed.clear()
         connect, build_transport = manager.get_connection, manager._build_transport
 
         def get_connection(node_id: object, **options: Any) -> Any:

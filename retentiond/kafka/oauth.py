@@ -18,6 +18,10 @@ DEFAULT_LIFETIME_S = 300
 """Of a token whose endpoint doesn't say."""
 
 
+class NoToken(OSError):
+    """The token endpoint gave none; its text says why, and holds no secret."""
+
+
 class TokenSource(AbstractTokenProvider):  # type: ignore[misc]  # untyped base
     """Hands out an access token and renews it when four fifths of its life are over."""
 
@@ -27,11 +31,17 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]  # untyped base
         self._token = ""
         self._expires_at = 0.0
         self._renew_at = 0.0
+        self.failure: str | None = None  # why the last token could not be had
 
     def token(self) -> str:
-        """The token, as kafka-python asks for it. Raises OSError when the endpoint fails."""
+        """The token, as kafka-python asks for it. Raises `NoToken`."""
         if time.time() >= self._renew_at:
-            self._fetch()
+            try:
+                self._fetch()
+            except OSError as error:
+                self.failure = _why(error)
+                raise NoToken(self.failure) from error
+            self.failure = None
         return self._token
 
     def for_confluent(self, _config: str) -> tuple[str, float]:
@@ -66,3 +76,11 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]  # untyped base
         self._token = token
         self._expires_at = now + lifetime
         self._renew_at = now + 0.8 * lifetime
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"it answered {error.code} {error.reason}"
+    if isinstance(error, urllib.error.URLError):
+        return str(error.reason)
+    return str(error) or "no answer in time"

@@ -9,22 +9,22 @@ time-out than their request.
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import ConfigResource
 from confluent_kafka.cimpl import OFFSET_SPEC_EARLIEST, OFFSET_SPEC_LATEST
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import deletions, failures
+from retentiond.kafka.admin import Admin
 from retentiond.kafka.deletions import Target
 from retentiond.kafka.grants import with_topic_grant
-from retentiond.kafka.heard import Heard
 from retentiond.kafka.lookups import GRACE_S, list_offsets
 from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicConfig, TopicDescription
 from retentiond.kafka.properties import ClientSettings
@@ -73,52 +73,12 @@ class RecordsClient:
     def __init__(self, settings: ClientSettings) -> None:
         """Raises `ConfigError` for a value that librdkafka refuses."""
         self._timeout = settings.request_timeout_s
-        self._settings = settings
-        self._heard = Heard()
-        self._config: dict[str, Any] = {
-            "log_level": 0,
-            "error_cb": self._heard.note,
-            **settings.confluent,
-        }
-        if settings.oauth:  # few do, and it brings kafka-python
-            from retentiond.kafka.oauth import TokenSource  # noqa: PLC0415 - as above
+        self._admin = Admin(settings)
 
-            self._config["oauth_cb"] = TokenSource(settings.oauth).for_confluent
-        self._made: AdminClient | None = None
-        self._making = threading.Lock()
-        with contextlib.suppress(KafkaUnavailable):
-            self._admin()
-
-    def _admin(self) -> AdminClient:
-        """Made once. With OAUTHBEARER that needs a token, so it can fail and be tried again."""
-        with self._making:
-            if self._made is None:
-                try:
-                    self._made = AdminClient(self._config)
-                except KafkaException as error:
-                    raise failures.of_client(self._settings.bootstrap_servers, error) from error
-            return self._made
-
-    @contextlib.contextmanager
-    def explaining(self) -> Iterator[None]:
+    def explaining(self) -> AbstractContextManager[None]:
         """Puts what librdkafka says of its connections in place of a `KafkaUnavailable` that
-        tells less; it reports them to nobody who waits for an answer."""
-        try:
-            yield
-        except KafkaUnavailable as error:
-            self._listen()
-            heard = self._heard.explained(self._settings) if error.kind is None else None
-            self._heard.clear()
-            if heard is None:
-                raise
-            raise heard from error
-        self._listen()
-        self._heard.clear()
-
-    def _listen(self) -> None:
-        """Has librdkafka report what there is; it waits for nothing."""
-        if self._made is not None:
-            self._made.poll(0)
+        tells less."""
+        return self._admin.explaining()
 
     def topic_names(self) -> frozenset[str]:
         """All visible topics. Asking for them also refreshes librdkafka's leaders."""
@@ -127,28 +87,19 @@ class RecordsClient:
             try:
                 return self._names(min(HASTE_S, timeout))
             except KafkaException as error:
-                self._raise_if_final(failures.of_confluent(error))
+                self._admin.raise_if_final(failures.of_confluent(error))
             try:
                 return self._names(timeout)
             except KafkaException as error:
-                raise self._unavailable(failures.of_confluent(error)) from error
+                raise self._admin.unavailable(failures.of_confluent(error)) from error
 
     def _names(self, timeout_s: float) -> frozenset[str]:
-        return frozenset(self._admin().list_topics(timeout=timeout_s).topics)
-
-    def _unavailable(self, reason: object) -> KafkaUnavailable:
-        return failures.unavailable(self._settings.bootstrap_servers, reason)
-
-    def _raise_if_final(self, reason: object) -> None:
-        """Ends the waiting where every broker has said no for good."""
-        self._listen()
-        if self._heard.is_final():
-            raise self._unavailable(reason)
+        return frozenset(self._admin.client().list_topics(timeout=timeout_s).topics)
 
     def describe_topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure]:
         if not names:
             return {}
-        futures = self._admin().describe_topics(
+        futures = self._admin.client().describe_topics(
             TopicCollection(list(names)), request_timeout=self._timeout
         )
         return {
@@ -160,7 +111,7 @@ class RecordsClient:
         if not names:
             return {}
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
-        futures = self._admin().describe_configs(resources, request_timeout=self._timeout)
+        futures = self._admin.client().describe_configs(resources, request_timeout=self._timeout)
         return {
             resource.name: self._outcome(future, _config, resource.name, "DescribeConfigs")
             for resource, future in futures.items()
@@ -184,7 +135,7 @@ class RecordsClient:
         for partition, cutoff in cutoffs.items():
             if cutoff <= 0:
                 raise ValueError(f"refusing to delete {partition} up to {cutoff}")
-        return deletions.request(self._admin(), cutoffs, DELETE_TIMEOUT_S)
+        return deletions.request(self._admin.client(), cutoffs, DELETE_TIMEOUT_S)
 
     def delete_up_to(
         self, targets: Mapping[TopicPartition, Target], timeout_s: float
@@ -193,7 +144,7 @@ class RecordsClient:
 
         Raises ValueError for a negative offset.
         """
-        return deletions.request_targets(self._admin(), targets, timeout_s)
+        return deletions.request_targets(self._admin.client(), targets, timeout_s)
 
     def _look_up(
         self,
@@ -221,7 +172,7 @@ class RecordsClient:
         answers: dict[TopicPartition, T | Failure] = {}
         moved: list[TopicPartition] = []
         for partition, answer in list_offsets(
-            self._admin(), asked, isolation, self._timeout
+            self._admin.client(), asked, isolation, self._timeout
         ).items():
             if isinstance(answer, BaseException):
                 failure = failures.of_confluent(answer)
@@ -240,7 +191,7 @@ class RecordsClient:
         """``operation``: the right on the topic that is needed for it."""
         give_up_at = time.monotonic() + self._timeout + GRACE_S
         while not wait_for([future], LISTEN_S).done and time.monotonic() < give_up_at:
-            self._raise_if_final("no broker lets this client in")
+            self._admin.raise_if_final("no broker lets this client in")
         try:
             return read(future.result(0))
         except (KafkaException, TimeoutError) as error:

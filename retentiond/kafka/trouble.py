@@ -47,6 +47,7 @@ class Kind(StrEnum):
     LOGIN_REFUSED = "login refused"
     LOGIN_WANTED = "login wanted"
     NO_LOGIN = "no login there"
+    NO_TOKEN = "no token"
     OTHER_MECHANISM = "SASL mechanism not offered"
 
 
@@ -88,6 +89,8 @@ SENTENCES = {
     "SASL_SSL or SASL_PLAINTEXT, or check the port in {words.servers}",
     Kind.NO_LOGIN: "it takes no login; set {words.protocol} to SSL or PLAINTEXT, "
     "or check the port in {words.servers}",
+    Kind.NO_TOKEN: "the token endpoint gave no token for it{detail}; check {words.login}, "
+    "and kafka.sasl.oauthbearer.token.endpoint.url",
     Kind.OTHER_MECHANISM: "it does not offer this SASL mechanism{detail}; check {words.mechanism}",
 }
 

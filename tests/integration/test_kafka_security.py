@@ -107,6 +107,21 @@ def test_one_token_endpoint_connects_both_clients(secured: Secured) -> None:
         assert_both_are_let_in(by_token(secured, endpoint), secured)
 
 
+def test_a_refused_token_is_one_sentence_of_both_clients(secured: Secured) -> None:
+    endpoint = Endpoint()
+    endpoint.status = 401
+    with serving(endpoint), closing(connect(by_token(secured, endpoint))) as kafka:
+        for call in (kafka.topic_names, kafka.cluster_id):
+            with pytest.raises(KafkaUnavailable) as unavailable:
+                call()
+            assert str(unavailable.value) == (
+                f"{secured.kafka.bootstrap_servers} can't be asked: the token endpoint gave no "
+                "token for it (it answered 401 Unauthorized); check "
+                "kafka.sasl.oauthbearer.client.id and kafka.sasl.oauthbearer.client.secret, and "
+                "kafka.sasl.oauthbearer.token.endpoint.url"
+            )
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "CONNECT_TIMEOUT_MS", 1500)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from retentiond.errors import KafkaUnavailable
+from retentiond.kafka import attempts
 from retentiond.kafka.connection import Connection, Link
 from retentiond.kafka.properties import ClientSettings, translate
 from retentiond.kafka.reach import trouble_with
@@ -195,6 +196,27 @@ def test_librdkafka_says_soon_what_is_wrong_with_a_certificate(
     with pytest.raises(KafkaUnavailable) as unavailable:
         RecordsClient(settings).topic_names()
     assert (str(unavailable.value), unavailable.value.kind) == (sentence, kind)
+
+
+def test_what_was_refused_is_tried_anew_by_the_next_request(
+    pki: Pki, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections: list[socket.socket] = []
+    refuse = in_tls(pki.expired)
+
+    def greet(connection: socket.socket) -> None:
+        connections.append(connection)
+        refuse(connection)
+
+    # Connections are then kafka-python's own only.
+    monkeypatch.setattr(attempts, "trouble_with", lambda *_: Trouble(Kind.EXPIRED))
+    with closing(Server(greet)) as server:
+        connection = Connection(tls(pki, server.address))
+        for _ in range(2):
+            connections.clear()
+            with pytest.raises(KafkaUnavailable):
+                connection.run(nothing)
+            assert connections != []
 
 
 @pytest.mark.parametrize("kind", Kind)
