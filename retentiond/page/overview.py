@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from retentiond.explain.keepers import Keeper
 from retentiond.look.summary import ClusterLook, Disk, TopicLook, look_at
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, TopicPartition, Verdict
 from retentiond.observe.report import CycleReport, predicted_bytes, total
@@ -38,15 +37,13 @@ class Wanted:
 class TopicItem:
     """A line of the table. ``freed``: by the cycle, or what a dry run would have freed.
     ``verdicts``: its partitions by verdict. ``outcomes``: those approved by what became of them.
-    ``kept``: who keeps records, the most first, how many, and about how
-    many bytes."""
+    """
 
     look: TopicLook
     freed: Freed
     verdicts: Mapping[Verdict, int]
     outcomes: Mapping[Outcome, int]
     parts: tuple[Part, ...]
-    kept: tuple[tuple[Keeper, int, int | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ def topic_item(report: CycleReport, topic: TopicLook) -> TopicItem:
     )
     verdicts = Counter(row.verdict for row in topic.rows)
     freed = freed_by(report, topic.rows)
-    return TopicItem(topic, freed, verdicts, outcomes, bar(counts, BAR), topic.kept)
+    return TopicItem(topic, freed, verdicts, outcomes, bar(counts, BAR))
 
 
 def freed_by(report: CycleReport, rows: Iterable[PlanRow]) -> Freed:
