@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka.admin import AclBinding
+from confluent_kafka.admin import (
+    AclBinding,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from devkit.embedded import EmbeddedKafka
 from tests.certificates import Authority, Issued
@@ -42,6 +47,15 @@ class Secured:
         """CLIENT, with a user name and a password."""
         secrets = {"sasl.username": USER, "sasl.password": password}
         return self.by_sasl(mechanism, secrets, **more)
+
+    def add_user(self, name: str, password: str) -> None:
+        """For SCRAM-SHA-512."""
+        user = UserScramCredentialUpsertion(
+            name, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), password.encode()
+        )
+        admin = self.kafka.admin()
+        for added in admin.alter_user_scram_credentials([user]).values():
+            added.result(30)
 
     def by_sasl(self, mechanism: str, secrets: Mapping[str, str], **more: object) -> Section:
         servers = self.kafka.bootstrap_servers

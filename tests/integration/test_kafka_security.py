@@ -26,6 +26,7 @@ from tests.integration.secured import (
 )
 from tests.integration.unsafe import REFUSALS, Refusal
 from tests.tokens import Endpoint, serving
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -81,6 +82,25 @@ def test_both_clients_say_the_same_and_soon_of_what_keeps_them_out(
             assert time.monotonic() - began < SENSIBLE_S
             refusal.assert_said(str(unavailable.value), section["bootstrap.servers"])
             assert unavailable.value.kind == refusal.kind
+
+
+def test_who_was_refused_is_let_in_once_that_is_mended(secured: Secured) -> None:
+    section = secured.login("SCRAM-SHA-512") | {"sasl.username": "latecomer"}
+    with closing(connect(section)) as kafka:
+        for call in (kafka.topic_names, kafka.cluster_id):
+            with pytest.raises(KafkaUnavailable, match="it refuses the login"):
+                call()
+        secured.add_user("latecomer", PASSWORD)
+        eventually(lambda: is_let_in(kafka))
+
+
+def is_let_in(kafka: KafkaCluster) -> bool:
+    try:
+        kafka.cluster_id()
+        kafka.topic_names()
+    except KafkaUnavailable:
+        return False
+    return True
 
 
 def unsecured_token(principal: str) -> str:
