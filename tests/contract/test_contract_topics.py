@@ -10,7 +10,7 @@ from tests.contract.driver import Driver
 
 GIB = 2**30
 
-MINUTE_MS = 60_000
+DELETE_DELAY_MS = 1_000  # which the brokers of the tests are started with
 
 WEEK_MS = 7 * 24 * 3_600_000
 
@@ -90,22 +90,24 @@ def test_an_unknown_topic_fails_in_its_place_and_spoils_no_other(
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ({}, TopicConfig(frozenset({"delete"}), WEEK_MS, None, GIB, WEEK_MS, MINUTE_MS)),
+        ({}, TopicConfig(frozenset({"delete"}), WEEK_MS, None, GIB, WEEK_MS, DELETE_DELAY_MS)),
         (
             {"retention.ms": "-1"},
-            TopicConfig(frozenset({"delete"}), None, None, GIB, WEEK_MS, MINUTE_MS),
+            TopicConfig(frozenset({"delete"}), None, None, GIB, WEEK_MS, DELETE_DELAY_MS),
         ),
         (
             {"retention.ms": "0"},
-            TopicConfig(frozenset({"delete"}), 0, None, GIB, WEEK_MS, MINUTE_MS),
+            TopicConfig(frozenset({"delete"}), 0, None, GIB, WEEK_MS, DELETE_DELAY_MS),
         ),
         (
             {"cleanup.policy": "compact"},
-            TopicConfig(frozenset({"compact"}), WEEK_MS, None, GIB, WEEK_MS, MINUTE_MS),
+            TopicConfig(frozenset({"compact"}), WEEK_MS, None, GIB, WEEK_MS, DELETE_DELAY_MS),
         ),
         (
             {"cleanup.policy": "compact,delete", "retention.ms": "60000"},
-            TopicConfig(frozenset({"compact", "delete"}), 60_000, None, GIB, WEEK_MS, MINUTE_MS),
+            TopicConfig(
+                frozenset({"compact", "delete"}), 60_000, None, GIB, WEEK_MS, DELETE_DELAY_MS
+            ),
         ),
         (
             {
@@ -135,4 +137,4 @@ def test_each_broker_tells_the_settings_that_it_is_asked_for(any_driver: Driver)
     names = ["log.segment.delete.delay.ms", "no.such.setting"]
     answers = any_driver.kafka.broker_configs(names)
     assert len(answers) == 1
-    assert list(answers.values()) == [{"log.segment.delete.delay.ms": "60000"}]
+    assert list(answers.values()) == [{"log.segment.delete.delay.ms": str(DELETE_DELAY_MS)}]

@@ -31,13 +31,13 @@ from tests.fakes.world import GIB, OFFSETS_TOPIC, RECORD_BYTES, WEEK_MS, World
 T = TypeVar("T")
 P = ParamSpec("P")
 
-MINUTE_MS = 60_000
+DELETE_DELAY_MS = 1_000
 
 BROKER_CONFIG = {
-    "log.retention.check.interval.ms": "300000",
-    "log.segment.delete.delay.ms": "60000",
+    "log.retention.check.interval.ms": "1000",
+    "log.segment.delete.delay.ms": str(DELETE_DELAY_MS),
 }
-"""Kafka's defaults."""
+"""What the real brokers of the tests are started with, too."""
 
 UNKNOWN_TOPIC = Failure("UNKNOWN_TOPIC_OR_PART", "Broker: Unknown topic or partition")
 UNKNOWN_PARTITION = Failure("_UNKNOWN_PARTITION", "Local: Unknown partition")
@@ -258,7 +258,7 @@ class FakeCluster(World):
             topic.retention_bytes,
             int(topic.config.get("segment.bytes", GIB)),
             int(topic.config.get("segment.ms", WEEK_MS)),
-            int(topic.config.get("file.delete.delay.ms", MINUTE_MS)),
+            int(topic.config.get("file.delete.delay.ms", DELETE_DELAY_MS)),
         )
 
     def _log(self, at: TopicPartition) -> FakePartition | Failure:
