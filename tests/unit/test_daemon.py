@@ -345,8 +345,10 @@ def test_a_cycle_that_does_not_end_is_abandoned_in_time(
         threads[0].start()
         assert started.wait(10)
 
-    bench = live(play)
-    release.set()
+    try:
+        bench = live(play)
+    finally:
+        release.set()
     threads[0].join()
     assert not bench.finished
     assert not bench.engines[0].closed  # its clients are in use
@@ -362,8 +364,10 @@ def test_clients_that_do_not_close_are_left_to_the_end_of_the_process(
     def play(bench: Bench) -> None:
         monkeypatch.setattr(bench.engines[0], "close", release.wait)
 
-    bench = live(play)
-    release.set()
+    try:
+        bench = live(play)
+    finally:
+        release.set()
     assert not bench.finished
     assert [line["abandoned_a_cycle"] for line in bench.events(events.STOPPED)] == [False]
 
