@@ -7,12 +7,16 @@ import re
 import uuid
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from devkit.embedded import DEFAULT_VERSION, EmbeddedKafka, default_version
 from retentiond.plan.session import SparkSessions
 
 KAFKA_VERSIONS = (DEFAULT_VERSION, "3.9.1")
+
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")  # a busy machine is no failure
 
 
 def _running(request: pytest.FixtureRequest, kafka: EmbeddedKafka) -> Iterator[EmbeddedKafka]:

@@ -407,14 +407,31 @@ def test_when_a_group_of_the_plan_is_gone_the_deletion_is_held() -> None:
     assert row.binding_group == "billing"
 
 
-def test_when_the_cluster_is_another_nothing_is_approved() -> None:
-    second = changed(lambda reading: setattr(reading, "cluster_id", "cluster-b"))
+def test_of_several_groups_that_are_gone_the_first_by_name_is_named() -> None:
+    def nobody_is_left(reading: Reading) -> None:
+        reading.drop_group("billing")
+        reading.drop_group("search")
+        reading.add_group("audit")
+        reading.commits.update({("audit", at): 130 for at in reading.partitions})
+
+    second = changed(nobody_is_left)
+
+    verified = verify([deletion(ORDERS_0)], healthy().snapshot(), second.snapshot())
+
+    row = held(verified.rows, ORDERS_0)
+    assert row.detail == "group billing was there for the plan and is gone"
+    assert row.binding_group == "billing"
+
+
+@pytest.mark.parametrize("another", ["cluster-0", "cluster-b"])
+def test_when_the_cluster_is_another_nothing_is_approved(another: str) -> None:
+    second = changed(lambda reading: setattr(reading, "cluster_id", another))
 
     verified = verify(deletions(), healthy().snapshot(), second.snapshot())
 
     assert not verified.approved
     assert held(verified.rows, CLICKS_0).detail == (
-        "the cluster is cluster-b, and the plan was made on cluster-a"
+        f"the cluster is {another}, and the plan was made on cluster-a"
     )
 
 
@@ -493,5 +510,16 @@ def test_rows_that_are_no_deletions_pass_untouched_and_in_order() -> None:
 
     verified = verify(rows, reading.snapshot(), reading.snapshot())
 
+    assert len(verified.rows) == 2
     assert verified.rows[0] == nothing
     assert held(verified.rows, ORDERS_0)
+
+
+def test_what_the_plan_does_not_delete_is_not_approved_whatever_the_readings_bear_out() -> None:
+    nothing = replace(
+        deletion(ORDERS_0), verdict=Verdict.NOTHING, reason=Reason.NOT_CONSUMED, records=0
+    )
+
+    verified = verify([nothing], healthy().snapshot(), healthy().snapshot())
+
+    assert (verified.approved, verified.rows) == ((), (nothing,))
