@@ -87,6 +87,13 @@ def test_of_many_topics_every_page_shows_others(tmp_path: Path) -> None:
     assert seen == [f"topic-{number:05}" for number in reversed(range(250))]
 
 
+def test_a_new_plan_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    visitor = Visitor(tmp_path, scenes.many_topics(1))
+    assert topics(visitor) == ["topic-00000"]
+    visitor.board.pin(scenes.report([scenes.partition("other", 0, committed=1)]))
+    assert topics(visitor) == ["other"]
+
+
 def test_a_healthy_daemon_says_when_it_worked_and_will_again(tmp_path: Path) -> None:
     text = Visitor(tmp_path, scenes.many_topics(1)).see("/").text
     assert "Healthy the last cycle saw every group and did what it had planned" in text
