@@ -108,8 +108,9 @@ def mutants(root: Path, path: Path) -> list[Mutant]:
 
 
 def _bare(source: str) -> ast.Module:
-    """Without what does nothing: annotations, docstrings, a dataclass's being frozen, and the
-    difference between "is" and "==", where both sides are members of an enum or None."""
+    """Without what does nothing: annotations, docstrings, a dataclass's being frozen, zip's being
+    strict, which only speaks up about mistakes of our own, and the difference between "is" and
+    "==", where both sides are members of an enum or None."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.arg):
@@ -120,6 +121,8 @@ def _bare(source: str) -> ast.Module:
             node.annotation = ast.Name("object")
         elif isinstance(node, ast.ClassDef):
             node.decorator_list = []
+        elif isinstance(node, ast.Call):
+            node.keywords = [each for each in node.keywords if each.arg != "strict"]
         elif isinstance(node, ast.Compare):
             node.ops = [_ALIKE.get(type(each), type(each))() for each in node.ops]
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):

@@ -37,13 +37,13 @@ def test_what_just_fits_goes_whole() -> None:
 
 
 def test_a_row_that_does_not_fit_is_held_and_smaller_ones_after_it_go() -> None:
-    rows = within_limits((row(0, 60), row(1, 41), row(2, 40)), limits(records=100))
+    rows = within_limits((row(0, 30), row(1, 71), row(2, 70)), limits(records=100))
 
-    assert shown(rows) == [(Verdict.DELETE, 60), (Verdict.HOLD, 0), (Verdict.DELETE, 40)]
+    assert shown(rows) == [(Verdict.DELETE, 30), (Verdict.HOLD, 0), (Verdict.DELETE, 70)]
     held = rows[1]
     assert held.reason is Reason.LIMIT_REACHED
-    assert held.detail == "limits.records_per_cycle (100) leaves 40, and here are 41 to delete"
-    assert held.cutoff == 51  # figures stay
+    assert held.detail == "limits.records_per_cycle (100) leaves 70, and here are 71 to delete"
+    assert held.cutoff == 81  # figures stay
 
 
 def test_rows_beyond_the_partitions_of_a_cycle_are_held() -> None:
@@ -140,14 +140,17 @@ def test_a_deletion_waits_until_its_topics_groups_have_settled(
     assert settled.verdict is verdict
 
 
-def test_a_topic_that_has_not_settled_says_how_far_it_is() -> None:
+@pytest.mark.parametrize(("agreed", "count"), [({"orders": 1}, 1), ({"clicks": 3}, 0)])
+def test_a_topic_that_has_not_settled_says_how_far_it_is(
+    agreed: dict[str, int], count: int
+) -> None:
     kept = replace(row(1, 0), verdict=Verdict.NOTHING, reason=Reason.TOO_YOUNG)
 
-    held, other = once_settled((row(0, 5), kept), {"orders": 1}, 3)
+    held, other = once_settled((row(0, 5), kept), agreed, 3)
 
     assert (held.reason, held.records, held.cutoff) == (Reason.LIMIT_REACHED, 0, 15)
     assert held.detail == (
-        "the topic's groups have been the same for 1 complete cycles, and "
+        f"the topic's groups have been the same for {count} complete cycles, and "
         "limits.settle_cycles asks for 3"
     )
     assert other == kept
