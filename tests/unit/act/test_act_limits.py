@@ -83,6 +83,20 @@ def test_other_rows_pass_untouched_and_count_for_nothing() -> None:
     assert within_limits(rows, limits(records=100, partitions=1)) == rows
 
 
+def test_a_limit_of_one_record_lets_one_go() -> None:
+    (lowered,) = within_limits((row(0, 5),), limits(records=1))
+
+    assert (lowered.verdict, lowered.records, lowered.cutoff) == (Verdict.DELETE, 1, 11)
+
+
+@pytest.mark.parametrize("none", [0, -1])
+def test_a_limit_below_one_record_lets_none_go(none: int) -> None:
+    (held,) = within_limits((row(0, 5),), Limits.model_construct(records_per_cycle=none))
+
+    assert (held.verdict, held.records, held.cutoff) == (Verdict.HOLD, 0, 15)
+    assert held.detail == f"limits.records_per_cycle ({none}) allows none"
+
+
 def test_a_deletion_without_figures_is_never_lowered() -> None:
     strange = replace(row(0, 101), cutoff=None)
 
