@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import IsolationLevel
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import OffsetSpec
 
@@ -47,11 +47,19 @@ class Held(Process):
         (self._flags / "released").touch()
 
 
-def log_start(kafka: EmbeddedKafka, topic: str, partition: int = 0) -> int:
-    """The broker's own answer."""
+NO_LEADER = (KafkaError._NOENT, KafkaError.LEADER_NOT_AVAILABLE)
+
+
+def log_start(kafka: EmbeddedKafka, topic: str, partition: int = 0) -> int | None:
+    """The broker's own answer; None while nobody leads, as right after it stood still."""
     at = ConfluentPartition(topic, partition)
     admin = kafka.admin()  # by a name of its own: without it the client ends, and answers nothing
     answer = admin.list_offsets(
         {at: OffsetSpec.earliest()}, isolation_level=IsolationLevel.READ_UNCOMMITTED
     )
-    return int(answer[at].result(30).offset)
+    try:
+        return int(answer[at].result(30).offset)
+    except KafkaException as error:
+        if error.args[0].code() in NO_LEADER:
+            return None
+        raise

@@ -100,7 +100,7 @@ def test_a_daemon_killed_during_a_request_learns_later_what_became_of_it(
     node.resume()
     settle(folder)
 
-    assert log_start(driver.broker, topic_name) == COMMITTED
+    eventually(lambda: log_start(driver.broker, topic_name) == COMMITTED)
     outcomes = [each.outcome for each in read_deletions(folder / "state")]
     assert outcomes in ([Outcome.DELETED], [Outcome.UNKNOWN, Outcome.DELETED])
 
