@@ -155,12 +155,13 @@ class RealDriver:
             consumer.close()
 
     def _consume_in_a_share_group(self, group: str, topics: Sequence[str]) -> None:
-        """Kafka's own tool: no Python client speaks that protocol. It leaves when it is idle."""
+        """Kafka's own tool: no Python client speaks that protocol. It leaves when it is idle for as
+        long as a busy coordinator may need to tell it what to read."""
         tools.run(
             self.broker.version,
             "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
             *("--bootstrap-server", self.broker.internal_servers),
-            *("--group", group, "--topic", *topics, "--timeout-ms", "1000"),
+            *("--group", group, "--topic", *topics, "--timeout-ms", "5000"),
         )
 
     @contextmanager
