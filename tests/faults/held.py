@@ -50,16 +50,21 @@ class Held(Process):
 NO_LEADER = (KafkaError._NOENT, KafkaError.LEADER_NOT_AVAILABLE)
 
 
-def log_start(kafka: EmbeddedKafka, topic: str, partition: int = 0) -> int | None:
-    """The broker's own answer; None while nobody leads, as right after it stood still."""
+def log_start_if_led(kafka: EmbeddedKafka, topic: str) -> int | None:
+    """None while nobody leads, as right after the broker stood still."""
+    try:
+        return log_start(kafka, topic)
+    except KafkaException as error:
+        if error.args[0].code() in NO_LEADER:
+            return None
+        raise
+
+
+def log_start(kafka: EmbeddedKafka, topic: str, partition: int = 0) -> int:
+    """The broker's own answer."""
     at = ConfluentPartition(topic, partition)
     admin = kafka.admin()  # by a name of its own: without it the client ends, and answers nothing
     answer = admin.list_offsets(
         {at: OffsetSpec.earliest()}, isolation_level=IsolationLevel.READ_UNCOMMITTED
     )
-    try:
-        return int(answer[at].result(30).offset)
-    except KafkaException as error:
-        if error.args[0].code() in NO_LEADER:
-            return None
-        raise
+    return int(answer[at].result(30).offset)

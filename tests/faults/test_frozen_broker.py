@@ -14,7 +14,7 @@ from devkit.embedded import EmbeddedKafka
 from retentiond.model import Outcome
 from retentiond.state.records import DeletionRecord, read_deletions
 from tests.contract.real import RealDriver
-from tests.faults.held import Held, log_start
+from tests.faults.held import Held, log_start_if_led
 from tests.integration.command import consumed, settings, write
 from tests.waiting import eventually
 
@@ -80,7 +80,7 @@ def test_a_signal_during_a_request_without_answer_ends_in_time_and_the_outcome_i
     assert recorded.error == unclear["error"]
 
     node.resume()  # the request was only late, and no one waits for its answer
-    eventually(lambda: log_start(driver.broker, topic_name) == COMMITTED)
+    eventually(lambda: log_start_if_led(driver.broker, topic_name) == COMMITTED)
     settle(folder)
 
     assert deletion(folder).outcome is Outcome.DELETED
@@ -100,7 +100,7 @@ def test_a_daemon_killed_during_a_request_learns_later_what_became_of_it(
     node.resume()
     settle(folder)
 
-    eventually(lambda: log_start(driver.broker, topic_name) == COMMITTED)
+    eventually(lambda: log_start_if_led(driver.broker, topic_name) == COMMITTED)
     outcomes = [each.outcome for each in read_deletions(folder / "state")]
     assert outcomes in ([Outcome.DELETED], [Outcome.UNKNOWN, Outcome.DELETED])
 
