@@ -57,6 +57,7 @@ def met() -> Iterator[Counter[str]]:
     Model.met.clear()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)  # half a minute; a time-out would look like a failure to be shrunk
 def test_nothing_is_deleted_that_somebody_needs_whatever_happens(met: Counter[str]) -> None:
     run_state_machine_as_test(Model, settings=settings(SETTINGS, max_examples=LIVES))

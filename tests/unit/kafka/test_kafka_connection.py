@@ -18,6 +18,7 @@ from kafka.net.compat import KafkaNetClient
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import connection as module
+from retentiond.kafka import reach
 from retentiond.kafka.connection import SECRETIVE, Connection, Link
 from retentiond.kafka.properties import ClientSettings, translate
 from tests.unit.kafka.brokers import Brokers
@@ -64,6 +65,7 @@ def sockets() -> set[str]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CONNECT_TIMEOUT_MS", 300)
+    monkeypatch.setattr(reach, "TIMEOUT_S", 0.2)
 
 
 @pytest.fixture
