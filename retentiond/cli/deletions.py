@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from retentiond.cli.options import Output
-from retentiond.cli.printable import printable
 from retentiond.delete_records.item import Item
 from retentiond.delete_records.journal import offset_of
 from retentiond.model import Outcome
 from retentiond.wording.figures import say_bytes
+from retentiond.wording.printable import printable
 
 
 def show(items: Sequence[Item], output: Output, out: TextIO, *, dry_run: bool) -> None:

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from retentiond.cli.configured import load, set_up
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat
-from retentiond.cli.printable import printable
 from retentiond.cli.show import progress
 from retentiond.cli.table import printer, say
 from retentiond.doctor.examine import Examination, examine
@@ -21,6 +20,7 @@ from retentiond.doctor.finding import Finding, Level
 from retentiond.doctor.host import spark_version
 from retentiond.doctor.look import now_ms
 from retentiond.kafka.properties import translate
+from retentiond.wording.printable import printable
 
 STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
 

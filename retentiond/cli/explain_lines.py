@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from retentiond.cli.printable import printable
 from retentiond.cli.table import say as say_as_it_is
 from retentiond.observe.report import CycleReport
 from retentiond.wording.figures import say_about
+from retentiond.wording.printable import printable
 
 MOST_EXCLUDED = 5
 """Groups that a line names."""

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from retentiond.cli.options import Output
-from retentiond.cli.printable import printable
 from retentiond.cli.table import Column, Kind, Row, print_table, printer, say
 from retentiond.config.duration import say_duration
 from retentiond.cycle import Looked
@@ -19,6 +18,7 @@ from retentiond.look.summary import ClusterLook, Kept, TopicLook
 from retentiond.model import Verdict
 from retentiond.observe.report import CycleReport
 from retentiond.wording.figures import say_bytes, say_count, say_many, say_share
+from retentiond.wording.printable import printable
 from retentiond.wording.reasons import short
 
 MOST_TOPICS = 100

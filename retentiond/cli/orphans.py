@@ -14,7 +14,6 @@ import typer
 from retentiond.cli.options import Debug, Output, OutputFormat
 from retentiond.cli.orphans_audit import OrphansAudit
 from retentiond.cli.orphans_show import show
-from retentiond.cli.printable import printable
 from retentiond.cli.state_dir import default_state_dir, make_state_dir
 from retentiond.command_config.settings import read_settings
 from retentiond.config.duration import parse_duration
@@ -26,6 +25,7 @@ from retentiond.orphans.look import Terms
 from retentiond.orphans.orphan import Fate, Orphan
 from retentiond.orphans.serve import serve
 from retentiond.orphans.session import Approve, Session
+from retentiond.wording.printable import printable
 
 
 def orphans(  # noqa: PLR0917 - typer hands each option over by its name

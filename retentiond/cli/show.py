@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from rich.console import Console
 
 from retentiond.cli.options import Output
-from retentiond.cli.printable import printable
 from retentiond.cli.table import Column, Kind, Row, print_table, printer, say
 from retentiond.model import PlanRow, Verdict
 from retentiond.observe.report import CycleReport, TopicFigures, document, topic_figures
 from retentiond.wording.figures import say_bytes, say_many, say_share
+from retentiond.wording.printable import printable
 
 STYLES = {Verdict.DELETE: "green", Verdict.NOTHING: "dim", Verdict.HOLD: "yellow"}
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from retentiond.cli.printable import printable
+from retentiond.wording.printable import printable
 
 LEAST_NAME_WIDTH = 12
 

@@ -12,10 +12,8 @@ from dataclasses import replace
 from retentiond.doctor.finding import Finding, Level
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.properties import ClientSettings
-from retentiond.kafka.reach import trouble_with
+from retentiond.kafka.reach import address_of, trouble_with
 from retentiond.kafka.trouble import Kind, Trouble, unavailable
-
-DEFAULT_PORT = 9092
 
 SILENT = (Kind.NO_ADDRESS, Kind.NOBODY_LISTENS, Kind.NO_ANSWER)
 """Nothing can be asked there. About TLS the clients have the last word: they end soon, too."""
@@ -26,17 +24,16 @@ Reached = Mapping[str, Trouble | None]
 
 def try_servers(settings: ClientSettings) -> Reached:
     """All at once; each takes some seconds at most."""
-    servers = [*dict.fromkeys(map(_address, settings.bootstrap_servers.split(",")))]
+    servers = [*dict.fromkeys(map(_server, settings.bootstrap_servers.split(",")))]
     with ThreadPoolExecutor(len(servers), thread_name_prefix="reach") as executor:
         found = executor.map(lambda server: trouble_with(server, settings), servers)
         return dict(zip(servers, found, strict=True))
 
 
-def _address(entry: str) -> str:
-    """Of an entry of ``bootstrap.servers``: ``[PROTOCOL://]HOST[:PORT]``."""
-    server = entry.strip().rpartition("://")[2]
-    has_port = ":" in server.rpartition("]")[2]
-    return server if has_port else f"{server}:{DEFAULT_PORT}"
+def _server(entry: str) -> str:
+    """HOST:PORT of an entry of ``bootstrap.servers``."""
+    host, port = address_of(entry)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def reachable(settings: ClientSettings, reached: Reached) -> ClientSettings:

@@ -26,20 +26,22 @@ def broker_configs(
     async def ask(link: Link) -> Mapping[int, Mapping[str, str] | Failure]:
         described = await link.describe_cluster()
         live = [each["broker_id"] for each in described["brokers"] if not each.get("is_fenced")]
-        answers = await link.send_all([(broker, _request(broker, names)) for broker in live])
-        return dict(zip(live, map(_settings, answers), strict=True))
+        answers = await link.send_all([(broker, request_for(broker, names)) for broker in live])
+        return dict(zip(live, map(settings_in, answers), strict=True))
 
     return connection.run(ask)
 
 
-def _request(broker: int, names: Collection[str]) -> Any:
+def request_for(broker: int, names: Collection[str]) -> Any:
+    """To be sent to that very broker."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=BROKER, resource_name=str(broker), configuration_keys=list(names)
     )
     return DescribeConfigsRequest(resources=[resource])
 
 
-def _settings(answer: Any) -> Mapping[str, str] | Failure:
+def settings_in(answer: Any) -> Mapping[str, str] | Failure:
+    """By name; ``answer`` is the response, or the error that came instead of it."""
     if isinstance(answer, Exception):
         return protocol_failures.of_kafka_python(answer)
     (result,) = answer.results

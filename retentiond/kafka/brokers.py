@@ -14,12 +14,12 @@ from kafka.errors import IncompatibleBrokerVersion, UnrecognizedBrokerVersion
 from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.broker_version_data import BrokerVersionData
-from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+from kafka.protocol.metadata import ApiVersionsRequest
 
 from retentiond import __version__
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.connection import Connection, Link, metadata_request
 from retentiond.model import Failure, TopicPartition
 
 NAMES = {key.value: key.name for key in ApiKey}
@@ -95,8 +95,7 @@ async def _metadata(link: Link) -> tuple[int, Any]:
     """All topics as the first broker shows them that answers, and its id: one that is frozen
     must not be the one that is asked about its fellows."""
     nodes = link.known_brokers()
-    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    answers = await link.send_all([(node, request) for node in nodes])
+    answers = await link.send_all([(node, metadata_request(None)) for node in nodes])
     for node, answer in zip(nodes, answers, strict=True):
         if not isinstance(answer, Exception):
             return node, answer

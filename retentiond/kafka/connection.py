@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient
@@ -35,10 +35,23 @@ MAX_IN_FLIGHT = 8
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
+def metadata_request(names: Iterable[str] | None, **more: Any) -> Any:
+    """Asks a broker about topics, None: all that are visible; and who the brokers are.
+
+    One that is asked for by its name is answered with an error where it may not be seen; a
+    listing leaves it out without a word.
+    """
+    topics = (
+        None
+        if names is None
+        else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    )
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=False, **more)
+
+
 def offsets_topic_request() -> Any:
-    """Asks a broker who leads ``__consumer_offsets``, and who the brokers are."""
-    topic = MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)
-    return MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
+    """Asks a broker who leads ``__consumer_offsets``."""
+    return metadata_request([OFFSETS_TOPIC])
 
 
 class Link:
@@ -91,7 +104,7 @@ class Link:
 
     async def every_topic(self) -> Any:
         """Fresh metadata of all visible topics; the client learns today's brokers from it."""
-        metadata = await self.send(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+        metadata = await self.send(metadata_request(None))
         self._manager.cluster.update_metadata(metadata)
         return metadata
 

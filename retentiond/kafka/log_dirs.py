@@ -14,10 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from kafka.protocol.admin import DescribeLogDirsRequest
-from kafka.protocol.metadata import MetadataRequest
 
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.connection import Connection, Link, metadata_request
 from retentiond.kafka.port import LogDir, LogDirs, Replica
 from retentiond.model import Failure, TopicPartition
 
@@ -116,23 +115,15 @@ async def _confirmed(
 ) -> dict[int, set[TopicPartition]]:
     """Those that their broker's own metadata don't know, and that are still there after it."""
     nodes = list(strangers)
-    answers = await link.send_all([(node, _about(strangers[node])) for node in nodes])
+    answers = await link.send_all(
+        [(node, metadata_request(sorted({at.topic for at in strangers[node]}))) for node in nodes]
+    )
     again = await _describe(link, nodes)
     return {
         node: _nowhere(answer, strangers[node], node) & _shown(again[node])
         for node, answer in zip(nodes, answers, strict=True)
         if not isinstance(answer, Exception)
     }
-
-
-def _about(partitions: Collection[TopicPartition]) -> Any:
-    return MetadataRequest(
-        topics=[
-            MetadataRequest.MetadataRequestTopic(name=name)
-            for name in sorted({at.topic for at in partitions})
-        ],
-        allow_auto_topic_creation=False,
-    )
 
 
 def _nowhere(

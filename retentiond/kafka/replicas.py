@@ -14,11 +14,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kafka.protocol.admin import DescribeClusterRequest, DescribeConfigsRequest
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.admin import DescribeClusterRequest
 
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.broker_configs import request_for, settings_in
+from retentiond.kafka.connection import Connection, Link, metadata_request
 from retentiond.model import Failure
 
 UNKNOWN_TOPIC = 3
@@ -26,9 +26,6 @@ UNKNOWN_TOPIC = 3
 
 WITH_FENCED = 2
 """DescribeCluster tells of brokers that are down since this version."""
-
-BROKER = 4
-"""The resource type of a broker's configuration."""
 
 RETENTION_KEYS = {
     "log.retention.ms": 1,
@@ -77,7 +74,7 @@ def read_replicas(connection: Connection, topics: Collection[str]) -> ClusterVie
         cluster = await link.describe_cluster()
         brokers = cluster["brokers"]
         live = [each["broker_id"] for each in brokers if not each.get("is_fenced")]
-        answers = await link.send_all([(broker, _request(topics)) for broker in live])
+        answers = await link.send_all([(broker, metadata_request(topics)) for broker in live])
         return ClusterView(
             cluster_id=str(cluster["cluster_id"]),
             registered=frozenset(each["broker_id"] for each in brokers),
@@ -98,27 +95,11 @@ def read_retention_ms(connection: Connection, broker: int) -> int | Failure | No
     """The broker's own ``log.retention.*``; None is unlimited."""
 
     async def ask(link: Link) -> int | Failure | None:
-        resource = DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type=BROKER,
-            resource_name=str(broker),
-            configuration_keys=list(RETENTION_KEYS),
-        )
-        (answer,) = await link.send_all([(broker, DescribeConfigsRequest(resources=[resource]))])
-        if isinstance(answer, Exception):
-            return protocol_failures.of_kafka_python(answer)
-        (result,) = answer.results
-        if result.error_code:
-            return protocol_failures.of_error_code(result.error_code, result.error_message)
-        return _retention_ms({config.name: config.value for config in result.configs})
+        (answer,) = await link.send_all([(broker, request_for(broker, RETENTION_KEYS))])
+        settings = settings_in(answer)
+        return settings if isinstance(settings, Failure) else _retention_ms(settings)
 
     return connection.run(ask)
-
-
-def _request(topics: Collection[str]) -> Any:
-    return MetadataRequest(
-        topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics],
-        allow_auto_topic_creation=False,
-    )
 
 
 def _answers(metadata: Any) -> dict[str, Answer]:
@@ -143,7 +124,7 @@ def _as_kafka_prints_it(topic_id: uuid.UUID | None) -> str | None:
     return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
-def _retention_ms(values: Mapping[str, str | None]) -> int | Failure | None:
+def _retention_ms(values: Mapping[str, str]) -> int | Failure | None:
     for key, unit_ms in RETENTION_KEYS.items():
         value = values.get(key)
         if value is not None:

@@ -6,10 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from kafka.admin import ACLOperation
-from kafka.protocol.metadata import MetadataRequest
 
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.connection import Connection, Link, metadata_request
 from retentiond.model import Failure
 
 NOT_TOLD = Failure("NOT_TOLD", "the broker does not tell what this principal may do there")
@@ -29,19 +28,11 @@ def topic_rights(
     """
 
     async def ask(link: Link) -> dict[str, Operations | Failure]:
-        metadata = await link.send(_request(topics))
+        request = metadata_request(sorted(topics), include_topic_authorized_operations=True)
+        metadata = await link.send(request)
         return {topic.name: _of_topic(topic) for topic in metadata.topics}
 
     return connection.run(ask) if topics else {}
-
-
-def _request(topics: Collection[str]) -> Any:
-    asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
-    return MetadataRequest(
-        topics=asked,
-        allow_auto_topic_creation=False,
-        include_topic_authorized_operations=True,
-    )
 
 
 def _of_topic(topic: Any) -> Operations | Failure:

@@ -17,11 +17,8 @@ def read_all(connection: sqlite3.Connection) -> Remembered:
     commits: dict[GroupOnTopic, LastCommits] = {}
     query = "SELECT group_id, topic, kind, offsets, absent_since_ms, moved_at_ms FROM commits"
     for group_id, topic, kind, offsets, absent_since_ms, moved_at_ms in connection.execute(query):
-        commits[GroupOnTopic(group_id, topic)] = LastCommits(
-            GroupKind(kind),
-            _by_partition(json.loads(offsets)),
-            absent_since_ms,
-            _by_partition(json.loads(moved_at_ms)),
+        commits[GroupOnTopic(group_id, topic)] = last_commits(
+            kind, offsets, absent_since_ms, moved_at_ms
         )
     losses = [sentence for (sentence,) in connection.execute("SELECT sentence FROM losses")]
     topics = connection.execute("SELECT topic, topic_id, groups, agreed, ends FROM topics")
@@ -37,6 +34,18 @@ def read_all(connection: sqlite3.Connection) -> Remembered:
         },
         commits=commits,
         lost="; ".join(losses) or None,
+    )
+
+
+def last_commits(
+    kind: str, offsets: str, absent_since_ms: int | None, moved_at_ms: str
+) -> LastCommits:
+    """A row of the table ``commits``. Raises as `read_all` does."""
+    return LastCommits(
+        GroupKind(kind),
+        _by_partition(json.loads(offsets)),
+        absent_since_ms,
+        _by_partition(json.loads(moved_at_ms)),
     )
 
 
