@@ -3,7 +3,7 @@
 from retentiond.config.config import Config, Http, Limits, Schedule, Spark
 from retentiond.config.policy import PolicyConflict, TopicPolicy
 from retentiond.config.properties import Properties
-from retentiond.config.reader import load, parse
+from retentiond.config.reader import load, load_http, parse
 from retentiond.config.topics import ExternalReader
 from retentiond.config.words import describe
 
@@ -19,5 +19,6 @@ __all__ = [
     "TopicPolicy",
     "describe",
     "load",
+    "load_http",
     "parse",
 ]

@@ -56,6 +56,19 @@ class Http(Section):
     `htpasswd -nB USER` makes it. Without it the port lets everybody in."""
 
 
+class Secured(Section):
+    """Of `Http`, what concerns a port whose address is given otherwise."""
+
+    tls: Tls | None = None
+    basic_auth: Users | None = None
+
+
+class HttpFile(Section):
+    """A file of its own for such a port."""
+
+    http: Secured
+
+
 class Spark(Section):
     master: Text = "local[2]"
     """Where the plan is worked out: local[N], spark://…, sc://… (Spark Connect) or k8s://…"""

@@ -8,23 +8,21 @@ from collections.abc import Callable
 
 import structlog
 
+from retentiond.config import Http
 from retentiond.errors import RetentiondError
-from retentiond.observe import events
-from retentiond.observe.web import Server
+from retentiond.observe import events, web
 from retentiond.orphans.metrics import LastLook, application
 from retentiond.orphans.orphan import Fate, Look
 from retentiond.orphans.session import now_ms
 
 
-def serve(
-    run: Callable[[], Look], stop: threading.Event, host: str, port: int, interval_ms: int
-) -> None:
+def serve(run: Callable[[], Look], stop: threading.Event, http: Http, interval_ms: int) -> None:
     """``run`` is one look. Returns after SIGTERM or SIGINT, when the removal under way is done.
 
-    Raises `ConfigError` when the port can't be listened on.
+    Raises `ConfigError` when the port or its certificate can't be used.
     """
     last = LastLook()
-    server = Server(application(last, interval_ms, now_ms), host, port)
+    server = web.serve(application(last, interval_ms, now_ms), http)
     for handled in (signal.SIGTERM, signal.SIGINT):
         signal.signal(handled, lambda *_: stop.set())
     server.start()

@@ -193,10 +193,10 @@ class Process:
 
         return eventually(found, lambda events: len(events) >= count, timeout_s=timeout_s)
 
-    def get(self, path: str) -> httpx.Response:
+    def get(self, path: str, login: tuple[str, str] | None = None) -> httpx.Response:
         """A GET on the port that it said it listens on."""
         port = self.await_events("retentiond.started")[0]["port"]
-        return httpx.get(f"http://127.0.0.1:{port}{path}")
+        return httpx.get(f"http://127.0.0.1:{port}{path}", auth=login)
 
 
 def _name(process: psutil.Process) -> str | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import bcrypt
 import pytest
 
 from devkit.embedded import EmbeddedKafka
@@ -91,13 +92,17 @@ def test_another_brokers_directories_are_not_mistaken_for_its_own(orphaned: Orph
 
 
 def test_they_are_served_as_metrics_until_it_is_told_to_end(orphaned: Orphaned) -> None:
-    arguments = ("--serve", "127.0.0.1:0", "--interval", "1s", "--remove", "--yes")
+    hashed = bcrypt.hashpw(b"right", bcrypt.gensalt(4)).decode()
+    (orphaned.folder / "http.yaml").write_text(f"http: {{basic_auth: {{ada: '{hashed}'}}}}\n")
+    serve = ("--serve", "127.0.0.1:0", "--http-config", "http.yaml")
+    arguments = (*serve, "--interval", "1s", "--remove", "--yes")
     with Process("orphans", *orphaned.options(), *arguments, cwd=orphaned.folder) as sidecar:
         sidecar.await_events("retentiond.orphans", 2)
-        lines = sidecar.get("/metrics").text.splitlines()
+        assert sidecar.get("/metrics").status_code == 401
+        lines = sidecar.get("/metrics", ("ada", "right")).text.splitlines()
         labels = f'{{broker="{COMES_BACK}",log_dir="{orphaned.log_dir}"}}'
         assert f"retentiond_orphan_log_partition_count{labels} 4.0" in lines
-        assert sidecar.get("/readyz").text == "ready\n"
+        assert sidecar.get("/readyz", ("ada", "right")).text == "ready\n"
         sidecar.signal(signal.SIGTERM)
         assert sidecar.wait(30) == 0
     assert sidecar.events("retentiond.stopped")
