@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from retentiond.cli import audit_show
 from retentiond.cli.configured import load, set_up
-from retentiond.cli.moments import epoch_ms
-from retentiond.cli.options import ConfigPath, Debug
-from retentiond.cli.table import printer, say
-from retentiond.errors import UsageError
+from retentiond.cli.options import AuditOutput, ConfigPath, Debug
 from retentiond.model import Outcome
-from retentiond.state.actions import read_actions
-from retentiond.state.records import DeletionFilter, DeletionRecord, read_deletions
-from retentiond.state.verify import differences
-
-
-class AuditOutput(StrEnum):
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
 
 
 def audit(  # noqa: PLR0917 - typer hands each option over by its name
@@ -74,48 +58,14 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     """
     path = set_up(context, config, debug)
     folder = state_dir or load(path).state_dir
+    from retentiond.cli import auditing  # noqa: PLC0415 - slow: see lazy.py
+
     if actions:
-        _show_actions(folder, output)
+        auditing.show_actions(folder, output)
         return
-    now_ms = time.time_ns() // 1_000_000
-    wanted = DeletionFilter(
-        topic=topic,
-        partition=partition,
-        since_ms=None if since is None else epoch_ms(since, "--since", now_ms),
-        until_ms=None if until is None else epoch_ms(until, "--until", now_ms),
-        outcome=outcome,
-    )
-    deletions = list(read_deletions(folder, wanted))
+    selection = auditing.Selection(topic, partition, since, until, outcome)
+    deletions = auditing.read(folder, selection)
     if verify:
-        _verify(deletions)
-    elif output is AuditOutput.JSON:
-        audit_show.show_json(deletions)
-    elif output is AuditOutput.CSV:
-        audit_show.show_csv(deletions, with_evidence=evidence)
+        auditing.verify(deletions)
     else:
-        audit_show.show_table(deletions, with_evidence=evidence)
-
-
-def _show_actions(folder: Path, output: AuditOutput) -> None:
-    if output is AuditOutput.CSV:
-        raise UsageError("--actions come as a table or as JSON: choose another --output")
-    show = audit_show.show_actions_json if output is AuditOutput.JSON else audit_show.show_actions
-    show(read_actions(folder))
-
-
-def _verify(deletions: Sequence[DeletionRecord]) -> None:
-    console = printer()
-    wrong = 0
-    for deletion in deletions:
-        found = differences(deletion)
-        wrong += bool(found)
-        row = deletion.row
-        for sentence in found:
-            say(
-                console,
-                f"{row.topic}-{row.partition} up to {row.cutoff} in cycle {deletion.cycle_id}: "
-                f"{sentence}",
-            )
-    say(console, f"{len(deletions)} deletions worked out again: {wrong} differ")
-    if wrong:
-        raise typer.Exit(1)
+        auditing.show(deletions, output, with_evidence=evidence)

@@ -7,7 +7,6 @@ import typer
 from retentiond.cli.configured import load, set_up
 from retentiond.cli.options import ConfigPath, Debug
 from retentiond.cli.table import printer, say
-from retentiond.config import describe
 
 
 def check(context: typer.Context, config: ConfigPath = None, debug: Debug = False) -> None:
@@ -17,6 +16,8 @@ def check(context: typer.Context, config: ConfigPath = None, debug: Debug = Fals
     """
     path = set_up(context, config, debug)
     loaded = load(path)
+    from retentiond.config import describe  # noqa: PLC0415 - slow: see lazy.py
+
     console = printer()
     for entry, sentence in describe(loaded):
         say(console, f"{entry}: {sentence}")

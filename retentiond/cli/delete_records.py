@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from retentiond.cli.deletion_audit import AuditLog
-from retentiond.cli.deletions import lines, show, spanned
 from retentiond.cli.options import Debug, Output, OutputFormat
-from retentiond.cli.state_dir import default_state_dir
-from retentiond.cli.wanted import read_wanted
-from retentiond.command_config.settings import read_settings
-from retentiond.delete_records.delete import delete
-from retentiond.delete_records.item import Item
-from retentiond.delete_records.preview import preview, refuse_hopeless
-from retentiond.errors import ConfigError, RetentiondError, UsageError
-from retentiond.kafka.properties import ClientSettings
-from retentiond.kafka.records import METADATA_TIMEOUT_S, RecordsClient
+from retentiond.errors import UsageError
 
 
 def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
@@ -98,6 +86,9 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     """
     if groups and not to_committed:
         raise UsageError(f"{groups[0]!a} goes with nothing; groups follow --to-committed")
+    from retentiond.cli.deleting import delete_wanted  # noqa: PLC0415 - slow: see lazy.py
+    from retentiond.cli.wanted import read_wanted  # noqa: PLC0415 - as above
+
     wanted = read_wanted(
         file=offset_json_file,
         topics=topic or (),
@@ -111,50 +102,13 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
             "bounds that are worked out need --yes where there is no terminal to ask on; "
             "--dry-run shows what they come to"
         )
-    audit = None if dry_run else AuditLog(state_dir or default_state_dir())
-    settings = read_settings(bootstrap_server, command_config)
-    client = _client(_hasty(settings), command_config)
-    with client.explaining():
-        items = wanted.items(client, settings)
-    if audit is None:
-        items = _with_bytes(client, settings, refuse_hopeless(preview(client, items)))
-    elif any(item.is_pending for item in items):
-        if may_ask:
-            items = preview(client, items)
-            _confirm(items)
-        audit.requested(bootstrap_server, items)
-        items = delete(client, items, settings.request_timeout_s)
-        audit.settled(items)
-    show(items, output, sys.stdout, dry_run=dry_run)
-    if audit is not None and audit.unrecorded is not None:
-        raise RetentiondError(f"the outcome above is not in the audit log: {audit.unrecorded}")
-    if any(item.has_failed for item in items):
+    if delete_wanted(
+        wanted,
+        bootstrap_server,
+        command_config,
+        state_dir,
+        output,
+        dry_run=dry_run,
+        may_ask=may_ask,
+    ):
         raise typer.Exit(1)
-
-
-def _client(settings: ClientSettings, command_config: Path | None) -> RecordsClient:
-    try:
-        return RecordsClient(settings)
-    except ConfigError as error:  # it speaks of the daemon's file
-        raise ConfigError(error.message, file=str(command_config or "")) from error
-
-
-def _with_bytes(
-    client: RecordsClient, settings: ClientSettings, items: Sequence[Item]
-) -> list[Item]:
-    from retentiond.delete_records.freeing import with_bytes  # noqa: PLC0415 - brings kafka-python
-
-    return with_bytes(client, _hasty(settings), items)
-
-
-def _hasty(settings: ClientSettings) -> ClientSettings:
-    """For look-ups: a cluster that doesn't answer is noticed soon, however long deletions take."""
-    at_most = min(settings.request_timeout_s, METADATA_TIMEOUT_S)
-    return replace(settings, request_timeout_s=at_most)
-
-
-def _confirm(items: Sequence[Item]) -> None:
-    for line in lines(items):
-        print(line, file=sys.stderr)
-    pending = [item for item in items if item.is_pending]
-    typer.confirm(f"Delete {spanned(pending)}?", abort=True, err=True)

@@ -2,49 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import re
-import sys
-import threading
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated
 
 import typer
 
-from retentiond.cli.configured import load, set_up
-from retentiond.cli.explain_partition import show_partition
-from retentiond.cli.explain_topic import show_topic
-from retentiond.cli.first_look import CONSUMED_RETENTION, client_settings, milliseconds
-from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat
-from retentiond.cli.plan import BootstrapServer, CommandConfig, start_without_configuration
-from retentiond.cli.show import progress
-from retentiond.cli.table import printer
-from retentiond.config import Config
-from retentiond.cycle import Kept, kept_in, plan_cycle
-from retentiond.engine import Engine
+from retentiond.cli.configured import set_up, start_without_configuration
+from retentiond.cli.options import (
+    CONSUMED_RETENTION,
+    BootstrapServer,
+    CommandConfig,
+    ConfigPath,
+    Debug,
+    Output,
+    OutputFormat,
+)
 from retentiond.errors import UsageError
-from retentiond.explain.document import partition_document, topic_document
-from retentiond.explain.evidence import evidence, partitions_at, refuse_unknown
-from retentiond.explain.partition import Explanation, explained
-from retentiond.kafka.properties import ClientSettings
-from retentiond.look.policy import first_look
-from retentiond.observe.report import CycleReport, rfc3339
-
-
-class Place(NamedTuple):
-    """``partition`` is None for all of the topic."""
-
-    topic: str
-    partition: int | None
-
-
-class Source(NamedTuple):
-    """The policy to explain by. ``name``: where it stands, for sentences; ``settings``: the
-    clients', where they are not those of the configuration."""
-
-    config: Config
-    kept: Kept
-    name: str
-    settings: ClientSettings | None = None
 
 
 def explain(  # noqa: PLR0917 - typer hands each option over by its name
@@ -70,13 +42,12 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
 
     Example: retentiond explain orders.enriched:3 --output json | jq .relevant_groups
     """
-    at = parse_place(place)
+    from retentiond.cli import explaining  # noqa: PLC0415 - slow: see lazy.py
+
+    at = explaining.parse_place(place)
     if bootstrap_server is not None:
         start_without_configuration(context, config, debug)
-        retention_ms = milliseconds(consumed_retention or CONSUMED_RETENTION)
-        settings = client_settings(bootstrap_server, command_config)
-        policy = first_look(settings, [re.escape(at.topic)], retention_ms)
-        source = Source(policy, Kept(), "a look without a configuration", settings)
+        source = explaining.unconfigured(at, bootstrap_server, consumed_retention, command_config)
     else:
         for option, given in {
             "--consumed-retention": consumed_retention,
@@ -84,70 +55,5 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
         }.items():
             if given:
                 raise UsageError(f"{option} goes with --bootstrap-server, without a configuration")
-        path = set_up(context, config, debug)
-        loaded = load(path)
-        source = Source(loaded, kept_in(loaded.state_dir), str(path))
-    report, explanations = _explained(at, source)
-    _show(at, report, explanations, output)
-
-
-def parse_place(written: str) -> Place:
-    """``TOPIC`` or ``TOPIC:PARTITION``; no topic's name holds a colon. Raises `UsageError`."""
-    topic, colon, number = written.partition(":")
-    if not topic or (colon and not re.fullmatch("[0-9]{1,10}", number)):
-        raise UsageError(
-            f"{written!a} is neither TOPIC nor TOPIC:PARTITION, as in orders or orders:3"
-        )
-    return Place(topic, int(number) if colon else None)
-
-
-def _explained(at: Place, source: Source) -> tuple[CycleReport, tuple[Explanation, ...]]:
-    """Raises `UsageError` for a topic that the policy doesn't enable, or that is not there."""
-    if source.config.policy_for(at.topic) is None:
-        raise UsageError(
-            f"{source.name} does not enable topic {at.topic}, so nothing is deleted from it; "
-            "give it an entry under topics with retention.commitoffset.enable: true"
-            if source.settings is None
-            else f"topic {at.topic} is Kafka's own, and never touched; name one that is not"
-        )
-    engine = Engine(source.config, threading.Event(), lambda *_: None, source.settings)
-    kafka = engine.tools.kafka
-    try:
-        with progress("reading the cluster"):
-            refuse_unknown(at.topic, kafka.topic_names())  # before Spark takes its seconds
-            engine.warm_up()
-            report, snapshot, remembered = plan_cycle(engine.tools, source.config, source.kept)
-            partitions = partitions_at(snapshot, at.topic, at.partition)
-            found = evidence(kafka, report, snapshot, remembered, partitions)
-    finally:
-        engine.close()
-    return report, explained(found, at.topic, [each.partition for each in partitions])
-
-
-def _show(
-    at: Place, report: CycleReport, explanations: tuple[Explanation, ...], output: Output
-) -> None:
-    if output is Output.JSON:
-        json.dump(_document(at, report, explanations), sys.stdout, indent=2)
-        sys.stdout.write("\n")
-    elif at.partition is None:
-        show_topic(printer(), report, explanations)
-    else:
-        show_partition(printer(), report, explanations[0])
-
-
-def _document(
-    at: Place, report: CycleReport, explanations: tuple[Explanation, ...]
-) -> dict[str, Any]:
-    plan = report.plan
-    head = {
-        "cluster_id": plan.cluster_id,
-        "planned_at": rfc3339(plan.planned_at_ms),
-        "dry_run": plan.dry_run,
-        "complete": plan.complete,
-        "problems": list(plan.problems),
-        "paused": plan.paused,
-    }
-    if at.partition is None:
-        return {**head, **topic_document(explanations)}
-    return {**head, **partition_document(explanations[0])}
+        source = explaining.configured(set_up(context, config, debug))
+    explaining.explain_place(at, source, output)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retentiond.cli.look_table import show_look
-from retentiond.cli.options import Output
+from retentiond.cli.options import CONSUMED_RETENTION, Output
 from retentiond.cli.show import progress
 from retentiond.cli.table import printer, say
 from retentiond.collect.agreement import groups_by_topic
@@ -28,8 +28,6 @@ from retentiond.look.starting_config import Origin, environment_of, starting_con
 from retentiond.look.summary import ClusterLook, Disk, look_at
 from retentiond.model import TopicPartition
 from retentiond.observe.report import CycleReport, rfc3339
-
-CONSUMED_RETENTION = "24h"
 
 
 @dataclass(frozen=True, slots=True)

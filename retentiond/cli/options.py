@@ -36,6 +36,34 @@ class Output(StrEnum):
     JSON = "json"
 
 
+CONSUMED_RETENTION = "24h"
+"""Of a look without a configuration, unless another is given."""
+
+BootstrapServer = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        help="Look at this cluster without a configuration: host:port,…",
+        show_default=False,
+    ),
+]
+
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        help="With --bootstrap-server: Java properties of an AdminClient, for a secure cluster.",
+        show_default=False,
+    ),
+]
+
+
+class AuditOutput(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
 OutputFormat = Annotated[
     Output, typer.Option("--output", "-o", help="How the result is printed to stdout.")
 ]

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from retentiond.cli.configured import load, set_up
-from retentiond.cli.first_look import CONSUMED_RETENTION, Wanted, look
-from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, Settings
-from retentiond.cli.show import progress, show
-from retentiond.cycle import kept_in, plan_cycle
-from retentiond.engine import Engine
+from retentiond.cli.configured import set_up, start_without_configuration
+from retentiond.cli.options import (
+    CONSUMED_RETENTION,
+    BootstrapServer,
+    CommandConfig,
+    ConfigPath,
+    Debug,
+    Output,
+    OutputFormat,
+)
 from retentiond.errors import UsageError
 from retentiond.model import Verdict
-from retentiond.observe import logs
-from retentiond.observe.report import CycleReport
 
 SOMETHING_TO_DELETE = 3
-
-BootstrapServer = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap-server",
-        help="Look at this cluster without a configuration: host:port,…",
-        show_default=False,
-    ),
-]
-
-CommandConfig = Annotated[
-    Path | None,
-    typer.Option(
-        "--command-config",
-        help="With --bootstrap-server: Java properties of an AdminClient, for a secure cluster.",
-        show_default=False,
-    ),
-]
 
 
 def plan(  # noqa: PLR0917 - typer hands each option over by its name
@@ -87,6 +70,8 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
     """
     if bootstrap_server is not None:
         start_without_configuration(context, config, debug)
+        from retentiond.cli.first_look import Wanted, look  # noqa: PLC0415 - slow: see lazy.py
+
         wanted = Wanted(
             bootstrap_server, command_config, consumed_retention, topic or (), write_config
         )
@@ -100,27 +85,9 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
         }.items():
             if given:
                 raise UsageError(f"{option} goes with --bootstrap-server, without a configuration")
-        report = _configured(set_up(context, config, debug))
-        show(report, output, with_outcomes=False)
+        path = set_up(context, config, debug)
+        from retentiond.cli.planning import plan_configured  # noqa: PLC0415 - as above
+
+        report = plan_configured(path, output)
     if exit_code and any(row.verdict is Verdict.DELETE for row in report.plan.rows):
         raise typer.Exit(SOMETHING_TO_DELETE)
-
-
-def start_without_configuration(context: typer.Context, config: Path | None, debug: bool) -> None:
-    """Starts logging. The environment's configuration is passed over, one that is given is an
-    error."""
-    before: Settings = context.obj
-    if config or before.config:
-        raise UsageError("give either --config or --bootstrap-server, which goes without one")
-    logs.configure(debug=debug or before.debug)
-
-
-def _configured(path: Path) -> CycleReport:
-    loaded = load(path)
-    engine = Engine(loaded, threading.Event(), lambda *_: None)
-    try:
-        with progress("reading the cluster"):
-            engine.warm_up()
-            return plan_cycle(engine.tools, loaded, kept_in(loaded.state_dir)).report
-    finally:
-        engine.close()

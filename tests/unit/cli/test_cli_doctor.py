@@ -26,7 +26,7 @@ HOSTILE = Finding(Level.PROBLEM, "group \x1b[31m[bold]", "can't be read \x07")
 @pytest.fixture
 def finds(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Examination("cluster", (FINE, WARNED, BAD, HOSTILE))
-    monkeypatch.setattr("retentiond.cli.doctor.examine", lambda *_: told)
+    monkeypatch.setattr("retentiond.cli.examining.examine", lambda *_: told)
 
 
 @pytest.mark.usefixtures("finds")
@@ -87,7 +87,7 @@ def test_warnings_alone_end_it_with_0(
     command: Command, config_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = Examination("cluster", (FINE, WARNED))
-    monkeypatch.setattr("retentiond.cli.doctor.examine", lambda *_: told)
+    monkeypatch.setattr("retentiond.cli.examining.examine", lambda *_: told)
     done = command("doctor", "--config", config_file)
     assert (done.code, done.out.splitlines()[-1]) == (0, "no problems, 1 warning; 1 check is ok.")
 
@@ -103,7 +103,7 @@ def test_what_spark_says_is_told_with_the_rest(
     command: Command, config_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = Examination("cluster", (FINE,))
-    monkeypatch.setattr("retentiond.cli.doctor.examine", lambda *_: told)
+    monkeypatch.setattr("retentiond.cli.examining.examine", lambda *_: told)
     dead = Finding(Level.PROBLEM, "Spark", "there is no Spark session at local[2]", "mend it")
     monkeypatch.setattr("retentiond.doctor.trial.try_spark", lambda *_: iter([dead]))
     assert command("doctor", "--config", config_file).code == 0

@@ -143,7 +143,7 @@ def test_on_a_terminal_it_asks_and_only_a_yes_forgets(
     done = command("groups", "forget", "billing", "--config", config_file)
     is_yes = answer == "y\n"
     assert done.code == (0 if is_yes else 1)
-    assert "Let go of group billing, on 1 topics (orders)?" in done.err
+    assert "Let go of group billing, on 1 topic (orders)?" in done.err
     assert (BILLING in recall(config_file.parent / "state").commits) is not is_yes
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,9 @@ from tests.unit.cli.conftest import CONFIG, Command
 CONFIGURED = ("run", "plan", "check", "audit", "groups", "pause", "resume")
 """The commands that read a configuration file."""
 
-COMMANDS = (*CONFIGURED, "delete-records", "orphans")
+COMMANDS = (*CONFIGURED, "explain", "doctor", "delete-records", "orphans")
+
+HEAVY = ("pyspark", "pyarrow", "kafka", "confluent_kafka", "pydantic", "structlog", "starlette")
 
 EMPTY_TOPICS = CONFIG.partition("topics:")[0] + "topics: []\n"
 
@@ -37,6 +41,19 @@ def test_the_help_lists_every_command(command: Command, option: str) -> None:
     done = command(option)
     assert done.code == 0
     assert all(f" {name} " in done.out for name in COMMANDS)
+
+
+def test_the_help_waits_for_nothing_that_only_a_commands_work_needs() -> None:
+    """The help of all commands imports each, as a shell's completion does."""
+    code = (
+        "import sys, atexit, retentiond.cli.main as cli\n"
+        f"atexit.register(lambda: print([it for it in {HEAVY} if it in sys.modules]))\n"
+        "sys.argv = ['retentiond', '--help']\n"
+        "cli.main()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert " delete-records " in ran.stdout
+    assert ran.stdout.endswith("\n[]\n")
 
 
 def test_without_a_command_it_shows_the_help_and_does_nothing(command: Command) -> None:
