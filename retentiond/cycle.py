@@ -6,8 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import NamedTuple, Protocol
 
@@ -18,10 +17,9 @@ from retentiond.act.reconcile import reconcile
 from retentiond.collect.agreement import known_topics
 from retentiond.collect.census import CoordinatorWatch
 from retentiond.collect.gather import gather
-from retentiond.collect.remembered import NOTHING, Remembered
+from retentiond.collect.remembered import Remembered
 from retentiond.collect.snapshot import Snapshot
 from retentiond.config import Config
-from retentiond.disk.awaited import Awaited
 from retentiond.disk.watch import DiskWatch
 from retentiond.disk_cycle import conclude, look, with_stuck
 from retentiond.kafka.port import Kafka
@@ -37,9 +35,7 @@ from retentiond.observe.report import CycleReport, count_groups
 from retentiond.plan.plan import decide
 from retentiond.plan.session import SparkSessions
 from retentiond.state.audit import Audit
-from retentiond.state.awaited import read_awaited
-from retentiond.state.memory import recall
-from retentiond.state.pause import Pause, read_pause
+from retentiond.state.kept import Kept, kept_by
 from retentiond.state.state import State
 from retentiond.state.summary import begun, finished
 from retentiond.unread.watch import UnreadWatch
@@ -76,14 +72,6 @@ class Tools:
     unread: UnreadWatch = field(default_factory=UnreadWatch)
 
 
-class Kept(NamedTuple):
-    """What the state directory says when a cycle begins; by default that there is none."""
-
-    remembered: Remembered = NOTHING
-    pause: Pause | None = None
-    awaited: tuple[Awaited, ...] = ()
-
-
 @dataclass(slots=True)
 class Watch:
     """Seconds spent in each step of a cycle, in the order they were walked."""
@@ -107,11 +95,6 @@ class Looked(NamedTuple):
     remembered: Remembered
 
 
-def kept_in(state_dir: Path) -> Kept:
-    """Read without a trace."""
-    return Kept(recall(state_dir), read_pause(state_dir), read_awaited(state_dir))
-
-
 def plan_cycle(tools: Tools, config: Config, kept: Kept) -> Looked:
     """Gathers and decides, and touches nothing: what `retentiond plan` shows."""
     watch = Watch()
@@ -122,7 +105,8 @@ def plan_cycle(tools: Tools, config: Config, kept: Kept) -> Looked:
         rows = _decide(tools, config, kept, snapshot)
         disks = look(tools.disks, snapshot, rows, kept.awaited)
     plan = _plan(config, kept, snapshot, new_cycle_id(), disks.rows)
-    report = CycleReport(plan, {}, count_groups(snapshot), watch.seconds, disks.report())
+    on_disk = replace(disks.report(), stuck=kept.stuck)
+    report = CycleReport(plan, {}, count_groups(snapshot), watch.seconds, on_disk)
     return Looked(report, snapshot, kept.remembered)
 
 
@@ -135,7 +119,7 @@ def run_cycle(tools: Tools, config: Config, state: State) -> CycleReport:
     watch = Watch()
     cycle_id = new_cycle_id()
     planned_at_ms = tools.now()
-    kept = Kept(state.memory.recall(), state.pause(), read_awaited(state.state_dir))
+    kept = kept_by(state)
     tools.disks.begin(tools.kafka)
     with watch.step("gather"):
         snapshot = _read(tools, config, kept, planned_at_ms)
@@ -172,7 +156,9 @@ def run_cycle(tools: Tools, config: Config, state: State) -> CycleReport:
     with watch.step("record"):
         state.audit.record_cycle(finished(plan, outcomes, tools.now()))
         on_disk = conclude(disks, kept.awaited, plan, outcomes, state)
-        on_disk = with_stuck(on_disk, tools.disks, tools.kafka, snapshot, disks)
+        on_disk = with_stuck(
+            on_disk, tools.disks, tools.kafka, snapshot, disks, state_dir=state.state_dir
+        )
         unread = tools.unread.look(tools.kafka, snapshot, plan.rows, tools.stop.is_set)
     by_partition = {TopicPartition(each.topic, each.partition): each for each in outcomes}
     groups = count_groups(snapshot)

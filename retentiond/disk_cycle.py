@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from retentiond.collect.snapshot import Snapshot, partitions_of
 from retentiond.disk.awaited import Awaited, Followed, Now, follow
@@ -19,6 +20,7 @@ from retentiond.kafka.port import Kafka
 from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow, TopicPartition
 from retentiond.state.awaited import write_awaited
 from retentiond.state.state import State
+from retentiond.state.stuck import write_stuck
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +89,23 @@ def conclude(
 
 
 def with_stuck(
-    report: DiskReport, watch: DiskWatch, kafka: Kafka, snapshot: Snapshot, disks: Disks
+    report: DiskReport,
+    watch: DiskWatch,
+    kafka: Kafka,
+    snapshot: Snapshot,
+    disks: Disks,
+    *,
+    state_dir: Path,
 ) -> DiskReport:
-    """The same with the partitions whose retention stands still. It may ask Kafka, so it comes
-    last in a cycle."""
+    """The same with the partitions whose retention stands still, which are written down for other
+    commands. It may ask Kafka, so it comes last in a cycle."""
     try:
-        return replace(report, stuck=watch.stuck(kafka, snapshot, disks.reading))
+        report = replace(report, stuck=watch.stuck(kafka, snapshot, disks.reading))
+        if report.stuck or watch.can_tell:
+            write_stuck(state_dir, report.stuck, snapshot.taken_at_ms)
     except Exception as error:  # noqa: BLE001 - see the invariant
         return replace(report, problems=(*report.problems, _unforeseen(error)))
+    return report
 
 
 def _offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Now]:

@@ -17,7 +17,7 @@ from retentiond.cli.options import CONSUMED_RETENTION, Output
 from retentiond.cli.show import progress
 from retentiond.cli.table import printer
 from retentiond.config import Config
-from retentiond.cycle import Kept, kept_in, plan_cycle
+from retentiond.cycle import plan_cycle
 from retentiond.engine import Engine
 from retentiond.errors import UsageError
 from retentiond.explain.document import partition_document, topic_document
@@ -26,6 +26,7 @@ from retentiond.explain.partition import Explanation, explained
 from retentiond.kafka.properties import ClientSettings
 from retentiond.look.policy import first_look
 from retentiond.observe.report import CycleReport, rfc3339
+from retentiond.state.kept import Kept, kept_in
 
 
 class Place(NamedTuple):

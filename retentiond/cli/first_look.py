@@ -19,7 +19,7 @@ from retentiond.command_config.settings import read_settings
 from retentiond.config import Config
 from retentiond.config.duration import parse_duration
 from retentiond.config.values import INT64_MAX
-from retentiond.cycle import Kept, Looked, plan_cycle
+from retentiond.cycle import Looked, plan_cycle
 from retentiond.engine import Engine
 from retentiond.errors import ConfigError, UsageError
 from retentiond.kafka.properties import PROPERTIES, ClientSettings
@@ -28,6 +28,7 @@ from retentiond.look.starting_config import Origin, environment_of, starting_con
 from retentiond.look.summary import ClusterLook, Disk, look_at
 from retentiond.model import TopicPartition
 from retentiond.observe.report import CycleReport, rfc3339
+from retentiond.state.kept import Kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from pathlib import Path
 from retentiond.cli.configured import load
 from retentiond.cli.options import Output
 from retentiond.cli.show import progress, show
-from retentiond.cycle import kept_in, plan_cycle
+from retentiond.cycle import plan_cycle
 from retentiond.engine import Engine
 from retentiond.observe.report import CycleReport
+from retentiond.state.kept import kept_in
 
 
 def plan_configured(path: Path, output: Output) -> CycleReport:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retentiond.collect.snapshot import Snapshot, partitions_of
-from retentiond.disk.history import History, Patience
+from retentiond.disk.history import History, Moment, Patience
 from retentiond.disk.overdue import look_up
 from retentiond.disk.reader import DiskReader
 from retentiond.disk.reading import DiskReading, sorted_out, unread
@@ -32,6 +32,13 @@ class DiskWatch:
         self._patience = patience or Patience()
         self._check_interval_ms = check_interval_ms
         self._history = History()
+        self._first: Moment | None = None
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether it has looked for so long that what is not found stuck is not."""
+        first = self._first
+        return first is not None and self._patience.is_over(first, self._history.now)
 
     def begin(self, kafka: Kafka) -> None:
         """Starts reading on the side."""
@@ -51,6 +58,7 @@ class DiskWatch:
             self._history = self._history.with_reading(
                 reading, _log_starts(snapshot), snapshot.taken_at_ms
             )
+            self._first = self._first or self._history.now
         compacted = {topic.name for topic in snapshot.topics if "compact" in topic.cleanup_policy}
         suspects = standing(self._history, self._patience)
         overdue = look_up(kafka, snapshot, reading, suspects, self._check_interval_ms)

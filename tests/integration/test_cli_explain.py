@@ -16,13 +16,14 @@ from devkit.embedded import EmbeddedKafka
 from retentiond.collect.census import CoordinatorWatch
 from retentiond.collect.snapshot import partitions_of
 from retentiond.config import load
-from retentiond.cycle import Tools, kept_in, plan_cycle, run_cycle
+from retentiond.cycle import Tools, plan_cycle, run_cycle
 from retentiond.engine import now_ms
 from retentiond.explain.document import topic_document
 from retentiond.explain.evidence import evidence
 from retentiond.explain.partition import explained
 from retentiond.observe.report import rfc3339
 from retentiond.plan.session import SparkSessions
+from retentiond.state.kept import kept_in
 from retentiond.state.state import open_state
 from tests.contract.real import RealDriver
 from tests.integration.command import Document, consumed, run, settings, write

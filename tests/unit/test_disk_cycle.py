@@ -14,15 +14,18 @@ import pytest
 from retentiond import cycle
 from retentiond.collect.census import CoordinatorWatch
 from retentiond.config import Config
-from retentiond.cycle import Tools, kept_in, plan_cycle, run_cycle
+from retentiond.cycle import Tools, plan_cycle, run_cycle
+from retentiond.disk.stuck import Stuck
 from retentiond.disk.watch import DiskWatch
 from retentiond.kafka.port import LogDir, LogDirs, Replica
 from retentiond.model import Failure, TopicPartition
-from retentiond.observe.report import CycleReport
+from retentiond.observe.report import CycleReport, rfc3339
 from retentiond.plan.session import SparkSessions
 from retentiond.state.awaited import AWAITED_NAME, read_awaited
+from retentiond.state.kept import kept_in
 from retentiond.state.records import read_deletions
 from retentiond.state.state import open_state
+from retentiond.state.stuck import STUCK_NAME
 from tests.fakes import FakeCluster
 from tests.faults import plain_plan
 
@@ -204,6 +207,51 @@ def test_an_overdue_retention_is_told_once_the_log_start_has_stood_for_long(run:
     assert [len(each.disk.stuck) for each in reports] == [0, 0, 0, 0, 1]
     (stuck,) = reports[-1].disk.stuck_at(AT)
     assert "older than the topic's retention.ms" in stuck.sentence
+
+
+def test_what_the_daemon_found_stuck_is_told_by_another_process_until_it_is_not(run: Run) -> None:
+    week_ms = 7 * 24 * 3_600_000
+    run.kafka.advance(2 * week_ms)
+    daemon = run.disks
+    for _ in range(4):
+        run.kafka.advance(5 * 60_000)
+        reports = run.cycle(0)
+    (found,) = reports.disk.stuck
+
+    def told_by_another() -> tuple[Stuck, ...]:
+        run.disks = DiskWatch()  # which has seen nothing yet
+        return run.plan(0).disk.stuck_at(AT)
+
+    (told,) = told_by_another()
+    assert (told.at, told.cause) == (found.at, found.cause)
+    at = rfc3339(reports.plan.planned_at_ms)
+    assert told.sentence == f"{found.sentence} (as the daemon saw it at {at})"
+    run.cycle(0)  # of a daemon just started, which can't tell yet
+    assert told_by_another() == (told,)
+    run.disks = daemon
+    run.cycle(95)
+    run.cycle(95)
+    assert told_by_another() == ()
+    assert not (run.state_dir / STUCK_NAME).exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"at_ms": 1}', '{"at_ms": "x", "stuck": [[1]]}'])
+def test_a_file_of_what_is_stuck_that_is_damaged_is_as_good_as_none(run: Run, content: str) -> None:
+    run.cycle(0)
+    (run.state_dir / STUCK_NAME).write_text(content)
+    assert run.plan(0).disk.stuck == ()
+
+
+def test_a_file_of_what_is_stuck_that_can_not_be_written_is_told(run: Run) -> None:
+    run.cycle(0)
+    (run.state_dir / f"{STUCK_NAME}.new").mkdir()
+    run.kafka.advance(2 * 7 * 24 * 3_600_000)
+    for _ in range(3):
+        run.kafka.advance(5 * 60_000)
+        report = run.cycle(0)
+    assert len(report.disk.stuck) == 1
+    (problem,) = report.disk.problems
+    assert "can't be written" in problem
 
 
 def test_a_broker_that_is_not_read_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
