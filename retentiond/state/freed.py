@@ -23,7 +23,7 @@ PATIENCE_S = 0.25
 STEPS_BETWEEN_LOOKS = 1000
 """SQLite's virtual machine takes a million in some 10 ms."""
 
-_BY_TOPIC = """
+BY_TOPIC = """
 SELECT
     (requested_at_ms - :since_ms) / :width_ms AS slot,
     sum(records),
@@ -33,7 +33,7 @@ WHERE topic = :topic AND outcome = 'deleted' AND requested_at_ms BETWEEN :since_
 GROUP BY slot
 """
 
-_BY_CYCLE = """
+BY_CYCLE = """
 SELECT (planned_at_ms - :since_ms) / :width_ms AS slot, sum(records_deleted), NULL
 FROM cycles
 WHERE planned_at_ms BETWEEN :since_ms AND :last_ms
@@ -73,7 +73,7 @@ def freed_over_time(
     None where the log can't be read, or not within ``patience_s``.
     """
     values = {"since_ms": slots.since_ms, "width_ms": slots.width_ms, "last_ms": slots.last_ms}
-    query = _BY_CYCLE if topic is None else _BY_TOPIC
+    query = BY_CYCLE if topic is None else BY_TOPIC
     found: dict[int, Freed] = {}
     try:
         with _reading(state_dir / AUDIT_NAME, patience_s) as connection:

@@ -103,6 +103,12 @@ JOIN group_lists ON group_lists.id = deletions.group_list
 JOIN json_each(group_lists.groups) AS listed;
 """
 
+BY_TOPIC_AND_TIME = (
+    "CREATE INDEX IF NOT EXISTS deletions_by_topic_and_time ON deletions (topic, requested_at_ms)"
+)
+"""A topic's last week in a log of years. Logs that were begun without it get it when they are
+opened for writing; it changes nothing of what is read, so the version stays."""
+
 
 def open_for_writing(state_dir: Path) -> sqlite3.Connection:
     """The connection of the one writer; the caller keeps other threads from using it at once.
@@ -117,6 +123,7 @@ def open_for_writing(state_dir: Path) -> sqlite3.Connection:
         connection = connect(path)
         try:
             _trust(connection, path)
+            connection.execute(BY_TOPIC_AND_TIME)
         except BaseException:
             connection.close()
             raise
@@ -159,7 +166,7 @@ def _create(path: Path) -> None:
     leftover = path.with_name(f"{path.name}-wal")
     if leftover.exists():  # it would be replayed into the new file
         raise damaged(path, f"it is missing, and its {leftover.name} is there")
-    with created(path, SCHEMA, SCHEMA_VERSION):
+    with created(path, f"{SCHEMA}{BY_TOPIC_AND_TIME};", SCHEMA_VERSION):
         pass
 
 
