@@ -1,0 +1,179 @@
+"""Groups that vanish, while what remembers them is killed, runs out of disk or is damaged.
+
+Each topic has ten records. A fast group has read all of them, a slow one three; once the slow one
+is gone from the cluster, only the memory keeps the other seven.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from devkit.embedded import EmbeddedKafka
+from retentiond.model import Outcome
+from retentiond.plan.session import SparkSessions
+from retentiond.state.memory_file import NAME
+from tests.contract.real import RealDriver
+from tests.faults.held import Held, log_start
+from tests.integration.command import consumed, run, settings, write
+from tests.integration.cycles import Retentiond, Told, deleted_up_to, told
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+
+class Stage:
+    """A topic, its two groups, and a retentiond whose configuration is in its folder too."""
+
+    def __init__(self, driver: RealDriver, spark: SparkSessions, folder: Path, topic: str) -> None:
+        self.driver = driver
+        self.topic = topic
+        self.fast, self.slow = f"fast-{topic}", f"slow-{topic}"
+        self.folder = folder
+        self.retentiond = Retentiond(driver.kafka, spark, folder, topic)
+        servers = driver.broker.bootstrap_servers
+        document = settings(servers, folder / "state", dry_run=False, topics=[consumed(topic)])
+        write(folder / "retentiond.yaml", document)
+        driver.create_topic(topic)
+        driver.produce(topic, [driver.now_ms] * 10)
+        self.commit(self.fast, 10)
+        self.commit(self.slow, 3)
+
+    def commit(self, group: str, offset: int) -> None:
+        self.driver.commit(group, {(self.topic, 0): offset})
+
+    @property
+    def log_start(self) -> int:
+        return log_start(self.driver.broker, self.topic)
+
+    @property
+    def told(self) -> Told:
+        """In one more cycle."""
+        return told(self.retentiond.cycle(), self.topic)
+
+    @property
+    def waits_for_the_slow_group(self) -> Told:
+        sentence = f"group {self.slow} once committed here and has no commit any more"
+        return Told("hold", "group_vanished", sentence)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def expiring(spark: SparkSessions, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """On a broker that keeps commits for a minute, the least that it can be told: the minute
+    passes while the other tests run."""
+    config = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "200"}
+    with EmbeddedKafka(config=config) as kafka, closing(RealDriver(kafka)) as driver:
+        made = Stage(driver, spark, tmp_path_factory.mktemp("expiring"), "expiring")
+        assert deleted_up_to(made.retentiond.cycle(), made.topic) == 3
+        yield made
+
+
+@pytest.fixture(scope="module")
+def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
+    with closing(RealDriver(kafka)) as made:
+        yield made
+
+
+@pytest.fixture
+def stage(driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str) -> Stage:
+    """What the slow group has read is deleted and it is known."""
+    made = Stage(driver, spark, tmp_path, topic_name)
+    assert deleted_up_to(made.retentiond.cycle(), topic_name) == 3
+    return made
+
+
+@pytest.mark.parametrize("when", ["before", "while", "after"])
+def test_a_daemon_that_is_killed_as_it_sees_a_group_gone_waits_for_it_when_it_is_back(
+    stage: Stage, when: str
+) -> None:
+    being = "being " if when == "while" else ""
+    stage.driver.delete_group(stage.slow)
+    step = f"{when} the groups are {being}remembered"
+    with Held(step, "run", "--once", cwd=stage.folder) as process:
+        process.await_step()
+        process.kill()
+    assert stage.told == stage.waits_for_the_slow_group
+    assert stage.log_start == 3
+
+
+FULL_BEFORE = {
+    "before the groups are remembered": [],
+    "before the cycle's beginning is recorded": [],
+    "while the intents are being written": [],
+    "before the outcomes are written": [None],
+}
+"""From which step of a cycle on no file can grow, and what the audit log has of the deletion."""
+
+
+@pytest.mark.parametrize("step", FULL_BEFORE)
+def test_on_a_full_disk_nothing_goes_that_is_not_written_down_and_no_group_is_forgotten(
+    stage: Stage, step: str
+) -> None:
+    stage.commit(stage.slow, 5)
+    known = len(stage.retentiond.audit)
+    with Held(step, "run", "--once", cwd=stage.folder) as process:
+        process.await_step()
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, 0))
+        process.release()
+        assert process.wait(60) == 1
+    left = [each.outcome for each in stage.retentiond.audit[known:]]
+    assert left == FULL_BEFORE[step]
+    assert stage.log_start == (5 if left else 3)
+
+    stage.retentiond.settle()
+    stage.retentiond.cycle()
+    (deletion,) = stage.retentiond.audit[known:]
+    assert (deletion.row.cutoff, deletion.outcome) == (5, Outcome.DELETED)
+    stage.driver.delete_group(stage.slow)
+    assert stage.told == stage.waits_for_the_slow_group
+    assert stage.log_start == 5
+
+
+def truncated(whole: bytes) -> bytes:
+    return whole[: len(whole) // 2]
+
+
+def overwritten(whole: bytes) -> bytes:
+    return whole[:4096] + b"\xa5" * (len(whole) - 4096)
+
+
+@pytest.mark.parametrize("damaged", [truncated, overwritten])
+def test_a_memory_that_is_damaged_holds_everything_until_an_operator_accepts_it(
+    stage: Stage, damaged: Callable[[bytes], bytes]
+) -> None:
+    stage.driver.delete_group(stage.slow)
+    file = stage.folder / "state" / NAME
+    file.write_bytes(damaged(file.read_bytes()))
+    first, second = stage.told, stage.told
+    assert first == second
+    assert (first.verdict, first.reason) == ("hold", "group_list_incomplete")
+    (aside,) = file.parent.glob(f"{NAME}.damaged-*Z")
+    for said in ("the remembered groups were damaged", str(aside)):
+        assert said in (first.sentence or "")
+    assert stage.log_start == 3
+
+    accepted = run("groups", "accept", "--yes", cwd=stage.folder)
+    assert accepted.code == 0, accepted.err
+    assert deleted_up_to(stage.retentiond.cycle(), stage.topic) == 10  # the operator's word
+
+
+def test_commits_that_the_broker_lets_expire_after_a_minute_are_waited_for(
+    expiring: Stage,
+) -> None:
+    """And taken as they are when the group commits again."""
+
+    def listed() -> set[str]:
+        return {each.group_id for each in expiring.driver.kafka.list_groups()}
+
+    eventually(lambda: expiring.slow not in listed(), timeout_s=90)
+    expiring.commit(expiring.fast, 10)
+    for _ in range(2):
+        assert expiring.told == expiring.waits_for_the_slow_group
+    assert expiring.log_start == 3
+
+    expiring.commit(expiring.slow, 4)
+    assert deleted_up_to(expiring.retentiond.cycle(), expiring.topic) == expiring.log_start == 4
