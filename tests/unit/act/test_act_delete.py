@@ -241,11 +241,14 @@ def test_a_stop_ends_the_wait_for_a_moved_leader(stage: Stage) -> None:
     assert stage.journal.settled == [outcomes]
 
 
-def test_a_topic_recreated_while_its_leader_moved_is_not_asked_again(stage: Stage) -> None:
+@pytest.mark.parametrize("other_id", ["an id that comes before", "z, which comes after"])
+def test_a_topic_recreated_while_its_leader_moved_is_not_asked_again(
+    stage: Stage, other_id: str
+) -> None:
     stage.kafka.replies[P0] = [Reply.MOVED]
     stage.stop = CountingStop()
     for log in stage.kafka.logs.values():
-        log.topic_id = "id-of-another"
+        log.topic_id = other_id
 
     (outcome,) = stage.execute(P0)
 

@@ -97,6 +97,13 @@ def test_a_limit_below_one_record_lets_none_go(none: int) -> None:
     assert held.detail == f"limits.records_per_cycle ({none}) allows none"
 
 
+@pytest.mark.parametrize("none", [0, -1])
+def test_a_limit_below_one_partition_lets_none_go(none: int) -> None:
+    (held,) = within_limits((row(0, 5),), Limits.model_construct(partitions_per_cycle=none))
+
+    assert held.verdict is Verdict.HOLD
+
+
 def test_a_deletion_without_figures_is_never_lowered() -> None:
     strange = replace(row(0, 101), cutoff=None)
 
