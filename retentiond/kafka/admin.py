@@ -14,6 +14,7 @@ from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import failures
 from retentiond.kafka.heard import Heard
 from retentiond.kafka.properties import ClientSettings
+from retentiond.kafka.reach import lasting_trouble
 from retentiond.kafka.trouble import Kind, Trouble, unavailable
 
 if TYPE_CHECKING:
@@ -73,10 +74,17 @@ class Admin:
         return self._explained() or failures.unavailable(self._settings.bootstrap_servers, reason)
 
     def raise_if_final(self, reason: object) -> None:
-        """Ends the waiting where every broker has said no for good."""
+        """Ends the waiting where every broker has said no for good, or is none."""
         self._listen()
         if self._heard.is_final():
             raise self.unavailable(reason)
+        if wrong := lasting_trouble(self._settings):
+            raise wrong
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether all brokers have refused the connection, or hung up."""
+        return self._heard.all_down
 
     def _explained(self) -> KafkaUnavailable | None:
         self._listen()

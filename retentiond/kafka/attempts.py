@@ -3,12 +3,15 @@
 While it looks for a first broker it takes a refused login or a bad certificate for something
 that passes, tries again until its time is up, and then says that it could not bootstrap. And it
 throws away what a broker has said right before it hung up, as one does that refuses a login.
-This file wraps two methods of its connection manager, one of them private; see `connection`.
+It picks at random among the servers to start from, and waits for one that is frozen for as long
+as there is time. This file wraps two methods of its connection manager, one of them private; see
+`connection`.
 """
 
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,6 +19,7 @@ from typing import Any
 from kafka.errors import (
     IllegalSaslStateError,
     KafkaTimeoutError,
+    NodeNotReadyError,
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
@@ -24,10 +28,19 @@ from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import failures
 from retentiond.kafka.oauth import NoToken
 from retentiond.kafka.properties import ClientSettings
-from retentiond.kafka.reach import trouble_with
+from retentiond.kafka.reach import lasting_trouble, trouble_with
 from retentiond.kafka.trouble import Kind, Trouble, unavailable
 
 Received = tuple[bytes, BaseException | None]
+
+FIRST_TRY_MS = 2_000
+"""For each server to start from, before it is looked what is wrong with them."""
+
+PATIENCE_S = 2.0
+"""For servers that all refuse at once: one of them may just be starting."""
+
+AT_ONCE_S = 0.5
+"""An attempt that fails so soon was refused."""
 
 OF_THE_LOGIN = {
     IllegalSaslStateError: Kind.NO_LOGIN,
@@ -44,6 +57,14 @@ class Attempts:
         self._settings = settings
         self._failed: dict[object, BaseException] = {}  # by node id
         self._servers: dict[object, str] = {}
+        self._start()
+
+    def _start(self) -> None:
+        """Looks for a first broker from now on."""
+        self._since = time.monotonic()
+        self._tried_at: dict[object, float] = {}
+        self._refused: set[object] = set()
+        self._has_looked = False
 
     def watch(self, manager: Any) -> None:
         """Sees to it that no connection of this new client goes unnoticed.
@@ -52,11 +73,12 @@ class Attempts:
         befell an earlier client is forgotten: somebody may have mended it.
         """
         self._failed.clear()
+        self._start()
         connect, build_transport = manager.get_connection, manager._build_transport
 
         def get_connection(node_id: object, **options: Any) -> Any:
-            if not manager.bootstrapped and self._is_hopeless(manager):
-                raise next(iter(self._failed.values()))
+            if not manager.bootstrapped and "timeout_ms" in options:  # it looks for a first broker
+                options["timeout_ms"] = self._turn(manager, node_id, options["timeout_ms"])
             made = connect(node_id, **options)
             if made.initializing:
                 made.init_future.add_callback(partial(self._succeeded, node_id))
@@ -84,9 +106,30 @@ class Attempts:
                 return unavailable(server, trouble, self._settings.words)
         return failures.unavailable(self._settings.bootstrap_servers, error)
 
-    def _is_hopeless(self, manager: Any) -> bool:
-        starting = [broker.node_id for broker in manager.cluster.bootstrap_brokers()]
-        return all(node in self._failed and is_final(self._failed[node]) for node in starting)
+    def _turn(self, manager: Any, node_id: object, timeout_ms: float) -> float:
+        """How long this server to start from may take. None is tried twice before each was once:
+        raises `NodeNotReadyError`, upon which the next is picked, or what is wrong with all."""
+        starting = {broker.node_id for broker in manager.cluster.bootstrap_brokers()}
+        until = time.monotonic() + timeout_ms / 1000
+        if starting <= self._tried_at.keys():
+            self._raise_if_in_vain(starting)
+        elif node_id in self._tried_at:
+            raise NodeNotReadyError(node_id)
+        now = self._tried_at[node_id] = time.monotonic()
+        if now >= until:  # looking took all that there was
+            raise KafkaTimeoutError("none of the servers to start from has answered in time")
+        left_ms = 1000 * (until - now)
+        return left_ms if self._has_looked else min(left_ms, FIRST_TRY_MS)
+
+    def _raise_if_in_vain(self, starting: set[object]) -> None:
+        if all(is_final(self._failed.get(node)) for node in starting):
+            raise next(iter(self._failed.values()))
+        if not self._has_looked:
+            self._has_looked = True
+            if wrong := lasting_trouble(self._settings):
+                raise wrong
+        if starting <= self._refused and time.monotonic() - self._since > PATIENCE_S:
+            raise KafkaTimeoutError("none of the servers to start from answers")
 
     def _succeeded(self, node_id: object, _: object) -> None:
         self._failed.pop(node_id, None)
@@ -96,6 +139,10 @@ class Attempts:
         if broker is not None:
             self._servers[node_id] = f"{broker.host}:{broker.port}"
             self._failed[node_id] = error
+        if time.monotonic() - self._tried_at.get(node_id, 0.0) < AT_ONCE_S:
+            self._refused.add(node_id)
+        else:
+            self._refused.discard(node_id)
 
 
 def is_final(error: BaseException | None) -> bool:

@@ -29,6 +29,10 @@ T = TypeVar("T")
 CONNECT_TIMEOUT_MS = 10_000
 """How long to try to reach any broker."""
 
+RECONNECT_MS = 1_000
+"""The longest pause before a broker is tried again, as with Kafka's own clients, unless the
+settings name another."""
+
 MAX_IN_FLIGHT = 8
 """Requests waiting for one broker's answer at a time."""
 
@@ -187,7 +191,7 @@ def _connect(settings: ClientSettings, attempts: Attempts) -> KafkaAdminClient:
     """A client that has seen the cluster. One that has not leaves no thread and no socket."""
     for name in SECRETIVE:
         logging.getLogger(name).addFilter(_is_no_debugging)
-    options = dict(settings.kafka_python)
+    options = {"reconnect_backoff_max_ms": RECONNECT_MS, **settings.kafka_python}
     if settings.oauth:
         options["sasl_oauth_token_provider"] = TokenSource(settings.oauth)
     if "ssl_crlfile" in options:  # its own way of loading one is a TypeError

@@ -12,9 +12,10 @@ import socket
 import ssl
 import struct
 
+from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.properties import ClientSettings
 from retentiond.kafka.tls import INLINE_CERTIFICATE, client_context
-from retentiond.kafka.trouble import Kind, Trouble
+from retentiond.kafka.trouble import PASSING, Kind, Trouble, unavailable
 
 WITH_PORT = re.compile(r"(.+):(\d{1,5})")
 
@@ -33,6 +34,9 @@ version, correlation id 1 and no client id."""
 NO_METADATA = struct.pack(">ihhihi", 14, 3, 1, 1, -1, 0)
 """The same for Metadata, of no topics at all."""
 
+METADATA = 3
+"""The key of its requests. A controller answers, and takes none of them."""
+
 LONGEST_ANSWER = 1 << 20
 
 VERIFICATION = {  # OpenSSL's X509_V_ERR_…
@@ -47,6 +51,21 @@ OF_THE_CLIENTS_CERTIFICATE = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", 
 """In the name of an alert by which a broker tells that it misses or refuses a certificate."""
 
 
+class NotKafka(Exception):
+    """What was asked answers something else."""
+
+
+def lasting_trouble(settings: ClientSettings) -> KafkaUnavailable | None:
+    """What to raise where something is wrong with each server to start from, and won't pass."""
+    found: KafkaUnavailable | None = None
+    for server in settings.bootstrap_servers.split(","):
+        trouble = trouble_with(server, settings)
+        if trouble is None or trouble.kind in PASSING:
+            return None
+        found = found or unavailable(server.strip(), trouble, settings.words)
+    return found
+
+
 def trouble_with(server: str, settings: ClientSettings) -> Trouble | None:
     """What keeps a broker from being reached; None: nothing that can be seen from here.
 
@@ -57,9 +76,7 @@ def trouble_with(server: str, settings: ClientSettings) -> Trouble | None:
         with socket.create_connection((host, port), TIMEOUT_S) as connection:
             if settings.kafka_python.get("security_protocol", "").endswith("SSL"):
                 return _trouble_with_tls(connection, host, settings)
-            return _trouble_without_tls(connection, (host, port)) or _trouble_with_login(
-                connection, settings
-            )
+            return _trouble_without_tls(connection, (host, port), settings)
     except socket.gaierror:
         return Trouble(Kind.NO_ADDRESS)
     except ConnectionRefusedError:
@@ -81,7 +98,7 @@ def _trouble_with_tls(
 ) -> Trouble | None:
     try:
         with client_context(settings).wrap_socket(connection, server_hostname=host) as secured:
-            return _trouble_after_handshake(secured) or _trouble_with_login(secured, settings)
+            return _trouble_after_handshake(secured, settings)
     except ssl.SSLCertVerificationError as error:
         kind = VERIFICATION.get(error.verify_code, Kind.UNTRUSTED)
         return Trouble(kind, error.verify_message if kind is Kind.UNTRUSTED else "")
@@ -100,33 +117,58 @@ def _trouble_with_tls(
         return Trouble(Kind.CERTIFICATE_WANTED)
 
 
-def _trouble_after_handshake(secured: ssl.SSLSocket) -> Trouble | None:
+def _trouble_after_handshake(secured: ssl.SSLSocket, settings: ClientSettings) -> Trouble | None:
     """With TLS 1.3 a certificate is refused only here: raises ``ssl.SSLError`` then.
 
     What is sent to a broker that hangs up would drive its alert away, so this listens first.
     """
     secured.settimeout(ALERT_S)
     try:
-        is_closed = secured.recv(1) == b""
+        if secured.recv(1):
+            return Trouble(Kind.NOT_KAFKA)
     except TimeoutError:
         secured.settimeout(TIMEOUT_S)
-        is_closed = not _answers(secured, API_VERSIONS)
+        try:
+            return _trouble_with_kind(_answer(secured, API_VERSIONS), secured, settings)
+        except NotKafka:
+            return Trouble(Kind.NOT_KAFKA)
+        except UNANSWERED:
+            pass
     except ConnectionError:
-        is_closed = True
-    return Trouble(Kind.NO_ANSWER, "it hangs up after the TLS handshake") if is_closed else None
+        pass
+    return Trouble(Kind.NO_ANSWER, "it hangs up after the TLS handshake")
 
 
-def _trouble_with_login(connection: socket.socket, settings: ClientSettings) -> Trouble | None:
-    """Before a login a broker hangs up on everything but ApiVersions, which went well."""
-    logs_in = settings.kafka_python.get("security_protocol", "").startswith("SASL")
-    if logs_in or _answers(connection, NO_METADATA):
+def _trouble_with_kind(
+    versions: bytes, connection: socket.socket, settings: ClientSettings
+) -> Trouble | None:
+    """``versions``: what ApiVersions was answered with. Before a login a broker hangs up on
+    everything else."""
+    error, _ = struct.unpack_from(">hi", versions)  # and how many requests it takes
+    taken = {key for key, _, _ in struct.iter_unpack(">hhh", versions[6:])}
+    if not error and METADATA not in taken:
+        return Trouble(Kind.CONTROLLER)
+    if settings.kafka_python.get("security_protocol", "").startswith("SASL"):
         return None
-    return Trouble(Kind.LOGIN_WANTED)
+    try:
+        _answer(connection, NO_METADATA)
+    except (NotKafka, *UNANSWERED):
+        return Trouble(Kind.LOGIN_WANTED)
+    return None
 
 
-def _trouble_without_tls(connection: socket.socket, address: tuple[str, int]) -> Trouble | None:
-    if _answers(connection, API_VERSIONS):
-        return None
+def _trouble_without_tls(
+    connection: socket.socket, address: tuple[str, int], settings: ClientSettings
+) -> Trouble | None:
+    otherwise = Trouble(Kind.NO_ANSWER)
+    try:
+        return _trouble_with_kind(_answer(connection, API_VERSIONS), connection, settings)
+    except TimeoutError:  # what speaks TLS refuses such a beginning at once
+        return otherwise
+    except NotKafka:
+        otherwise = Trouble(Kind.NOT_KAFKA)
+    except (EOFError, ConnectionError):
+        pass
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # only whether it speaks TLS at all
@@ -137,20 +179,23 @@ def _trouble_without_tls(connection: socket.socket, address: tuple[str, int]) ->
         ):
             return Trouble(Kind.TLS_WANTED, secured.version() or "")
     except OSError:
-        return Trouble(Kind.NO_ANSWER)
+        return otherwise
 
 
-def _answers(connection: socket.socket, request: bytes) -> bool:
-    """Whether it does, and like a broker. Raises ``ssl.SSLError`` where an alert comes instead."""
-    try:
-        connection.sendall(request)
-        length, correlation = struct.unpack(">ii", _exactly(connection, 8))
-        if correlation != 1 or not 4 <= length <= LONGEST_ANSWER:
-            return False
-        _exactly(connection, length - 4)
-    except (EOFError, TimeoutError, ConnectionError):
-        return False
-    return True
+UNANSWERED = (EOFError, TimeoutError, ConnectionError)
+"""Raised where there is no answer to a request."""
+
+
+def _answer(connection: socket.socket, request: bytes) -> bytes:
+    """What comes after the correlation id.
+
+    Raises `NotKafka`, one of `UNANSWERED`, or ``ssl.SSLError`` where an alert comes instead.
+    """
+    connection.sendall(request)
+    length, correlation = struct.unpack(">ii", _exactly(connection, 8))
+    if correlation != 1 or not 4 <= length <= LONGEST_ANSWER:
+        raise NotKafka
+    return _exactly(connection, length - 4)
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:

@@ -38,6 +38,9 @@ METADATA_TIMEOUT_S = 10.0
 HASTE_S = 1.0
 """After that a client that was told no by all brokers gives up; librdkafka itself never would."""
 
+PATIENCE_S = 2.0
+"""For brokers that have all refused until then: one of them may just be starting."""
+
 LISTEN_S = 0.1
 """How often it is looked at what librdkafka says of its connections."""
 
@@ -89,7 +92,7 @@ class RecordsClient:
             except KafkaException as error:
                 self._admin.raise_if_final(failures.of_confluent(error))
             try:
-                return self._names(timeout)
+                return self._names(min(PATIENCE_S, timeout) if self._admin.is_refused else timeout)
             except KafkaException as error:
                 raise self._admin.unavailable(failures.of_confluent(error)) from error
 

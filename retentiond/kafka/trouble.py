@@ -35,6 +35,8 @@ class Kind(StrEnum):
     NO_ADDRESS = "no address"
     NOBODY_LISTENS = "nobody listens"
     NO_ANSWER = "no answer"
+    NOT_KAFKA = "not Kafka"
+    CONTROLLER = "a controller"
     NO_TLS = "no TLS there"
     TLS_WANTED = "TLS is wanted"
     EXPIRED = "certificate expired"
@@ -68,6 +70,9 @@ SENTENCES = {
     "check {words.servers}, and that the broker is up",
     Kind.NO_ANSWER: "it does not answer{detail}; "
     "check {words.servers}, the network, and that the broker is up",
+    Kind.NOT_KAFKA: "it answers, but not as a Kafka broker does; check the port in {words.servers}",
+    Kind.CONTROLLER: "it is a controller, which does not know what consumers read; "
+    "use a broker's port in {words.servers}",
     Kind.NO_TLS: "it closes the connection instead of answering in TLS; "
     "check the port in {words.servers}, and {words.protocol}",
     Kind.TLS_WANTED: "it speaks TLS; set {words.protocol} to SSL or SASL_SSL",

@@ -7,6 +7,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import attempts
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.connection import CONNECT_TIMEOUT_MS, Connection, Link
 from retentiond.kafka.properties import ClientSettings, translate
 from retentiond.kafka.reach import trouble_with
 from retentiond.kafka.records import RecordsClient
@@ -62,6 +63,18 @@ def wants_a_login(connection: socket.socket) -> None:
     """Answers one request, which should be for ApiVersions, and hangs up on the next."""
     connection.recv(1024)
     connection.sendall(ANSWER)
+    connection.recv(1024)
+
+
+def speaks_http(connection: socket.socket) -> None:
+    connection.recv(1024)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n")
+
+
+def takes_no_metadata(connection: socket.socket) -> None:
+    """As a controller: ApiVersions, and little else, are among the requests that it takes."""
+    connection.recv(1024)
+    connection.sendall(struct.pack(">iihihhhhhh", 22, 1, 0, 2, 18, 0, 4, 60, 0, 2))
     connection.recv(1024)
 
 
@@ -266,6 +279,63 @@ def test_a_broker_that_answers_nothing_without_a_login_is_known_by_that(pki: Pki
 def test_a_broker_that_hangs_up_after_the_handshake_does_not_answer(pki: Pki) -> None:
     greet = in_tls(pki.good, then=lambda _: None)
     assert kind_of(greet, lambda address: tls(pki, address)) is Kind.NO_ANSWER
+
+
+def test_a_port_that_is_not_kafkas_is_known_by_its_answer(pki: Pki) -> None:
+    assert kind_of(speaks_http, plain) is Kind.NOT_KAFKA
+    web = in_tls(pki.good, then=speaks_http)
+    assert kind_of(web, lambda address: tls(pki, address)) is Kind.NOT_KAFKA
+    assert kind_of(web, plain) is Kind.TLS_WANTED
+
+
+def test_a_controller_is_known_by_the_requests_that_it_takes(pki: Pki) -> None:
+    assert kind_of(takes_no_metadata, plain) is Kind.CONTROLLER
+    secured = in_tls(pki.good, then=takes_no_metadata)
+    assert kind_of(secured, lambda address: tls(pki, address)) is Kind.CONTROLLER
+
+
+@pytest.mark.parametrize(
+    ("greet", "kind"),
+    [(speaks_http, Kind.NOT_KAFKA), (wants_a_login, Kind.LOGIN_WANTED)],
+)
+def test_both_clients_say_soon_that_a_port_is_of_the_wrong_kind(greet: Greet, kind: Kind) -> None:
+    with closing(Server(greet)) as server:
+        settings = plain(server.address)
+        for ask in (lambda: Connection(settings).run(nothing), RecordsClient(settings).topic_names):
+            began = time.monotonic()
+            with pytest.raises(KafkaUnavailable) as unavailable:
+                ask()
+            assert unavailable.value.kind == kind
+            assert time.monotonic() - began < CONNECT_TIMEOUT_MS / 2000
+
+
+def test_what_refuses_at_once_is_given_up_long_before_the_time_is_over() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        closed = f"127.0.0.1:{listener.getsockname()[1]}"
+    settings = plain(closed)
+    for ask in (lambda: Connection(settings).run(nothing), RecordsClient(settings).topic_names):
+        began = time.monotonic()
+        with pytest.raises(KafkaUnavailable, match="the connection is refused"):
+            ask()
+        assert time.monotonic() - began < CONNECT_TIMEOUT_MS / 2000
+
+
+def test_a_first_broker_that_is_frozen_leaves_time_for_the_next() -> None:
+    asked = threading.Event()
+
+    def freezes(connection: socket.socket) -> None:
+        connection.recv(1024)
+        asked.wait(60)
+
+    def notes(connection: socket.socket) -> None:
+        asked.set()
+        hangs_up(connection)
+
+    with closing(Server(freezes)) as frozen, closing(Server(notes)) as next_one:
+        settings = plain(f"{frozen.address},{frozen.address},{frozen.address},{next_one.address}")
+        with pytest.raises(KafkaUnavailable):
+            Connection(settings).run(nothing)
+    assert asked.is_set()
 
 
 def test_a_name_without_address_and_a_port_without_listener_are_told_apart() -> None:
