@@ -13,7 +13,7 @@ from retentiond.explain.keepers import YOUTH
 from retentiond.explain.partition import Explanation
 from retentiond.explain.standings import COMMITTED, Standing
 from retentiond.observe.report import CycleReport
-from retentiond.wording.figures import say_about, say_many
+from retentiond.wording.figures import say_about, say_bytes, say_many
 from retentiond.wording.reasons import short
 
 GROUPS = (
@@ -104,7 +104,8 @@ def _sentences(explanation: Explanation) -> Iterator[tuple[str, str]]:
     yield "Why: ", explanation.why
     yield "Remedy: ", explanation.remedy
     kept = [
-        f"{say_many(records, 'record')}, {short(*keeper) if keeper != YOUTH else 'too young'}"
+        f"{say_many(records, 'record')}{_about(explanation.size_of(records))}, "
+        f"{short(*keeper) if keeper != YOUTH else 'too young'}"
         for keeper, records in explanation.kept.items()
     ]
     if kept:
@@ -112,3 +113,7 @@ def _sentences(explanation: Explanation) -> Iterator[tuple[str, str]]:
     yield "On disk: ", " ".join(explanation.on_disk)
     for sentence in explanation.ages:
         yield "Time stamps: ", sentence
+
+
+def _about(size_bytes: int | None) -> str:
+    return "" if size_bytes is None else f" (about {say_bytes(size_bytes)})"

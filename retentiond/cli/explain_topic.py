@@ -27,6 +27,7 @@ GROUPS_OF_TOPIC = (
     Column("STATE", Kind.WORD),
     Column("LAG", Kind.FIGURE),
     Column("STANDS FOR", Kind.FIGURE),
+    Column("KEEPS", Kind.FIGURE),
     Column("BINDS", Kind.TEXT),
 )
 
@@ -86,9 +87,19 @@ def _group_of_topic(group: GroupOnTopic, now_ms: int) -> Row:
         standing.state,
         say_figure(group.lag, "-"),
         say_standing(standing.stands_since_ms, now_ms),
+        _kept(group),
         binds,
     ]
     return Row(cells, "bold" if group.binds else "")
+
+
+def _kept(group: GroupOnTopic) -> str:
+    """In bytes, as far as they are known."""
+    if not group.kept_records:
+        return "-"
+    if group.kept_bytes is None:
+        return say_many(group.kept_records, "record")
+    return say_bytes(group.kept_bytes)
 
 
 def _disk_of_topic(explanations: Sequence[Explanation]) -> str:

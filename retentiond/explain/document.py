@@ -32,7 +32,12 @@ def partition_document(explanation: Explanation) -> dict[str, Any]:
         "on_disk": list(explanation.on_disk),
         "time_stamps": list(explanation.ages),
         "kept_by": [
-            {"reason": keeper.reason.value, "binding_group": keeper.group, "records": records}
+            {
+                "reason": keeper.reason.value,
+                "binding_group": keeper.group,
+                "records": records,
+                "size_bytes": explanation.size_of(records),
+            }
             for keeper, records in explanation.kept.items()
         ],
         "relevant_groups": [
@@ -70,6 +75,8 @@ def _on_topic(group: GroupOnTopic) -> dict[str, Any]:
         "stands_since": _at(group.standing.stands_since_ms),
         "binds": list(group.binds),
         "without_commit": list(group.without_commit),
+        "kept_records": group.kept_records,
+        "kept_bytes": group.kept_bytes,
     }
 
 

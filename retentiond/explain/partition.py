@@ -46,6 +46,13 @@ class Explanation:
     def binds(self, standing: Standing) -> bool:
         return standing.group_id == self.row.binding_group
 
+    def size_of(self, records: int) -> int | None:
+        """About what so many of its records take on the disks; None where that is not known."""
+        start, end = self.row.log_start_offset, self.row.high_watermark
+        if self.size_bytes is None or start is None or end is None or end <= start:
+            return None
+        return self.size_bytes * records // (end - start)
+
 
 def explained(
     evidence: Evidence, topic: str, only: Collection[int] | None = None

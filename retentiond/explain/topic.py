@@ -38,12 +38,15 @@ class Alike:
 class GroupOnTopic:
     """A relevant group over all partitions. ``standing`` is the one where it stood the longest
     with records yet to read, else any. ``lag`` is None where a partition's is not known; ``binds``
-    are the partitions that it binds."""
+    are the partitions that it binds. ``kept_records`` stay on its account alone, and take about
+    ``kept_bytes`` on the disks, None where a size is not known."""
 
     standing: Standing
     lag: int | None
     binds: tuple[int, ...]
     without_commit: tuple[int, ...]
+    kept_records: int
+    kept_bytes: int | None
 
 
 def by_reason(explanations: Sequence[Explanation]) -> tuple[Alike, ...]:
@@ -69,6 +72,8 @@ def _on_topic(pairs: Sequence[tuple[Explanation, Standing]]) -> GroupOnTopic:
     lags = [explanation.lag(standing) for explanation, standing in pairs]
     behind = [standing for (_, standing), lag in zip(pairs, lags, strict=True) if lag != 0]
     waiting = [each for each in behind if each.stands_since_ms is not None]
+    kept = [(each, _kept_by(standing, each)) for each, standing in pairs]
+    sizes = [each.size_of(records) for each, records in kept if records]
     return GroupOnTopic(
         standing=min(waiting, key=lambda each: each.stands_since_ms or 0)
         if waiting
@@ -78,6 +83,14 @@ def _on_topic(pairs: Sequence[tuple[Explanation, Standing]]) -> GroupOnTopic:
         without_commit=tuple(
             each.row.partition for each, standing in pairs if standing.committed_offset is None
         ),
+        kept_records=sum(records for _, records in kept),
+        kept_bytes=None if None in sizes else sum(size for size in sizes if size is not None),
+    )
+
+
+def _kept_by(standing: Standing, explanation: Explanation) -> int:
+    return sum(
+        records for keeper, records in explanation.kept.items() if keeper.group == standing.group_id
     )
 
 

@@ -98,9 +98,9 @@ class _Site:
             wanted=wanted,
             item=overview.topic_item(report, look),
             reasons=topic.reasons(report, look.rows),
-            groups=topic.groups(look.rows, readers or {}),
+            groups=topic.groups(look, readers or {}),
             groups_read=readers is not None,
-            partitions=topic.partitions(report, look.rows, wanted),
+            partitions=topic.partitions(report, look.rows, wanted, readers or {}),
             history=history.of_topic(self._state_dir, name, now_ms),
         )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from retentiond.collect.remembered import LastCommits
 from retentiond.disk.stuck import Stuck
 from retentiond.explain.keepers import CAUSED_BY_A_GROUP
+from retentiond.look.summary import Kept, TopicLook
 from retentiond.model import (
     DeletionOutcome,
     GroupKind,
@@ -21,6 +22,9 @@ from retentiond.observe.report import CycleReport
 from retentiond.page.overview import outcome_of
 from retentiond.page.paging import Paged, paged
 from retentiond.page.picture import Part, bar, fates, mark, most_records
+
+Readers = Mapping[str, LastCommits]
+"""The groups that are remembered, by their name."""
 
 BAR = 160.0
 """Units of a partition's bar; the fullest partition of the topic fills it."""
@@ -46,27 +50,31 @@ class ReasonItem:
 class GroupItem:
     """A group that reads the topic. ``lag``: records that it has yet to read, on the partitions
     where it has committed; ``binds``: partitions whose smallest commit,
-    or whose hold, is its. ``moved_at_ms``: when its commits
-    were last seen to move. ``kind`` None: only the plan knows it."""
+    or whose hold, is its. ``kept``: what stays on its account alone. ``stands_since_ms``: since
+    when its commit stands where it has stood the longest with records yet to read; None: it has
+    read all, or nobody has seen it. ``kind`` None: only the plan knows it."""
 
     group_id: str
     kind: GroupKind | None
     lag: int | None
     committed: int
     binds: int
-    moved_at_ms: int | None
+    kept: Kept | None
+    stands_since_ms: int | None
     absent_since_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionItem:
-    """``parts`` and the marks are its picture, from log start offset to high watermark."""
+    """``parts`` and the marks are its picture, from log start offset to high watermark.
+    ``since_ms``: since when the group that is the cause stands there, or has vanished."""
 
     row: PlanRow
     outcome: DeletionOutcome | None
     size_bytes: int | None
     parts: tuple[Part, ...]
     committed_mark: float | None
+    since_ms: int | None
     stuck: tuple[Stuck, ...]
 
 
@@ -90,14 +98,13 @@ def reasons(report: CycleReport, rows: Sequence[PlanRow]) -> tuple[tuple[ReasonI
     return tuple(items[:MOST_REASONS]), max(0, len(items) - MOST_REASONS)
 
 
-def groups(
-    rows: Sequence[PlanRow], readers: Mapping[str, LastCommits]
-) -> tuple[tuple[GroupItem, ...], int]:
+def groups(look: TopicLook, readers: Readers) -> tuple[tuple[GroupItem, ...], int]:
     """Those that bind most partitions first, then those that lag most; and how many more.
 
-    ``readers``: as they are remembered. A group that the plan names and nobody remembers is
-    there too: it has never committed.
+    A group that the plan names and nobody remembers is there too: it has never committed.
     """
+    rows = look.rows
+    kept = {each.keeper.group: each for each in look.kept}
     binds = Counter(row.binding_group for row in rows if row.binding_group is not None)
     ends = {row.partition: row.high_watermark for row in rows if row.high_watermark is not None}
     items = [
@@ -107,13 +114,14 @@ def groups(
             _lag(ends, last.offsets),
             len(last.offsets),
             binds[group_id],
-            max(last.moved_at_ms.values(), default=None),
+            kept.get(group_id),
+            _stands_since(ends, last),
             last.absent_since_ms,
         )
         for group_id, last in readers.items()
     ]
     items += [
-        GroupItem(group_id, None, None, 0, count, None, None)
+        GroupItem(group_id, None, None, 0, count, kept.get(group_id), None, None)
         for group_id, count in binds.items()
         if group_id not in readers
     ]
@@ -126,8 +134,19 @@ def _lag(ends: Mapping[int, int], offsets: Mapping[int, int]) -> int | None:
     return sum(known) if known else None
 
 
+def _stands_since(ends: Mapping[int, int], last: LastCommits) -> int | None:
+    return min(
+        (
+            at_ms
+            for partition, at_ms in last.moved_at_ms.items()
+            if last.offsets.get(partition, 0) < ends.get(partition, 0)
+        ),
+        default=None,
+    )
+
+
 def partitions(
-    report: CycleReport, rows: Sequence[PlanRow], wanted: PartitionsWanted
+    report: CycleReport, rows: Sequence[PlanRow], wanted: PartitionsWanted, readers: Readers
 ) -> Paged[PartitionItem]:
     found = [row for row in rows if wanted.verdict in (None, row.verdict)]
     page = paged(found, len(rows), wanted.page)
@@ -141,11 +160,20 @@ def partitions(
             report.disk.size_bytes.get(TopicPartition(row.topic, row.partition)),
             bar(fates(row), BAR, whole),
             mark(row, row.min_committed_offset, BAR, whole),
+            _since(row, readers),
             tuple(stuck.get(row.partition, ())),
         )
         for row in page.rows
     ]
     return Paged(items, page.number, page.pages, page.found, page.total)
+
+
+def _since(row: PlanRow, readers: Readers) -> int | None:
+    last = readers.get(row.binding_group or "") if row.reason in CAUSED_BY_A_GROUP else None
+    if last is None:
+        return None
+    gone_ms = last.absent_since_ms
+    return gone_ms if gone_ms is not None else last.moved_at_ms.get(row.partition)
 
 
 def _stuck(report: CycleReport, shown: Collection[TopicPartition]) -> dict[int, list[Stuck]]:

@@ -34,8 +34,8 @@ WORDINGS: Mapping[Reason, Wording] = {
     Reason.NOT_CONSUMED: Wording(
         "{group} has yet to read them",
         "See whether group {group} is running and keeps up. If it will never come back, delete it "
-        "(kafka-consumer-groups --delete --group {shell}) and then let go of it "
-        "(retentiond groups forget {shell}); or, if it need not read everything, name it under "
+        "(`kafka-consumer-groups --delete --group {shell}`) and then let go of it "
+        "(`retentiond groups forget {shell}`); or, if it need not read everything, name it under "
         "groups.exclude.",
     ),
     Reason.NO_GROUP: Wording(
@@ -56,14 +56,14 @@ WORDINGS: Mapping[Reason, Wording] = {
     Reason.GROUP_WITHOUT_COMMIT: Wording(
         "{group} has not committed",
         "Have group {group} commit on this partition too; a consumer that has read nothing there "
-        "commits nothing. If it is stopped, give it an offset: kafka-consumer-groups "
-        "--reset-offsets --group {shell} --topic {topic}:{partition} --to-earliest --execute. "
+        "commits nothing. If it is stopped, give it an offset: `kafka-consumer-groups "
+        "--reset-offsets --group {shell} --topic {topic}:{partition} --to-earliest --execute`. "
         "Or name it under groups.exclude, if it need not read everything.",
     ),
     Reason.GROUP_VANISHED: Wording(
         "{group} has vanished",
         "Bring group {group} back, or make it visible again; if it is gone for good, let go of it "
-        "(retentiond groups forget {shell}).",
+        "(`retentiond groups forget {shell}`).",
     ),
     Reason.GROUP_UNREADABLE: Wording(
         "{group} can't be read",
@@ -80,14 +80,14 @@ WORDINGS: Mapping[Reason, Wording] = {
         "{group} committed beyond the end",
         "The commit of group {group} belongs to records that are not there: the topic was "
         "recreated, has lost records, or somebody set a wrong offset. Reset it, to the oldest "
-        "record or to the end: kafka-consumer-groups --reset-offsets --group {shell} "
-        "--topic {topic}:{partition} --to-earliest (or --to-latest) --execute.",
+        "record or to the end: `kafka-consumer-groups --reset-offsets --group {shell} "
+        "--topic {topic}:{partition} --to-earliest --execute` (or --to-latest).",
     ),
     Reason.COMMIT_REWOUND: Wording(
         "{group} went back",
         "Group {group} asks for records that are gone. Let it read on, or reset it to the oldest "
-        "record: kafka-consumer-groups --reset-offsets --group {shell} "
-        "--topic {topic}:{partition} --to-earliest --execute.",
+        "record: `kafka-consumer-groups --reset-offsets --group {shell} "
+        "--topic {topic}:{partition} --to-earliest --execute`.",
     ),
     Reason.OFFSET_UNREADABLE: Wording(
         "offsets can't be read",
@@ -117,8 +117,8 @@ WORDINGS: Mapping[Reason, Wording] = {
     Reason.OPEN_TRANSACTION: Wording(
         "an open transaction",
         "Wait for the transaction to end. If its producer is gone, find and abort it: "
-        "kafka-transactions find-hanging --topic {topic} --partition {partition}, "
-        "then kafka-transactions abort.",
+        "`kafka-transactions find-hanging --topic {topic} --partition {partition}`, "
+        "then `kafka-transactions abort`.",
     ),
     Reason.EVIDENCE_CHANGED: Wording(
         "the second reading differed",

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from urllib.parse import quote
 
+import bcrypt
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, HttpCredentials, Page, expect
 
+from retentiond.config import Http
+from retentiond.config.config import Tls
 from tests import scenes
 from tests.browser.conftest import OpenPage, Site
+from tests.certificates import Authority
 
 pytestmark = pytest.mark.browser
 
@@ -172,6 +178,64 @@ def test_a_daemon_that_is_gone_is_said_and_what_was_seen_stays(site: Site, visit
     page.clock.run_for(RENEWAL_MS)
     expect(page.get_by_role("alert")).to_contain_text("retentiond can't be reached since")
     expect(page.locator("#found")).to_have_text("3 topics")
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Its port speaks TLS, and lets in who knows a password."""
+    folder = tmp_path_factory.mktemp("secured")
+    issued = Authority(folder).issue("page")
+    site = Site(
+        folder,
+        Http(
+            host="127.0.0.1",
+            port=0,
+            tls=Tls(certificate=issued.certificate, key=issued.key),
+            basic_auth={"ada": bcrypt.hashpw(b"right", bcrypt.gensalt(4)).decode()},
+        ),
+    )
+    site.server.start()
+    yield site
+    site.server.stop()
+
+
+@pytest.mark.parametrize("login", ["asked for", "in the address"])
+def test_behind_tls_and_a_password_it_renews_itself_and_filters(
+    chromium: Browser, secured: Site, login: str
+) -> None:
+    secured.show(scenes.many_topics(5))
+    known: HttpCredentials | None = None
+    if login == "asked for":
+        known = {"username": "ada", "password": "right"}
+    address = secured.url if known else secured.url.replace("://", "://ada:right@")
+    context = chromium.new_context(ignore_https_errors=True, http_credentials=known)
+    with closing(context):
+        page = context.new_page()
+        page.clock.install()
+        page.goto(address)
+        expect(page.locator("#found")).to_have_text("5 topics")
+        assert page.evaluate("getComputedStyle(document.body).margin") == "0px"  # by page.css
+        secured.show(scenes.many_topics(6))
+        page.clock.run_for(RENEWAL_MS)
+        expect(page.locator("#found")).to_have_text("6 topics")
+        page.get_by_label("Topic", exact=True).fill("topic-00003")
+        page.clock.run_for(RENEWAL_MS)
+        expect(page.locator("#found")).to_have_text("1 of 6 topics")
+        page.get_by_role("link", name="topic-00003").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("topic-00003")
+        page.clock.run_for(RENEWAL_MS)
+        expect(page.get_by_role("alert")).to_be_hidden()
+
+
+def test_with_a_wrong_password_nothing_of_it_is_shown(chromium: Browser, secured: Site) -> None:
+    secured.show(scenes.many_topics(5))
+    known: HttpCredentials = {"username": "ada", "password": "wrong"}
+    with closing(chromium.new_context(ignore_https_errors=True, http_credentials=known)) as context:
+        page = context.new_page()
+        answer = page.goto(secured.url)
+        assert answer is not None
+        assert answer.status == 401
+        assert "topic" not in page.content()
 
 
 def test_without_a_script_everything_is_there(site: Site, visit: OpenPage) -> None:

@@ -143,7 +143,8 @@ def test_a_partition_says_why_what_to_do_what_stays_and_what_it_frees(
     assert words(text, "Why: ") == "Why: consumed"  # the oracle gives no detail
     assert words(text, "Remedy: ").startswith("Remedy: Nothing to do: the next cycle")
     assert words(text, "What stays: ") == (
-        "What stays: 2 records, too young; 1 record, billing has yet to read them"
+        "What stays: 2 records (about 1.3 KiB), too young; "
+        "1 record (about 682 B), billing has yet to read them"
     )
     assert words(text, "On disk: ").startswith(
         "On disk: It takes 4.0 KiB on the disks of all replicas. Deleting up to the cutoff frees "
@@ -161,8 +162,8 @@ def test_a_topic_shows_its_partitions_by_reason_and_its_groups(
     assert text.startswith("orders, 2 partitions:\n\n")
     assert words(text, "0 ") == "0 delete: consumed 3 billing"
     assert words(text, "1 ") == "1 hold: group_without_commit - search"
-    assert words(text, "billing") == "billing classic Empty 5 ? 0"
-    assert words(text, "search") == "search consumer Stable - ? 1; no commit on 1"
+    assert words(text, "billing") == "billing classic Empty 5 ? 682 B 0"
+    assert words(text, "search") == "search consumer Stable - ? 2.7 KiB 1; no commit on 1"
     assert "\nhold: group_without_commit, 1\n  partition 1: search has not committed\n" in text
     assert "--topic orders:1 --to-earliest" in text
     assert (

@@ -47,7 +47,7 @@ def test_reason_and_remedy_are_the_rows(kafka: FakeCluster, tmp_path: Path) -> N
     ]
     explanation = only(evidence(kafka, tmp_path, rows=rows), "orders")
     assert explanation.why == "it is gone"
-    assert "(retentiond groups forget search)" in explanation.remedy
+    assert "(`retentiond groups forget search`)" in explanation.remedy
     rows = [replace(row, detail=None) for row in rows]
     explanation = only(evidence(kafka, tmp_path, rows=rows), "orders")
     assert explanation.why == "search has vanished"
@@ -91,6 +91,8 @@ def test_groups_are_put_together_over_the_partitions_those_that_bind_first(
     assert (billing.standing.group_id, search.standing.group_id) == ("billing", "search")
     assert (billing.lag, search.lag) == (3 + 1, 1 + 0)
     assert (billing.binds, search.binds) == ((0, 1), ())
+    assert (billing.kept_records, search.kept_records) == (4, 0)
+    assert (billing.kept_bytes, search.kept_bytes) == (None, 0)  # the disks are unread
     assert billing.standing.stands_since_ms == began_ms  # on partition 0, where it is stuck
 
 
@@ -142,8 +144,13 @@ def test_json_has_the_plans_field_names_and_the_groups(kafka: FakeCluster, tmp_p
         "binds": True,
     }
     assert document["kept_by"] == [
-        {"reason": "too_young", "binding_group": None, "records": 2},
-        {"reason": "not_consumed", "binding_group": "billing", "records": 1},
+        {"reason": "too_young", "binding_group": None, "records": 2, "size_bytes": 1_365},
+        {
+            "reason": "not_consumed",
+            "binding_group": "billing",
+            "records": 1,
+            "size_bytes": 682,
+        },
     ]
 
 

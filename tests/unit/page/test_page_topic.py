@@ -60,20 +60,27 @@ def test_a_group_shows_what_it_holds_and_since_when(tmp_path: Path) -> None:
     scenes.remember(tmp_path, "orders", {"search": {0: 1_000}, "billing": {0: 100, 1: 100}})
     scenes.remember(tmp_path, "clicks", {"elsewhere": {0: 1}})
     text = page_of(tmp_path, *rows)
-    assert "billing consumer 2 1,800 2 1 h ago search consumer 0 0 1 1 h ago" in text
+    assert (
+        "billing consumer 2 2.4 MiB 2,000 records 1,800 1 h ago 2 "
+        "search consumer 0 nothing 0 has read all 1"
+    ) in text
     assert "elsewhere" not in text
+    assert text.count("billing has yet to read them since 2026-09-21 13:13:20 UTC") == 2
 
 
 def test_a_vanished_group_says_since_when(tmp_path: Path) -> None:
     scenes.remember(tmp_path, "orders", {"mailer": {0: 5}}, vanished=["mailer"])
     row = scenes.partition("orders", 0, Reason.GROUP_VANISHED, committed=5, group="mailer")
-    assert "mailer vanished 2 h ago consumer 1 995 1" in page_of(tmp_path, row)
+    text = page_of(tmp_path, row)
+    assert "mailer vanished 2 h ago consumer 1 1.2 MiB 1,000 records 995 1 h ago 1" in text
+    assert "mailer has vanished since 2026-09-21 12:13:20 UTC" in text
 
 
 def test_a_required_group_that_never_committed_is_listed(tmp_path: Path) -> None:
     scenes.remember(tmp_path, "orders", {"search": {0: 5}})
     row = scenes.partition("orders", 0, Reason.REQUIRED_GROUP_MISSING, group="billing")
-    assert "billing not known 1 \N{EM DASH} 0 never" in page_of(tmp_path, row)
+    text = page_of(tmp_path, row)
+    assert "billing not known 1 1.2 MiB 1,000 records \N{EM DASH} not known 0" in text
 
 
 def test_without_a_memory_it_says_so(tmp_path: Path) -> None:
