@@ -24,6 +24,8 @@ from tests.unit.act.leaders import (
 P0, P1, P2, P3 = (TopicPartition("orders", number) for number in range(4))
 NOW = 5_000_000
 
+OTHER_IDS = pytest.mark.parametrize("other_id", ["an id that comes before", "z, which comes after"])
+
 
 class Notebook:
     """A `Journal` that notes its calls among those of the cluster."""
@@ -241,7 +243,7 @@ def test_a_stop_ends_the_wait_for_a_moved_leader(stage: Stage) -> None:
     assert stage.journal.settled == [outcomes]
 
 
-@pytest.mark.parametrize("other_id", ["an id that comes before", "z, which comes after"])
+@OTHER_IDS
 def test_a_topic_recreated_while_its_leader_moved_is_not_asked_again(
     stage: Stage, other_id: str
 ) -> None:
@@ -337,10 +339,11 @@ def test_a_log_start_right_below_the_cutoff_proves_nothing(stage: Stage) -> None
     assert outcome.outcome is Outcome.UNKNOWN
 
 
-def test_the_log_start_of_a_recreated_topic_proves_nothing(stage: Stage) -> None:
+@OTHER_IDS
+def test_the_log_start_of_a_recreated_topic_proves_nothing(stage: Stage, other_id: str) -> None:
     stage.kafka.replies[P0] = [Reply.IS_LOST]
     for log in stage.kafka.logs.values():
-        log.log_start_offset, log.topic_id = 5000, "id-of-another"
+        log.log_start_offset, log.topic_id = 5000, other_id
 
     (outcome,) = stage.execute(P0)
 
