@@ -1,14 +1,12 @@
 """Brokers that die, come back and change places, while whole cycles run: three real ones.
 
 What single readings say meanwhile is test_kafka_traps.py's matter. Here it is what becomes of
-the records: each topic has a slow group of its own, which has read three records of ten, and a
-fast one, which has read nine. Whoever overlooks a slow group deletes nine.
+the records: see `slow_groups`.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -20,21 +18,24 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from retentiond.kafka import records
 from retentiond.kafka.cluster import KafkaCluster
-from retentiond.model import Outcome, Reason
-from retentiond.observe.report import CycleReport
+from retentiond.model import Outcome
 from retentiond.plan.session import SparkSessions
-from tests.contract.real import connect
 from tests.faults.held import log_start
 from tests.integration.cycles import Retentiond, Told, deleted_up_to, row_of, told
 from tests.integration.gathering import Interrupted
+from tests.integration.slow_groups import (
+    RECORDS,
+    SLOW,
+    TOPICS,
+    Forgetful,
+    log_starts,
+    patient,
+    produce_and_read,
+)
 from tests.integration.three import OFFSETS_TOPIC, Three
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
-
-TOPICS = tuple(f"orders-{number}" for number in range(12))
-
-RECORDS, FAST, SLOW = 10, 9, 3
 
 STANDSTILL_S = 0.7
 """As long as a stop of the JVM for its garbage: nobody takes the broker for dead."""
@@ -42,41 +43,15 @@ STANDSTILL_S = 0.7
 
 @pytest.fixture(scope="module")
 def three(three_kafka: EmbeddedKafka) -> Iterator[Three]:
-    """The slow groups are on every partition of the offsets topic."""
     with closing(Three(three_kafka)) as made:
-        for topic in TOPICS:
-            made.driver.create_topic(topic)
-            made.driver.produce(topic, [made.driver.now_ms] * RECORDS)
-            made.driver.commit(f"slow-{topic}", {(topic, 0): SLOW})
-        made.driver.commit("fast", {(topic, 0): FAST for topic in TOPICS})
+        produce_and_read(made.driver)
         yield made
 
 
 @pytest.fixture
 def port(three: Three) -> Iterator[KafkaCluster]:
-    """With a time-out that a test can wait for."""
-    with closing(patient(three)) as made:
+    with closing(patient(three.kafka)) as made:
         yield made
-
-
-def patient(three: Three) -> KafkaCluster:
-    return connect(three.kafka.bootstrap_servers, socket_timeout_ms="3000")
-
-
-class Forgetful(Retentiond):
-    """Each cycle is its first one: no memory makes up for a group that it overlooks."""
-
-    def first_cycle(self, before_guard: Callable[[], object] | None = None) -> CycleReport:
-        shutil.rmtree(self.config.state_dir, ignore_errors=True)
-        report = self.cycle(before_guard=before_guard)
-        for row in report.plan.rows:
-            assert report.plan.complete or row.reason is Reason.GROUP_LIST_INCOMPLETE
-            assert deleted_up_to(report, row.topic) in (None, SLOW), row
-        return report
-
-
-def log_starts(three: Three) -> set[int]:
-    return {log_start(three.kafka, topic) for topic in TOPICS}
 
 
 def test_coordinators_that_die_between_the_readings_and_move_on_free_no_record(
@@ -92,16 +67,16 @@ def test_coordinators_that_die_between_the_readings_and_move_on_free_no_record(
             assert (held.verdict, held.reason) == ("hold", "evidence_changed")
             assert held.sentence is not None
             assert held.sentence.startswith(unseen)
-        assert log_starts(three) == {0}
+        assert log_starts(three.kafka) == {0}
 
         eventually(retentiond.first_cycle, lambda found: found.plan.complete)
-        assert log_starts(three) == {SLOW}
-        latecomer = patient(three)
+        assert log_starts(three.kafka) == {SLOW}
+        latecomer = patient(three.kafka)
         latecomer.list_groups()
 
     with closing(latecomer):  # to it, broker 2 is new
         _cycles_while_coordinators_move(three, Forgetful(latecomer, spark, tmp_path, *TOPICS))
-    assert log_starts(three) == {SLOW}
+    assert log_starts(three.kafka) == {SLOW}
 
 
 def _cycles_while_coordinators_move(three: Three, retentiond: Forgetful) -> None:
@@ -128,7 +103,7 @@ def test_a_coordinator_that_stood_still_when_it_was_elected_frees_no_record(
         Timer(STANDSTILL_S, resume).start()
         retentiond.first_cycle()
     eventually(retentiond.first_cycle, lambda found: found.plan.complete)
-    assert log_starts(three) == {SLOW}
+    assert log_starts(three.kafka) == {SLOW}
 
 
 @pytest.fixture
@@ -168,7 +143,8 @@ def test_a_leader_that_dies_right_before_the_request_leaves_a_doubt_that_the_nex
         (outcome,) = report.outcomes.values()
         assert outcome.outcome is Outcome.UNKNOWN
         assert outcome.error is not None
-        assert outcome.error.startswith("_TIMED_OUT: Local: Timed out; the log start offset ")
+        # Whether a silence or a lost connection ends it first is up to the machine.
+        assert outcome.error.startswith(("_TIMED_OUT: ", "_TRANSPORT: "))
 
         eventually(lambda: three.leader(alone) in (2, 3))
         assert retentiond.settle() == ()  # nothing proves that it will not come true

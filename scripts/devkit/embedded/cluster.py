@@ -15,8 +15,9 @@ from types import TracebackType
 from confluent_kafka.admin import AdminClient
 
 from devkit.embedded.disk import topic_bytes
-from devkit.embedded.jvm import find_jvm
-from devkit.embedded.layout import lay_out
+from devkit.embedded.errors import EmbeddedKafkaError
+from devkit.embedded.jvm import Jvm, find_jvm
+from devkit.embedded.layout import NodeSpec, lay_out, lay_out_node
 from devkit.embedded.node import Node
 from devkit.embedded.ports import PortReservations
 from devkit.embedded.processes import Spawner
@@ -81,7 +82,7 @@ class EmbeddedKafka:
     @property
     def controller(self) -> Node:
         """The process that holds the metadata: with one broker, the broker."""
-        return self._processes[-1]
+        return next(node for node in self._processes if node.spec.is_controller)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -109,7 +110,7 @@ class EmbeddedKafka:
         replication_factor: int | None = None,
     ) -> None:
         """Return when it can be used. Absent, the factor is 3, or less where brokers lack."""
-        factor = replication_factor or min(3, self._brokers)
+        factor = replication_factor or min(3, len(self.nodes))
         create_topic(self.admin(), name, partitions, factor, config or {})
 
     def disk_bytes(self, topic: str) -> int:
@@ -127,12 +128,28 @@ class EmbeddedKafka:
             self._format(self._directory)
             for node in self._processes:
                 node.launch()
-            expected = frozenset(node.node_id for node in self.nodes)
-            for node in self.nodes:
-                node.wait_until_ready(expected, self._start_timeout_seconds)
+            self._wait_until_ready()
         except BaseException as error:
             self._close_after(error)
             raise
+
+    def add_broker(self) -> Node:
+        """One more, empty; return when every broker knows of it. No partition is moved to it."""
+        if self._directory is None:
+            raise EmbeddedKafkaError("A broker can be added to a running cluster only.")
+        spec = lay_out_node(
+            max(node.node_id for node in self.nodes) + 1,
+            self._directory,
+            self._log_dirs,
+            self._ports.take,
+            self._further_listeners,
+        )
+        node = self._node(spec, find_jvm(self.version))
+        self._processes.append(node)
+        self._format_node(node)
+        node.launch()
+        self._wait_until_ready()
+        return node
 
     def close(self) -> None:
         """End all processes and remove their data. May be called again."""
@@ -167,30 +184,33 @@ class EmbeddedKafka:
             self.keep_logs()
         self.close()
 
+    def _wait_until_ready(self) -> None:
+        expected = frozenset(node.node_id for node in self.nodes)
+        for node in self.nodes:
+            node.wait_until_ready(expected, self._start_timeout_seconds)
+
     def _format(self, directory: Path) -> None:
-        jvm = find_jvm(self.version)
         further = self._further_listeners
         specs = lay_out(directory, self._brokers, self._log_dirs, self._ports.take, further)
+        jvm = find_jvm(self.version)
+        record = not jvm.class_archive.exists()
         self._processes = [
-            Node(
-                spec,
-                jvm,
-                self._spawner,
-                [f"-Xmx{self._heap}"],
-                record_classes=spec is specs[0] and not jvm.class_archive.exists(),
-            )
-            for spec in specs
+            self._node(spec, jvm, record_classes=record and spec is specs[0]) for spec in specs
         ]
-
-        def format_node(node: Node) -> None:
-            properties = server_properties(
-                node.spec, specs, self._security_protocol, self._config, further
-            )
-            node.format(self.cluster_id, properties, self._format_options)
-
         with ThreadPoolExecutor(len(specs)) as threads:
-            for _ in threads.map(format_node, self._processes):
+            for _ in threads.map(self._format_node, self._processes):
                 pass  # asked for its result, so that its error is raised
+
+    def _node(self, spec: NodeSpec, jvm: Jvm, *, record_classes: bool = False) -> Node:
+        options = [f"-Xmx{self._heap}"]
+        return Node(spec, jvm, self._spawner, options, record_classes=record_classes)
+
+    def _format_node(self, node: Node) -> None:
+        specs = [each.spec for each in self._processes]
+        properties = server_properties(
+            node.spec, specs, self._security_protocol, self._config, self._further_listeners
+        )
+        node.format(self.cluster_id, properties, self._format_options)
 
     def _clear(self, directory: Path) -> None:
         if not (self._keep_logs and any(node.log_file.exists() for node in self._processes)):

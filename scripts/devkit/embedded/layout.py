@@ -43,22 +43,33 @@ def lay_out(
 ) -> list[NodeSpec]:
     """One broker is its own controller; several have one beside them, so that any broker may be
     killed. ``log_dirs`` is the number of data folders of each."""
-
-    def spec(node_id: int, *, broker: bool, controller: bool) -> NodeSpec:
-        home = directory / f"node-{node_id}"
-        return NodeSpec(
-            node_id=node_id,
-            client_port=take_port() if broker else None,
-            internal_port=take_port() if broker else None,
-            controller_port=take_port() if controller else None,
-            directory=home,
-            log_dirs=tuple(home / f"data-{number}" for number in range(log_dirs)),
-            further_ports={name: take_port() for name in further_listeners if broker},
-        )
-
+    settings = directory, log_dirs, take_port, further_listeners
     if brokers == 1:
-        return [spec(1, broker=True, controller=True)]
+        return [lay_out_node(1, *settings, controller=True)]
     return [
-        *(spec(node_id, broker=True, controller=False) for node_id in range(1, brokers + 1)),
-        spec(CONTROLLER_ID, broker=False, controller=True),
+        *(lay_out_node(node_id, *settings) for node_id in range(1, brokers + 1)),
+        lay_out_node(CONTROLLER_ID, *settings, broker=False, controller=True),
     ]
+
+
+def lay_out_node(
+    node_id: int,
+    directory: Path,
+    log_dirs: int,
+    take_port: Callable[[], int],
+    further_listeners: Collection[str] = (),
+    *,
+    broker: bool = True,
+    controller: bool = False,
+) -> NodeSpec:
+    """One of them; by default a broker that is no controller."""
+    home = directory / f"node-{node_id}"
+    return NodeSpec(
+        node_id=node_id,
+        client_port=take_port() if broker else None,
+        internal_port=take_port() if broker else None,
+        controller_port=take_port() if controller else None,
+        directory=home,
+        log_dirs=tuple(home / f"data-{number}" for number in range(log_dirs)),
+        further_ports={name: take_port() for name in further_listeners if broker},
+    )
