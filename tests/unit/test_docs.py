@@ -37,6 +37,17 @@ def test_the_documents_point_at_something() -> None:
     assert len({path for document in DOCUMENTS for path in pointed_at(document)}) > 10
 
 
+def test_every_promise_names_its_evidence_and_tests_that_there_are() -> None:
+    _, _, rest = (ROOT / "docs/safety.md").read_text().partition("## The promises")
+    promises = re.split(r"^\*\*\d+\. ", rest.partition("\n## ")[0], flags=re.MULTILINE)[1:]
+    assert len(promises) == 6
+    for promise in promises:
+        assert "\nEvidence: " in promise, promise
+        tests = PATH.findall(re.split(r"^Tests?: ", promise, flags=re.MULTILINE)[1])
+        assert tests, promise
+        assert [path for path in tests if "\ndef test_" not in (ROOT / path).read_text()] == []
+
+
 def test_the_pages_made_from_the_code_are_as_the_code_makes_them() -> None:
     made = pages()
     assert {name: (ROOT / "docs" / name).read_text() for name in made} == made
