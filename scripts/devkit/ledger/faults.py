@@ -8,9 +8,11 @@ from enum import StrEnum
 
 from devkit.embedded import Node
 from devkit.ledger.cluster import Cluster
+from devkit.ledger.cut import cut_connections
 from devkit.ledger.daemon import Daemon
 
 INTENT_SECONDS = 10.0
+CUTS = 6
 RECOVERY_SECONDS = 240.0  # Spark takes its time to start on a busy machine
 
 
@@ -18,6 +20,9 @@ class Fault(StrEnum):
     BROKER_KILLED = "broker killed"
     BROKER_FROZEN = "broker frozen"
     """SIGSTOP: connections stay open, and nothing answers."""
+
+    CONNECTIONS_CUT = "connections of a broker cut"
+    """All of them, a few times: those of its neighbours and of its clients."""
 
     DAEMON_KILLED = "daemon killed"
     DAEMON_FROZEN = "daemon frozen"
@@ -64,6 +69,8 @@ class Faults:
                 self._kill_broker(node)
             case Fault.BROKER_FROZEN:
                 self._freeze(node)
+            case Fault.CONNECTIONS_CUT:
+                self._cut(node)
             case Fault.DAEMON_KILLED:
                 self._tell(fault)
                 self._daemon.kill()
@@ -114,6 +121,13 @@ class Faults:
         node.pause()
         time.sleep(seconds)
         node.resume()
+
+    def _cut(self, node: Node) -> None:
+        cut = [cut_connections(node.pid)]
+        for _ in range(self._random.randrange(CUTS)):
+            self._wait(0, 1)
+            cut.append(cut_connections(node.pid))
+        self._tell(f"{sum(cut)} connections of broker {node.node_id} cut, in {len(cut)} goes")
 
     def _wait(self, least: float, most: float) -> None:
         time.sleep(self._random.uniform(least, most))
