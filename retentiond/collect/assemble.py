@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from retentiond.collect.census import Census
+from retentiond.collect.commit_rows import commit_rows
 from retentiond.collect.external import NO_EXTERNAL, with_external
 from retentiond.collect.positions import Position
 from retentiond.collect.remembered import (
@@ -52,7 +53,8 @@ def assemble(
         (topics[reading.topic].reading.name, reading.partition): position
         for position, reading in enumerate(partitions)
     }
-    commits, strays = _commits(census, group_ids, topic_ids, partition_ids)
+    by_position = {group_ids[group]: commits for group, commits in census.commits.items()}
+    commits, strays = commit_rows(by_position, topics, partitions)
     readers = {
         GroupTopic(group_ids[group], topic_ids[topic])
         for group in census.members
@@ -110,30 +112,6 @@ def _remembered(
     ]
     columns = zip(*rows, strict=True) if rows else ((), (), ())
     return _table(columns)
-
-
-def _commits(
-    census: Census,
-    group_ids: Mapping[str, int],
-    topic_ids: Mapping[str, int],
-    partition_ids: Mapping[tuple[str, int], int],
-) -> tuple[pa.Table, set[GroupTopic]]:
-    """`COMMIT_SCHEMA`, and the groups with commits on partitions that the metadata lacks."""
-    groups: list[int] = []
-    partitions: list[int] = []
-    offsets: list[int | None] = []
-    strays: set[GroupTopic] = set()
-    for group, commits in census.commits.items():
-        group_id = group_ids[group]
-        for topic, partition, offset in commits:
-            partition_id = partition_ids.get((topic, partition))
-            if partition_id is not None:
-                groups.append(group_id)
-                partitions.append(partition_id)
-                offsets.append(offset)
-            elif topic in topic_ids:
-                strays.add(GroupTopic(group_id, topic_ids[topic]))
-    return _table((groups, partitions, offsets)), strays
 
 
 def _table(columns: Iterable[Sequence[int | None]]) -> pa.Table:

@@ -13,10 +13,8 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from retentiond.kafka import protocol_failures
 from retentiond.kafka.connection import Connection, Link
 from retentiond.kafka.coordinators import ask_coordinators
+from retentiond.kafka.offset_fetch import BATCHED_OFFSETS, BatchedOffsetFetchRequest
 from retentiond.model import Commit, Failure
-
-BATCHED_OFFSETS = 8
-"""OffsetFetch takes many groups since this version (KIP-709, Kafka 3.0)."""
 
 Commits = Sequence[Commit] | Failure
 
@@ -52,19 +50,23 @@ def offset_fetch(groups: Sequence[str], batched: bool) -> Any:
     asked = [
         OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups
     ]
-    return OffsetFetchRequest(groups=asked, min_version=8, max_version=BATCHED_OFFSETS)
+    return BatchedOffsetFetchRequest(
+        groups=asked, min_version=BATCHED_OFFSETS, max_version=BATCHED_OFFSETS
+    )
 
 
 def read_commits(answer: Any, asked: Sequence[str]) -> dict[str, Commits]:
     """The response to `offset_fetch`, by group."""
     if answer.API_VERSION < BATCHED_OFFSETS:
-        return {asked[0]: _commits(answer)}
-    return {group.group_id: _commits(group) for group in answer.groups}
+        return {asked[0]: _failure(answer) or _commits(answer)}
+    return {group.group_id: _failure(group) or group.commits for group in answer.groups}
 
 
-def _commits(group: Any) -> Commits:
-    if group.error_code:
-        return protocol_failures.of_error_code(group.error_code)
+def _failure(group: Any) -> Failure | None:
+    return protocol_failures.of_error_code(group.error_code) if group.error_code else None
+
+
+def _commits(group: Any) -> list[Commit]:
     return [
         Commit(
             topic.name,

@@ -8,9 +8,15 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from kafka.future import Future
+from kafka.protocol.consumer import OffsetFetchResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.offset_fetch import (
+    BATCHED_OFFSETS,
+    BatchedOffsetFetchRequest,
+    decode_offsets,
+)
 
 T = TypeVar("T")
 
@@ -59,6 +65,10 @@ class Brokers:
     def _answer_one(self) -> None:
         node, request, future = self._waiting.pop()
         answer = self._answer(request, node)
+        if isinstance(answer, OffsetFetchResponse) and isinstance(
+            request, BatchedOffsetFetchRequest
+        ):
+            answer = decode_offsets(answer.encode(version=BATCHED_OFFSETS))
         if isinstance(answer, Exception):
             future.failure(answer)
         else:

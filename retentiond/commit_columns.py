@@ -1,0 +1,86 @@
+"""A group's commits as columns: an object for each of a million takes longer than to read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from retentiond.model import Commit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommitColumns(Sequence[Commit]):
+    """All that one group has committed, topic by topic.
+
+    - ``topics``: (name, how many of the rows are its), in the rows' order. A name may come twice.
+    - ``partitions``, ``offsets``: int64.
+    - ``unread``: bool, whether the offset could not be read; what stands in ``offsets`` then
+      means nothing.
+    """
+
+    topics: Sequence[tuple[str, int]]
+    partitions: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64]
+    unread: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    def __iter__(self) -> Iterator[Commit]:
+        names = (name for name, count in self.topics for _ in range(count))
+        rows = zip(
+            names,
+            self.partitions.tolist(),
+            self.offsets.tolist(),
+            self.unread.tolist(),
+            strict=True,
+        )
+        return (
+            Commit(name, partition, None if unread else offset)
+            for name, partition, offset, unread in rows
+        )
+
+    @overload
+    def __getitem__(self, index: int) -> Commit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Commit]: ...
+    def __getitem__(self, index: int | slice) -> Commit | Sequence[Commit]:
+        return list(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # like a list's
+
+    def where(self, keep: npt.NDArray[np.bool_]) -> CommitColumns:
+        """Those rows alone."""
+        ends = np.cumsum([0, *(count for _, count in self.topics)])
+        kept = np.concatenate([[0], np.cumsum(keep)])[ends]
+        return CommitColumns(
+            [
+                (name, int(count))
+                for (name, _), count in zip(self.topics, np.diff(kept), strict=True)
+                if count
+            ],
+            self.partitions[keep],
+            self.offsets[keep],
+            self.unread[keep],
+        )
+
+    @staticmethod
+    def of(commits: Iterable[Commit]) -> CommitColumns:
+        """The same commits as columns, if they aren't columns already."""
+        if isinstance(commits, CommitColumns):
+            return commits
+        rows = list(commits)
+        return CommitColumns(
+            [(name, len(list(those))) for name, those in groupby(row.topic for row in rows)],
+            np.array([row.partition for row in rows], np.int64),
+            np.array([row.offset or 0 for row in rows], np.int64),
+            np.array([row.offset is None for row in rows], np.bool_),
+        )

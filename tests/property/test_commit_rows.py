@@ -1,0 +1,90 @@
+"""Names to positions, for whole columns at once, against the plain way: one commit at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retentiond.collect.commit_rows import commit_rows
+from retentiond.collect.snapshot import COMMIT_SCHEMA, GroupTopic, PartitionReading, TopicReading
+from retentiond.collect.topics import EnabledTopic
+from retentiond.commit_columns import CommitColumns
+from retentiond.config import TopicPolicy
+from retentiond.model import Commit
+
+NAMES = st.sampled_from(["clicks", "orders", "payments"])
+NUMBERS = st.one_of(st.integers(0, 4), st.sampled_from([2**31 - 1, 2**63 - 1]))
+OFFSETS = st.one_of(st.none(), st.integers(0, 2**63 - 1))
+COMMITS = st.lists(st.builds(Commit, NAMES, NUMBERS, OFFSETS), max_size=8)
+LAYOUTS = st.dictionaries(NAMES, st.sets(st.integers(0, 4), max_size=4), max_size=3)
+
+
+def enabled(layout: dict[str, set[int]]) -> list[EnabledTopic]:
+    return [
+        EnabledTopic(
+            TopicReading(
+                name,
+                TopicPolicy(enabled=True),
+                topic_id=None,
+                is_internal=False,
+                cleanup_policy=frozenset(),
+                forced_retention_ms=None,
+            ),
+            tuple(sorted(layout[name])),
+        )
+        for name in sorted(layout)
+    ]
+
+
+def readings(topics: list[EnabledTopic]) -> list[PartitionReading]:
+    return [
+        PartitionReading(at, partition, None, None, None, None)
+        for at, topic in enumerate(topics)
+        for partition in topic.partitions
+    ]
+
+
+@given(LAYOUTS, st.dictionaries(st.integers(0, 9), COMMITS, max_size=4), st.booleans())
+def test_every_commit_finds_its_partition_or_is_a_stray(
+    layout: dict[str, set[int]], commits: dict[int, list[Commit]], as_columns: bool
+) -> None:
+    topics = enabled(layout)
+    places = {
+        (topics[each.topic].reading.name, each.partition): position
+        for position, each in enumerate(readings(topics))
+    }
+    rows, strays = commit_rows(
+        {
+            group: CommitColumns.of(those) if as_columns else those
+            for group, those in commits.items()
+        },
+        topics,
+        readings(topics),
+    )
+    every = [(group, *commit) for group, those in commits.items() for commit in those]
+    assert rows.schema == COMMIT_SCHEMA
+    assert list(zip(*(column.to_pylist() for column in rows.columns), strict=True)) == [
+        (group, places[topic, number], offset)
+        for group, topic, number, offset in every
+        if (topic, number) in places
+    ]
+    assert strays == {
+        GroupTopic(group, sorted(layout).index(topic))
+        for group, topic, number, _ in every
+        if topic in layout and (topic, number) not in places
+    }
+
+
+@given(COMMITS, st.data())
+def test_columns_are_the_commits_they_were_made_of(
+    commits: list[Commit], data: st.DataObject
+) -> None:
+    columns = CommitColumns.of(commits)
+    assert columns == commits
+    assert len(columns) == len(commits)
+    assert [columns[at] for at in range(len(commits))] == commits
+    keep = data.draw(st.lists(st.booleans(), min_size=len(commits), max_size=len(commits)))
+    kept = columns.where(np.array(keep, np.bool_))
+    assert kept == [commit for commit, is_kept in zip(commits, keep, strict=True) if is_kept]
+    assert sum(count for _, count in kept.topics) == sum(keep)
