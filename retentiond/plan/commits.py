@@ -51,12 +51,11 @@ def commits_by_partition(commits: DataFrame, group_count: int) -> DataFrame:
     )
 
 
-def commits_of_failed(commits: DataFrame, groups: DataFrame) -> DataFrame:
+def commits_of_failed(commits: DataFrame, failed: DataFrame) -> DataFrame:
     """What was read of groups that failed as a whole; it shows in the plan and bounds nothing.
 
     Grain: partition_id, failed_group_id. Columns: those and failed_group_offset?: long.
     """
-    failed = groups.where("failed").select("group_id")
     return commits.join(F.broadcast(failed), on="group_id", how="inner").selectExpr(
         "partition_id", "group_id AS failed_group_id", "offset AS failed_group_offset"
     )

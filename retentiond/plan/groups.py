@@ -17,12 +17,13 @@ KINDS = ("committed", "required", "failed")
 """What a trace of a group on a topic may be; one that is none of them only makes it count."""
 
 
-def without_excluded(of_groups: DataFrame, excluded: DataFrame) -> DataFrame:
-    """The rows of groups that the topic's policy lets count; same grain, same columns,
-    the ids first.
+def without_excluded(of_groups: DataFrame, excluded: DataFrame | None) -> DataFrame:
+    """The rows of groups that the topic's policy lets count; same grain, same columns.
 
     ``of_groups`` has a group_id and a topic_id.
     """
+    if excluded is None:
+        return of_groups
     return of_groups.join(F.broadcast(excluded), on=["group_id", "topic_id"], how="left_anti")
 
 
@@ -32,21 +33,26 @@ def relevant_groups(star: Star[DataFrame]) -> DataFrame:
     Grain: topic_id, group_id. Columns: topic_id, group_id; committed (a commit on the topic, now
     or remembered), required, failed: boolean.
     """
-    failed = star.groups.where("failed").select("group_id")
-    traces = (
-        _trace(star.commits, "committed"),
-        _trace(star.remembered, "committed"),
-        _trace(star.required, "required"),
-        _trace(star.topics.join(F.broadcast(failed), how="cross"), "failed"),
-        _trace(star.readers),
+    everywhere = (
+        None if star.failed is None else star.topics.join(F.broadcast(star.failed), how="cross")
     )
-    every_trace = reduce(DataFrame.union, traces)
+    traces = (
+        (star.commits, "committed"),
+        (star.remembered, "committed"),
+        (star.required, "required"),
+        (everywhere, "failed"),
+        (star.readers, None),
+    )
+    every_trace = reduce(
+        DataFrame.union,
+        (_trace(of_groups, made) for of_groups, made in traces if of_groups is not None),
+    )
     return every_trace.groupBy("topic_id", "group_id").agg(
         *(F.expr(f"bool_or({kind}) AS {kind}") for kind in KINDS)
     )
 
 
-def _trace(of_groups: DataFrame, made: str | None = None) -> DataFrame:
+def _trace(of_groups: DataFrame, made: str | None) -> DataFrame:
     """topic_id and group_id, not unique, and which of `KINDS` the trace is of."""
     marks = (f"{str(kind == made).lower()} AS {kind}" for kind in KINDS)
     return of_groups.selectExpr("topic_id", "group_id", *marks)

@@ -40,14 +40,17 @@ def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
 def _decided(spark: SparkSessions, tables: Star[pa.Table]) -> pa.Table:
     with spark.use() as session:
         facts = that_count(tables.map(session.createDataFrame))
-        counted = counted_partitions(facts).toArrow()
-        doubtful = counted.filter(pc.field("doubtful"))
-        doubts = (
-            doubts_about(session.createDataFrame(doubtful), facts)
-            if doubtful.num_rows
-            else session.createDataFrame(NO_DOUBTS)
-        )
-        return judged_partitions(session.createDataFrame(counted), doubts, facts).toArrow()
+        counted = counted_partitions(facts)
+        first = judged_partitions(without_doubts(counted), facts).toArrow()
+        doubtful = first.filter(pc.field("doubtful"))
+        if not doubtful.num_rows:
+            return first
+        doubted = doubts_about(session.createDataFrame(doubtful.select(counted.columns)), facts)
+        second = judged_partitions(doubted, facts).toArrow()
+    certain = first.filter(~pc.field("doubtful"))
+    return pa.concat_tables(
+        [certain.select(second.column_names), second], promote_options="default"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class Facts:
 
     star: Star[DataFrame]
     commits: DataFrame
-    remembered: DataFrame
+    remembered: DataFrame | None
     relevant: DataFrame
 
 
@@ -68,7 +71,9 @@ def that_count(star: Star[DataFrame]) -> Facts:
     return Facts(
         star,
         commits=without_excluded(star.commits, star.excluded),
-        remembered=without_excluded(star.remembered, star.excluded),
+        remembered=(
+            None if star.remembered is None else without_excluded(star.remembered, star.excluded)
+        ),
         relevant=without_excluded(relevant_groups(star), star.excluded),
     )
 
@@ -92,56 +97,46 @@ def counted_partitions(facts: Facts) -> DataFrame:
     ).selectExpr("*", f"{lacking} OR {below} AS doubtful")
 
 
-NO_DOUBTS = pa.schema(
-    [
-        pa.field("partition_id", pa.int32(), nullable=False),
-        pa.field("silent_group_id", pa.int32()),
-        pa.field("vanished_group_id", pa.int32()),
-        pa.field("rewound", pa.bool_()),
-    ]
-).empty_table()
-"""`doubts_about` nothing."""
+def without_doubts(counted: DataFrame) -> DataFrame:
+    """As `doubts_about`, where there are none. ``counted`` is of `counted_partitions`."""
+    return counted.selectExpr(
+        "*",
+        "CAST(NULL AS INT) AS silent_group_id",
+        "CAST(NULL AS INT) AS vanished_group_id",
+        "CAST(NULL AS BOOLEAN) AS rewound",
+    )
 
 
 def doubts_about(doubtful: DataFrame, facts: Facts) -> DataFrame:
     """Who lacks a commit, and where somebody went back. ``doubtful`` is of `counted_partitions`.
 
-    Grain: partition_id. Columns: partition_id; those of `silent_groups` and
+    Grain: partition_id. Columns: those of ``doubtful``, of `silent_groups` and of
     `rewound_partitions`, null where they have no row.
     """
     silent = silent_groups(doubtful, facts.relevant, facts.commits, facts.remembered)
+    doubts = doubtful.join(silent, on="partition_id", how="left")
+    if facts.remembered is None:
+        return doubts.selectExpr("*", "CAST(NULL AS BOOLEAN) AS rewound")
     rewound = rewound_partitions(doubtful, facts.remembered)
-    return (
-        doubtful.select("partition_id")
-        .join(silent, on="partition_id", how="left")
-        .join(rewound, on="partition_id", how="left")
-    )
+    return doubts.join(rewound, on="partition_id", how="left")
 
 
-def judged_partitions(counted: DataFrame, doubts: DataFrame, facts: Facts) -> DataFrame:
-    """The plan, in positions instead of names, from what was counted and `doubts_about` it.
+def judged_partitions(doubted: DataFrame, facts: Facts) -> DataFrame:
+    """The plan, in positions instead of names. ``doubted`` is of `doubts_about`.
 
-    Grain: partition_id. Columns: partition_id: int; reason: string; groups: int;
-    min_committed_offset?, cutoff?: long; binding_group_id?: int;
-    binding_committed_offset?: long; records: long.
+    Grain: partition_id. Columns: those of ``doubted``, and reason: string;
+    binding_group_id?: int; binding_committed_offset?: long; records: long.
     """
     star = facts.star
     judged = with_reason(
-        counted.join(F.broadcast(topic_holds(star.topics)), on="topic_id", how="inner").join(
-            doubts, on="partition_id", how="left"
-        ),
+        doubted.join(F.broadcast(topic_holds(star.topics)), on="topic_id", how="inner"),
         complete=star.complete,
     )
-    failed = commits_of_failed(facts.commits, star.groups)
-    bound = with_binding(judged.join(failed, on=["partition_id", "failed_group_id"], how="left"))
+    if star.failed is None:
+        judged = judged.selectExpr("*", "CAST(NULL AS BIGINT) AS failed_group_offset")
+    else:
+        failed = commits_of_failed(facts.commits, star.failed)
+        judged = judged.join(failed, on=["partition_id", "failed_group_id"], how="left")
+    bound = with_binding(judged)
     records = f"IF(reason = '{Reason.CONSUMED.value}', cutoff - log_start_offset, 0L)"
-    return bound.selectExpr(
-        "partition_id",
-        "reason",
-        "CAST(coalesce(groups, 0) AS INT) AS groups",
-        "min_committed_offset",
-        "binding_group_id",
-        "binding_committed_offset",
-        "cutoff",
-        f"{records} AS records",
-    )
+    return bound.selectExpr("*", f"{records} AS records")

@@ -37,7 +37,7 @@ def _row(snapshot: Snapshot, decided: dict[str, Any]) -> PlanRow:
         cutoff=decided["cutoff"],
         verdict=VERDICT_OF[reason],
         reason=reason,
-        groups=decided["groups"],
+        groups=decided["groups"] or 0,
         records=decided["records"],
         detail=detail(snapshot, at, decided, group),
     )

@@ -48,6 +48,9 @@ APPLICATION = {
 }
 """What a driver of its own is started with."""
 
+ONCE = {JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:TieredStopAtLevel=1"}
+"""For a single plan: Java's optimizing compiler would take as much time again, and end too late."""
+
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """For a master in the same JVM: nobody else has business with it."""
 
@@ -62,11 +65,13 @@ SPARK_FAILURES = (PySparkException, Py4JError, OSError)
 
 
 class SparkSessions:
-    """One session at a time, for any thread. ``conf`` beats the settings above."""
+    """One session at a time, for any thread. ``conf`` beats the settings above; ``once``: it is
+    for a single plan."""
 
-    def __init__(self, master: str, conf: Mapping[str, str]) -> None:
+    def __init__(self, master: str, conf: Mapping[str, str], *, once: bool = False) -> None:
         self._master = master
         self._conf = conf
+        self._once = ONCE if once else {}
         self._lock = threading.Lock()
         self._jvm: Jvm | None = None
         self._session: SparkSession | None = None
@@ -125,7 +130,7 @@ class SparkSessions:
             if self._master.startswith(SCHEME):
                 return connect(self._master, {**JOBS, **self._conf})
             local = LOOPBACK if self._master.startswith("local") else {}
-            conf = {**JOBS, **APPLICATION, **local, **self._conf}
+            conf = {**JOBS, **APPLICATION, **self._once, **local, **self._conf}
             self._jvm = Jvm(conf)
             return _configured(SparkSession.builder.master(self._master), conf)
         except SPARK_FAILURES as error:

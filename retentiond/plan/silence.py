@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 
 def silent_groups(
-    partitions: DataFrame, relevant: DataFrame, commits: DataFrame, remembered: DataFrame
+    partitions: DataFrame, relevant: DataFrame, commits: DataFrame, remembered: DataFrame | None
 ) -> DataFrame:
     """The first groups by name that count for a partition and have no commit on it.
 
@@ -26,19 +26,19 @@ def silent_groups(
     )
     here = F.broadcast(lacking.select("partition_id"))
     present = commits.join(here, on="partition_id", how="left_semi").select(*pair)
-    known = remembered.join(here, on="partition_id", how="left_semi").selectExpr(
-        *pair, "true AS known"
-    )
-    return (
+    silent = (
         relevant.select("topic_id", "group_id")
         .join(F.broadcast(lacking), on="topic_id", how="inner")
         .join(present, on=pair, how="left_anti")
-        .join(known, on=pair, how="left")
-        .groupBy("partition_id")
-        .agg(
-            F.expr("min(group_id) AS silent_group_id"),
-            F.expr("min(IF(known, group_id, NULL)) AS vanished_group_id"),
-        )
+    )
+    if remembered is None:
+        silent = silent.selectExpr("*", "false AS known")
+    else:
+        known = remembered.join(here, on="partition_id", how="left_semi")
+        silent = silent.join(known.selectExpr(*pair, "true AS known"), on=pair, how="left")
+    return silent.groupBy("partition_id").agg(
+        F.expr("min(group_id) AS silent_group_id"),
+        F.expr("min(IF(known, group_id, NULL)) AS vanished_group_id"),
     )
 
 

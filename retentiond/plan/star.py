@@ -30,15 +30,18 @@ class Star(Generic[T]):
     ``partitions``   partition_id, (topic_id)   log_start_offset?, high_watermark?,
                                                 last_stable_offset?, retention_offset?: long;
                                                 failed: boolean
-    ``groups``       group_id                   failed: boolean
     ``commits``      group_id, partition_id,    offset?: long; null is a commit that is unread
                      (topic_id)
+    ``failed``       group_id
     ``remembered``   group_id, partition_id,    offset?: long
                      (topic_id)
     ``readers``      group_id, topic_id
     ``required``     group_id, topic_id
     ``excluded``     group_id, topic_id
     ===============  =========================  ==================================================
+
+    ``failed`` are the groups that are unread as a whole. From there on, a table without rows is
+    None: on most clusters that are most of them, and each would cost Spark a step.
 
     ``complete`` says whether the listing of groups was, and a topic's ``hidden`` that groups may
     be hidden from it; then nobody is known to be absent. ``group_count`` is at least 1.
@@ -48,24 +51,28 @@ class Star(Generic[T]):
     group_count: int
     topics: T
     partitions: T
-    groups: T
     commits: T
-    remembered: T
-    readers: T
-    required: T
-    excluded: T
+    failed: T | None
+    remembered: T | None
+    readers: T | None
+    required: T | None
+    excluded: T | None
 
     def map(self, convert: Callable[[T], U]) -> Star[U]:
         """The same star with every table converted."""
+
+        def some(table: T | None) -> U | None:
+            return None if table is None else convert(table)
+
         return Star(
             complete=self.complete,
             group_count=self.group_count,
             topics=convert(self.topics),
             partitions=convert(self.partitions),
-            groups=convert(self.groups),
             commits=convert(self.commits),
-            remembered=convert(self.remembered),
-            readers=convert(self.readers),
-            required=convert(self.required),
-            excluded=convert(self.excluded),
+            failed=some(self.failed),
+            remembered=some(self.remembered),
+            readers=some(self.readers),
+            required=some(self.required),
+            excluded=some(self.excluded),
         )

@@ -48,7 +48,7 @@ PARTITIONS = pa.schema(
         _flag("failed"),
     ]
 )
-GROUPS = pa.schema([_position("group_id"), _flag("failed")])
+FAILED = pa.schema([_position("group_id")])
 COMMITS = pa.schema(
     [
         _position("group_id"),
@@ -72,21 +72,25 @@ def star(snapshot: Snapshot) -> Star[pa.Table]:
         group_count=max(1, len(snapshot.groups)),
         topics=_topics(snapshot),
         partitions=partitions,
-        groups=_table(
-            GROUPS,
-            range(len(snapshot.groups)),
-            [group.failure is not None for group in snapshot.groups],
-        ),
         commits=_commits(snapshot.commits, partitions),
-        remembered=_commits(snapshot.remembered, partitions),
-        readers=_table(
-            GROUPS_OF_TOPICS,
-            [reader.group for reader in snapshot.readers],
-            [reader.topic for reader in snapshot.readers],
+        failed=_some(
+            _table(FAILED, [at for at, group in enumerate(snapshot.groups) if group.failure])
         ),
-        required=_required(snapshot),
-        excluded=_excluded(snapshot),
+        remembered=_some(_commits(snapshot.remembered, partitions)),
+        readers=_some(
+            _table(
+                GROUPS_OF_TOPICS,
+                [reader.group for reader in snapshot.readers],
+                [reader.topic for reader in snapshot.readers],
+            )
+        ),
+        required=_some(_required(snapshot)),
+        excluded=_some(_excluded(snapshot)),
     )
+
+
+def _some(table: pa.Table) -> pa.Table | None:
+    return table if table.num_rows else None
 
 
 def _topics(snapshot: Snapshot) -> pa.Table:

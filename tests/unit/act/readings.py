@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -16,7 +17,7 @@ from retentiond.collect.snapshot import (
     TopicReading,
 )
 from retentiond.config import TopicPolicy
-from retentiond.model import GroupKind, PlanRow, Reason, TopicPartition, Verdict
+from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition, Verdict
 
 POLICY = TopicPolicy(enabled=True, consumed_retention_ms=60_000)
 Commits = dict[tuple[str, TopicPartition], int | None]  # by group and partition
@@ -128,6 +129,18 @@ def changed(*changes: Callable[[Reading], object]) -> Reading:
     reading = healthy()
     for change in changes:
         change(reading)
+    return reading
+
+
+def crowded() -> Reading:
+    """The same, and of all that may keep records back there is some."""
+    reading = healthy()
+    reading.add_group("broken")
+    reading.groups["broken"] = replace(reading.groups["broken"], failure=Failure("LOST", "gone"))
+    reading.remembered["billing", ORDERS_0] = 130
+    reading.readers.add(("search", "orders"))
+    policy = replace(POLICY, required_groups=("search",), excluded=(re.compile("b.*g"),))
+    reading.change_topic("orders", policy=policy)
     return reading
 
 

@@ -13,19 +13,36 @@ from retentiond.plan.detail import detail
 from retentiond.plan.tables import star
 from tests import oracle
 from tests.strategies import worlds
-from tests.unit.act.readings import ORDERS_0, POLICY, Reading, changed, healthy
+from tests.unit.act.readings import ORDERS_0, POLICY, Reading, changed, crowded, healthy
 
 
 def test_the_tables_have_the_schemas_that_the_plan_is_written_for() -> None:
-    made = star(healthy().snapshot())
+    made = star(crowded().snapshot())
 
     assert made.topics.schema == tables.TOPICS
     assert made.partitions.schema == tables.PARTITIONS
-    assert made.groups.schema == tables.GROUPS
-    assert made.commits.schema == made.remembered.schema == tables.COMMITS
+    assert made.failed is not None
+    assert made.failed.schema == tables.FAILED
+    for commits in (made.commits, made.remembered):
+        assert commits is not None
+        assert commits.schema == tables.COMMITS
     for pairs in (made.readers, made.required, made.excluded):
+        assert pairs is not None
         assert pairs.schema == tables.GROUPS_OF_TOPICS
     assert made.complete
+
+
+def test_a_table_without_rows_is_left_out() -> None:
+    made = star(healthy().snapshot())
+
+    assert made.commits.num_rows == 6
+    assert [made.failed, made.remembered, made.readers, made.required, made.excluded] == [None] * 5
+
+
+def test_without_any_commit_there_still_is_a_table_of_them() -> None:
+    made = star(changed(lambda world: world.commits.clear()).snapshot())
+
+    assert made.commits.num_rows == 0
 
 
 def test_a_commit_brings_the_topic_of_its_partition() -> None:
@@ -55,6 +72,8 @@ def test_required_and_excluded_groups_are_paired_with_their_topics() -> None:
 
     made = star(changed(ask_for).snapshot())
 
+    assert made.required is not None
+    assert made.excluded is not None
     assert made.required.to_pylist() == [{"group_id": 1, "topic_id": 1}]
     assert made.excluded.to_pylist() == [{"group_id": 0, "topic_id": 1}]
 
@@ -65,9 +84,13 @@ def test_one_policy_excludes_from_all_of_its_topics() -> None:
         for name in ("orders", "clicks"):
             world.change_topic(name, policy=policy)
 
-    pairs = star(changed(exclude).snapshot()).excluded.to_pylist()
+    excluded = star(changed(exclude).snapshot()).excluded
 
-    assert [(pair["group_id"], pair["topic_id"]) for pair in pairs] == [(1, 0), (1, 1)]
+    assert excluded is not None
+    assert [(pair["group_id"], pair["topic_id"]) for pair in excluded.to_pylist()] == [
+        (1, 0),
+        (1, 1),
+    ]
 
 
 def test_a_conflict_requires_nobody_and_has_no_retention() -> None:
@@ -79,13 +102,14 @@ def test_a_conflict_requires_nobody_and_has_no_retention() -> None:
     assert made.topics["conflict"].to_pylist() == [False, True]
     assert made.topics["consumed_retention_ms"].to_pylist() == [60_000, None]
     assert made.partitions["retention_offset"].to_pylist() == [150, None, None]
-    assert made.required.num_rows == made.excluded.num_rows == 0
+    assert made.required is None
+    assert made.excluded is None
 
 
 def test_a_snapshot_of_nothing_is_a_star_of_empty_tables() -> None:
     made = star(Reading().snapshot())
 
-    assert made.partitions.num_rows == made.commits.num_rows == made.excluded.num_rows == 0
+    assert made.partitions.num_rows == made.commits.num_rows == 0
     assert made.commits.schema == tables.COMMITS
 
 
