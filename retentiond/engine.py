@@ -44,12 +44,15 @@ class Engine:
         stop: Stop,
         observe: Observer,
         settings: ClientSettings | None = None,
+        *,
+        once: bool = False,
     ) -> None:
-        """``settings``: the clients', where they are not those of the ``kafka:`` section."""
+        """``settings``: the clients', where they are not those of the ``kafka:`` section;
+        ``once``: for a single cycle."""
         garbage.look_rarely()
         self.config = config
         self._kafka = KafkaCluster(settings or translate(config.kafka), observe)
-        self._spark = SparkSessions(config.spark.master, config.spark.conf)
+        self._spark = SparkSessions(config.spark.master, config.spark.conf, once=once)
         self.tools = Tools(
             kafka=self._kafka,
             spark=self._spark,

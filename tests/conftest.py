@@ -3,6 +3,7 @@
 Brokers are real, started from jars, one set a worker; so is the Spark session.
 """
 
+import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ from devkit.embedded import DEFAULT_VERSION, EmbeddedKafka, default_version
 from retentiond.plan.session import SparkSessions
 
 KAFKA_VERSIONS = (DEFAULT_VERSION, "3.9.1")
+
+# None of Spark's many short lives here is worth the time of Java's optimizing compiler.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")  # a busy machine is no failure

@@ -85,7 +85,7 @@ def _explained(at: Place, source: Source) -> tuple[CycleReport, tuple[Explanatio
             if source.settings is None
             else f"topic {at.topic} is Kafka's own, and never touched; name one that is not"
         )
-    engine = Engine(source.config, threading.Event(), lambda *_: None, source.settings)
+    engine = Engine(source.config, threading.Event(), lambda *_: None, source.settings, once=True)
     kafka = engine.tools.kafka
     try:
         with progress("reading the cluster"):

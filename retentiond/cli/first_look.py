@@ -92,7 +92,7 @@ def client_settings(servers: str, command_config: Path | None) -> ClientSettings
 
 
 def _looked(config: Config, settings: ClientSettings) -> Looked:
-    engine = Engine(config, threading.Event(), lambda *_: None, settings)
+    engine = Engine(config, threading.Event(), lambda *_: None, settings, once=True)
     try:
         with progress("reading the cluster"):
             engine.warm_up()

@@ -23,7 +23,7 @@ def plan_configured(path: Path, output: Output) -> CycleReport:
 
 def _planned(path: Path) -> CycleReport:
     loaded = load(path)
-    engine = Engine(loaded, threading.Event(), lambda *_: None)
+    engine = Engine(loaded, threading.Event(), lambda *_: None, once=True)
     try:
         with progress("reading the cluster"):
             engine.warm_up()

@@ -34,7 +34,7 @@ def run_once(path: Path, output: Output) -> bool:
     """Whether a deletion failed, or may have."""
     loaded = load(path)
     with open_state(loaded.state_dir) as state:
-        engine = Engine(loaded, threading.Event(), lambda *_: None)
+        engine = Engine(loaded, threading.Event(), lambda *_: None, once=True)
         try:
             with progress("running a cycle"):
                 engine.warm_up()

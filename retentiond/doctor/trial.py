@@ -12,7 +12,7 @@ from retentiond.plan.session import SparkSessions
 
 def try_spark(master: str, conf: Mapping[str, str], client_version: str) -> Iterator[Finding]:
     """``client_version`` is PySpark's."""
-    sessions = SparkSessions(master, conf)
+    sessions = SparkSessions(master, conf, once=True)
     began = time.monotonic()
     try:
         with sessions.use() as session:
