@@ -146,7 +146,9 @@ def test_a_coordinator_that_moves_between_the_two_looks_makes_the_census_incompl
     eventually(lambda: snapshot(port, policy("orders")).complete)
     kafka: Any = Interrupted(port, "commits", lambda: three.lead(OFFSETS_TOPIC, 2))
     taken = snapshot(kafka, policy("orders"))
-    assert taken.problems == ("group coordinators moved while the groups were listed",)
+    # The new coordinators may still be loading, which is a problem of its own.
+    assert "group coordinators moved while the groups were listed" in taken.problems
+    assert not taken.complete
     eventually(lambda: snapshot(port, policy("orders")).complete)
 
 
