@@ -109,6 +109,8 @@ def _disk_of_topic(explanations: Sequence[Explanation]) -> str:
         return "On disk: how much all of it takes is not known."
     total = sum(size for size in sizes if size is not None)
     takes = f"On disk: all replicas take {say_bytes(total)}"
+    if not freed:
+        return f"{takes}. As it stands, nothing is deleted, and nothing is freed."
     if None in freed:
         return f"{takes}; what deletion would free is not known."
     frees = sum(each for each in freed if each is not None)

@@ -8,6 +8,8 @@ completion. So a command's file imports what its options need and no more; what 
 from __future__ import annotations
 
 import importlib
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -42,6 +44,12 @@ class Commands(TyperGroup):
         if isinstance(found, typer.Typer):
             made.add_typer(found, name=cmd_name)
         else:
-            made.command(name=cmd_name)(found)
+            made.command(name=cmd_name, help=_flowing(found))(found)
         command = typer.main.get_command(made)
         return command.commands[cmd_name] if isinstance(command, TyperGroup) else command
+
+
+def _flowing(command: Callable[..., None]) -> str:
+    """What it says about itself, a line for each paragraph: it breaks where the terminal does."""
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split("\n")) for paragraph in paragraphs)
