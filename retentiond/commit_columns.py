@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import overload
 
 import numpy as np
@@ -70,6 +70,19 @@ class CommitColumns(Sequence[Commit]):
             self.partitions[keep],
             self.offsets[keep],
             self.unread[keep],
+        )
+
+    @staticmethod
+    def by_topic(offsets: Mapping[str, Mapping[int, int]]) -> CommitColumns:
+        """Of commits that are all readable, by topic and partition."""
+        count = sum(map(len, offsets.values()))
+        return CommitColumns(
+            [(name, len(those)) for name, those in offsets.items()],
+            np.fromiter(chain.from_iterable(offsets.values()), np.int64, count),
+            np.fromiter(
+                chain.from_iterable(each.values() for each in offsets.values()), np.int64, count
+            ),
+            np.zeros(count, np.bool_),
         )
 
     @staticmethod

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
+import numpy as np
+
 from retentiond.collect.arrival import ends_by_topic, with_ends
 from retentiond.collect.remembered import KnownTopic, Remembered
 from retentiond.collect.snapshot import Snapshot
@@ -42,11 +44,10 @@ def groups_by_topic(snapshot: Snapshot) -> defaultdict[int, set[str]]:
     groups: defaultdict[int, set[str]] = defaultdict(set)
     for reader in snapshot.readers:
         groups[reader.topic].add(snapshot.groups[reader.group].group_id)
+    topic_of = np.array([each.topic for each in snapshot.partitions], np.int64)
     for table in (snapshot.commits, snapshot.remembered):
-        pairs = table.group_by(["group_id", "partition_id"]).aggregate([])
-        for group, partition in zip(
-            pairs["group_id"].to_pylist(), pairs["partition_id"].to_pylist(), strict=True
-        ):
-            topic = snapshot.partitions[partition].topic
-            groups[topic].add(snapshot.groups[group].group_id)
+        topics = topic_of[table["partition_id"].to_numpy()]
+        pairs = np.unique(topics * len(snapshot.groups) + table["group_id"].to_numpy())
+        for topic, group in zip(*divmod(pairs, max(1, len(snapshot.groups))), strict=True):
+            groups[int(topic)].add(snapshot.groups[group].group_id)
     return groups

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -20,7 +21,6 @@ from retentiond.collect.remembered import (
 )
 from retentiond.collect.snapshot import (
     ABSENT,
-    COMMIT_SCHEMA,
     VANISHED,
     GroupReading,
     GroupTopic,
@@ -28,6 +28,7 @@ from retentiond.collect.snapshot import (
     Snapshot,
 )
 from retentiond.collect.topics import EnabledTopic
+from retentiond.commit_columns import CommitColumns
 from retentiond.config import ExternalReader, TopicPolicy
 from retentiond.model import GroupKind
 
@@ -49,10 +50,6 @@ def assemble(
     groups = _groups(topics, census, known)
     group_ids = {group.group_id: position for position, group in enumerate(groups)}
     topic_ids = {topic.reading.name: position for position, topic in enumerate(topics)}
-    partition_ids = {
-        (topics[reading.topic].reading.name, reading.partition): position
-        for position, reading in enumerate(partitions)
-    }
     by_position = {group_ids[group]: commits for group, commits in census.commits.items()}
     commits, strays = commit_rows(by_position, topics, partitions)
     readers = {
@@ -68,7 +65,7 @@ def assemble(
         partitions=tuple(partitions),
         groups=groups,
         commits=commits,
-        remembered=_remembered(known, group_ids, partition_ids),
+        remembered=_remembered(known, group_ids, topics, partitions),
         readers=frozenset(readers | strays),
         problems=census.problems + ((remembered.lost,) if remembered.lost else ()),
         hidden=census.hidden,
@@ -101,21 +98,12 @@ def _groups(
 def _remembered(
     known: Mapping[GroupOnTopic, LastCommits],
     group_ids: Mapping[str, int],
-    partition_ids: Mapping[tuple[str, int], int],
+    topics: Sequence[EnabledTopic],
+    partitions: Sequence[PartitionReading],
 ) -> pa.Table:
     """`COMMIT_SCHEMA`; a partition that the metadata lacks has no decision to bear on."""
-    rows = [
-        (group_ids[at.group_id], partition_ids[at.topic, partition], offset)
-        for at, last in known.items()
-        for partition, offset in last.offsets.items()
-        if (at.topic, partition) in partition_ids
-    ]
-    columns = zip(*rows, strict=True) if rows else ((), (), ())
-    return _table(columns)
-
-
-def _table(columns: Iterable[Sequence[int | None]]) -> pa.Table:
-    arrays = [
-        pa.array(values, field.type) for values, field in zip(columns, COMMIT_SCHEMA, strict=True)
-    ]
-    return pa.Table.from_arrays(arrays, schema=COMMIT_SCHEMA)
+    offsets: defaultdict[int, dict[str, Mapping[int, int]]] = defaultdict(dict)
+    for at, last in known.items():
+        offsets[group_ids[at.group_id]][at.topic] = last.offsets
+    columns = {group: CommitColumns.by_topic(of_group) for group, of_group in offsets.items()}
+    return commit_rows(columns, topics, partitions)[0]

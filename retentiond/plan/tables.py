@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from retentiond.collect.snapshot import Snapshot
 from retentiond.config import PolicyConflict, TopicPolicy
@@ -76,7 +77,7 @@ def star(snapshot: Snapshot) -> Star[pa.Table]:
         failed=_some(
             _table(FAILED, [at for at, group in enumerate(snapshot.groups) if group.failure])
         ),
-        remembered=_some(_commits(snapshot.remembered, partitions)),
+        remembered=_some(_commits(_not_reached(snapshot.remembered, snapshot.commits), partitions)),
         readers=_some(
             _table(
                 GROUPS_OF_TOPICS,
@@ -140,6 +141,27 @@ def _commits(commits: pa.Table, partitions: pa.Table) -> pa.Table:
         [commits["group_id"], commits["partition_id"], topic_ids, commits["offset"]],
         schema=COMMITS,
     )
+
+
+def _not_reached(remembered: pa.Table, commits: pa.Table) -> pa.Table:
+    """The remembered commits that the same group's commit of now is missing for, or lies below.
+
+    The others say nothing that the commit does not, and on most clusters that is all of them.
+    """
+    if not remembered.num_rows or not commits.num_rows:
+        return remembered
+    readable = commits.filter(pc.is_valid(commits["offset"]))
+    width = 1 + max(pc.max(table["partition_id"]).as_py() for table in (remembered, commits))
+    now, before = (
+        table["group_id"].to_numpy().astype(np.int64) * width + table["partition_id"].to_numpy()
+        for table in (readable, remembered)
+    )
+    order = np.argsort(now)
+    keys = np.append(now[order], -1)  # behind the last there is none
+    offsets = np.append(readable["offset"].to_numpy()[order], 0)
+    at = np.searchsorted(now[order], before)
+    is_reached = (keys[at] == before) & (offsets[at] >= remembered["offset"].to_numpy())
+    return remembered.filter(~is_reached)
 
 
 def _required(snapshot: Snapshot) -> pa.Table:

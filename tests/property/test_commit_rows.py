@@ -88,3 +88,12 @@ def test_columns_are_the_commits_they_were_made_of(
     kept = columns.where(np.array(keep, np.bool_))
     assert kept == [commit for commit, is_kept in zip(commits, keep, strict=True) if is_kept]
     assert sum(count for _, count in kept.topics) == sum(keep)
+
+
+@given(st.dictionaries(NAMES, st.dictionaries(NUMBERS, st.integers(0, 2**63 - 1))))
+def test_columns_are_the_offsets_they_were_made_of(offsets: dict[str, dict[int, int]]) -> None:
+    assert CommitColumns.by_topic(offsets) == [
+        Commit(topic, number, offset)
+        for topic, those in offsets.items()
+        for number, offset in those.items()
+    ]

@@ -13,7 +13,16 @@ from retentiond.plan.detail import detail
 from retentiond.plan.tables import star
 from tests import oracle
 from tests.strategies import worlds
-from tests.unit.act.readings import ORDERS_0, POLICY, Reading, changed, crowded, healthy
+from tests.unit.act.readings import (
+    CLICKS_0,
+    ORDERS_0,
+    ORDERS_1,
+    POLICY,
+    Reading,
+    changed,
+    crowded,
+    healthy,
+)
 
 
 def test_the_tables_have_the_schemas_that_the_plan_is_written_for() -> None:
@@ -37,6 +46,28 @@ def test_a_table_without_rows_is_left_out() -> None:
 
     assert made.commits.num_rows == 6
     assert [made.failed, made.remembered, made.readers, made.required, made.excluded] == [None] * 5
+
+
+def test_what_a_commit_of_now_has_reached_need_not_be_remembered() -> None:
+    def remember(world: Reading) -> None:
+        world.commits |= {("search", ORDERS_0): None}
+        del world.commits["search", ORDERS_1]
+        world.remembered |= {
+            ("billing", ORDERS_0): 119,
+            ("billing", CLICKS_0): 120,
+            ("billing", ORDERS_1): 121,  # it went back
+            ("search", ORDERS_0): 1,  # unread now
+            ("search", ORDERS_1): 1,  # gone now
+        }
+
+    remembered = star(changed(remember).snapshot()).remembered
+
+    assert remembered is not None
+    assert [(row["group_id"], row["partition_id"]) for row in remembered.to_pylist()] == [
+        (0, 2),
+        (1, 1),
+        (1, 2),
+    ]
 
 
 def test_without_any_commit_there_still_is_a_table_of_them() -> None:
