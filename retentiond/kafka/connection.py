@@ -33,9 +33,6 @@ RECONNECT_MS = 1_000
 """The longest pause before a broker is tried again, as with Kafka's own clients, unless the
 settings name another."""
 
-MAX_IN_FLIGHT = 8
-"""Requests waiting for one broker's answer at a time."""
-
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
@@ -61,9 +58,10 @@ def offsets_topic_request() -> Any:
 class Link:
     """One live client, as the coroutines see it that `Connection.run` runs on its I/O thread."""
 
-    def __init__(self, admin: KafkaAdminClient) -> None:
+    def __init__(self, admin: KafkaAdminClient, max_in_flight: int) -> None:
         self._admin = admin
         self._manager = admin._manager
+        self._max_in_flight = max_in_flight
 
     async def send(self, request: Any, node_id: int | None = None) -> Any:
         """One request to a broker (any, by default); its decoded response."""
@@ -81,7 +79,7 @@ class Link:
         while waiting:
             sent: list[tuple[int, Any]] = []
             for node, positions in list(waiting.items()):
-                window, rest = positions[:MAX_IN_FLIGHT], positions[MAX_IN_FLIGHT:]
+                window, rest = positions[: self._max_in_flight], positions[self._max_in_flight :]
                 for position in window:
                     try:
                         future = self._manager.send(requests[position][1], node_id=node)
@@ -165,7 +163,8 @@ class Connection:
         with self._lock:
             try:
                 if self._link is None:
-                    self._link = Link(_connect(self._settings, self._attempts))
+                    admin = _connect(self._settings, self._attempts)
+                    self._link = Link(admin, self._settings.max_in_flight)
                 return self._link.run(request)
             except KafkaUnavailable:  # a broker said no; the client is sound
                 raise
@@ -206,7 +205,7 @@ def _connect(settings: ClientSettings, attempts: Attempts) -> KafkaAdminClient:
     try:
         return KafkaAdminClient(
             bootstrap_timeout_ms=CONNECT_TIMEOUT_MS,
-            max_in_flight_requests_per_connection=2 * MAX_IN_FLIGHT,
+            max_in_flight_requests_per_connection=2 * settings.max_in_flight,
             kafka_client=make,
             **options,
         )

@@ -101,6 +101,12 @@ CONFLUENT_ONLY = ("debug", "broker.address.family")
 """The documented exceptions: they change how librdkafka logs and resolves, not what it may see."""
 
 
+MAX_IN_FLIGHT = "max_in_flight"
+"""retentiond's own: how many requests may wait for one broker's answer at a time."""
+
+USUAL_IN_FLIGHT = 8
+
+
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
     """Both clients' settings. They hold secrets, so neither shows in ``repr``."""
@@ -111,6 +117,7 @@ class ClientSettings:
     bootstrap_servers: str
     request_timeout_s: float
     words: Words = field(default_factory=Words)
+    max_in_flight: int = USUAL_IN_FLIGHT
 
 
 def translate(properties: Mapping[str, str]) -> ClientSettings:
@@ -118,8 +125,12 @@ def translate(properties: Mapping[str, str]) -> ClientSettings:
     confluent: dict[str, Any] = {}
     kafka_python: dict[str, Any] = {}
     oauth: dict[str, str] = {}
+    max_in_flight = USUAL_IN_FLIGHT
     for name, value in properties.items():
-        if name in OAUTH_PROPERTIES:
+        if name == MAX_IN_FLIGHT:
+            max_in_flight = _in_flight(value)
+            confluent["max.in.flight.requests.per.connection"] = max_in_flight
+        elif name in OAUTH_PROPERTIES:
             oauth[name] = value
         elif name in CONFLUENT_ONLY:
             confluent[name] = value
@@ -136,7 +147,14 @@ def translate(properties: Mapping[str, str]) -> ClientSettings:
         bootstrap_servers=properties["bootstrap.servers"],
         request_timeout_s=kafka_python.get("request_timeout_ms", 30_000) / 1000,
         words=Words(login=TOKEN_WORDS) if oauth else Words(),
+        max_in_flight=max_in_flight,
     )
+
+
+def _in_flight(value: str) -> int:
+    if not value.isdecimal() or not 1 <= int(value) <= 1000:
+        raise ConfigError("expected a whole number from 1 to 1000", path=f"kafka.{MAX_IN_FLIGHT}")
+    return int(value)
 
 
 def _convert(name: str, value: str) -> object:
@@ -149,7 +167,7 @@ def _convert(name: str, value: str) -> object:
 
 
 def _unknown(name: str) -> str:
-    known = [*PROPERTIES, *OAUTH_PROPERTIES, *CONFLUENT_ONLY]
+    known = [*PROPERTIES, MAX_IN_FLIGHT, *OAUTH_PROPERTIES, *CONFLUENT_ONLY]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"this property would not reach both of retentiond's Kafka clients{hint}"

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from retentiond.kafka.properties import CONFLUENT_ONLY, OAUTH_PROPERTIES, PROPERTIES
+from retentiond.kafka.properties import (
+    CONFLUENT_ONLY,
+    OAUTH_PROPERTIES,
+    PROPERTIES,
+    USUAL_IN_FLIGHT,
+)
 
 HEAD = """# Configuration
 
@@ -33,6 +38,9 @@ would be two principals. So any other property than these is refused.
 """
 
 PROPERTIES_END = """
+`max_in_flight` is retentiond's own: how many requests may wait for one broker's answer at a time
+({in_flight} by default).
+
 With OAUTHBEARER, retentiond fetches the token itself and hands it to both clients:
 {oauth}. Two reach librdkafka only, because they don't bear on what may be seen: {confluent}.
 """
@@ -56,7 +64,9 @@ def page(schema: dict[str, Any]) -> str:
 
 def _properties() -> str:
     lines = [f"| `{name}` | `{each.kafka_python}` |" for name, each in PROPERTIES.items()]
-    end = PROPERTIES_END.format(oauth=_list(OAUTH_PROPERTIES), confluent=_list(CONFLUENT_ONLY))
+    end = PROPERTIES_END.format(
+        in_flight=USUAL_IN_FLIGHT, oauth=_list(OAUTH_PROPERTIES), confluent=_list(CONFLUENT_ONLY)
+    )
     return PROPERTIES_HEAD + "\n".join(lines) + "\n" + end
 
 

@@ -17,6 +17,7 @@ from retentiond.kafka.offset_fetch import (
     BatchedOffsetFetchRequest,
     decode_offsets,
 )
+from retentiond.kafka.properties import USUAL_IN_FLIGHT
 
 T = TypeVar("T")
 
@@ -86,7 +87,7 @@ class BrokersConnection(Connection):
 
     def run(self, request: Callable[[Link], Awaitable[T]]) -> T:
         admin: Any = SimpleNamespace(_manager=self.brokers)
-        return self.brokers.run(request(Link(admin)))
+        return self.brokers.run(request(Link(admin, USUAL_IN_FLIGHT)))
 
 
 def found(request: FindCoordinatorRequest, node_of: Callable[[str], int]) -> Any:

@@ -12,8 +12,8 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, Met
 
 from retentiond.kafka import coordinators as module
 from retentiond.kafka.commits import Commits, commits
-from retentiond.kafka.connection import MAX_IN_FLIGHT
 from retentiond.kafka.coordinators import GROUPS_PER_REQUEST
+from retentiond.kafka.properties import USUAL_IN_FLIGHT
 from retentiond.model import Commit, Failure
 from tests.unit.kafka.brokers import Brokers, BrokersConnection, found, names
 
@@ -178,7 +178,7 @@ def test_an_old_broker_is_asked_for_one_group_at_a_time(version: int) -> None:
         return old
 
     brokers = Brokers(answer, versions={OffsetFetchRequest: version})
-    wanted = names("group", range(3 * MAX_IN_FLIGHT))
+    wanted = names("group", range(3 * USUAL_IN_FLIGHT))
     assert commits(BrokersConnection(brokers), wanted) == dict.fromkeys(wanted, SEVEN)
 
 
@@ -190,7 +190,7 @@ def test_never_more_than_a_few_requests_wait_for_one_broker(
     wanted = {name: 1 + at % nodes for at, name in enumerate(names("group", range(100)))}
     answers, brokers = read(Coordinators(wanted))
     assert len(answers) == 100
-    assert {brokers.most_in_flight[node] for node in range(1, nodes + 1)} == {MAX_IN_FLIGHT}
+    assert {brokers.most_in_flight[node] for node in range(1, nodes + 1)} == {USUAL_IN_FLIGHT}
 
 
 def test_a_request_names_no_more_groups_than_it_may() -> None:

@@ -211,7 +211,7 @@ def test_requests_to_brokers_that_the_metadata_lacks_fail_in_their_place() -> No
 
     brokers.send = send_to_known  # type: ignore[method-assign]  # as kafka-python's raises at once
     admin: Any = type("Admin", (), {"_manager": brokers})
-    answers = brokers.run(Link(admin).send_all([(1, "a"), (9, "b"), (2, "c")]))
+    answers = brokers.run(Link(admin, 2).send_all([(1, "a"), (9, "b"), (2, "c")]))
     assert answers[0] == "a from 1"
     assert isinstance(answers[1], kp_errors.UnknownBrokerIdError)
     assert answers[2] == "c from 2"

@@ -19,9 +19,9 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, Met
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import coordinators, groups
 from retentiond.kafka import members as module
-from retentiond.kafka.connection import MAX_IN_FLIGHT
 from retentiond.kafka.coordinators import NOT_ANSWERED
 from retentiond.kafka.port import GroupMembers, ListedGroup
+from retentiond.kafka.properties import USUAL_IN_FLIGHT
 from retentiond.model import Failure, GroupKind
 from tests.unit.kafka.brokers import Brokers, BrokersConnection, found, names
 
@@ -178,4 +178,4 @@ def test_never_more_than_a_few_descriptions_wait_for_one_broker(
         for name in names("group", range(40))
     ]
     assert len(module.members(BrokersConnection(brokers), asked)) == 40
-    assert brokers.most_in_flight[1] == MAX_IN_FLIGHT
+    assert brokers.most_in_flight[1] == USUAL_IN_FLIGHT

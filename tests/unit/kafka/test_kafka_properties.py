@@ -209,3 +209,16 @@ def test_a_request_may_take_as_long_as_the_section_says() -> None:
 def test_not_even_a_traceback_shows_a_value(name: str) -> None:
     refused = refusal(SERVERS | {name: SECRET})
     assert SECRET not in "".join(traceback.format_exception(refused))
+
+
+def test_the_requests_in_flight_are_bounded_in_both_clients() -> None:
+    settings = translate({"bootstrap.servers": "broker:9092", "max_in_flight": "3"})
+    assert settings.max_in_flight == 3
+    assert settings.confluent["max.in.flight.requests.per.connection"] == 3
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1001", "2.5", "many", ""])
+def test_a_bound_that_lets_nothing_or_everything_through_is_refused(value: str) -> None:
+    with pytest.raises(ConfigError, match="from 1 to 1000") as caught:
+        translate({"bootstrap.servers": "broker:9092", "max_in_flight": value})
+    assert caught.value.path == "kafka.max_in_flight"
