@@ -3,20 +3,27 @@
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
-from devkit.bench import cycles, decisions, deletions, memory, page
-from devkit.bench.layouts import LAYOUTS, Layout, M
-from devkit.bench.result import Result
+from devkit.bench import compare, cycles, decisions, deletions, memory, page, requests
+from devkit.bench.layouts import LAYOUTS, L, Layout
+from devkit.bench.result import RESULTS, Measurement, Result
 from devkit.bench.seed import seed
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
 from retentiond.observe import logs
 
-PARTS = ("gather", "decide", "delete", "memory")
+PARTS = ("gather", "decide", "delete", "daemon")
+
+LAYOUTS_OF = {"gather": ("M", "L", "XL"), "delete": ("M", "L"), "daemon": ("L", "XL")}
+
+DAEMON_CYCLES = 100
+
+HEAP = "2g"
+"""Of the broker: XL's 20,000 partitions don't fit into the usual half of a gigabyte."""
 
 
 def main() -> int:
@@ -25,38 +32,50 @@ def main() -> int:
     console = Console(highlight=False, markup=False)
     results: list[Result] = []
     try:
+        if options.compare:
+            compare.show(console, *options.compare)
+            return 0
         for part in options.parts or PARTS:
-            found = _measure(console, part, [LAYOUTS[name] for name in options.layouts])
-            page.show(console, found)
-            results += found
+            for found in _measured(console, part, options):
+                page.show(console, found)
+                results += found
     except (EmbeddedKafkaError, TimeoutError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
+    measurement = Measurement(page.machine(), results)
+    if options.json:
+        measurement.write(RESULTS / f"{measurement.machine['date']}.json")
     if options.write:
-        page.write(results, M.name)
+        page.write(measurement)
     return 0
 
 
-def _measure(console: Console, part: str, layouts: list[Layout]) -> list[Result]:
+def _measured(
+    console: Console, part: str, options: argparse.Namespace
+) -> Iterator[Sequence[Result]]:
     console.print(f"\n{part} …")
     if part == "decide":
-        return decisions.measure()
-    if part == "gather":
-        results = []
-        for layout in layouts:
-            with _seeded(layout) as (kafka, folder):
-                results += cycles.measure(kafka, layout, folder)
-        return results
-    with _seeded(M) as (kafka, folder):
-        if part == "delete":
-            return deletions.measure(kafka, M, folder)
-        return memory.measure(kafka, folder)
+        yield decisions.measure()
+        return
+    for name in options.layouts or LAYOUTS_OF[part]:
+        layout = LAYOUTS[name]
+        with _seeded(layout) as (kafka, folder):
+            if part == "gather":
+                yield cycles.measure(kafka, layout, folder)
+                yield requests.measure(kafka, layout, folder)
+                if layout is L:
+                    yield cycles.measure_deleting(kafka, layout, folder)
+            elif part == "delete":
+                yield deletions.measure(kafka, layout, folder)
+            else:
+                yield memory.measure(kafka, layout, folder, options.cycles)
 
 
 @contextmanager
 def _seeded(layout: Layout) -> Iterator[tuple[EmbeddedKafka, Path]]:
     """A broker with that layout, and a folder for as long."""
-    with tempfile.TemporaryDirectory(prefix="retentiond-bench-") as name, EmbeddedKafka() as kafka:
+    folder = tempfile.TemporaryDirectory(prefix="retentiond-bench-")
+    with folder as name, EmbeddedKafka(heap=HEAP) as kafka:
         seed(kafka, layout)
         yield kafka, Path(name)
 
@@ -73,8 +92,21 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--layouts",
         type=lambda text: text.split(","),
-        default=list(LAYOUTS),
-        help="for gather, separated by commas (default: M,L)",
+        help="separated by commas; default: those with a target",
+    )
+    parser.add_argument(
+        "--cycles",
+        type=int,
+        default=DAEMON_CYCLES,
+        help=f"of the daemon (default: {DAEMON_CYCLES})",
+    )
+    parser.add_argument("--json", action="store_true", help="keep the results in bench/results")
+    parser.add_argument(
+        "--compare",
+        nargs=2,
+        type=Path,
+        metavar=("BEFORE", "AFTER"),
+        help="measure nothing: the ratios between two kept results",
     )
     parser.add_argument("--write", action="store_true", help="write bench/README.md")
     return parser.parse_args()

@@ -11,11 +11,13 @@ from prometheus_client.registry import CollectorRegistry
 from devkit.bench.bare import BareClients
 from devkit.bench.layouts import Layout
 from devkit.bench.result import Result
+from devkit.bench.seed import commit
 from devkit.bench.settings import CONSUMED_RETENTION_MS, settings
 from devkit.bench.timing import RUNS, WARM_UP, default_garbage_collection, median
 from devkit.embedded import EmbeddedKafka
 from retentiond.config import Config
 from retentiond.engine import Engine, build_versions
+from retentiond.model import Outcome
 from retentiond.observe.exposition import Exposition
 from retentiond.observe.metrics import Metrics
 from retentiond.observe.report import CycleReport
@@ -23,9 +25,10 @@ from retentiond.state.state import open_state
 
 STEPS = ("gather", "decide", "guard", "record")
 
-GATHER_AT_MOST = 1.5
-CYCLE_AT_MOST_S = {"L": 2.0}
-SCRAPE_AT_MOST_S = {"L": 0.1}
+GATHER_AT_MOST_S = {"L": 0.4, "XL": 3.0}
+CYCLE_AT_MOST_S = {"L": 1.0}
+DELETING_AT_MOST_S = {"L": 2.0}
+SCRAPE_AT_MOST_S = {"L": 0.1, "XL": 0.5}
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 """What Prometheus asks for."""
@@ -49,14 +52,35 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     name = layout.name
     return [
         Result(f"{name}: the same requests through the bare clients", bare, "s"),
-        Result(f"{name}: gather", steps["gather"], "s", GATHER_AT_MOST * bare),
-        Result(
-            f"{name}: gather against the bare clients", steps["gather"] / bare, "x", GATHER_AT_MOST
-        ),
+        Result(f"{name}: gather", steps["gather"], "s", GATHER_AT_MOST_S.get(name)),
+        Result(f"{name}: gather against the bare clients", steps["gather"] / bare, "x"),
         *(Result(f"{name}: {step}", steps[step], "s") for step in STEPS[1:]),
         Result(f"{name}: whole dry-run cycle", whole, "s", CYCLE_AT_MOST_S.get(name)),
         Result(f"{name}: /metrics", _scrape(reports[-1]), "s", SCRAPE_AT_MOST_S.get(name)),
         Result(f"{name}: minima right, of {all_of_them}", right, "", all_of_them),
+    ]
+
+
+def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
+    """Whole cycles that delete a record of every partition, and read back that it is gone."""
+    config = Config.model_validate(settings(kafka.bootstrap_servers, folder, dry_run=False))
+    engine = Engine(config, threading.Event(), lambda *_: None)
+    took = []
+    with closing(engine), open_state(folder) as state:
+        for offset in range(1, WARM_UP + RUNS + 1):
+            commit(kafka.bootstrap_servers, layout, lambda *_, at=offset: at)
+            report = engine.run_cycle(state)
+            took.append(sum(report.seconds.values()))
+            deleted = sum(each.outcome is Outcome.DELETED for each in report.outcomes.values())
+            if deleted < layout.topics * layout.partitions:
+                raise ValueError(f"{layout.name}: only {deleted} partitions had a record deleted")
+    return [
+        Result(
+            f"{layout.name}: whole cycle with {deleted:,} deletions, read back",
+            statistics.median(took[WARM_UP:]),
+            "s",
+            DELETING_AT_MOST_S.get(layout.name),
+        )
     ]
 
 

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from devkit.bench.result import Result
 from devkit.bench.settings import MASTER
@@ -22,7 +23,7 @@ from retentiond.model import GroupKind
 from retentiond.plan.plan import decide
 from retentiond.plan.session import SparkSessions
 
-AT_MOST_S = {100_000: 0.6, 1_000_000: 1.2}
+AT_MOST_S = {100_000: 0.4, 1_000_000: 0.9, 10_000_000: 3.0}
 """By commit rows."""
 
 PARTITIONS_PER_TOPIC = 20
@@ -35,24 +36,47 @@ def measure() -> list[Result]:
     garbage.look_rarely()  # as the daemon does
     sessions = SparkSessions(MASTER, {})
     try:
-        seconds = {}
-        for commits, shape in SHAPES.items():
-            world = snapshot(*shape)
-            _check(world, sessions)
-            seconds[commits] = median(partial(decide, sessions, world))
+        return [
+            result
+            for commits, shape in SHAPES.items()
+            for result in _measured(sessions, commits, snapshot(*shape))
+        ]
     finally:
         sessions.stop()
-    small, large = sorted(seconds)
+
+
+def _measured(sessions: SparkSessions, commits: int, world: Snapshot) -> list[Result]:
+    _check(world, sessions)
+    took = median(partial(decide, sessions, world))
+    arrow = median(partial(minima_and_cutoffs, world))
     return [
-        *(
-            Result(f"decide on {commits:,} commits", took, "s", AT_MOST_S[commits])
-            for commits, took in seconds.items()
-        ),
-        Result(f"growth from {small:,} to {large:,}", seconds[large] / seconds[small], "x"),
+        Result(f"decide on {commits:,} commits", took, "s", AT_MOST_S[commits]),
+        Result(f"{commits:,} commits: minima, maxima and cutoffs in Arrow alone", arrow, "s"),
     ]
 
 
-SHAPES = {100_000: (4_000, 25), 1_000_000: (20_000, 50)}
+def minima_and_cutoffs(world: Snapshot) -> pa.Table:
+    """What is left of the plan where nothing is wrong, without Spark: no reasons, no names."""
+    by_partition = world.commits.group_by("partition_id").aggregate(
+        [("offset", "min"), ("offset", "max"), ("offset", "count"), ("group_id", "count")]
+    )
+    partitions = pa.table(
+        {
+            "partition_id": pa.array(range(len(world.partitions)), pa.int32()),
+            "retention_offset": pa.array([each.retention_offset for each in world.partitions]),
+            "high_watermark": pa.array([each.high_watermark for each in world.partitions]),
+            "last_stable_offset": pa.array([each.last_stable_offset for each in world.partitions]),
+        }
+    )
+    joined = partitions.join(by_partition, "partition_id")
+    bounds = [
+        joined[name]
+        for name in ("offset_min", "retention_offset", "high_watermark", "last_stable_offset")
+    ]
+    return joined.append_column("cutoff", pc.min_element_wise(*bounds, skip_nulls=False))
+
+
+SHAPES = {100_000: (4_000, 25), 1_000_000: (20_000, 50), 10_000_000: (20_000, 500)}
 """By commit rows: partitions, and groups that read each."""
 
 

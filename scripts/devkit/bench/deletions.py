@@ -1,4 +1,4 @@
-"""DeleteRecords on 1,000 partitions: the bare call, the daemon's way, and two command lines."""
+"""DeleteRecords on all partitions: the bare call, the daemon's way, and two command lines."""
 
 import json
 import statistics
@@ -30,6 +30,9 @@ TOOL = "org.apache.kafka.tools.DeleteRecordsCommand"
 TOOL_RUNS = 5
 TOOL_WARM_UP = 1
 
+COMMAND_AT_MOST_S = {1_000: 0.5, 4_000: 1.0}
+"""By partitions."""
+
 
 def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     """Every call moves every log start by one record, so that no call has nothing to do."""
@@ -42,10 +45,15 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     return [
         Result(f"DeleteRecords on {number:,} partitions: bare call", bare, "s"),
         Result(f"DeleteRecords on {number:,} partitions: with audit log", ours, "s"),
-        Result("with audit log against the bare call", ours / bare, "x"),
-        Result(f"retentiond delete-records on {number:,}: whole process", command, "s"),
+        Result(f"with audit log against the bare call on {number:,}", ours / bare, "x"),
+        Result(
+            f"retentiond delete-records on {number:,}: whole process",
+            command,
+            "s",
+            COMMAND_AT_MOST_S.get(number),
+        ),
         Result(f"kafka-delete-records on {number:,}: whole process", tool, "s"),
-        Result("retentiond delete-records against Kafka's own", command / tool, "x"),
+        Result(f"retentiond delete-records against Kafka's own on {number:,}", command / tool, "x"),
     ]
 
 

@@ -1,6 +1,6 @@
 """Clusters whose answers are known in advance, so that speed is never measured without truth.
 
-Every group reads ten whole topics, as groups do, and has committed an offset that follows from
+Every group reads some whole topics, as groups do, and has committed an offset that follows from
 its number and the partition's. `Layout.minimum` works the smallest one out by itself.
 """
 
@@ -13,26 +13,25 @@ RECORDS = 80
 FIRST = 64
 """No group has committed less."""
 
-TOPICS_PER_GROUP = 10
-
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """``groups`` have commits on every partition of ten of the ``topics``."""
+    """``groups`` have commits on every partition of ``topics_each`` of the ``topics``."""
 
     name: str
     topics: int
     partitions: int
     groups: int
+    topics_each: int
 
     @property
     def commits(self) -> int:
-        return self.groups * TOPICS_PER_GROUP * self.partitions
+        return self.groups * self.topics_each * self.partitions
 
     def __str__(self) -> str:
         return (
             f"{self.name}: {self.topics} topics x {self.partitions} partitions, {self.groups}"
-            f" groups x {TOPICS_PER_GROUP * self.partitions} commits"
+            f" groups x {self.topics_each * self.partitions} commits"
         )
 
     def topic(self, number: int) -> str:
@@ -43,7 +42,7 @@ class Layout:
 
     def topics_of(self, group: int) -> Iterator[int]:
         """Evenly spread: each topic is read by as many groups, give or take one."""
-        return ((group * TOPICS_PER_GROUP + at) % self.topics for at in range(TOPICS_PER_GROUP))
+        return ((group * self.topics_each + at) % self.topics for at in range(self.topics_each))
 
     def committed(self, group: int, topic: int, partition: int) -> int:
         return FIRST + (group * 31 + topic * 17 + partition * 7) % (RECORDS - FIRST)
@@ -60,7 +59,8 @@ class Layout:
         return found
 
 
-M = Layout("M", topics=100, partitions=10, groups=100)
-L = Layout("L", topics=200, partitions=20, groups=300)
+M = Layout("M", topics=100, partitions=10, groups=100, topics_each=10)
+L = Layout("L", topics=200, partitions=20, groups=300, topics_each=10)
+XL = Layout("XL", topics=1_000, partitions=20, groups=1_000, topics_each=25)
 
-LAYOUTS = {layout.name: layout for layout in (M, L)}
+LAYOUTS = {layout.name: layout for layout in (M, L, XL)}

@@ -12,7 +12,7 @@ from rich.table import Table
 from devkit.bench.deletions import TOOL_RUNS, TOOL_WARM_UP
 from devkit.bench.layouts import LAYOUTS
 from devkit.bench.memory import cores
-from devkit.bench.result import Result
+from devkit.bench.result import Measurement, Result
 from devkit.bench.timing import RUNS, WARM_UP
 from devkit.embedded import default_version
 from retentiond.kafka.versions import librdkafka_version
@@ -38,31 +38,35 @@ that don't count; of Kafka's own tool {tool_runs} after {tool_warm_up}.
   A gather must: the ends are read after the commits and before the look-ups by time, and group
   coordinators are read again 0.15 s after the listing. They are read 0.15 s before it too,
   unless they stand as a sound reading left them; here they do.
-- *Decide* goes from a snapshot in Python to rows in Python, on Spark `local[2]`.
+- *Decide* goes from a snapshot in Python to rows in Python, on Spark `local[2]`. The same minima,
+  maxima and cutoffs in Arrow alone know no exclusions, no doubts, no reasons and no names.
 - */metrics* is a scrape between two cycles; what a cycle leaves is rendered once, right after it.
+- *Requests* are counted by the broker, in a cycle in which every partition could lose records and
+  is therefore read twice.
+- *Whole cycle with deletions*: a record of every partition is deleted, in every cycle measured.
 - *With audit log* writes what will be deleted and on which evidence (ten groups a partition) to
   SQLite before the request, and its outcome after.
 - *kafka-delete-records* is Kafka's own tool, as a whole process with its JVM; *retentiond
   delete-records* is one too, from the shell and back, audit log included.
-- *Memory* is of `retentiond run` in cycles without a pause on layout {memory_layout}, dry.
+- *Memory* is of `retentiond run` in cycles without a pause, dry.
 """
 
 
-def write(results: Sequence[Result], memory_layout: str) -> None:
+def write(measured: Measurement) -> None:
     """Replaces bench/README.md."""
-    rows = [HEADINGS, ("---", "---:", "---"), *(result.cells() for result in results)]
+    rows = [HEADINGS, ("---", "---:", "---"), *(result.cells() for result in measured.results)]
+    machine = dict(measured.machine)
     FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(
         TEXT.format(
-            date=f"{datetime.now(UTC):%Y-%m-%d}",
-            machine=_machine(),
+            date=machine.pop("date"),
+            machine=", ".join(f"{name} {value}" for name, value in machine.items()),
             runs=RUNS,
             warm_up=WARM_UP,
             tool_runs=TOOL_RUNS,
             tool_warm_up=TOOL_WARM_UP,
             layouts="\n".join(f"- {layout}" for layout in LAYOUTS.values()),
             table="\n".join(f"| {' | '.join(row)} |" for row in rows),
-            memory_layout=memory_layout,
         )
     )
 
@@ -77,8 +81,13 @@ def show(console: Console, results: Sequence[Result]) -> None:
     console.print(table)
 
 
-def _machine() -> str:
-    return (
-        f"{cores()} cores, Python {platform.python_version()}, Kafka {default_version()}, "
-        f"Spark {pyspark.__version__}, librdkafka {librdkafka_version()}"
-    )
+def machine() -> dict[str, str]:
+    """When, on how many cores, and with which versions."""
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "cores": str(cores()),
+        "Python": platform.python_version(),
+        "Kafka": default_version(),
+        "Spark": pyspark.__version__,
+        "librdkafka": librdkafka_version(),
+    }

@@ -1,6 +1,11 @@
-"""What was measured, and what was hoped for."""
+"""What was measured, and what was hoped for; kept as JSON, and one measurement beside another."""
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+RESULTS = Path(__file__).resolve().parents[3] / "bench" / "results"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +37,25 @@ class Result:
         if self.kept is False:
             target += " missed"
         return self.what, self.shown(self.value), target
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The figures of one run. ``machine``: date, cores and versions, by name."""
+
+    machine: Mapping[str, str]
+    results: Sequence[Result]
+
+    def write(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        document = {"machine": dict(self.machine), "results": list(map(asdict, self.results))}
+        file.write_text(json.dumps(document, indent=2) + "\n")
+
+    @classmethod
+    def read(cls, file: Path) -> "Measurement":
+        """Raises ValueError for a file that isn't one."""
+        try:
+            document = json.loads(file.read_text())
+            return cls(document["machine"], [Result(**each) for each in document["results"]])
+        except (OSError, KeyError, TypeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{file} holds no results of scripts/bench ({error!r})") from error

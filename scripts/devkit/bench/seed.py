@@ -1,6 +1,6 @@
 """Makes a `Layout` on a broker: topics, records and commits."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
@@ -13,19 +13,25 @@ from devkit.embedded import EmbeddedKafka
 
 TIMEOUT_S = 120.0
 IN_FLIGHT = 64
+TOPICS_AT_A_TIME = 100
 POLL_S = 0.05
+
+Committed = Callable[[int, int, int], int]
+"""The offset that a group has committed on a topic's partition, all by their numbers."""
 
 
 def seed(kafka: EmbeddedKafka, layout: Layout) -> None:
     """Returns when every record and every commit is there."""
     names = [layout.topic(number) for number in range(layout.topics)]
     admin = kafka.admin()
-    for future in admin.create_topics(
-        [NewTopic(name, layout.partitions, replication_factor=1) for name in names]
-    ).values():
-        future.result(TIMEOUT_S)
+    for start in range(0, len(names), TOPICS_AT_A_TIME):
+        some = names[start : start + TOPICS_AT_A_TIME]
+        for future in admin.create_topics(
+            [NewTopic(name, layout.partitions, replication_factor=1) for name in some]
+        ).values():
+            future.result(TIMEOUT_S)
     _produce(kafka.bootstrap_servers, layout, names)
-    _commit(kafka.bootstrap_servers, layout)
+    commit(kafka.bootstrap_servers, layout, layout.committed)
 
 
 def _produce(servers: str, layout: Layout, names: list[str]) -> None:
@@ -42,11 +48,12 @@ def _produce(servers: str, layout: Layout, names: list[str]) -> None:
         for partition in range(layout.partitions):
             for _ in range(RECORDS):
                 producer.produce(name, b"x", partition=partition)
+            producer.poll(0)
     if producer.flush(TIMEOUT_S):
         raise TimeoutError(f"the broker took longer than {TIMEOUT_S:g} s for the records")
 
 
-def _commit(servers: str, layout: Layout) -> None:
+def commit(servers: str, layout: Layout, committed: Committed) -> None:
     """One OffsetCommit a group, as a consumer without a member sends it."""
     admin = KafkaAdminClient(
         bootstrap_servers=servers, max_in_flight_requests_per_connection=2 * IN_FLIGHT
@@ -63,7 +70,10 @@ def _commit(servers: str, layout: Layout) -> None:
             nodes = {row.key: row.node_id for row in answer.coordinators if not row.error_code}
             for names in _windows([name for name in left if name in nodes]):
                 sent = [
-                    (name, manager.send(_request(layout, left[name]), node_id=nodes[name]))
+                    (
+                        name,
+                        manager.send(_request(layout, left[name], committed), node_id=nodes[name]),
+                    )
                     for name in names
                 ]
                 for name, future in sent:
@@ -84,7 +94,7 @@ def _windows(names: list[str]) -> Iterator[list[str]]:
         yield names[start : start + IN_FLIGHT]
 
 
-def _request(layout: Layout, group: int) -> OffsetCommitRequest:
+def _request(layout: Layout, group: int, committed: Committed) -> OffsetCommitRequest:
     topic_type = OffsetCommitRequest.OffsetCommitRequestTopic
     partition_type = topic_type.OffsetCommitRequestPartition
     return OffsetCommitRequest(
@@ -99,7 +109,7 @@ def _request(layout: Layout, group: int) -> OffsetCommitRequest:
                 partitions=[
                     partition_type(
                         partition_index=partition,
-                        committed_offset=layout.committed(group, topic, partition),
+                        committed_offset=committed(group, topic, partition),
                         committed_leader_epoch=-1,
                         committed_metadata="",
                     )

@@ -1,0 +1,92 @@
+"""How many requests a cycle sends: counted by the broker, which logs each for the time of one."""
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResourceType
+from kafka.protocol.admin import IncrementalAlterConfigsRequest
+
+from devkit.bench.layouts import Layout
+from devkit.bench.result import Result
+from devkit.bench.settings import settings
+from devkit.embedded import EmbeddedKafka
+from retentiond.config import Config
+from retentiond.engine import Engine
+from retentiond.state.state import open_state
+
+LOGGER = "kafka.request.logger"
+
+LOGGED = re.compile(r'"clientId":"([^"]*)".*?"requestApiKeyName":"(\w+)"')
+
+CLIENT = "retentiond-bench"
+
+SET = 0
+"""The operation of a change."""
+
+WARM_UP = 2
+
+
+def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
+    """Of a warm dry-run cycle in which every partition could lose records."""
+    changes = {"kafka": {"bootstrap.servers": kafka.bootstrap_servers, "client.id": CLIENT}}
+    config = Config.model_validate(settings(kafka.bootstrap_servers, folder, **changes))
+    engine = Engine(config, threading.Event(), lambda *_: None)
+    with closing(engine), open_state(folder) as state:
+        for _ in range(WARM_UP):
+            engine.run_cycle(state)
+        with _counted(kafka) as sent:
+            engine.run_cycle(state)
+    at_most = 20 + 2 * len(kafka.nodes) + layout.groups / 50
+    return [
+        Result(f"{layout.name}: requests of a cycle", sent.total(), "", at_most),
+        *(
+            Result(f"{layout.name}: of these {name}", count, "")
+            for name, count in sent.most_common()
+        ),
+    ]
+
+
+@contextmanager
+def _counted(kafka: EmbeddedKafka) -> Iterator[Counter[str]]:
+    """Filled when the block ends: by name, what `CLIENT` has sent within it."""
+    sent: Counter[str] = Counter()
+    starts = {node: node.log_file.stat().st_size for node in kafka.nodes}
+    with closing(KafkaAdminClient(bootstrap_servers=kafka.internal_servers)) as admin:
+        _log_requests(admin, kafka, "DEBUG")
+        try:
+            yield sent
+        finally:
+            _log_requests(admin, kafka, "INFO")
+    for node, start in starts.items():
+        with node.log_file.open() as log:
+            log.seek(start)
+            for line in log:
+                if (found := LOGGED.search(line)) and found[1].startswith(CLIENT):
+                    sent[found[2]] += 1
+
+
+def _log_requests(admin: KafkaAdminClient, kafka: EmbeddedKafka, level: str) -> None:
+    resource_type = IncrementalAlterConfigsRequest.AlterConfigsResource
+    for node in kafka.nodes:
+        request = IncrementalAlterConfigsRequest(
+            resources=[
+                resource_type(
+                    resource_type=ConfigResourceType.BROKER_LOGGER.value,
+                    resource_name=str(node.spec.node_id),
+                    configs=[
+                        resource_type.AlterableConfig(
+                            name=LOGGER, config_operation=SET, value=level
+                        )
+                    ],
+                )
+            ],
+            validate_only=False,
+        )
+        answer = admin._manager.run(admin._manager.send, request, node.spec.node_id)
+        if any(response.error_code for response in answer.responses):
+            raise ValueError(f"broker {node.spec.node_id} does not change its log level: {answer}")
