@@ -42,6 +42,6 @@ def test_spark_is_tried_and_ended(
     version: str | None, expected: list[tuple[Level, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sessions = Sessions(version)
-    monkeypatch.setattr("retentiond.doctor.trial.SparkSessions", lambda *_: sessions)
+    monkeypatch.setattr("retentiond.doctor.trial.SparkSessions", lambda *_, **__: sessions)
     assert bad(try_spark("spark://nowhere", {}, "4.1.0")) == expected
     assert sessions.stopped
