@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -191,7 +192,9 @@ def test_the_command_prints_tables_that_fit_80_columns(found: Explained) -> None
     assert title == "orders:0  delete: consumed, 30 records to delete"
     assert max(map(len, [*rule.splitlines(), *groups.splitlines()])) <= 80
     assert "\x1b" not in done.out
-    assert "What stays: 10 records, billing has yet to read them" in sentences
+    assert re.search(
+        r"What stays: 10 records \(about .*\), billing has yet to read them", sentences
+    )
 
 
 def test_a_topic_that_is_not_in_the_cluster_ends_with_2_and_one_sentence(found: Explained) -> None:

@@ -27,7 +27,9 @@ def test_what_kafka_itself_has_set_aside_is_not_shown_from_afar(topic_name: str)
         shutil.copytree(log_dir / f"{topic_name}-0", log_dir / "ghost-0")
         metadata = log_dir / "ghost-0" / "partition.metadata"
         version, topic_id = metadata.read_text().splitlines()
-        metadata.write_text(f"{version}\n{topic_id[:-1]}{'A' if topic_id[-1] != 'A' else 'B'}\n")
+        # Not its last character, of whose bits most don't count.
+        key, _, own = topic_id.rpartition(" ")
+        metadata.write_text(f"{version}\n{key} {'B' if own[0] == 'A' else 'A'}{own[1:]}\n")
         node.start()
         kafka.create_topic("doomed")
         with closing(RealDriver(kafka)) as driver:
