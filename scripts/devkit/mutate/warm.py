@@ -108,6 +108,7 @@ class Planned:
 
     def _renew(self) -> None:
         with self._sessions.use() as living:
+            living.sparkContext.cancelAllJobs()  # a mutant's endless join would go on
             self._warm.session = living
 
     def _agrees(self) -> bool:
