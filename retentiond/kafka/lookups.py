@@ -8,9 +8,9 @@ a whole request. That class is no public API: confluent-kafka's version is pinne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
@@ -18,6 +18,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import _AdminClientImpl
 
 from retentiond.model import TopicPartition
+
+T = TypeVar("T")
+
+NO_OFFSET = -1
+"""No record is there, or none that young."""
 
 PARTITIONS_PER_REQUEST = 500
 
@@ -32,12 +37,13 @@ def list_offsets(
     asked: Mapping[TopicPartition, int],
     isolation: IsolationLevel,
     timeout_s: float,
-) -> dict[TopicPartition, int | BaseException]:
-    """Each partition's offset as librdkafka answers it, or the error that came instead.
+    read: Callable[[Any], T],
+) -> dict[TopicPartition, T | BaseException]:
+    """What ``read`` makes of each partition's answer, or the error that came instead of one.
 
     ``asked`` holds a timestamp, or one of librdkafka's special values, for each partition.
     """
-    found: dict[TopicPartition, int | BaseException] = {}
+    found: dict[TopicPartition, T | BaseException] = {}
     for window in _parts(list(asked), PARTITIONS_PER_REQUEST * REQUESTS_IN_FLIGHT):
         sent: list[tuple[Sequence[TopicPartition], Future[dict[ConfluentPartition, Any]]]] = []
         for batch in _parts(window, PARTITIONS_PER_REQUEST):
@@ -56,15 +62,28 @@ def list_offsets(
             except (KafkaException, TimeoutError) as error:
                 found.update(dict.fromkeys(batch, error))
             else:
-                found.update(_read(answers))
+                found.update(_read(answers, read))
     return found
 
 
-def _read(answers: Mapping[ConfluentPartition, Any]) -> dict[TopicPartition, int | BaseException]:
+def offset_in(answer: Any) -> int:
+    """As librdkafka gives it: -1 is none, less is a leader that did not answer."""
+    return int(answer.offset)
+
+
+def timestamp_in(answer: Any) -> int | None:
+    """Of the record that was found, milliseconds; -1: there is none; None: the leader did not
+    answer."""
+    return None if answer.offset < NO_OFFSET else int(answer.timestamp)
+
+
+def _read(
+    answers: Mapping[ConfluentPartition, Any], read: Callable[[Any], T]
+) -> dict[TopicPartition, T | BaseException]:
     return {
         TopicPartition(key.topic, key.partition): KafkaException(answer)
         if isinstance(answer, KafkaError)
-        else answer.offset
+        else read(answer)
         for key, answer in answers.items()
     }
 

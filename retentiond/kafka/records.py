@@ -18,14 +18,18 @@ from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource
-from confluent_kafka.cimpl import OFFSET_SPEC_EARLIEST, OFFSET_SPEC_LATEST
+from confluent_kafka.cimpl import (
+    OFFSET_SPEC_EARLIEST,
+    OFFSET_SPEC_LATEST,
+    OFFSET_SPEC_MAX_TIMESTAMP,
+)
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka import deletions, failures
+from retentiond.kafka import by_time, deletions, failures
 from retentiond.kafka.admin import Admin
 from retentiond.kafka.deletions import Target
 from retentiond.kafka.grants import with_topic_grant
-from retentiond.kafka.lookups import GRACE_S, list_offsets
+from retentiond.kafka.lookups import GRACE_S, NO_OFFSET, list_offsets, offset_in, timestamp_in
 from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicConfig, TopicDescription
 from retentiond.kafka.properties import ClientSettings
 from retentiond.model import Failure, TopicPartition
@@ -46,9 +50,6 @@ LISTEN_S = 0.1
 
 DELETE_TIMEOUT_S = 5.0
 """How long a leader may wait for its followers; a deletion that takes longer is read back."""
-
-NO_OFFSET = -1
-"""An offset look-up by time found no record that young."""
 
 SILENT_LEADER = Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not answer")
 
@@ -129,7 +130,18 @@ class RecordsClient:
     def offsets_at(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int | Failure | None]:
+        return by_time.offsets_at(timestamps_ms, self._by_time, self._newest)
+
+    def _by_time(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | Failure | None]:
         return self._look_up(timestamps_ms, IsolationLevel.READ_UNCOMMITTED, _offset_or_none)
+
+    def _newest(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int | BaseException | None]:
+        asked = dict.fromkeys(partitions, OFFSET_SPEC_MAX_TIMESTAMP)
+        return self._list_offsets(asked, IsolationLevel.READ_UNCOMMITTED, timestamp_in)
 
     def delete_records(
         self, cutoffs: Mapping[TopicPartition, int]
@@ -174,9 +186,7 @@ class RecordsClient:
         """The answers, and the partitions whose leader moved or is silent."""
         answers: dict[TopicPartition, T | Failure] = {}
         moved: list[TopicPartition] = []
-        for partition, answer in list_offsets(
-            self._admin.client(), asked, isolation, self._timeout
-        ).items():
+        for partition, answer in self._list_offsets(asked, isolation, offset_in).items():
             if isinstance(answer, BaseException):
                 failure = failures.of_confluent(answer)
                 answers[partition] = with_topic_grant(failure, partition.topic, "Describe")
@@ -187,6 +197,14 @@ class RecordsClient:
                 if found is SILENT_LEADER:
                     moved.append(partition)
         return answers, moved
+
+    def _list_offsets(
+        self,
+        asked: Mapping[TopicPartition, int],
+        isolation: IsolationLevel,
+        read: Callable[[Any], T],
+    ) -> dict[TopicPartition, T | BaseException]:
+        return list_offsets(self._admin.client(), asked, isolation, self._timeout, read)
 
     def _outcome(
         self, future: Future[Any], read: Callable[[Any], T], topic: str, operation: str

@@ -36,6 +36,21 @@ def test_an_empty_partition_starts_and_ends_at_zero(any_driver: Driver, topic_na
     assert bounds(any_driver, topic_name) == (0, 0, 0)
 
 
+def test_young_records_are_not_said_to_be_none_when_others_in_front_of_them_were_deleted(
+    any_driver: Driver, topic_name: str
+) -> None:
+    """A broker finds nothing while the segment that it searches is deleted and still on disk."""
+    any_driver.create_topic(topic_name, config={"segment.ms": "60000"})
+    now = any_driver.now_ms
+    for minutes in (10, 5, 0):  # a segment each
+        any_driver.produce(topic_name, [now - minutes * 60_000])
+    at = TopicPartition(topic_name, 0)
+    assert first_at(any_driver, topic_name, now - HOUR_MS) == 0
+    assert any_driver.kafka.delete_records({at: 1}) == {at: 1}
+    found = first_at(any_driver, topic_name, now - HOUR_MS)
+    assert found == 1 or isinstance(found, Failure)
+
+
 def test_each_partition_has_its_own_end(any_driver: Driver, topic_name: str) -> None:
     any_driver.create_topic(topic_name, partitions=3)
     any_driver.produce(topic_name, [any_driver.now_ms] * 4, partition=1)

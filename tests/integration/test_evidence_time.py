@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from devkit.embedded import EmbeddedKafka
+from retentiond.model import TopicPartition
 from retentiond.plan.session import SparkSessions
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
@@ -108,3 +109,16 @@ def test_a_host_whose_clock_jumps_by_an_hour_deletes_nothing_that_is_young(
     ahead = retentiond.cycle(now=lambda: driver.now_ms + HOUR_MS)
     assert deleted_up_to(ahead, topic) == aged.log_start(topic) == 1
     assert told(retentiond.cycle(), topic).reason == "too_young"
+
+
+def test_young_records_stay_when_somebody_else_has_deleted_those_in_front_of_them(
+    aged: Aged, driver: RealDriver
+) -> None:
+    """As Kafka Streams does with repartition topics. Until the broker removes the segment in front,
+    it finds no young record at all."""
+    topic = aged.topic(10, 5, 0, config={"segment.ms": str(MINUTE_MS)})  # a segment each
+    at = TopicPartition(topic, 0)
+    assert driver.kafka.delete_records({at: 1}) == {at: 1}
+    report = aged.retentiond().cycle()
+    assert row_of(report, topic).retention_offset in (1, None)
+    assert aged.log_start(topic) == 1

@@ -12,7 +12,13 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
 
 from retentiond.kafka import lookups
-from retentiond.kafka.lookups import PARTITIONS_PER_REQUEST, REQUESTS_IN_FLIGHT, list_offsets
+from retentiond.kafka.lookups import (
+    PARTITIONS_PER_REQUEST,
+    REQUESTS_IN_FLIGHT,
+    list_offsets,
+    offset_in,
+    timestamp_in,
+)
 from retentiond.model import TopicPartition
 
 
@@ -60,7 +66,7 @@ def librdkafka(monkeypatch: pytest.MonkeyPatch) -> Iterator[Librdkafka]:
 def ask(partitions: int) -> dict[TopicPartition, int | BaseException]:
     admin: Any = None
     asked = {TopicPartition("orders", number): -1 for number in range(partitions)}
-    found = list_offsets(admin, asked, IsolationLevel.READ_COMMITTED, 1.0)
+    found = list_offsets(admin, asked, IsolationLevel.READ_COMMITTED, 1.0, offset_in)
     assert found.keys() == asked.keys()
     return found
 
@@ -94,3 +100,12 @@ def test_an_error_of_one_partition_costs_no_other(librdkafka: Librdkafka) -> Non
 @pytest.mark.usefixtures("librdkafka")
 def test_asked_about_nothing_it_sends_nothing() -> None:
     assert ask(0) == {}
+
+
+@pytest.mark.parametrize(
+    ("offset", "timestamp", "told"),
+    [(7, 1_000, 1_000), (-1, -1, -1), (-1001, -1, None)],
+    ids=["a record", "no record", "a leader that does not answer"],
+)
+def test_a_dead_leader_tells_no_time_stamp(offset: int, timestamp: int, told: int | None) -> None:
+    assert timestamp_in(SimpleNamespace(offset=offset, timestamp=timestamp)) == told
