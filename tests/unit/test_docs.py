@@ -7,16 +7,19 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
 
 from devkit.docs.__main__ import pages
+from retentiond.cli.main import app
 from retentiond.model import VERDICT_OF
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 PATH = re.compile(r"`((?:tests|config|deploy|scripts|docs|bench)/[\w./-]+)`")
@@ -66,8 +69,22 @@ def test_the_site_builds_strictly(tmp_path: Path) -> None:
 
 def test_every_page_is_in_the_navigation() -> None:
     site = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
-    listed = [page for entry in site["nav"] for page in entry.values()]
-    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+    docs = ROOT / "docs"
+    assert sorted(_pages(site["nav"])) == sorted(
+        str(path.relative_to(docs)) for path in docs.rglob("*.md")
+    )
+
+
+def _pages(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
+    for entry in entries:
+        for page in entry.values():
+            yield from [page] if isinstance(page, str) else _pages(page)
+
+
+def test_every_command_has_a_page() -> None:
+    group: Any = typer.main.get_command(app)
+    names = group.list_commands(None)
+    assert {path.stem for path in (ROOT / "docs" / "commands").glob("*.md")} == set(names)
 
 
 def test_the_rule_explains_every_reason() -> None:

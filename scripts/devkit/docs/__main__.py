@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parents[3] / "docs"
 def pages() -> dict[str, str]:
     """File name under docs/ → its text."""
     return {
-        "commands.md": commands.page(),
+        **commands.pages(),
         "configuration.md": configuration.page(json_schema()),
         "metrics.md": metrics.page(),
     }
@@ -28,6 +28,7 @@ def main() -> int:
             continue
         differing.append(f"docs/{name}")
         if "--check" not in sys.argv:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text)
     if differing and "--check" in sys.argv:
         print(f"not as the code makes them: {', '.join(differing)}; run scripts/docs")

@@ -1,8 +1,9 @@
-"""``docs/commands.md``: every command with its options, from what ``--help`` says."""
+"""``docs/commands/``: every command with its options, from what ``--help`` says."""
 
 from __future__ import annotations
 
 import html
+import re
 import subprocess
 import sys
 
@@ -14,7 +15,28 @@ complete commands and options.
 """
 
 
-def page() -> str:
+COMMAND = re.compile(r"^## `retentiond (\S+)`\n", re.MULTILINE)
+"""The heading that Typer gives to a command."""
+
+
+def pages() -> dict[str, str]:
+    """File name under docs/ → its text: a page for each command, and one that leads to them."""
+    general, *rest = COMMAND.split(_documented())
+    names, texts = rest[::2], rest[1::2]
+    of_commands = {
+        f"commands/{name}.md": f"# `retentiond {name}`\n\n{_one_level_up(text)}\n"
+        for name, text in zip(names, texts, strict=True)
+    }
+    # Typer's own list of them leads to headings that are pages here.
+    listed = re.sub(r"\* `(\w[\w-]*)`:", r"* [`\1`](commands/\1.md):", general)
+    return {"commands.md": f"{HEAD}{listed.strip()}\n", **of_commands}
+
+
+def _one_level_up(text: str) -> str:
+    return re.sub(r"^##", "#", text.strip(), flags=re.MULTILINE)
+
+
+def _documented() -> str:
     """Made in a process of its own, because Typer looks at the terminal's width and colours."""
     typer = [sys.executable, "-m", "typer", "retentiond.cli.main"]
     made = subprocess.run(
@@ -24,5 +46,4 @@ def page() -> str:
         text=True,
         env={"TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "200"},
     )
-    lines = html.unescape(made.stdout).splitlines()[1:]
-    return HEAD + "\n".join(lines).strip() + "\n"
+    return "\n".join(html.unescape(made.stdout).splitlines()[1:])
