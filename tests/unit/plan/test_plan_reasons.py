@@ -20,6 +20,7 @@ pytestmark = pytest.mark.spark
 
 LOST = Failure("TIMED_OUT", "no answer")
 BOTH = ("billing", "search")
+LARGEST = 2**63 - 1
 
 
 def policy(**changes: object) -> Callable[[Reading], object]:
@@ -263,3 +264,15 @@ def test_of_two_groups_unread_as_a_whole_the_first_by_name_is_the_cause(
 
 def test_every_reason_of_a_plan_has_a_case() -> None:
     assert {case.reason for case in CASES} | {Reason.GROUP_LIST_INCOMPLETE} == set(oracle.REASONS)
+
+
+def test_the_largest_offset_that_there_can_be_breaks_nothing(spark: SparkSessions) -> None:
+    """Groups go through the aggregates beside their offset, in one number."""
+    world = changed(commit(LARGEST, "billing"), commit(LARGEST, "search"))
+    by_partition = {(row.topic, row.partition): row for row in decide(spark, world.snapshot())}
+
+    beyond = by_partition["orders", 0]
+    assert (beyond.reason, beyond.min_committed_offset) == (Reason.COMMIT_BEYOND_END, LARGEST)
+    assert beyond.binding_committed_offset == LARGEST
+    assert beyond.binding_group in ("billing", "search")
+    assert by_partition["orders", 1].reason is Reason.CONSUMED
