@@ -276,3 +276,12 @@ def test_the_largest_offset_that_there_can_be_breaks_nothing(spark: SparkSession
     assert beyond.binding_committed_offset == LARGEST
     assert beyond.binding_group in ("billing", "search")
     assert by_partition["orders", 1].reason is Reason.CONSUMED
+
+
+@pytest.mark.parametrize("group", BOTH)
+def test_whoever_committed_beyond_the_end_is_named(spark: SparkSessions, group: str) -> None:
+    """The first of all groups and the last: their positions are the ends of what is counted in."""
+    rows = decide(spark, changed(commit(500, group)).snapshot())
+
+    (beyond,) = (row for row in rows if row.reason is Reason.COMMIT_BEYOND_END)
+    assert (beyond.binding_group, beyond.binding_committed_offset) == (group, 500)
