@@ -34,7 +34,7 @@ def jvms() -> list[psutil.Process]:
 
 
 def kill_jvm() -> None:
-    """Leaves it to its parent to be waited for: that is what is tested."""
+    """Returns when it is dead, and leaves it to its parent to be waited for: that is tested."""
     (jvm,) = jvms()
     jvm.kill()
     eventually(jvm.status, lambda status: status == psutil.STATUS_ZOMBIE)
@@ -88,7 +88,8 @@ def survive_a_death_during_a_plan() -> tuple[str, list[PlanRow]]:
 
     def kill_at_work(tracker: object) -> None:
         eventually(tracker.getActiveJobsIds)  # type: ignore[attr-defined]  # a StatusTracker
-        kill_jvm()
+        (jvm,) = jvms()
+        jvm.kill()  # and the plan waits for it
 
     plan.judged_partitions = endless  # type: ignore[assignment]  # this process is the scenario's own
     with pytest.raises(SparkUnavailable) as caught:
