@@ -26,12 +26,10 @@ HIDDEN = Failure(
 def offsets_at(
     timestamps_ms: Mapping[TopicPartition, int],
     look_up: Callable[[Mapping[TopicPartition, int]], Found],
-    newest: Callable[
-        [Collection[TopicPartition]], Mapping[TopicPartition, int | BaseException | None]
-    ],
+    newest: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, object]],
 ) -> Found:
     """``look_up`` asks the brokers for times, ``newest`` for the largest time stamps that they
-    have; -1: there is none; None: it is not known."""
+    have; -1: there is none; no number: it is not known."""
     found = look_up(timestamps_ms)
     none_young = {at: timestamps_ms[at] for at, offset in found.items() if offset is None}
     if not none_young:
@@ -44,6 +42,6 @@ def offsets_at(
     return found | {at: HIDDEN if offset is None else offset for at, offset in again.items()}
 
 
-def _is_older(newest_ms: int | BaseException | None, than_ms: int) -> bool:
+def _is_older(newest_ms: object, than_ms: int) -> bool:
     """False where it is not known."""
     return isinstance(newest_ms, int) and newest_ms < than_ms

@@ -8,6 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from retentiond.kafka import broker_configs, clock, commits, groups, log_dirs, members, share
 from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.offsets import Offsets
 from retentiond.kafka.port import (
     CoordinatorState,
     DeleteFailure,
@@ -35,6 +36,8 @@ class KafkaCluster:
     def __init__(self, settings: ClientSettings, observe: Observer) -> None:
         self._connection = Connection(settings)
         self._disks = Connection(settings)  # its own: a broker's slow disk holds up nobody
+        self._leaders = Connection(settings)  # likewise, a leader that searches its log
+        self._offsets = Offsets(self._leaders)
         self._records = RecordsClient(settings)
         self._observe = observe
 
@@ -62,12 +65,12 @@ class KafkaCluster:
     def offsets(
         self, partitions: Collection[TopicPartition], bound: OffsetBound
     ) -> Mapping[TopicPartition, int | Failure]:
-        return self._timed("list_offsets", self._records.offsets, partitions, bound)
+        return self._timed("list_offsets", self._offsets.offsets, partitions, bound)
 
     def offsets_at(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int | Failure | None]:
-        return self._timed("list_offsets_by_time", self._records.offsets_at, timestamps_ms)
+        return self._timed("list_offsets_by_time", self._offsets.offsets_at, timestamps_ms)
 
     def log_dirs(self) -> LogDirs:
         return self._timed("describe_log_dirs", log_dirs.log_dirs, self._disks)
@@ -95,6 +98,7 @@ class KafkaCluster:
     def close(self) -> None:
         self._connection.close()
         self._disks.close()
+        self._leaders.close()
 
     def _timed(self, api: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         started = time.monotonic()

@@ -104,9 +104,10 @@ class Link:
         self._manager.cluster.update_metadata(metadata)
         return metadata
 
-    async def every_topic(self) -> Any:
-        """Fresh metadata of all visible topics; the client learns today's brokers from it."""
-        metadata = await self.send(metadata_request(None))
+    async def topics(self, names: Iterable[str] | None) -> Any:
+        """Fresh metadata of those topics, None: all that are visible; the client learns today's
+        brokers from it."""
+        metadata = await self.send(metadata_request(names))
         self._manager.cluster.update_metadata(metadata)
         return metadata
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from retentiond.kafka import failures
 from retentiond.kafka.grants import with_topic_grant
-from retentiond.kafka.lookups import GRACE_S
+from retentiond.kafka.librdkafka_offsets import GRACE_S
 from retentiond.kafka.port import DeleteFailure, OffsetBound
 from retentiond.model import TopicPartition
 

@@ -33,7 +33,7 @@ def log_dirs(connection: Connection) -> LogDirs:
     """The directories of each broker of the metadata, or why they are not known."""
 
     async def ask(link: Link) -> LogDirs:
-        metadata = await link.every_topic()
+        metadata = await link.topics(None)
         assigned = _assigned(metadata)
         nodes = [broker.node_id for broker in metadata.brokers]
         brokers = await _describe(link, nodes)

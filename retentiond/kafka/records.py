@@ -29,7 +29,13 @@ from retentiond.kafka import by_time, deletions, failures
 from retentiond.kafka.admin import Admin
 from retentiond.kafka.deletions import Target
 from retentiond.kafka.grants import with_topic_grant
-from retentiond.kafka.lookups import GRACE_S, NO_OFFSET, list_offsets, offset_in, timestamp_in
+from retentiond.kafka.librdkafka_offsets import (
+    GRACE_S,
+    NO_OFFSET,
+    list_offsets,
+    offset_in,
+    timestamp_in,
+)
 from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicConfig, TopicDescription
 from retentiond.kafka.properties import ClientSettings
 from retentiond.model import Failure, TopicPartition

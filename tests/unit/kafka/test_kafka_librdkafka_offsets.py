@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
 
-from retentiond.kafka import lookups
-from retentiond.kafka.lookups import (
+from retentiond.kafka import librdkafka_offsets
+from retentiond.kafka.librdkafka_offsets import (
     PARTITIONS_PER_REQUEST,
     REQUESTS_IN_FLIGHT,
     list_offsets,
@@ -57,8 +57,8 @@ class Librdkafka:
 @pytest.fixture
 def librdkafka(monkeypatch: pytest.MonkeyPatch) -> Iterator[Librdkafka]:
     made = Librdkafka()
-    monkeypatch.setattr(lookups, "_AdminClientImpl", made)
-    monkeypatch.setattr(lookups, "Future", type("Settable", (Future,), {}))
+    monkeypatch.setattr(librdkafka_offsets, "_AdminClientImpl", made)
+    monkeypatch.setattr(librdkafka_offsets, "Future", type("Settable", (Future,), {}))
     yield made
     assert made.in_flight == 0
 

@@ -1,0 +1,70 @@
+"""Who leads each partition, remembered for a while.
+
+Kafka makes that safe: a request names the leader epoch that it believes in (KIP-320), and a broker
+that leads no more, or again, says so instead of answering. One that was cut off and does not know
+yet that it leads no more answers with offsets that were true: lower ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable
+from typing import Any, NamedTuple
+
+from retentiond.kafka import protocol_failures
+from retentiond.kafka.connection import Link
+from retentiond.model import Failure, TopicPartition
+
+FRESH_S = 30.0
+"""How long what the metadata said is believed."""
+
+NO_LEADER = Failure("LEADER_NOT_AVAILABLE", "nobody leads the partition")
+
+NO_PARTITION = Failure("UNKNOWN_TOPIC_OR_PART", "there is no such partition")
+
+
+class Leader(NamedTuple):
+    node: int
+    epoch: int
+
+
+class Leaders:
+    """Of all partitions that were asked about; for coroutines of one `Connection`."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, dict[int, Leader | Failure] | Failure] = {}
+        self._read_at = 0.0
+
+    async def of(
+        self, link: Link, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Leader | Failure]:
+        """Raises an error of the client where no broker tells."""
+        if time.monotonic() - self._read_at > FRESH_S:
+            self._topics = {}
+            self._read_at = time.monotonic()
+        asked = list(partitions)
+        unknown = {partition.topic for partition in asked} - self._topics.keys()
+        if unknown:
+            await self.read(link, unknown)
+        return {partition: self._leader(partition) for partition in asked}
+
+    async def read(self, link: Link, topics: Collection[str]) -> None:
+        """Anew, whatever is remembered."""
+        metadata = await link.topics(topics)
+        self._topics |= dict.fromkeys(topics, NO_PARTITION)
+        self._topics |= {topic.name: _leaders(topic) for topic in metadata.topics}
+
+    def _leader(self, partition: TopicPartition) -> Leader | Failure:
+        topic = self._topics[partition.topic]
+        return topic if isinstance(topic, Failure) else topic.get(partition.partition, NO_PARTITION)
+
+
+def _leaders(topic: Any) -> dict[int, Leader | Failure] | Failure:
+    if topic.error_code:
+        return protocol_failures.of_error_code(topic.error_code)
+    return {
+        each.partition_index: NO_LEADER
+        if each.leader_id < 0
+        else Leader(each.leader_id, each.leader_epoch)
+        for each in topic.partitions
+    }
