@@ -40,6 +40,7 @@ FIRST = {
     "act.readback": ["delete", "reconcile"],
     "act.reconcile": ["reconcile"],
     "act.rule": ["guard", "brake"],
+    "plan.commits": ["commits"],
     "plan.detail": ["tables", "reasons"],
     "plan.tables": ["tables"],
 }
