@@ -21,6 +21,7 @@ from kafka.protocol.api_header import RequestHeader
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
 from retentiond.commit_columns import CommitColumns
+from retentiond.kafka.compact import LONG, Reader
 
 BATCHED_OFFSETS = 8
 """The first version that takes many groups (Kafka 3.0), and the one that this file can read."""
@@ -79,7 +80,7 @@ def decode_offsets(body: bytes) -> BatchedOffsets:
 
     Raises ValueError or `struct.error` for anything else.
     """
-    reader = _Reader(body)
+    reader = Reader(body)
     throttle_time_ms = reader.integer(_INT32)
     groups = [_group(reader) for _ in range(reader.length() or 0)]
     reader.skip_tags()
@@ -88,7 +89,7 @@ def decode_offsets(body: bytes) -> BatchedOffsets:
     return BatchedOffsets(groups, throttle_time_ms)
 
 
-def _group(reader: _Reader) -> GroupOffsets:
+def _group(reader: Reader) -> GroupOffsets:
     group_id = reader.text() or ""
     topics: list[tuple[str, int]] = []
     blocks: list[tuple[int, bytes]] = []
@@ -103,12 +104,12 @@ def _group(reader: _Reader) -> GroupOffsets:
     return GroupOffsets(group_id, error_code, _commits(topics, blocks))
 
 
-def _alike(reader: _Reader, count: int) -> tuple[int, bytes] | None:
+def _alike(reader: Reader, count: int) -> tuple[int, bytes] | None:
     """The next commits as they are, and the length of each one's metadata; None where they
     differ in it, where it is long, and where a commit has an error or tags."""
     data, start = reader.data, reader.at
-    size = data[start + _SIZE_AT] if count and start + _SIZE_AT < len(data) else _LONG
-    if size >= _LONG:
+    size = data[start + _SIZE_AT] if count and start + _SIZE_AT < len(data) else LONG
+    if size >= LONG:
         return None
     metadata = max(0, size - 1)
     width = _WITHOUT_METADATA + metadata
@@ -122,12 +123,12 @@ def _alike(reader: _Reader, count: int) -> tuple[int, bytes] | None:
     return metadata, data[start:end]
 
 
-def _made_alike(reader: _Reader, count: int) -> tuple[int, bytes]:
+def _made_alike(reader: Reader, count: int) -> tuple[int, bytes]:
     """The next commits, each read by itself, without their metadata and tags."""
     return 0, b"".join(_PLAIN.pack(*_commit(reader)) for _ in range(count))
 
 
-def _commit(reader: _Reader) -> tuple[int, int, int, int, int, int]:
+def _commit(reader: Reader) -> tuple[int, int, int, int, int, int]:
     partition = reader.integer(_INT32)
     offset = reader.integer(_INT64)
     leader_epoch = reader.integer(_INT32)
@@ -178,51 +179,6 @@ _WITHOUT_METADATA = _PLAIN.size
 _SIZE_AT = 16
 """Where a commit says the length of its metadata."""
 
-_LONG = 0x80
-"""From here on a length takes more than one byte."""
-
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
-
-
-class _Reader:
-    """Kafka's flexible encoding (KIP-482), from ``at`` on."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    def integer(self, kind: struct.Struct) -> int:
-        (value,) = kind.unpack_from(self.data, self.at)
-        self.at += kind.size
-        return int(value)
-
-    def length(self) -> int | None:
-        """Of a string or a list; None: there is none."""
-        size = self._varint()
-        return size - 1 if size else None
-
-    def text(self) -> str | None:
-        size = self.length()
-        return None if size is None else str(self._bytes(size), "utf-8")
-
-    def skip_tags(self) -> None:
-        for _ in range(self._varint()):
-            self._varint()
-            self._bytes(self._varint())
-
-    def _bytes(self, size: int) -> bytes:
-        start, self.at = self.at, self.at + size
-        if self.at > len(self.data):
-            raise ValueError("an OffsetFetch response ends too early")
-        return self.data[start : self.at]
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._bytes(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < _LONG:
-                return value
-            shift += 7

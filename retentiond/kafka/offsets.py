@@ -11,22 +11,17 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from kafka.errors import RequestTimedOutError
-from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetSpec
+from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from retentiond.kafka import by_time, protocol_failures
 from retentiond.kafka.connection import Connection, Link
 from retentiond.kafka.grants import with_topic_grant
 from retentiond.kafka.leaders import Leader, Leaders
+from retentiond.kafka.list_offsets import ListOffsets, Wanted
 from retentiond.kafka.port import OffsetBound
 from retentiond.model import Failure, TopicPartition
 
 T = TypeVar("T")
-
-WITH_LARGEST_TIME = 7
-"""The first version that tells the largest time stamp (KIP-734, Kafka 3.0)."""
-
-WITHOUT_TIMEOUT = 9
-"""The last version without a time-out of its own, which would have to be set."""
 
 PARTITIONS_PER_REQUEST = 5000
 """One request keeps one of the broker's threads busy, and a look-up by time reads an index."""
@@ -154,25 +149,11 @@ def _request(
     partitions: Sequence[tuple[TopicPartition, int]],
     asked: Mapping[TopicPartition, int],
     isolation: int,
-) -> Any:
-    topics: dict[str, list[Any]] = {}
+) -> ListOffsets:
+    by_topic: dict[str, list[Wanted]] = {}
     for at, epoch in partitions:
-        topics.setdefault(at.topic, []).append(
-            _Partition(
-                partition_index=at.partition, current_leader_epoch=epoch, timestamp=asked[at]
-            )
-        )
-    return ListOffsetsRequest(
-        replica_id=-1,  # a client
-        isolation_level=isolation,
-        topics=[_Topic(name=name, partitions=parts) for name, parts in topics.items()],
-        min_version=WITH_LARGEST_TIME,
-        max_version=WITHOUT_TIMEOUT,
-    )
-
-
-_Topic = ListOffsetsRequest.ListOffsetsTopic
-_Partition = _Topic.ListOffsetsPartition
+        by_topic.setdefault(at.topic, []).append(Wanted(at.partition, epoch, asked[at]))
+    return ListOffsets(isolation, by_topic)
 
 
 def _unanswered(error: Exception) -> Failure:

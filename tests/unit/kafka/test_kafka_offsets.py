@@ -11,6 +11,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from retentiond.kafka import leaders, offsets
+from retentiond.kafka.list_offsets import VERSION
 from retentiond.kafka.offsets import Offsets
 from retentiond.kafka.port import OffsetBound
 from retentiond.model import Failure, TopicPartition
@@ -88,6 +89,11 @@ def answered(
     )
 
 
+def decoded(request: Any) -> ListOffsetsRequest:
+    """As a broker reads it."""
+    return ListOffsetsRequest[VERSION].decode(request.encode())
+
+
 def cluster(
     answer: Callable[[ListOffsetsRequest, int], Any] = answered,
     led: Callable[[], Led] = lambda: LED,
@@ -96,7 +102,7 @@ def cluster(
         if isinstance(request, MetadataRequest):
             return metadata(request, led())
         assert node is not None
-        return answer(request, node)
+        return answer(decoded(request), node)
 
     brokers = Brokers(respond)
     return Offsets(BrokersConnection(brokers)), brokers
@@ -116,6 +122,13 @@ def asked(brokers: Brokers) -> list[tuple[int | None, dict[TopicPartition, tuple
                 for each in topic.partitions
             },
         )
+        for node, request in look_ups(brokers)
+    ]
+
+
+def look_ups(brokers: Brokers) -> list[tuple[int | None, ListOffsetsRequest]]:
+    return [
+        (node, decoded(request))
         for node, request in brokers.requests
         if isinstance(request, ListOffsetsRequest)
     ]
@@ -141,8 +154,8 @@ def test_each_leader_is_asked_once_for_what_it_leads(
         (node, {at: (epoch, special) for at, (leader, epoch) in LED.items() if leader == node})
         for node in (1, 2)
     ]
-    assert {each.isolation_level for each in brokers.sent(ListOffsetsRequest)} == {isolation}
-    assert {each.replica_id for each in brokers.sent(ListOffsetsRequest)} == {-1}
+    assert {each.isolation_level for _, each in look_ups(brokers)} == {isolation}
+    assert {each.replica_id for _, each in look_ups(brokers)} == {-1}
 
 
 def test_who_leads_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
