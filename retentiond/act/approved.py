@@ -9,6 +9,7 @@ watermark"). The constructor refuses such values; that the evidence is *true and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 from retentiond.model import GroupKind, PlanRow, TopicPartition
@@ -20,6 +21,9 @@ class GroupEvidence(NamedTuple):
     group_id: str
     kind: GroupKind
     committed_offset: int
+
+
+_COMMITTED_OFFSET = attrgetter("committed_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class Approved:
             )
         if not self.evidence:
             raise ValueError(f"{self.topic}-{self.partition}: no group has committed")
-        lowest = min(group.committed_offset for group in self.evidence)
+        lowest = min(map(_COMMITTED_OFFSET, self.evidence))
         if lowest < self.offset:
             raise ValueError(
                 f"{self.topic}-{self.partition}: the cutoff {self.offset} is above the "

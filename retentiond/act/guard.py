@@ -69,7 +69,6 @@ class _Guard:
 
     def approve(self, row: PlanRow) -> Approved:
         """Raises `Objection`."""
-        self._check_readings()
         if row.cutoff is None or row.topic_id is None:
             raise Objection("the plan gives no cutoff or no topic id")
         groups = self._groups_of(row.topic)
@@ -81,17 +80,15 @@ class _Guard:
         log_start, committed_offsets = check_partition(
             self._second, at, row.cutoff, groups.by_second, self._first.commits(at)
         )
+        kinds = [self._second.groups[group_id].kind for group_id in groups.by_second]
         return Approved(
             topic=row.topic,
             partition=row.partition,
             topic_id=row.topic_id,
             offset=row.cutoff,
             log_start_offset=log_start,
-            evidence=tuple(
-                GroupEvidence(group_id, self._second.groups[group_id].kind, committed)
-                for group_id, committed in zip(groups.by_second, committed_offsets, strict=True)
-            ),
-            row=replace(row, log_start_offset=log_start, records=row.cutoff - log_start),
+            evidence=tuple(map(GroupEvidence, groups.by_second, kinds, committed_offsets)),
+            row=_starting_at(log_start, row, row.cutoff),
         )
 
     def _check_readings(self) -> None:
@@ -116,6 +113,7 @@ class _Guard:
         return groups
 
     def _compare_groups(self, topic: str) -> _Groups:
+        self._check_readings()
         with _by_the_plan():
             by_first = relevant_groups(self._first, topic)
         by_second = relevant_groups(self._second, topic)
@@ -149,6 +147,13 @@ def _by_the_plan() -> Iterator[None]:
             objection.group_id,
             objection.committed_offset,
         ) from None
+
+
+def _starting_at(log_start: int, row: PlanRow, cutoff: int) -> PlanRow:
+    """The row with the log start offset of the second reading; most are as they were."""
+    if row.log_start_offset == log_start and row.records == cutoff - log_start:
+        return row
+    return replace(row, log_start_offset=log_start, records=cutoff - log_start)
 
 
 def _held(row: PlanRow, objection: Objection) -> PlanRow:

@@ -8,7 +8,7 @@ figure or a group that is missing, unread or contradictory is one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from retentiond.act.evidence import Commits, Evidence
 from retentiond.collect.snapshot import PartitionReading, TopicReading
@@ -83,7 +83,7 @@ def _check_topic(reading: TopicReading, policy: TopicPolicy) -> None:
 
 
 def check_partition(
-    evidence: Evidence, at: TopicPartition, cutoff: int, groups: Iterable[str], before: Commits
+    evidence: Evidence, at: TopicPartition, cutoff: int, groups: Collection[str], before: Commits
 ) -> tuple[int, list[int]]:
     """The log start offset, and the committed offset of each group, that bear the cutoff out.
 
@@ -93,10 +93,8 @@ def check_partition(
     if at not in evidence.partitions:
         raise Objection("the partition is not there")
     log_start, high_watermark = _check_bounds(evidence.partitions[at], cutoff)
-    commits = evidence.commits(at)
-    committed_offsets = []
-    for group_id in groups:
-        committed = commits.get(group_id)
+    committed_offsets: list[int] = []
+    for group_id, committed in zip(groups, map(evidence.commits(at).get, groups), strict=True):
         if committed is None:
             raise _absence(evidence, at, group_id)
         if committed < cutoff:

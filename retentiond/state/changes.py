@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from retentiond.collect.agreement import known_topics
 from retentiond.collect.remembered import (
     GroupOnTopic,
@@ -14,6 +18,10 @@ from retentiond.collect.remembered import (
     is_forgotten,
 )
 from retentiond.collect.snapshot import Snapshot
+from retentiond.model import GroupKind
+
+NOWHERE = -1
+"""No position and no offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,33 +81,74 @@ def _present(
     snapshot: Snapshot, known: Mapping[GroupOnTopic, LastCommits]
 ) -> dict[GroupOnTopic, LastCommits]:
     """What is to be remembered of the groups that have a commit on a topic."""
-    offsets: dict[tuple[int, int], dict[int, int]] = {}
-    columns = (snapshot.commits[name].to_pylist() for name in snapshot.commits.column_names)
-    for group_id, partition_id, offset in zip(*columns, strict=True):
-        reading = snapshot.partitions[partition_id]
-        on_topic = offsets.setdefault((group_id, reading.topic), {})
-        if offset is not None:
-            on_topic[reading.partition] = offset
-    log_starts = {
-        (reading.topic, reading.partition): reading.log_start_offset
-        for reading in snapshot.partitions
-    }
-    present = {}
-    for (group_id, topic_id), now in offsets.items():
+    topic_of = np.array([reading.topic for reading in snapshot.partitions], np.int64)
+    pairs = _column(snapshot.commits, "group_id") * len(snapshot.topics)
+    pairs += topic_of[_column(snapshot.commits, "partition_id")]
+    moved = {*pairs[~_is_remembered(snapshot)].tolist()}
+    present: dict[GroupOnTopic, LastCommits] = {}
+    changed: dict[int, GroupOnTopic] = {}
+    for pair in np.unique(pairs).tolist():
+        group_id, topic_id = divmod(pair, len(snapshot.topics))
         group = snapshot.groups[group_id]
         at = GroupOnTopic(group.group_id, snapshot.topics[topic_id].name)
         last = known.get(at, LastCommits(group.kind, {}))
-        before = last.offsets
-        kept = {
-            partition: _kept(offset, before.get(partition), log_starts[topic_id, partition])
-            for partition, offset in now.items()
-        }
-        present[at] = LastCommits(
-            group.kind,
-            {**before, **kept},
-            moved_at_ms=_moved_at_ms(last, kept, snapshot.taken_at_ms),
-        )
+        present[at] = last
+        if pair in moved or not _says_all(last, group.kind):
+            changed[pair] = at
+    offsets: dict[GroupOnTopic, dict[int, int]] = {at: {} for at in changed.values()}
+    is_changed = np.isin(pairs, [*changed])
+    rows = snapshot.commits.filter(pa.array(is_changed))
+    columns = (rows[name].to_pylist() for name in ("partition_id", "offset"))
+    for pair, partition_id, offset in zip(pairs[is_changed].tolist(), *columns, strict=True):
+        if offset is not None:
+            offsets[changed[pair]][partition_id] = offset
+    for pair, at in changed.items():
+        kind = snapshot.groups[pair // len(snapshot.topics)].kind
+        present[at] = _renewed(snapshot, present[at], kind, offsets[at])
     return present
+
+
+def _is_remembered(snapshot: Snapshot) -> npt.NDArray[np.bool_]:
+    """Of each row of the commits, whether it is remembered as it is."""
+    width = len(snapshot.partitions)
+    now, before = (
+        _column(table, "group_id") * width + _column(table, "partition_id")
+        for table in (snapshot.commits, snapshot.remembered)
+    )
+    order = np.argsort(before)
+    keys = np.append(before[order], NOWHERE)
+    offsets = np.append(_column(snapshot.remembered, "offset")[order], NOWHERE)
+    at = np.searchsorted(before[order], now)
+    same = offsets[at] == snapshot.commits["offset"].fill_null(NOWHERE).to_numpy()
+    remembered: npt.NDArray[np.bool_] = (keys[at] == now) & same
+    return remembered
+
+
+def _column(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
+    column: npt.NDArray[np.int64] = table[name].to_numpy().astype(np.int64)
+    return column
+
+
+def _says_all(last: LastCommits, kind: GroupKind) -> bool:
+    """Whether a group that has not moved has nothing to add."""
+    is_dated = last.offsets.keys() <= last.moved_at_ms.keys()
+    return last.kind is kind and last.absent_since_ms is None and is_dated
+
+
+def _renewed(
+    snapshot: Snapshot, last: LastCommits, kind: GroupKind, now: Mapping[int, int]
+) -> LastCommits:
+    """With the offsets of ``now``, by the partition's position."""
+    kept = {}
+    for partition_id, offset in now.items():
+        reading = snapshot.partitions[partition_id]
+        before = last.offsets.get(reading.partition)
+        kept[reading.partition] = _kept(offset, before, reading.log_start_offset)
+    return LastCommits(
+        kind,
+        {**last.offsets, **kept},
+        moved_at_ms=_moved_at_ms(last, kept, snapshot.taken_at_ms),
+    )
 
 
 def _moved_at_ms(before: LastCommits, kept: Mapping[int, int], now_ms: int) -> dict[int, int]:

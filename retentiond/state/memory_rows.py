@@ -53,7 +53,6 @@ def _by_partition(written: Any) -> dict[int, int]:
     """Offsets or times. JSON's keys are texts."""
     if not isinstance(written, dict):
         raise TypeError("what is kept by partition is no mapping")
-    for value in written.values():
-        if type(value) is not int or value < 0:
-            raise ValueError(f"{value!r} is no offset and no time")
-    return {int(partition): value for partition, value in written.items()}
+    if {*map(type, written.values())} - {int} or min(written.values(), default=0) < 0:
+        raise ValueError(f"{[*written.values()]} are not all offsets or times")
+    return dict(zip(map(int, written), written.values(), strict=True))

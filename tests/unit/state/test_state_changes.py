@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentiond.collect.remembered import GroupOnTopic, KnownTopic, LastCommits, Remembered
-from retentiond.collect.snapshot import PartitionReading, Snapshot
+from retentiond.collect.remembered import (
+    GroupOnTopic,
+    KnownTopic,
+    LastCommits,
+    Remembered,
+    known_commits,
+)
+from retentiond.collect.snapshot import (
+    COMMIT_SCHEMA,
+    PartitionReading,
+    Snapshot,
+    partitions_of,
+)
 from retentiond.model import Failure, GroupKind, TopicPartition
 from retentiond.state.changes import Changes, changes
 from tests.unit.act.readings import POLICY, Reading, group, topic
@@ -206,6 +218,46 @@ def snapshot_of(step: Step, now_ms: int, generation: int) -> Snapshot:
         made.groups[name] = replace(made.groups[name], failure=LOST)
     problems = () if step.complete else ("a broker is down",)
     return replace(made.snapshot(), taken_at_ms=now_ms, problems=problems)
+
+
+def recalling(snapshot: Snapshot, before: Remembered) -> Snapshot:
+    """With what is remembered of its groups, as `assemble` puts it in."""
+    groups = [each.group_id for each in snapshot.groups]
+    places = partitions_of(snapshot)
+    rows = [
+        (groups.index(at.group_id), places.index(TopicPartition(at.topic, partition)), offset)
+        for at, last in known_commits(snapshot.topics, before, snapshot.taken_at_ms).items()
+        if at.group_id in groups
+        for partition, offset in last.offsets.items()
+    ]
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
+    return replace(snapshot, remembered=pa.table(columns, schema=COMMIT_SCHEMA))
+
+
+@given(st.lists(steps, max_size=12))
+def test_what_stands_as_it_is_remembered_changes_nothing_else(cycles: list[Step]) -> None:
+    """A reading that shows what is remembered is only compared with it where it differs."""
+    remembered = Remembered()
+    now_ms = generation = 0
+    for step in cycles:
+        now_ms += step.ms_later
+        generation += bool(step.recreated)
+        snapshot = snapshot_of(step, now_ms, generation)
+        expected = changes(snapshot, remembered, 1)
+
+        found = changes(recalling(snapshot, remembered), remembered, 1)
+        assert replace(found, topics={}) == replace(expected, topics={})
+
+        remembered = after(remembered, expected)
+
+
+def test_a_commit_that_has_no_date_yet_gets_one_though_it_has_not_moved() -> None:
+    before = remembered_of(5)
+    snapshot = recalling(reading({("a", ORDERS_0): 5}).snapshot(), before)
+
+    (last,) = changes(snapshot, before, 1).seen.values()
+
+    assert last.moved_at_ms == {0: snapshot.taken_at_ms}
 
 
 @given(st.lists(steps, max_size=12))
