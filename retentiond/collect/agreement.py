@@ -23,6 +23,7 @@ def known_topics(
     """
     groups = groups_by_topic(snapshot)
     ends = ends_by_topic(snapshot)
+    is_complete = snapshot.complete
     known = {}
     for position, topic in enumerate(snapshot.topics):
         if topic.topic_id is None:
@@ -32,7 +33,7 @@ def known_topics(
             last = KnownTopic(topic.topic_id)
         last = replace(last, ends=with_ends(last.ends, ends[position], topic.policy))
         known[topic.name] = last
-        if snapshot.complete and last.agreed < settle_cycles:
+        if is_complete and last.agreed < settle_cycles:
             now = tuple(sorted(groups[position]))
             agreed = last.agreed + 1 if now == last.groups else 1
             known[topic.name] = replace(last, groups=now, agreed=agreed)

@@ -19,7 +19,7 @@ from retentiond.delete_records.item import Item
 from retentiond.errors import ConfigError
 from retentiond.kafka.deletions import KAFKAS_HIGH_WATERMARK
 from retentiond.kafka.port import OffsetBound
-from retentiond.kafka.records import INTERNAL_TOPICS
+from retentiond.kafka.topic_config import INTERNAL_TOPICS
 from retentiond.model import TopicPartition
 
 VERSION = 1

@@ -6,8 +6,18 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
-from retentiond.kafka import broker_configs, clock, commits, groups, log_dirs, members, share
+from retentiond.kafka import (
+    broker_configs,
+    clock,
+    commits,
+    groups,
+    log_dirs,
+    members,
+    share,
+    topics,
+)
 from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.leaders import Leaders
 from retentiond.kafka.offsets import Offsets
 from retentiond.kafka.port import (
     CoordinatorState,
@@ -36,8 +46,9 @@ class KafkaCluster:
     def __init__(self, settings: ClientSettings, observe: Observer) -> None:
         self._connection = Connection(settings)
         self._disks = Connection(settings)  # its own: a broker's slow disk holds up nobody
-        self._leaders = Connection(settings)  # likewise, a leader that searches its log
-        self._offsets = Offsets(self._leaders)
+        self._topics = Connection(settings)  # likewise, a leader that searches its log
+        self._leaders = Leaders()
+        self._offsets = Offsets(self._topics, self._leaders)
         self._records = RecordsClient(settings)
         self._observe = observe
 
@@ -52,10 +63,12 @@ class KafkaCluster:
         return self._timed("list_topics", self._records.topic_names)
 
     def describe_topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure]:
-        return self._timed("describe_topics", self._records.describe_topics, names)
+        return self._timed(
+            "describe_topics", topics.describe_topics, self._topics, self._leaders, names
+        )
 
     def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
-        return self._timed("describe_configs", self._records.topic_configs, names)
+        return self._timed("describe_configs", topics.topic_configs, self._topics, names)
 
     def broker_configs(self, names: Collection[str]) -> Mapping[int, Mapping[str, str] | Failure]:
         return self._timed(
@@ -98,7 +111,7 @@ class KafkaCluster:
     def close(self) -> None:
         self._connection.close()
         self._disks.close()
-        self._leaders.close()
+        self._topics.close()
 
     def _timed(self, api: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         started = time.monotonic()

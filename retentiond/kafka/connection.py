@@ -64,8 +64,19 @@ class Link:
         self._max_in_flight = max_in_flight
 
     async def send(self, request: Any, node_id: int | None = None) -> Any:
-        """One request to a broker (any, by default); its decoded response."""
-        return await self._manager.send(request, node_id=node_id)
+        """One request to a broker; its decoded response.
+
+        By default to any, and to all of them if that one does not answer: it may have died a
+        moment ago.
+        """
+        try:
+            return await self._manager.send(request, node_id=node_id)
+        except (KafkaError, OSError):
+            nodes = self.known_brokers() if node_id is None else []
+            for answer in await self.send_all([(node, request) for node in nodes]):
+                if not isinstance(answer, Exception):
+                    return answer
+            raise
 
     async def send_all(self, requests: Sequence[tuple[int, Any]]) -> list[Any]:
         """Requests to (node, request) at once, a bounded number in flight for each node.
@@ -112,7 +123,10 @@ class Link:
         return metadata
 
     async def describe_cluster(self) -> dict[str, Any]:
-        described: dict[str, Any] = await self._admin._describe_cluster()
+        try:
+            described: dict[str, Any] = await self._admin._describe_cluster()
+        except (KafkaError, OSError):  # the broker may just have died; then another one is asked
+            described = await self._admin._describe_cluster()
         return described
 
     async def coordinator_of(self, group: str) -> int:

@@ -7,6 +7,7 @@ yet that it leads no more answers with offsets that were true: lower ones.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
@@ -33,26 +34,28 @@ class Leaders:
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[int, Leader | Failure] | Failure] = {}
-        self._read_at = 0.0
+        self._read_at: dict[str, float] = {}
 
     async def of(
         self, link: Link, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Leader | Failure]:
         """Raises an error of the client where no broker tells."""
-        if time.monotonic() - self._read_at > FRESH_S:
-            self._topics = {}
-            self._read_at = time.monotonic()
         asked = list(partitions)
-        unknown = {partition.topic for partition in asked} - self._topics.keys()
-        if unknown:
-            await self.read(link, unknown)
+        since = time.monotonic() - FRESH_S
+        topics = {partition.topic for partition in asked}
+        stale = {name for name in topics if self._read_at.get(name, -math.inf) < since}
+        if stale:
+            await self.read(link, stale)
         return {partition: self._leader(partition) for partition in asked}
 
-    async def read(self, link: Link, topics: Collection[str]) -> None:
-        """Anew, whatever is remembered."""
+    async def read(self, link: Link, topics: Collection[str]) -> Any:
+        """Anew, whatever is remembered; the metadata of those topics."""
+        read_at = time.monotonic()
         metadata = await link.topics(topics)
+        self._read_at |= dict.fromkeys(topics, read_at)
         self._topics |= dict.fromkeys(topics, NO_PARTITION)
         self._topics |= {topic.name: _leaders(topic) for topic in metadata.topics}
+        return metadata
 
     def _leader(self, partition: TopicPartition) -> Leader | Failure:
         topic = self._topics[partition.topic]

@@ -54,9 +54,9 @@ _BOUNDS: dict[OffsetBound, tuple[int, int]] = {
 class Offsets:
     """Thread-safe. Any call may raise `KafkaUnavailable`."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, leaders: Leaders) -> None:
         self._connection = connection
-        self._leaders = Leaders()
+        self._leaders = leaders
 
     def offsets(
         self, partitions: Collection[TopicPartition], bound: OffsetBound

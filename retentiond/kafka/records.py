@@ -38,6 +38,7 @@ from retentiond.kafka.librdkafka_offsets import (
 )
 from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicConfig, TopicDescription
 from retentiond.kafka.properties import ClientSettings
+from retentiond.kafka.topic_config import INTERNAL_TOPICS, KEYS, topic_config
 from retentiond.model import Failure, TopicPartition
 
 T = TypeVar("T")
@@ -58,17 +59,6 @@ DELETE_TIMEOUT_S = 5.0
 """How long a leader may wait for its followers; a deletion that takes longer is read back."""
 
 SILENT_LEADER = Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not answer")
-
-INTERNAL_TOPICS = frozenset(
-    {
-        "__consumer_offsets",
-        "__transaction_state",
-        "__share_group_state",
-        "__cluster_metadata",
-        "__remote_log_metadata",
-    }
-)
-"""Kafka's own topics, also those that its metadata doesn't mark as internal."""
 
 _BOUNDS: dict[OffsetBound, tuple[int, IsolationLevel]] = {
     OffsetBound.LOG_START: (OFFSET_SPEC_EARLIEST, IsolationLevel.READ_UNCOMMITTED),
@@ -252,15 +242,4 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def _config(entries: Mapping[str, Any]) -> TopicConfig:
-    retention_ms = int(entries["retention.ms"].value)
-    retention_bytes = int(entries["retention.bytes"].value)
-    return TopicConfig(
-        cleanup_policy=frozenset(
-            policy.strip() for policy in entries["cleanup.policy"].value.split(",")
-        ),
-        retention_ms=None if retention_ms < 0 else retention_ms,
-        retention_bytes=None if retention_bytes < 0 else retention_bytes,
-        segment_bytes=int(entries["segment.bytes"].value),
-        segment_ms=int(entries["segment.ms"].value),
-        file_delete_delay_ms=int(entries["file.delete.delay.ms"].value),
-    )
+    return topic_config({key: entries[key].value for key in KEYS})

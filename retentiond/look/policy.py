@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from retentiond.config import Config
 from retentiond.errors import UsageError
 from retentiond.kafka.properties import PROPERTIES, ClientSettings
-from retentiond.kafka.records import INTERNAL_TOPICS
+from retentiond.kafka.topic_config import INTERNAL_TOPICS
 
 NOT_INTERNAL = f"(?!(?:{'|'.join(map(re.escape, sorted(INTERNAL_TOPICS)))})$)"
 

@@ -67,6 +67,7 @@ def test_coordinators_that_die_between_the_readings_and_move_on_free_no_record(
             assert (held.verdict, held.reason) == ("hold", "evidence_changed")
             assert held.sentence is not None
             assert held.sentence.startswith(unseen)
+        eventually(lambda: three.fenced(2))  # until then nobody leads what it led
         assert log_starts(three.kafka) == {0}
 
         eventually(retentiond.first_cycle, lambda found: found.plan.complete)

@@ -31,10 +31,19 @@ class Brokers:
     ``requests``: every (node, request) that went out; ``most_in_flight``: of each node.
     """
 
-    def __init__(self, answer: Answer, versions: dict[type, int] | None = None) -> None:
+    def __init__(
+        self,
+        answer: Answer,
+        versions: dict[type, int] | None = None,
+        nodes: Iterable[int] = (),
+    ) -> None:
         self.requests: list[tuple[int | None, Any]] = []
         self.most_in_flight: Counter[int | None] = Counter()
-        self.cluster = SimpleNamespace(_coordinators={"stale": 1}, update_metadata=lambda _: None)
+        self.cluster = SimpleNamespace(
+            _coordinators={"stale": 1},
+            update_metadata=lambda _: None,
+            brokers=lambda: [SimpleNamespace(node_id=node) for node in nodes],
+        )
         self.broker_version_data = SimpleNamespace(api_version=self._version)
         self._answer = answer
         self._versions = versions or {}

@@ -11,6 +11,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from retentiond.kafka import leaders, offsets
+from retentiond.kafka.leaders import Leaders
 from retentiond.kafka.list_offsets import VERSION
 from retentiond.kafka.offsets import Offsets
 from retentiond.kafka.port import OffsetBound
@@ -105,7 +106,7 @@ def cluster(
         return answer(decoded(request), node)
 
     brokers = Brokers(respond)
-    return Offsets(BrokersConnection(brokers)), brokers
+    return Offsets(BrokersConnection(brokers), Leaders()), brokers
 
 
 def asked(brokers: Brokers) -> list[tuple[int | None, dict[TopicPartition, tuple[int, int]]]]:
