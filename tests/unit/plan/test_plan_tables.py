@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 
 from retentiond.config import PolicyConflict
+from retentiond.model import TopicPartition
 from retentiond.plan import tables
 from retentiond.plan.detail import detail
 from retentiond.plan.tables import star
@@ -22,6 +24,7 @@ from tests.unit.act.readings import (
     changed,
     crowded,
     healthy,
+    partition,
 )
 
 
@@ -68,6 +71,36 @@ def test_what_a_commit_of_now_has_reached_need_not_be_remembered() -> None:
         (1, 1),
         (1, 2),
     ]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_no_commit_stands_for_another_groups_or_another_partitions(count: int) -> None:
+    """Group 0 has lost its commits; group 1, and later group 2, are beyond them everywhere."""
+    places = [TopicPartition("orders", number) for number in range(count)]
+
+    def lose(world: Reading) -> None:
+        for name in ("a", "b", "c"):
+            world.add_group(name)
+        world.topics = {"orders": world.topics["orders"]}
+        world.partitions = {at: partition(at.partition) for at in places}
+        world.commits = {(name, at): 100 for name in ("b", "c") for at in places}
+        world.remembered = {("a", at): 0 for at in places}
+
+    remembered = star(changed(lose).snapshot()).remembered
+
+    assert remembered is not None
+    assert remembered["partition_id"].to_pylist() == list(range(count))
+
+
+def test_without_groups_they_are_counted_as_one() -> None:
+    """Nothing is divided by zero."""
+
+    def forget(world: Reading) -> None:
+        world.groups.clear()
+        world.commits.clear()
+
+    assert star(changed(forget).snapshot()).group_count == 1
+    assert star(healthy().snapshot()).group_count == len(healthy().groups)
 
 
 def test_without_any_commit_there_still_is_a_table_of_them() -> None:
