@@ -18,9 +18,6 @@ from retentiond.model import Commit, Failure
 
 Commits = Sequence[Commit] | Failure
 
-GROUPS_PER_REQUEST = 100
-"""More than are described at once: a commit takes some twenty bytes of the answer."""
-
 
 def commits(connection: Connection, groups: Collection[str]) -> Mapping[str, Commits]:
     """All commits of each group. A failure on one partition is a commit without offset."""
@@ -32,7 +29,7 @@ def commits(connection: Connection, groups: Collection[str]) -> Mapping[str, Com
             groups,
             lambda names: offset_fetch(names, batched),
             read_commits,
-            groups_per_request=GROUPS_PER_REQUEST if batched else 1,
+            groups_per_request=None if batched else 1,
         )
 
     return connection.run(ask) if groups else {}

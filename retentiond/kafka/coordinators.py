@@ -19,7 +19,7 @@ from retentiond.model import Failure
 
 T = TypeVar("T")
 
-GROUPS_PER_REQUEST = 50
+GROUPS_PER_REQUEST = 100
 
 BATCHED = 4
 """FindCoordinator takes many groups since this version (KIP-699, Kafka 3.0)."""

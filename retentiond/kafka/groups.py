@@ -18,8 +18,6 @@ from retentiond.kafka.port import CoordinatorState, ListedGroup
 from retentiond.kafka.probes import probe
 from retentiond.model import GroupKind
 
-GROUPS_PER_REQUEST = 50
-
 DESCRIBE = "DESCRIBE"
 
 CONSUMER_PROTOCOL = "consumer"
