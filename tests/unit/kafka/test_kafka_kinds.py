@@ -121,10 +121,10 @@ def test_all_topics_of_each_group_are_asked_for() -> None:
             groups=[with_offsets(each.group_id, partition(0, 1)) for each in request.groups]
         )
 
-    asked = names("s", range(60))
+    asked = names("s", range(110))
     assert set(share_offsets(connected(answer), asked)) == set(asked)
     assert all(isinstance(each, DescribeShareGroupOffsetsRequest) for each in requests)
-    assert [len(each.groups) for each in requests] == [10, 50]  # the last sent answers first
+    assert [len(each.groups) for each in requests] == [10, 100]  # the last sent answers first
     assert all(group.topics is None for each in requests for group in each.groups)
 
 
