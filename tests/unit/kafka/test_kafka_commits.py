@@ -73,12 +73,20 @@ SEVEN = [Commit("orders", 0, 7)]
 
 
 def test_groups_are_asked_in_batches_of_their_coordinator() -> None:
-    nodes = {name: 1 + number % 2 for number, name in enumerate(names("group", range(130)))}
+    nodes = {
+        name: 1 + number % 2
+        for number, name in enumerate(names("group", range(2 * GROUPS_PER_REQUEST + 30)))
+    }
     answers, brokers = read(Coordinators(nodes))
     assert answers == dict.fromkeys(nodes, SEVEN)
     batches = [(n, asked(r)) for n, r in brokers.requests if isinstance(r, OffsetFetchRequest)]
     assert all(nodes[name] == node for node, batch in batches for name in batch)
-    assert sorted(len(batch) for _, batch in batches) == [15, 15, 50, 50]
+    assert sorted(len(batch) for _, batch in batches) == [
+        15,
+        15,
+        GROUPS_PER_REQUEST,
+        GROUPS_PER_REQUEST,
+    ]
     assert len(brokers.sent(FindCoordinatorRequest)) == 1
 
 
@@ -194,7 +202,9 @@ def test_never_more_than_a_few_requests_wait_for_one_broker(
 
 
 def test_a_request_names_no_more_groups_than_it_may() -> None:
-    _, brokers = read(Coordinators(dict.fromkeys(names("group", range(175)), 1)))
+    _, brokers = read(
+        Coordinators(dict.fromkeys(names("group", range(3 * GROUPS_PER_REQUEST + 25)), 1))
+    )
     assert [len(asked(each)) for each in brokers.sent(OffsetFetchRequest)] == [
         GROUPS_PER_REQUEST
     ] * 3 + [25]
