@@ -39,14 +39,21 @@ T = TypeVar("T")
 Observer = Callable[[str, str, float], None]
 """Told of each request: (api, result "ok" or "failed", seconds)."""
 
+THROTTLED = "throttled"
+"""In place of an api: how long a request waits because of a broker's quota, before it goes out."""
+
 
 class KafkaCluster:
     """Implements `retentiond.kafka.port.Kafka`. Safe to use from several threads."""
 
     def __init__(self, settings: ClientSettings, observe: Observer) -> None:
-        self._connection = Connection(settings)
-        self._disks = Connection(settings)  # its own: a broker's slow disk holds up nobody
-        self._topics = Connection(settings)  # likewise, a leader that searches its log
+        self._connection = Connection(settings, self._note_wait)
+        self._disks = Connection(
+            settings, self._note_wait
+        )  # its own: a broker's slow disk holds up nobody
+        self._topics = Connection(
+            settings, self._note_wait
+        )  # likewise, a leader that searches its log
         self._leaders = Leaders()
         self._offsets = Offsets(self._topics, self._leaders)
         self._records = RecordsClient(settings)
@@ -112,6 +119,10 @@ class KafkaCluster:
         self._connection.close()
         self._disks.close()
         self._topics.close()
+
+    def _note_wait(self, seconds: float) -> None:
+        """A broker's quota makes a request wait: told like a request of its own."""
+        self._observe(THROTTLED, "ok", seconds)
 
     def _timed(self, api: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         started = time.monotonic()

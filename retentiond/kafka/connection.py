@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -33,6 +34,9 @@ RECONNECT_MS = 1_000
 """The longest pause before a broker is tried again, as with Kafka's own clients, unless the
 settings name another."""
 
+LATER_S = 0.01
+"""So that kafka-python has noticed, too, that the time is up."""
+
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
@@ -55,13 +59,23 @@ def offsets_topic_request() -> Any:
     return metadata_request([OFFSETS_TOPIC])
 
 
+Throttled = Callable[[float], None]
+"""Told how many seconds a request waits because of a broker's quota."""
+
+
+def _unheard(_: float) -> None: ...
+
+
 class Link:
     """One live client, as the coroutines see it that `Connection.run` runs on its I/O thread."""
 
-    def __init__(self, admin: KafkaAdminClient, max_in_flight: int) -> None:
+    def __init__(
+        self, admin: KafkaAdminClient, max_in_flight: int, throttled: Throttled = _unheard
+    ) -> None:
         self._admin = admin
         self._manager = admin._manager
         self._max_in_flight = max_in_flight
+        self._throttled = throttled
 
     async def send(self, request: Any, node_id: int | None = None) -> Any:
         """One request to a broker; its decoded response.
@@ -69,6 +83,7 @@ class Link:
         By default to any, and to all of them if that one does not answer: it may have died a
         moment ago.
         """
+        await self._wait_for_quota(node_id)
         try:
             return await self._manager.send(request, node_id=node_id)
         except (KafkaError, OSError):
@@ -91,6 +106,7 @@ class Link:
             sent: list[tuple[int, Any]] = []
             for node, positions in list(waiting.items()):
                 window, rest = positions[: self._max_in_flight], positions[self._max_in_flight :]
+                await self._wait_for_quota(node)
                 for position in window:
                     try:
                         future = self._manager.send(requests[position][1], node_id=node)
@@ -123,6 +139,7 @@ class Link:
         return metadata
 
     async def describe_cluster(self) -> dict[str, Any]:
+        await self._wait_for_quota(None)
         try:
             described: dict[str, Any] = await self._admin._describe_cluster()
         except (KafkaError, OSError):  # the broker may just have died; then another one is asked
@@ -133,6 +150,17 @@ class Link:
         """The coordinator's node, asked for one group, as brokers before 3.0 need it."""
         node: int = await self._admin._find_coordinator_id(group)
         return node
+
+    async def _wait_for_quota(self, node_id: int | None) -> None:
+        """For as long as the broker has asked to be left alone (``throttle_time_ms``, KIP-219);
+        None: until one of them has not. Until then kafka-python fails every request to it."""
+        nodes = self.known_brokers() if node_id is None else [node_id]
+        connections = [self._manager._conns.get(node) for node in nodes]
+        until = min((each._throttle_time if each else 0.0 for each in connections), default=0.0)
+        seconds = until - time.monotonic()
+        if seconds > 0:
+            self._throttled(seconds)
+            await self._manager._net.sleep(seconds + LATER_S)
 
     def known_brokers(self) -> list[int]:
         """As the metadata showed them that the client has last seen."""
@@ -164,8 +192,9 @@ class Connection:
     One request at a time: a client that broke is closed under nobody's feet.
     """
 
-    def __init__(self, settings: ClientSettings) -> None:
+    def __init__(self, settings: ClientSettings, throttled: Throttled = _unheard) -> None:
         self._settings = settings
+        self._throttled = throttled
         self._link: Link | None = None
         self._attempts = Attempts(settings)
         self._lock = threading.Lock()
@@ -179,7 +208,7 @@ class Connection:
             try:
                 if self._link is None:
                     admin = _connect(self._settings, self._attempts)
-                    self._link = Link(admin, self._settings.max_in_flight)
+                    self._link = Link(admin, self._settings.max_in_flight, self._throttled)
                 return self._link.run(request)
             except KafkaUnavailable:  # a broker said no; the client is sound
                 raise

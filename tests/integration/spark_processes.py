@@ -85,7 +85,7 @@ def await_port(process: subprocess.Popen[bytes], folder: Path, port: int) -> Non
 
 @contextmanager
 def standalone(folder: Path) -> Iterator[str]:
-    """A master and a worker of two cores; yields the master's URL."""
+    """A master and two workers of a core each; yields the master's URL."""
     port, page = free_port(), free_port()
     url = f"spark://{LOOPBACK}:{port}"
     deploy = "org.apache.spark.deploy"
@@ -95,12 +95,12 @@ def standalone(folder: Path) -> Iterator[str]:
             running(folder / "master", "spark-class", f"{deploy}.master.Master", *address)
         )
         await_port(master, folder / "master", port)
-        work = ("--cores", "2", "--memory", "1g", "--work-dir", str(folder / "work"))
-        local = ("--host", LOOPBACK, "--webui-port", "0")
-        stack.enter_context(
-            running(folder / "worker", "spark-class", f"{deploy}.worker.Worker", *local, *work, url)
-        )
-        eventually(lambda: '"aliveworkers" : 1' in read_page(f"{page}/json/"), timeout_s=90)
+        work = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work"))
+        local = ("--host", LOOPBACK, "--webui-port", "0", *work, url)
+        for name in ("one", "other"):
+            worker = running(folder / name, "spark-class", f"{deploy}.worker.Worker", *local)
+            stack.enter_context(worker)
+        eventually(lambda: '"aliveworkers" : 2' in read_page(f"{page}/json/"), timeout_s=90)
         yield url
 
 

@@ -6,6 +6,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 from prometheus_client.registry import CollectorRegistry
 
 from devkit.bench.bare import BareClients
@@ -28,6 +29,7 @@ STEPS = ("gather", "decide", "guard", "record")
 GATHER_AT_MOST_S = {"L": 0.4, "XL": 3.0}
 CYCLE_AT_MOST_S = {"L": 1.0}
 DELETING_AT_MOST_S = {"L": 2.0}
+BROKER_AT_MOST_PERCENT = {"XL": 2.0}
 SCRAPE_AT_MOST_S = {"L": 0.1, "XL": 0.5}
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
@@ -40,7 +42,11 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     bare = _bare(kafka, layout)
     engine = Engine(config, threading.Event(), lambda *_: None)
     with closing(engine), open_state(folder) as state:
-        reports = [engine.run_cycle(state) for _ in range(WARM_UP + RUNS)][WARM_UP:]
+        for _ in range(WARM_UP):
+            engine.run_cycle(state)
+        cpu_before = _broker_cpu_s(kafka)
+        reports = [engine.run_cycle(state) for _ in range(RUNS)]
+        broker_cpu_s = (_broker_cpu_s(kafka) - cpu_before) / RUNS
     right, all_of_them = _right(layout, reports[-1])
     if right < all_of_them:
         raise ValueError(f"{layout.name}: minima right: {right} of {all_of_them}")
@@ -56,6 +62,12 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
         Result(f"{name}: gather against the bare clients", steps["gather"] / bare, "x"),
         *(Result(f"{name}: {step}", steps[step], "s") for step in STEPS[1:]),
         Result(f"{name}: whole dry-run cycle", whole, "s", CYCLE_AT_MOST_S.get(name)),
+        Result(
+            f"{name}: the broker's CPU, a cycle each minute (of one core)",
+            100 * broker_cpu_s / 60,
+            "%",
+            BROKER_AT_MOST_PERCENT.get(name),
+        ),
         Result(f"{name}: /metrics", _scrape(reports[-1]), "s", SCRAPE_AT_MOST_S.get(name)),
         Result(f"{name}: minima right, of {all_of_them}", right, "", all_of_them),
     ]
@@ -88,6 +100,13 @@ def _bare(kafka: EmbeddedKafka, layout: Layout) -> float:
     with default_garbage_collection(), closing(BareClients(kafka.bootstrap_servers)) as clients:
         since_ms = int(time.time() * 1000) - CONSUMED_RETENTION_MS
         return median(lambda: clients.read(layout, since_ms))
+
+
+def _broker_cpu_s(kafka: EmbeddedKafka) -> float:
+    """Seconds of CPU that it has taken so far."""
+    (node,) = kafka.nodes
+    times = psutil.Process(node.pid).cpu_times()
+    return times.user + times.system
 
 
 def _scrape(report: CycleReport) -> float:

@@ -26,6 +26,8 @@ class Result:
         match self.unit:
             case "s" | "x":
                 return f"{value:.2f} {self.unit}"
+            case "%":
+                return f"{value:.1f} %"
             case "":
                 return f"{value:,.0f}"
             case unit:

@@ -34,13 +34,17 @@ def seed(kafka: EmbeddedKafka, layout: Layout) -> None:
     commit(kafka.bootstrap_servers, layout, layout.committed)
 
 
+QUEUED = 500_000
+"""Messages that wait for the broker."""
+
+
 def _produce(servers: str, layout: Layout, names: list[str]) -> None:
     producer = Producer(
         {
             "bootstrap.servers": servers,
             "enable.idempotence": True,
             "linger.ms": 50,
-            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.messages": 2 * QUEUED,
             "log_level": 0,
         }
     )
@@ -48,7 +52,8 @@ def _produce(servers: str, layout: Layout, names: list[str]) -> None:
         for partition in range(layout.partitions):
             for _ in range(RECORDS):
                 producer.produce(name, b"x", partition=partition)
-            producer.poll(0)
+        while len(producer) > QUEUED:
+            producer.poll(0.1)
     if producer.flush(TIMEOUT_S):
         raise TimeoutError(f"the broker took longer than {TIMEOUT_S:g} s for the records")
 

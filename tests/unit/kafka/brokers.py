@@ -45,6 +45,7 @@ class Brokers:
             brokers=lambda: [SimpleNamespace(node_id=node) for node in nodes],
         )
         self.broker_version_data = SimpleNamespace(api_version=self._version)
+        self._conns: dict[int, Any] = {}
         self._answer = answer
         self._versions = versions or {}
         self._waiting: deque[tuple[int | None, Any, Future]] = deque()
