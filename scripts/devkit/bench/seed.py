@@ -34,6 +34,9 @@ def seed(kafka: EmbeddedKafka, layout: Layout) -> None:
     commit(kafka.bootstrap_servers, layout, layout.committed)
 
 
+PATIENCE_S = 900.0
+"""For two million records in 20,000 partitions."""
+
 QUEUED = 500_000
 """Messages that wait for the broker."""
 
@@ -54,8 +57,8 @@ def _produce(servers: str, layout: Layout, names: list[str]) -> None:
                 producer.produce(name, b"x", partition=partition)
         while len(producer) > QUEUED:
             producer.poll(0.1)
-    if producer.flush(TIMEOUT_S):
-        raise TimeoutError(f"the broker took longer than {TIMEOUT_S:g} s for the records")
+    if producer.flush(PATIENCE_S):
+        raise TimeoutError(f"the broker took longer than {PATIENCE_S:g} s for the records")
 
 
 def commit(servers: str, layout: Layout, committed: Committed) -> None:

@@ -92,6 +92,25 @@ def test_no_commit_stands_for_another_groups_or_another_partitions(count: int) -
     assert remembered["partition_id"].to_pylist() == list(range(count))
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+def test_what_lies_behind_every_readable_commit_is_not_reached(lost: int) -> None:
+    """Of the one group, the first partition's commit can't be read, or the second's is gone."""
+    places = [TopicPartition("orders", number) for number in range(2)]
+
+    def lose(world: Reading) -> None:
+        world.groups.clear()
+        world.add_group("a")
+        world.topics = {"orders": world.topics["orders"]}
+        world.partitions = {at: partition(at.partition) for at in places}
+        world.commits = {("a", places[0]): 100 if lost else None}
+        world.remembered = {("a", places[lost]): 0}
+
+    remembered = star(changed(lose).snapshot()).remembered
+
+    assert remembered is not None
+    assert remembered["partition_id"].to_pylist() == [lost]
+
+
 def test_without_groups_they_are_counted_as_one() -> None:
     """Nothing is divided by zero."""
 
