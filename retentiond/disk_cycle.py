@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from retentiond.collect.snapshot import Snapshot, partitions_of
-from retentiond.disk.awaited import Awaited, Followed, Now, follow
+from retentiond.disk.awaited import Awaited, Followed, Now, follow, then_await
 from retentiond.disk.predictions import Predictions, predict, with_predictions
 from retentiond.disk.reading import DiskReading
 from retentiond.disk.report import DiskReport
@@ -79,10 +79,10 @@ def conclude(
     }
     rows = [row for row in plan.rows if (row.topic, row.partition) in deleted]
     try:
-        state.audit.record_freed(disks.followed.settled)
-        awaited = (*disks.followed.awaited, *_awaited(rows, disks, plan))
-        if awaited != before:
-            write_awaited(state.state_dir, awaited)
+        followed = then_await(disks.followed, _awaited(rows, disks, plan))
+        state.audit.record_freed(followed.settled)
+        if followed.awaited != before:
+            write_awaited(state.state_dir, followed.awaited)
     except Exception as error:  # noqa: BLE001 - see the invariant
         return replace(report, problems=(*report.problems, _unforeseen(error)))
     return report

@@ -125,6 +125,28 @@ def follow(
     return _done(current, freed_by_topic)
 
 
+def then_await(followed: Followed, new: Sequence[Awaited]) -> Followed:
+    """With the deletions of this cycle.
+
+    One that was to free nothing, as its records lay in a segment that stays, is done with when
+    another follows on the same replica: what goes from now on is counted as the later one's.
+    Otherwise small deletions, one a cycle, would pile up for as long as a segment lasts. The
+    first of a replica is awaited on: it knows where the log began.
+    """
+    replicas = {each.replica for each in new}
+    begun: set[ReplicaKey] = set()
+    current = []
+    for each in followed.awaited:
+        is_done = each.replica in replicas and each.replica in begun and not each.predicted_bytes
+        if each.freed_bytes is None:
+            begun.add(each.replica)
+            current.append(replace(each, freed_bytes=0) if is_done else each)
+        else:
+            current.append(each)
+    done = _done(current, followed.freed_by_topic)
+    return Followed((*done.awaited, *new), done.freed_by_topic, followed.settled + done.settled)
+
+
 def _looked_at(
     waiting: Sequence[Awaited], size_bytes: int, now: Now, now_ms: int
 ) -> Iterable[Awaited]:
@@ -132,11 +154,15 @@ def _looked_at(
     freed = _freed(waiting, size_bytes, now)
     shares = _shared(freed, [each.cutoff - each.log_start_offset for each in waiting])
     for each, share in zip(waiting, shares, strict=True):
-        seen = replace(
-            each, size_bytes=size_bytes, end_offset=now.end_offset, readings=each.readings + 1
+        readings = each.readings + 1
+        is_over = readings >= GIVE_UP_READINGS and now_ms - each.asked_at_ms >= GIVE_UP_MS
+        yield replace(
+            each,
+            size_bytes=size_bytes,
+            end_offset=now.end_offset,
+            readings=readings,
+            freed_bytes=share if freed or is_over else None,
         )
-        is_over = seen.readings >= GIVE_UP_READINGS and now_ms - seen.asked_at_ms >= GIVE_UP_MS
-        yield replace(seen, freed_bytes=share) if freed or is_over else seen
 
 
 def _freed(waiting: Sequence[Awaited], size_bytes: int, now: Now) -> int:

@@ -14,6 +14,7 @@ from retentiond.disk.awaited import (
     Freed,
     Now,
     follow,
+    then_await,
 )
 from retentiond.disk.reading import DiskReading
 from retentiond.model import TopicPartition
@@ -123,3 +124,49 @@ def test_a_recreated_topic_leaves_it_unknown() -> None:
 def test_a_replica_that_has_moved_leaves_the_whole_deletion_unknown() -> None:
     found = followed([awaited(1), awaited(2)], reading({1: 6000, 3: 6000}))
     assert (found.awaited, found.settled) == ((), ())
+
+
+def small(cycle_id: str, broker: int = 1) -> Awaited:
+    """To free nothing: all of it lies in a segment that stays."""
+    return replace(awaited(broker, cycle_id), predicted_bytes=0)
+
+
+def test_small_deletions_do_not_pile_up() -> None:
+    waiting = Followed()
+    settled: list[str] = []
+    for cycle_id in ("one", "two", "three", "four"):
+        waiting = then_await(replace(waiting, settled=()), [small(cycle_id)])
+        assert all(each.freed_bytes == 0 for each in waiting.settled)
+        settled += [each.cycle_id for each in waiting.settled]
+
+    assert [each.cycle_id for each in waiting.awaited] == ["one", "four"]
+    assert settled == ["two", "three"]
+
+
+def test_a_deletion_that_is_to_free_something_is_awaited_whatever_follows() -> None:
+    waiting = Followed((small("one"), awaited(cycle_id="two"), small("three")))
+
+    found = then_await(waiting, [small("four")])
+
+    assert [each.cycle_id for each in found.awaited] == ["one", "two", "four"]
+    assert found.settled == (Freed("three", AT, 0),)
+
+
+def test_where_nothing_follows_a_small_deletion_is_awaited_on() -> None:
+    waiting = Followed((small("one"), small("two")), {"orders": 7}, (Freed("zero", AT, 7),))
+
+    assert then_await(waiting, []) == waiting
+    assert then_await(waiting, [small("three", broker=2)]).awaited[:2] == waiting.awaited
+
+
+def test_what_goes_is_measured_from_where_the_log_began() -> None:
+    """Twenty records are written and nothing is removed, though hardly any are left to read."""
+    at = (
+        replace(small("one"), cutoff=900),
+        replace(small("two"), log_start_offset=900, cutoff=990),
+    )
+    waiting = then_await(Followed(at), [replace(small("three"), log_start_offset=990, cutoff=999)])
+
+    found = followed(list(waiting.awaited), reading({1: 10_200}), log_start=999, end=1020)
+
+    assert found.freed_by_topic == {}
