@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event
@@ -124,16 +123,12 @@ def run_cycle(tools: Tools, config: Config, state: State) -> CycleReport:
     tools.disks.begin(tools.kafka)
     with watch.step("gather"):
         snapshot = _read(tools, config, kept, planned_at_ms)
-    with ThreadPoolExecutor(1, thread_name_prefix="remember") as aside:
-        remembered = aside.submit(
-            state.memory.remember, snapshot, kept.remembered, config.limits.settle_cycles
-        )
-        with watch.step("decide"):
-            decided = _decide(tools, config, kept, snapshot)
-            disks = look(tools.disks, snapshot, decided, kept.awaited)
-            rows = disks.rows
-        with watch.step("record"):
-            remembered.result()  # on disk before anything is deleted on its account
+    with watch.step("record"):
+        state.memory.remember(snapshot, kept.remembered, config.limits.settle_cycles)
+    with watch.step("decide"):
+        decided = _decide(tools, config, kept, snapshot)
+        disks = look(tools.disks, snapshot, decided, kept.awaited)
+        rows = disks.rows
     with watch.step("guard"):
         evidence_at_ms = tools.now()
         second = _second_reading(tools, config, kept, planned_at_ms, rows)
