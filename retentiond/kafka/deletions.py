@@ -1,14 +1,10 @@
-"""DeleteRecords (KIP-107) through librdkafka: an answer for each partition.
-
-As with its look-ups, many partitions in one request take it a time that grows with their square;
-so there are some requests for each leader, at once.
-"""
+"""DeleteRecords (KIP-107) through librdkafka: one request to each leader, an answer a partition."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
@@ -16,12 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from retentiond.kafka import failures
 from retentiond.kafka.grants import with_topic_grant
-from retentiond.kafka.librdkafka_offsets import (
-    GRACE_S,
-    PARTITIONS_PER_REQUEST,
-    REQUESTS_IN_FLIGHT,
-    parts,
-)
+from retentiond.kafka.librdkafka_offsets import GRACE_S
 from retentiond.kafka.port import DeleteFailure, OffsetBound
 from retentiond.model import TopicPartition
 
@@ -38,22 +29,13 @@ def request(admin: AdminClient, offsets: Mapping[TopicPartition, int], timeout_s
 
     ``timeout_s``: how long a leader may wait for its followers. The offsets go out as they are.
     """
-    answers: Answers = {}
-    for window in parts(list(offsets.items()), PARTITIONS_PER_REQUEST * REQUESTS_IN_FLIGHT):
-        answers |= _request_window(admin, window, timeout_s)
-    return answers
-
-
-def _request_window(
-    admin: AdminClient, offsets: Sequence[tuple[TopicPartition, int]], timeout_s: float
-) -> Answers:
-    futures: dict[ConfluentPartition, Any] = {}
-    for batch in parts(offsets, PARTITIONS_PER_REQUEST):
-        futures |= admin.delete_records(
-            [ConfluentPartition(*partition, offset) for partition, offset in batch],
-            request_timeout=timeout_s + GRACE_S / 2,
-            operation_timeout=timeout_s,
-        )
+    if not offsets:
+        return {}
+    futures = admin.delete_records(
+        [ConfluentPartition(*partition, offset) for partition, offset in offsets.items()],
+        request_timeout=timeout_s + GRACE_S / 2,
+        operation_timeout=timeout_s,
+    )
     answers: Answers = {}
     for key, future in futures.items():
         try:

@@ -44,9 +44,9 @@ def list_offsets(
     ``asked`` holds a timestamp, or one of librdkafka's special values, for each partition.
     """
     found: dict[TopicPartition, T | BaseException] = {}
-    for window in parts(list(asked), PARTITIONS_PER_REQUEST * REQUESTS_IN_FLIGHT):
+    for window in _parts(list(asked), PARTITIONS_PER_REQUEST * REQUESTS_IN_FLIGHT):
         sent: list[tuple[Sequence[TopicPartition], Future[dict[ConfluentPartition, Any]]]] = []
-        for batch in parts(window, PARTITIONS_PER_REQUEST):
+        for batch in _parts(window, PARTITIONS_PER_REQUEST):
             future: Future[dict[ConfluentPartition, Any]] = Future()
             _AdminClientImpl.list_offsets(
                 admin,
@@ -88,6 +88,6 @@ def _read(
     }
 
 
-def parts(whole: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    for start in range(0, len(whole), size):
-        yield whole[start : start + size]
+def _parts(partitions: Sequence[TopicPartition], size: int) -> Iterator[Sequence[TopicPartition]]:
+    for start in range(0, len(partitions), size):
+        yield partitions[start : start + size]
