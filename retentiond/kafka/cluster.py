@@ -47,13 +47,10 @@ class KafkaCluster:
     """Implements `retentiond.kafka.port.Kafka`. Safe to use from several threads."""
 
     def __init__(self, settings: ClientSettings, observe: Observer) -> None:
+        # Three, so that a slow disk or a leader that searches its log holds up nobody else.
         self._connection = Connection(settings, self._note_wait)
-        self._disks = Connection(
-            settings, self._note_wait
-        )  # its own: a broker's slow disk holds up nobody
-        self._topics = Connection(
-            settings, self._note_wait
-        )  # likewise, a leader that searches its log
+        self._disks = Connection(settings, self._note_wait)
+        self._topics = Connection(settings, self._note_wait)
         self._leaders = Leaders()
         self._offsets = Offsets(self._topics, self._leaders)
         self._records = RecordsClient(settings)

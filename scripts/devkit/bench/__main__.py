@@ -75,7 +75,7 @@ def _measured(
 def _seeded(layout: Layout) -> Iterator[tuple[EmbeddedKafka, Path]]:
     """A broker with that layout, and a folder for as long."""
     folder = tempfile.TemporaryDirectory(prefix="retentiond-bench-")
-    with folder as name, EmbeddedKafka(heap=HEAP) as kafka:
+    with folder as name, EmbeddedKafka(layout.brokers, heap=HEAP) as kafka:
         seed(kafka, layout)
         yield kafka, Path(name)
 

@@ -23,6 +23,7 @@ class Layout:
     partitions: int
     groups: int
     topics_each: int
+    brokers: int = 1
 
     @property
     def commits(self) -> int:
@@ -61,6 +62,7 @@ class Layout:
 
 M = Layout("M", topics=100, partitions=10, groups=100, topics_each=10)
 L = Layout("L", topics=200, partitions=20, groups=300, topics_each=10)
-XL = Layout("XL", topics=1_000, partitions=20, groups=1_000, topics_each=25)
+XL = Layout("XL", topics=1_000, partitions=20, groups=1_000, topics_each=25, brokers=2)
+"""Two brokers: one keeps a file of each partition open, and many machines allow 20,000."""
 
 LAYOUTS = {layout.name: layout for layout in (M, L, XL)}

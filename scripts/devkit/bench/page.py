@@ -26,8 +26,8 @@ TEXT = """\
 
 `scripts/bench --write` measured this on {date}:
 {machine}.
-One broker and everything else on the same machine, all warm, medians of {runs} after {warm_up}
-that don't count; of Kafka's own tool {tool_runs} after {tool_warm_up}.
+One broker (two for XL) and everything else on the same machine, all warm, medians of {runs}
+after {warm_up} that don't count; of Kafka's own tool {tool_runs} after {tool_warm_up}.
 
 {layouts}
 
@@ -65,7 +65,11 @@ def write(measured: Measurement) -> None:
             warm_up=WARM_UP,
             tool_runs=TOOL_RUNS,
             tool_warm_up=TOOL_WARM_UP,
-            layouts="\n".join(f"- {layout}" for layout in LAYOUTS.values()),
+            layouts="\n".join(
+                f"- {layout}"
+                for name, layout in LAYOUTS.items()
+                if any(result.what.startswith(f"{name}:") for result in measured.results)
+            ),
             table="\n".join(f"| {' | '.join(row)} |" for row in rows),
         )
     )
