@@ -66,7 +66,9 @@ def test_a_broker_that_joins_and_takes_over_the_groups_frees_no_record(
     with closing(Three(growing)) as three:  # its clients know all of them
         places = {number: [joined] for number in three.partitions(OFFSETS_TOPIC)}
         kafka: Any = Interrupted(port, "list_groups", lambda: three.place(OFFSETS_TOPIC, places))
-        assert MOVED in retentiond.first_cycle(kafka=kafka).plan.problems
+        (problem,) = retentiond.first_cycle(kafka=kafka).plan.problems
+        # Whether the new broker has loaded its groups by then, or says so, is up to the machine.
+        assert problem == MOVED or "COORDINATOR_LOAD_IN_PROGRESS" in problem
         eventually(retentiond.first_cycle, lambda found: found.plan.complete)
         assert log_starts(growing) == {SLOW}
 
