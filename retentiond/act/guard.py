@@ -151,9 +151,10 @@ def _by_the_plan() -> Iterator[None]:
 
 def _starting_at(log_start: int, row: PlanRow, cutoff: int) -> PlanRow:
     """The row with the log start offset of the second reading; most are as they were."""
-    if row.log_start_offset == log_start and row.records == cutoff - log_start:
+    records = cutoff - log_start
+    if row.log_start_offset == log_start and row.records == records:
         return row
-    return replace(row, log_start_offset=log_start, records=cutoff - log_start)
+    return replace(row, log_start_offset=log_start, records=records)
 
 
 def _held(row: PlanRow, objection: Objection) -> PlanRow:
