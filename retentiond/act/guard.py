@@ -88,7 +88,7 @@ class _Guard:
             offset=row.cutoff,
             log_start_offset=log_start,
             evidence=tuple(map(GroupEvidence, groups.by_second, kinds, committed_offsets)),
-            row=_starting_at(log_start, row, row.cutoff),
+            row=replace(row, log_start_offset=log_start, records=row.cutoff - log_start),
         )
 
     def _check_readings(self) -> None:
@@ -147,14 +147,6 @@ def _by_the_plan() -> Iterator[None]:
             objection.group_id,
             objection.committed_offset,
         ) from None
-
-
-def _starting_at(log_start: int, row: PlanRow, cutoff: int) -> PlanRow:
-    """The row with the log start offset of the second reading; most are as they were."""
-    records = cutoff - log_start
-    if row.log_start_offset == log_start and row.records == records:
-        return row
-    return replace(row, log_start_offset=log_start, records=records)
 
 
 def _held(row: PlanRow, objection: Objection) -> PlanRow:
