@@ -110,7 +110,10 @@ class KafkaCluster:
     def delete_records(
         self, cutoffs: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int | DeleteFailure]:
-        return self._timed("delete_records", self._records.delete_records, cutoffs)
+        answers = self._timed("delete_records", self._records.delete_records, cutoffs)
+        if any(isinstance(answer, DeleteFailure) for answer in answers.values()):
+            self._leaders.forget()  # what became of it is for today's leaders to say
+        return answers
 
     def close(self) -> None:
         self._connection.close()

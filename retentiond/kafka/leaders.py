@@ -16,8 +16,8 @@ from retentiond.kafka import protocol_failures
 from retentiond.kafka.connection import Link
 from retentiond.model import Failure, TopicPartition
 
-FRESH_S = 30.0
-"""How long what the metadata said is believed."""
+FRESH_S = 5.0
+"""How long what the metadata said is believed: for one reading."""
 
 NO_LEADER = Failure("LEADER_NOT_AVAILABLE", "nobody leads the partition")
 
@@ -56,6 +56,10 @@ class Leaders:
         self._topics |= dict.fromkeys(topics, NO_PARTITION)
         self._topics |= {topic.name: _leaders(topic) for topic in metadata.topics}
         return metadata
+
+    def forget(self) -> None:
+        """Whoever led may lead no more. From any thread."""
+        self._read_at = {}
 
     def _leader(self, partition: TopicPartition) -> Leader | Failure:
         topic = self._topics[partition.topic]

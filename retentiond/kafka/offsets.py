@@ -30,6 +30,8 @@ SILENT_LEADER = Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not
 
 NOT_ANSWERED = Failure("NOT_ANSWERED", "the leader left the partition out of its answer")
 
+NONE_YOUNG = -1
+
 NO_OFFSET = Failure("OFFSET_NOT_AVAILABLE", "the partition's leader knows no such offset")
 
 MENDED = frozenset(
@@ -170,6 +172,6 @@ def _offset(part: Any) -> int | Failure:
     return NO_OFFSET if part.offset < 0 else int(part.offset)
 
 
-def _offset_or_none(part: Any) -> int | None:
-    """None: there is no record that young."""
-    return None if part.offset < 0 else int(part.offset)
+def _offset_or_none(part: Any) -> int | Failure | None:
+    """None: there is no record that young, for which Kafka has one word."""
+    return None if part.offset == NONE_YOUNG else _offset(part)

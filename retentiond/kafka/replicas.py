@@ -8,8 +8,6 @@ of them are asked. Replicas that are being added or removed count as replicas (K
 
 from __future__ import annotations
 
-import base64
-import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -19,6 +17,7 @@ from kafka.protocol.admin import DescribeClusterRequest
 from retentiond.kafka import protocol_failures
 from retentiond.kafka.broker_configs import request_for, settings_in
 from retentiond.kafka.connection import Connection, Link, metadata_request
+from retentiond.kafka.topic_ids import as_kafka_prints_it
 from retentiond.model import Failure
 
 UNKNOWN_TOPIC = 3
@@ -112,16 +111,10 @@ def _answer(topic: Any) -> Answer:
     if topic.error_code:
         return protocol_failures.of_error_code(topic.error_code)
     return TopicReplicas(
-        topic_id=_as_kafka_prints_it(topic.topic_id),
+        topic_id=as_kafka_prints_it(topic.topic_id),
         brokers={part.partition_index: frozenset(part.replica_nodes) for part in topic.partitions},
         unclear=frozenset(part.partition_index for part in topic.partitions if part.error_code),
     )
-
-
-def _as_kafka_prints_it(topic_id: uuid.UUID | None) -> str | None:
-    if topic_id is None or not topic_id.int:
-        return None
-    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
 def _retention_ms(values: Mapping[str, str]) -> int | Failure | None:

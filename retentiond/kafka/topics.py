@@ -5,8 +5,6 @@ librdkafka asks for every setting of a topic, and makes objects of them all.
 
 from __future__ import annotations
 
-import base64
-import uuid
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
@@ -18,6 +16,7 @@ from retentiond.kafka.grants import with_topic_grant
 from retentiond.kafka.leaders import Leaders
 from retentiond.kafka.port import TopicConfig, TopicDescription
 from retentiond.kafka.topic_config import INTERNAL_TOPICS, KEYS, topic_config
+from retentiond.kafka.topic_ids import as_kafka_prints_it
 from retentiond.model import Failure
 
 T = TypeVar("T")
@@ -28,6 +27,10 @@ TOPIC = 2
 UNKNOWN_TOPIC = 3
 
 NO_TOPIC = Failure("UNKNOWN_TOPIC_OR_PART", "there is no such topic")
+
+NO_ID = Failure(
+    "NO_TOPIC_ID", "the broker tells no topic id, so one that was recreated could not be told"
+)
 
 NOT_ANSWERED = Failure("NOT_ANSWERED", "the broker left the topic out of its answer")
 
@@ -69,7 +72,9 @@ def _configs_request(names: Collection[str]) -> Any:
     )
 
 
-def _read(answer: Any, read: Callable[[Any], T], topic: str, operation: str) -> T | Failure:
+def _read(
+    answer: Any, read: Callable[[Any], T | Failure], topic: str, operation: str
+) -> T | Failure:
     """``operation``: the right on the topic that is needed for it."""
     if not answer.error_code:
         return read(answer)
@@ -79,17 +84,16 @@ def _read(answer: Any, read: Callable[[Any], T], topic: str, operation: str) -> 
     return with_topic_grant(failure, topic, operation)
 
 
-def _description(topic: Any) -> TopicDescription:
+def _description(topic: Any) -> TopicDescription | Failure:
+    topic_id = as_kafka_prints_it(topic.topic_id)
+    if topic_id is None:
+        return NO_ID
     return TopicDescription(
         name=topic.name,
-        topic_id=_as_kafka_prints_it(topic.topic_id),
+        topic_id=topic_id,
         is_internal=topic.is_internal or topic.name in INTERNAL_TOPICS,
         partitions=tuple(sorted(each.partition_index for each in topic.partitions)),
     )
-
-
-def _as_kafka_prints_it(topic_id: uuid.UUID) -> str:
-    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
 def _config(result: Any) -> TopicConfig:

@@ -281,6 +281,25 @@ def test_a_negative_offset_is_none() -> None:
     assert found == dict.fromkeys(LED, offsets.NO_OFFSET)
 
 
+def test_any_other_negative_answer_about_a_time_is_no_answer() -> None:
+    """Only -1 says that no record is that young."""
+    client, _ = cluster(lambda request, node: answered(request, node, offset=lambda *_: -1001))
+
+    assert client.offsets_at(dict.fromkeys(LED, 1000)) == dict.fromkeys(LED, offsets.NO_OFFSET)
+
+
+def test_leaders_that_are_forgotten_are_asked_for_again() -> None:
+    known = Leaders()
+    _, brokers = cluster()
+    client = Offsets(BrokersConnection(brokers), known)
+    client.offsets(LED.keys(), OffsetBound.LOG_START)
+
+    known.forget()
+    client.offsets(LED.keys(), OffsetBound.LOG_START)
+
+    assert len(brokers.sent(MetadataRequest)) == 2
+
+
 def test_a_time_goes_out_as_it_is_and_no_young_record_is_none() -> None:
     """What speaks against that is asked for at once: here the largest time stamp, -3 in these
     answers, is older."""

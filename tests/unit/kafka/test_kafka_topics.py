@@ -143,6 +143,14 @@ def test_a_topic_that_is_refused_fails_in_its_place(
         assert not isinstance(answers["orders"], Failure)
 
 
+def test_a_topic_without_an_id_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "TOPIC_ID", uuid.UUID(int=0))
+
+    found = topics.describe_topics(connection(metadata), Leaders(), ["orders"])
+
+    assert found["orders"] is topics.NO_ID
+
+
 def test_a_topic_that_the_answer_leaves_out_is_a_failure() -> None:
     asked = connection(lambda request: metadata(request, left_out="audit"))
 
