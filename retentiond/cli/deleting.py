@@ -40,7 +40,7 @@ def delete_wanted(
     with client.explaining():
         items = wanted.items(client, settings)
     if audit is None:
-        items = _with_bytes(client, settings, refuse_hopeless(preview(client, items)))
+        items = _with_bytes(settings, refuse_hopeless(preview(client, items)))
     elif any(item.is_pending for item in items):
         if may_ask:
             items = preview(client, items)
@@ -61,12 +61,10 @@ def _client(settings: ClientSettings, command_config: Path | None) -> RecordsCli
         raise ConfigError(error.message, file=str(command_config or "")) from error
 
 
-def _with_bytes(
-    client: RecordsClient, settings: ClientSettings, items: Sequence[Item]
-) -> list[Item]:
+def _with_bytes(settings: ClientSettings, items: Sequence[Item]) -> list[Item]:
     from retentiond.delete_records.freeing import with_bytes  # noqa: PLC0415 - brings kafka-python
 
-    return with_bytes(client, _hasty(settings), items)
+    return with_bytes(_hasty(settings), items)
 
 
 def _hasty(settings: ClientSettings) -> ClientSettings:

@@ -5,9 +5,8 @@ It is a preview's ornament: where the disks can't be read, the bytes stay unknow
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from retentiond.command_config import pem
 from retentiond.delete_records.item import Item
@@ -18,18 +17,15 @@ from retentiond.kafka.connection import Connection
 from retentiond.kafka.log_dirs import log_dirs
 from retentiond.kafka.port import TopicConfig
 from retentiond.kafka.properties import ClientSettings
+from retentiond.kafka.topics import topic_configs
 from retentiond.model import Failure
 
-
-class Configured(Protocol):
-    def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]: ...
+Configs = Mapping[str, TopicConfig | Failure]
 
 
-def with_bytes(cluster: Configured, settings: ClientSettings, items: Sequence[Item]) -> list[Item]:
+def with_bytes(settings: ClientSettings, items: Sequence[Item]) -> list[Item]:
     """The previewed items that are pending with what they free, where it is known."""
-    pending = [item for item in items if item.is_pending]
-    reading = _read(settings, pending)
-    configs = cluster.topic_configs({item.topic for item in pending} if reading.folders else ())
+    reading, configs = _read(settings, [item for item in items if item.is_pending])
     return [
         replace(item, predicted_bytes=_predicted(item, reading, configs.get(item.topic)))
         if item.is_pending
@@ -38,14 +34,15 @@ def with_bytes(cluster: Configured, settings: ClientSettings, items: Sequence[It
     ]
 
 
-def _read(settings: ClientSettings, pending: Sequence[Item]) -> DiskReading:
+def _read(settings: ClientSettings, pending: Sequence[Item]) -> tuple[DiskReading, Configs]:
     if not pending or any(name in settings.confluent for name in pem.INLINE):
-        return NOTHING_READ  # kafka-python takes no PEM but in files
+        return NOTHING_READ, {}  # kafka-python takes no PEM but in files
     connection = Connection(settings)
     try:
-        return sorted_out(log_dirs(connection), [item.at for item in pending])
+        reading = sorted_out(log_dirs(connection), [item.at for item in pending])
+        return reading, topic_configs(connection, {item.topic for item in pending})
     except RetentiondError:
-        return NOTHING_READ
+        return NOTHING_READ, {}
     finally:
         connection.close()
 

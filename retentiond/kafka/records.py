@@ -1,4 +1,4 @@
-"""Topics, configs, offset look-ups and DeleteRecords, through confluent-kafka's AdminClient.
+"""Topics, offset look-ups and DeleteRecords, through confluent-kafka's AdminClient.
 
 librdkafka's habits that this file knows about: an offset look-up whose leader is dead, or was
 when the metadata was last read, answers -1001 without an exception; a moved leader is reported
@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
-from confluent_kafka.admin import ConfigResource
 from confluent_kafka.cimpl import (
     OFFSET_SPEC_EARLIEST,
     OFFSET_SPEC_LATEST,
@@ -36,9 +35,9 @@ from retentiond.kafka.librdkafka_offsets import (
     offset_in,
     timestamp_in,
 )
-from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicConfig, TopicDescription
+from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicDescription
 from retentiond.kafka.properties import ClientSettings
-from retentiond.kafka.topic_config import INTERNAL_TOPICS, KEYS, topic_config
+from retentiond.kafka.topic_config import INTERNAL_TOPICS
 from retentiond.model import Failure, TopicPartition
 
 T = TypeVar("T")
@@ -105,16 +104,6 @@ class RecordsClient:
         return {
             name: self._outcome(future, _description, name, "Describe")
             for name, future in futures.items()
-        }
-
-    def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
-        if not names:
-            return {}
-        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
-        futures = self._admin.client().describe_configs(resources, request_timeout=self._timeout)
-        return {
-            resource.name: self._outcome(future, _config, resource.name, "DescribeConfigs")
-            for resource, future in futures.items()
         }
 
     def offsets(
@@ -239,7 +228,3 @@ def _as_kafka_prints_it(topic_id: Any) -> str:
 
 
 _URL_SAFE = str.maketrans("+/", "-_")
-
-
-def _config(entries: Mapping[str, Any]) -> TopicConfig:
-    return topic_config({key: entries[key].value for key in KEYS})
