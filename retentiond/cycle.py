@@ -118,11 +118,10 @@ def run_cycle(tools: Tools, config: Config, state: State) -> CycleReport:
     """
     watch = Watch()
     cycle_id = new_cycle_id()
-    planned_at_ms = tools.now()
     kept = kept_by(state)
     tools.disks.begin(tools.kafka)
     with watch.step("gather"):
-        snapshot = _read(tools, config, kept, planned_at_ms)
+        snapshot = _read(tools, config, kept, tools.now())
     with watch.step("record"):
         state.memory.remember(snapshot, kept.remembered, config.limits.settle_cycles)
     with watch.step("decide"):
@@ -131,7 +130,7 @@ def run_cycle(tools: Tools, config: Config, state: State) -> CycleReport:
         rows = disks.rows
     with watch.step("guard"):
         evidence_at_ms = tools.now()
-        second = _second_reading(tools, config, kept, planned_at_ms, rows)
+        second = _second_reading(tools, config, kept, snapshot.taken_at_ms, rows)
         verified = verify(rows, snapshot, second) if second else None
     approved = verified.approved if verified else ()
     plan = _plan(config, kept, snapshot, cycle_id, verified.rows if verified else rows)
@@ -184,13 +183,13 @@ def _decide(tools: Tools, config: Config, kept: Kept, snapshot: Snapshot) -> tup
 
 
 def _second_reading(
-    tools: Tools, config: Config, kept: Kept, planned_at_ms: int, rows: Sequence[PlanRow]
+    tools: Tools, config: Config, kept: Kept, taken_at_ms: int, rows: Sequence[PlanRow]
 ) -> Snapshot | None:
     """The guard's reading of the partitions about to be deleted, for the same moment in time."""
     doomed = [
         TopicPartition(row.topic, row.partition) for row in rows if row.verdict is Verdict.DELETE
     ]
-    return _read(tools, config, kept, planned_at_ms, doomed) if doomed else None
+    return _read(tools, config, kept, taken_at_ms, doomed) if doomed else None
 
 
 def _read(

@@ -53,6 +53,14 @@ class CoordinatorWatch:
     def __init__(self) -> None:
         self.last: CoordinatorState | None = None
 
+    def before(self, kafka: Kafka, *, again: bool) -> CoordinatorState:
+        """How they stand before a listing.
+
+        A cycle's second reading (``again``) begins with how the first one left them: who was at
+        work then and is after it, in the same leader epoch, was so all the time.
+        """
+        return self.last if again and self.last else kafka.coordinator_state()
+
     def seconds_to_settle(self, state: CoordinatorState) -> float:
         """How long after ``state`` was read a listing has to wait."""
         return 0.0 if state == self.last else settle_s(state)
@@ -141,7 +149,7 @@ def completed(
         return census
     wait_until(census.listed_at + settle_s(before))
     try:
-        after = kafka.coordinator_state()
+        after = kafka.coordinator_state(before)
     except KafkaUnavailable as error:
         return replace(census, problems=(str(error),))
     if after == before:  # else a migration may have begun a moment ago
@@ -155,6 +163,11 @@ def completed(
 def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ...]:
     """Why a listing taken between the two readings may lack groups, a sentence each."""
     found: list[str] = []
+    if before.cluster_id != after.cluster_id:
+        found.append(
+            f"the cluster was {before.cluster_id} before the groups were listed, and is "
+            f"{after.cluster_id} after it: see that kafka.bootstrap.servers name one cluster only"
+        )
     if not after.may_describe_offsets:
         found.append(
             "Kafka hides __consumer_offsets from this principal, so groups could go missing "
@@ -167,15 +180,16 @@ def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ..
             f"{len(leaderless)} partitions of __consumer_offsets have no leader "
             f"({', '.join(map(str, leaderless[:5]))}): their groups can't be seen"
         )
+    moved = before.leaders != after.leaders or len(after.leaders) > len(_partitions(after))
+    if moved:
+        found.append("group coordinators moved while the groups were listed")
     asleep = sorted({*before.asleep, *after.asleep} - {*leaderless})
-    if asleep and before.may_ask and after.may_ask:
+    if asleep and not moved and before.may_ask and after.may_ask:
         found.append(
             f"{len(asleep)} group coordinators are not at work "
             f"(partitions {', '.join(map(str, asleep[:5]))} of __consumer_offsets): "
             "their groups can't be seen"
         )
-    if before.leaders != after.leaders or len(after.leaders) > len(_partitions(after)):
-        found.append("group coordinators moved while the groups were listed")
     return tuple(found)
 
 

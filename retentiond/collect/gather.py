@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from retentiond.collect.assemble import assemble
 from retentiond.collect.census import CoordinatorWatch, completed, take_census
-from retentiond.collect.clock import earlier_time
+from retentiond.collect.clock import Time, earlier_time
 from retentiond.collect.external import external_readers
 from retentiond.collect.offsets import OffsetReads, ends, young_since
 from retentiond.collect.positions import read_external
@@ -36,16 +36,16 @@ def gather(
     """One snapshot of the enabled topics and of all groups.
 
     ``now_ms`` is the host's time. ``only`` asks for the offsets of those partitions alone, and
-    leaves their topics' other partitions unread: the guard's second reading. ``watch`` has seen
-    the reading before this one; a first reading waits longer. Raises `KafkaUnavailable` when the
-    cluster or its topics can't be asked; everything else that fails holds what it touches.
+    leaves their topics' other partitions unread: the guard's second reading, and then ``now_ms``
+    is the moment that the first one is about. ``watch`` has seen the reading before this one; a
+    first reading waits longer. Raises `KafkaUnavailable` when the cluster or its topics can't be
+    asked; everything else that fails holds what it touches.
     """
     watch = watch or CoordinatorWatch()
-    before = kafka.coordinator_state()
+    before = watch.before(kafka, again=only is not None)
     settled_at = time.monotonic() + watch.seconds_to_settle(before)
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="gather") as executor:
-        cluster_id = executor.submit(kafka.cluster_id)
-        time_to_come = executor.submit(earlier_time, kafka, now_ms)
+        time_to_come = executor.submit(earlier_time, kafka, now_ms) if only is None else None
         names = None if only is None else {partition.topic for partition in only}
         topics_to_come = executor.submit(enabled_topics, kafka, config, names)
         wait_until(settled_at)
@@ -58,14 +58,14 @@ def gather(
             for reader in external_readers(topics)
         }
         high_watermarks, last_stable = ends(kafka, asked, executor)
-        clock = time_to_come.result()
+        clock = time_to_come.result() if time_to_come else Time(now_ms)
         by_time = young_since(kafka, topics, asked, clock.now_ms)
         positions = {reader: found.result() for reader, found in external.items()}
         census = completed(census, kafka, before, watch, wait_until)
         reads = OffsetReads(log_starts.result(), high_watermarks, last_stable, by_time)
     partitions = reads.readings(topics, asked)
     return assemble(
-        cluster_id.result(),
+        before.cluster_id,
         clock.now_ms,
         topics,
         partitions,

@@ -22,13 +22,13 @@ class EnabledTopic:
 def enabled_topics(
     kafka: Kafka, config: Config, only: Collection[str] | None = None
 ) -> tuple[EnabledTopic, ...]:
-    """The topics that the policy enables, sorted by name, ``only`` those if given.
+    """The topics that the policy enables, sorted by name, ``only`` those if given: of these, one
+    that is gone is a topic with a failure.
 
     A topic in conflict between two patterns counts as enabled: its row says so.
     Raises `KafkaUnavailable` when the topics can't be listed.
     """
-    names = kafka.topic_names()
-    wanted = names if only is None else names & frozenset(only)
+    wanted = kafka.topic_names() if only is None else only
     policies = {
         name: policy for name in sorted(wanted) if (policy := config.policy_for(name)) is not None
     }

@@ -92,8 +92,8 @@ class KafkaCluster:
     def log_dirs(self) -> LogDirs:
         return self._timed("describe_log_dirs", log_dirs.log_dirs, self._disks)
 
-    def coordinator_state(self) -> CoordinatorState:
-        return self._timed("coordinator_state", groups.coordinator_state, self._connection)
+    def coordinator_state(self, earlier: CoordinatorState | None = None) -> CoordinatorState:
+        return self._timed("coordinator_state", groups.coordinator_state, self._connection, earlier)
 
     def list_groups(self) -> Sequence[ListedGroup]:
         return self._timed("list_groups", groups.list_groups, self._connection)

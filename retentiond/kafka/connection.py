@@ -9,6 +9,7 @@ pinned for that reason.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -33,6 +34,9 @@ CONNECT_TIMEOUT_MS = 10_000
 RECONNECT_MS = 1_000
 """The longest pause before a broker is tried again, as with Kafka's own clients, unless the
 settings name another."""
+
+FRESH_S = 5.0
+"""How long what the metadata said is believed: for one reading."""
 
 LATER_S = 0.01
 """So that kafka-python has noticed, too, that the time is up."""
@@ -76,6 +80,7 @@ class Link:
         self._manager = admin._manager
         self._max_in_flight = max_in_flight
         self._throttled = throttled
+        self._learnt_at = -math.inf
 
     async def send(self, request: Any, node_id: int | None = None) -> Any:
         """One request to a broker; its decoded response.
@@ -128,15 +133,30 @@ class Link:
     async def offsets_topic(self) -> Any:
         """Fresh metadata of ``__consumer_offsets``; the client learns today's brokers from it."""
         metadata = await self.send(offsets_topic_request())
-        self._manager.cluster.update_metadata(metadata)
+        self.learn(metadata)
         return metadata
 
     async def topics(self, names: Iterable[str] | None) -> Any:
         """Fresh metadata of those topics, None: all that are visible; the client learns today's
         brokers from it."""
         metadata = await self.send(metadata_request(names))
-        self._manager.cluster.update_metadata(metadata)
+        self.learn(metadata)
         return metadata
+
+    def learn(self, metadata: Any) -> None:
+        """Today's brokers, from any answer that shows them."""
+        self._manager.cluster.update_metadata(metadata)
+        self._learnt_at = time.monotonic()
+
+    async def brokers(self) -> list[int]:
+        """The living brokers; asks for them unless it has learnt of them a moment ago."""
+        if time.monotonic() - self._learnt_at > FRESH_S:
+            await self.offsets_topic()
+        return self.known_brokers()
+
+    def forget_brokers(self) -> None:
+        """Whatever it has learnt of them is asked for anew."""
+        self._learnt_at = -math.inf
 
     async def describe_cluster(self) -> dict[str, Any]:
         await self._wait_for_quota(None)

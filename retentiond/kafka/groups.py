@@ -6,7 +6,7 @@ offsets crashes the process when a coordinator moves, so it is not asked about g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafka.protocol.admin import ListGroupsRequest
@@ -30,33 +30,32 @@ UNKNOWN_TOPIC = 3
 KINDS = frozenset(kind.value for kind in GroupKind)
 
 
-def coordinator_state(connection: Connection) -> CoordinatorState:
+def coordinator_state(
+    connection: Connection, earlier: CoordinatorState | None = None
+) -> CoordinatorState:
     """Who leads ``__consumer_offsets`` now, whether each of them is at work as a coordinator, and
-    whether all groups are visible.
+    whether all groups are visible. Those that led ``earlier`` are asked, else those of today.
 
-    Every broker is asked who leads, before and after the coordinators are: one that has lost its
-    lead may answer for a moment as if it had loaded nothing, but only once its own metadata name
-    another leader.
+    Every broker is asked who leads, after the coordinators are: one that has lost its lead may
+    answer for a moment as if it had loaded nothing, but only once its own metadata name another
+    leader.
     """
 
     async def ask(link: Link) -> CoordinatorState:
-        metadata = await link.offsets_topic()
         cluster = await link.describe_cluster()
-        nodes = [broker.node_id for broker in metadata.brokers]
-        views = [metadata, *await _views(link, nodes)]
-        (topic,) = metadata.topics
-        probed = await probe(
-            link, {part.partition_index: part.leader_id for part in topic.partitions}
-        )
-        views += await _views(link, nodes)
-        seen = [part for view in views for part in view.topics[0].partitions]
+        views = [] if earlier else [await link.offsets_topic()]
+        leaders = earlier.leaders if earlier else _leaders(views)
+        probed = await probe(link, {partition: leader for partition, leader, _ in leaders})
+        views += await _views(link, cluster["brokers"])
+        leaders = _leaders(views)
         return CoordinatorState(
-            leaders=frozenset(
-                (part.partition_index, part.leader_id, part.leader_epoch) for part in seen
-            ),
-            leaderless=tuple(sorted({part.partition_index for part in seen if part.leader_id < 0})),
+            cluster_id=str(cluster["cluster_id"]),
+            leaders=leaders,
+            leaderless=tuple(sorted({partition for partition, leader, _ in leaders if leader < 0})),
             may_describe_cluster=DESCRIBE in _operations(cluster["authorized_operations"]),
-            may_describe_offsets=topic.error_code in (NO_ERROR, UNKNOWN_TOPIC),
+            may_describe_offsets=all(
+                view.topics[0].error_code in (NO_ERROR, UNKNOWN_TOPIC) for view in views
+            ),
             asleep=probed.asleep,
             may_ask=probed.may_ask,
         )
@@ -64,23 +63,37 @@ def coordinator_state(connection: Connection) -> CoordinatorState:
     return connection.run(ask)
 
 
-async def _views(link: Link, nodes: Sequence[int]) -> list[Any]:
-    """What each broker says about ``__consumer_offsets``. One that doesn't answer has no view; it
-    won't list its groups either."""
+async def _views(link: Link, brokers: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """What each living broker says about ``__consumer_offsets``. One that doesn't answer has no
+    view; it won't list its groups either. Raises `KafkaUnavailable` where none answers."""
+    nodes = [broker["broker_id"] for broker in brokers if not broker.get("is_fenced")]
     answers = await link.send_all([(node, offsets_topic_request()) for node in nodes])
-    return [answer for answer in answers if not isinstance(answer, Exception)]
+    views = [answer for answer in answers if not isinstance(answer, Exception)]
+    if not views:
+        raise KafkaUnavailable("no broker says who leads __consumer_offsets")
+    link.learn(views[-1])
+    return views
+
+
+def _leaders(views: Sequence[Any]) -> frozenset[tuple[int, int, int]]:
+    """(partition, leader, leader epoch) of ``__consumer_offsets``, as any of the views has it."""
+    return frozenset(
+        (part.partition_index, part.leader_id, part.leader_epoch)
+        for view in views
+        for part in view.topics[0].partitions
+    )
 
 
 def list_groups(connection: Connection) -> Sequence[ListedGroup]:
     """Every broker's groups. Raises `KafkaUnavailable` if one broker didn't answer in full."""
 
     async def ask(link: Link) -> list[ListedGroup]:
-        metadata = await link.offsets_topic()
-        nodes = [broker.node_id for broker in metadata.brokers]
+        nodes = await link.brokers()
         answers = await link.send_all([(node, ListGroupsRequest()) for node in nodes])
         groups: dict[str, ListedGroup] = {}
         for node, answer in zip(nodes, answers, strict=True):
             if isinstance(answer, Exception):
+                link.forget_brokers()  # it may be one no more
                 failure = protocol_failures.of_kafka_python(answer)
                 raise KafkaUnavailable(f"broker {node} did not list its groups: {failure}")
             if answer.error_code:

@@ -13,11 +13,8 @@ from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Link
+from retentiond.kafka.connection import FRESH_S, Link
 from retentiond.model import Failure, TopicPartition
-
-FRESH_S = 5.0
-"""How long what the metadata said is believed: for one reading."""
 
 NO_LEADER = Failure("LEADER_NOT_AVAILABLE", "nobody leads the partition")
 

@@ -58,6 +58,7 @@ class CoordinatorState:
     (``may_ask``) can't know.
     """
 
+    cluster_id: str
     leaders: frozenset[tuple[int, int, int]]
     leaderless: tuple[int, ...]
     may_describe_cluster: bool
@@ -178,7 +179,10 @@ class Kafka(Protocol):
         not raises `KafkaUnavailable`.
         """
 
-    def coordinator_state(self) -> CoordinatorState: ...
+    def coordinator_state(self, earlier: CoordinatorState | None = None) -> CoordinatorState:
+        """How they stand. With an ``earlier`` state, those that led then are asked whether they
+        are at work; that is a request less, and where another one leads now, both states show it.
+        """
 
     def list_groups(self) -> Sequence[ListedGroup]:
         """Groups of all kinds. Raises `KafkaUnavailable` if a broker did not answer."""

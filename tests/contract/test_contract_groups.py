@@ -154,4 +154,6 @@ def test_the_coordinators_are_those_that_lead_the_offsets_topic(any_driver: Driv
     assert state.may_ask
     assert state.may_describe_cluster
     assert state.may_describe_offsets
+    assert state.cluster_id == any_driver.kafka.cluster_id()
     assert any_driver.kafka.coordinator_state() == state
+    assert any_driver.kafka.coordinator_state(state) == state

@@ -65,6 +65,7 @@ class FakeCluster(World):
     ) -> None:
         super().__init__(brokers=brokers, offsets_partitions=offsets_partitions, now_ms=now_ms)
         self.script = Script()
+        self.id = "KfakefakefakefakefakeQ"
         self.deletions: list[Mapping[TopicPartition, int]] = []
         """Every request of DeleteRecords that went out."""
         self.cluster_clock: int | Failure | Literal[True] | None = True
@@ -91,7 +92,7 @@ class FakeCluster(World):
     @_call
     def cluster_id(self) -> str:
         self._need_a_broker()
-        return "KfakefakefakefakefakeQ"
+        return self.id
 
     @_call
     def cluster_time(self) -> int | Failure | None:
@@ -152,10 +153,11 @@ class FakeCluster(World):
         return LogDirs({broker: self._disk(broker) for broker in shown}, self._assigned())
 
     @_call
-    def coordinator_state(self) -> CoordinatorState:
+    def coordinator_state(self, earlier: CoordinatorState | None = None) -> CoordinatorState:
         self._need_a_broker()
         partitions = self.topics[OFFSETS_TOPIC].partitions if self.may_describe_offsets else []
         return CoordinatorState(
+            cluster_id=self.id,
             leaders=frozenset(
                 (number, -1 if partition.leader is None else partition.leader, partition.epoch)
                 for number, partition in enumerate(partitions)

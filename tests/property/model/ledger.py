@@ -114,8 +114,10 @@ class Ledger:
                 self.cycles[topic_id] += 1
 
     def planned(self) -> None:
-        """All of it is remembered; the second reading begins."""
-        self.first, self.current = self.current, Photograph()
+        """All of it is remembered; the second reading begins, as the first has left the
+        coordinators."""
+        self.first = self.current
+        self.current = Photograph(coordinators=self.first.coordinators[-1:])
         self.evidence_at_ms = self.hand.host_now_ms
         if self.first.is_whole:
             self._take_in_the_told()

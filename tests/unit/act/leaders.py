@@ -137,7 +137,7 @@ class Leaders:
     ) -> Mapping[TopicPartition, int | Failure | None]:
         raise NotImplementedError
 
-    def coordinator_state(self) -> CoordinatorState:
+    def coordinator_state(self, earlier: CoordinatorState | None = None) -> CoordinatorState:
         raise NotImplementedError
 
     def list_groups(self) -> Sequence[ListedGroup]:

@@ -49,6 +49,15 @@ def test_a_clock_that_fails_makes_the_reading_incomplete() -> None:
     )
 
 
+def test_a_second_reading_is_about_the_moment_of_the_first() -> None:
+    kafka = healthy()
+    kafka.cluster_clock = UNREAD
+    moment = kafka.now_ms - HOUR_MS
+    again = gather(kafka, config(), moment, only=[ORDERS_0], wait_until=lambda _: None)
+    assert again.taken_at_ms == moment
+    assert again.complete
+
+
 @pytest.mark.parametrize("ahead_ms", [0, 1, HOUR_MS])
 def test_the_time_of_a_reading_is_never_later_than_either_clock(ahead_ms: int) -> None:
     kafka = healthy()

@@ -17,6 +17,7 @@ from retentiond.collect.census import (
 from retentiond.collect.gather import gather
 from retentiond.collect.snapshot import Snapshot
 from retentiond.config import Config
+from retentiond.model import TopicPartition
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.world import OFFSETS_TOPIC
 
@@ -43,6 +44,14 @@ def watch() -> CoordinatorWatch:
 
 def read(cluster: FakeCluster, watch: CoordinatorWatch) -> Snapshot:
     return gather(cluster, CONFIG, cluster.now_ms, watch=watch, wait_until=lambda _: None)
+
+
+def reread(cluster: FakeCluster, watch: CoordinatorWatch) -> Snapshot:
+    """As the guard does."""
+    only = [TopicPartition("orders", 0)]
+    return gather(
+        cluster, CONFIG, cluster.now_ms, only=only, watch=watch, wait_until=lambda _: None
+    )
 
 
 def move_coordinator(cluster: FakeCluster) -> None:
@@ -81,6 +90,51 @@ def test_after_a_move_during_a_reading_the_next_one_waits_although_nothing_moves
 
     assert not read(cluster, watch).complete
     assert watch.seconds_to_settle(cluster.coordinator_state()) == SETTLE_S
+
+
+def test_a_second_reading_begins_as_the_first_one_has_left_them(
+    cluster: FakeCluster, watch: CoordinatorWatch
+) -> None:
+    assert read(cluster, watch).complete
+    cluster.script.calls.clear()
+
+    assert reread(cluster, watch).complete
+    assert cluster.script.apis.count("coordinator_state") == 1
+
+
+def test_a_coordinator_that_moves_between_the_two_readings_makes_the_second_incomplete(
+    cluster: FakeCluster, watch: CoordinatorWatch
+) -> None:
+    read(cluster, watch)
+    move_coordinator(cluster)
+
+    moved = reread(cluster, watch)
+
+    assert moved.problems == ("group coordinators moved while the groups were listed",)
+
+
+def test_a_first_reading_never_relies_on_what_an_earlier_one_saw(
+    cluster: FakeCluster, watch: CoordinatorWatch
+) -> None:
+    read(cluster, watch)
+    move_coordinator(cluster)
+
+    assert read(cluster, watch).complete
+
+
+def test_two_clusters_in_one_listing_make_it_incomplete(
+    cluster: FakeCluster, watch: CoordinatorWatch
+) -> None:
+    def another_answers() -> None:
+        cluster.id = "another"
+
+    cluster.script.after("list_groups", another_answers)
+
+    (problem,) = read(cluster, watch).problems
+
+    assert problem.startswith(
+        "the cluster was KfakefakefakefakefakeQ before the groups were listed"
+    )
 
 
 def test_a_census_that_failed_leaves_nothing_to_rely_on(

@@ -89,7 +89,12 @@ def test_an_enabled_partition_without_a_leader_is_a_problem_and_another_is_not()
 
 
 def coordinators(**changes: bool | tuple[int, ...]) -> CoordinatorState:
-    facts = {"leaders": frozenset({(0, 1, 0)}), "leaderless": (), "may_describe_cluster": True}
+    facts = {
+        "cluster_id": "cluster",
+        "leaders": frozenset({(0, 1, 0)}),
+        "leaderless": (),
+        "may_describe_cluster": True,
+    }
     return CoordinatorState(**{**facts, **changes})  # type: ignore[arg-type]  # mixed values
 
 

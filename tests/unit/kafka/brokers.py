@@ -39,10 +39,11 @@ class Brokers:
     ) -> None:
         self.requests: list[tuple[int | None, Any]] = []
         self.most_in_flight: Counter[int | None] = Counter()
+        self._nodes = list(nodes)
         self.cluster = SimpleNamespace(
             _coordinators={"stale": 1},
-            update_metadata=lambda _: None,
-            brokers=lambda: [SimpleNamespace(node_id=node) for node in nodes],
+            update_metadata=self._learn,
+            brokers=lambda: [SimpleNamespace(node_id=node) for node in self._nodes],
         )
         self.broker_version_data = SimpleNamespace(api_version=self._version)
         self._conns: dict[int, Any] = {}
@@ -84,6 +85,9 @@ class Brokers:
             future.failure(answer)
         else:
             future.success(answer)
+
+    def _learn(self, metadata: Any) -> None:
+        self._nodes = [each.node_id for each in getattr(metadata, "brokers", ())] or self._nodes
 
     def _version(self, request: type) -> int:
         return self._versions.get(request, 9)

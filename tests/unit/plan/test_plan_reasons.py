@@ -240,6 +240,15 @@ def test_a_group_that_is_unread_as_a_whole_holds_topics_it_never_touched(
         assert row.detail == "group stranger could not be read (TIMED_OUT: no answer)"
 
 
+def test_while_nothing_is_remembered_nobody_has_vanished(spark: SparkSessions) -> None:
+    world = changed(no_commit("search"))
+    assert not world.remembered
+    by_partition = {(row.topic, row.partition): row for row in decide(spark, world.snapshot())}
+
+    silent = by_partition["orders", 0]
+    assert (silent.reason, silent.binding_group) == (Reason.GROUP_WITHOUT_COMMIT, "search")
+
+
 def test_of_a_group_unread_here_and_one_unread_as_a_whole_the_first_by_name_is_the_cause(
     spark: SparkSessions,
 ) -> None:
