@@ -2,7 +2,7 @@
 
 A process of its own, because librdkafka calls its share consumer a preview, and so that a member
 can die as one does. It prints ``PARTITION OFFSET SEQUENCE EPOCH_MS`` for each record it is given,
-before it acknowledges it.
+before it acknowledges it, and a blank line at each poll.
 """
 
 import signal
@@ -34,7 +34,7 @@ def main() -> None:
             if message.error() is None:
                 figures = (message.partition(), message.offset(), decode(message.value()))
                 print(*figures, now_ms())
-        sys.stdout.flush()
+        print(flush=True)  # a sign of life
         with suppress(KafkaException):  # then they are given to a member again
             consumer.commit_sync(ANSWER_SECONDS)
     consumer.close()
