@@ -8,7 +8,7 @@ daemon's, too.
 import threading
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from devkit.ledger.marks import Marks, Times
@@ -118,8 +118,8 @@ class Book:
     def position(self, group: str, partition: Partition) -> int | None:
         """The last offset whose commit was acknowledged. At any time."""
         with self._lock:
-            commits: Sequence[Commit] = self.commits[group, partition]
-            return next((each.offset for each in reversed(commits) if each.acknowledged), None)
+            acknowledged = [each for each in self.commits[group, partition] if each.acknowledged]
+            return max(acknowledged, key=lambda each: each.sent_ms).offset if acknowledged else None
 
     def end(self, partition: Partition) -> int:
         """One past the last record that is owed. At any time."""
