@@ -50,18 +50,19 @@ def test_no_group_loses_a_record_while_brokers_and_daemon_are_killed(tmp_path: P
 
 @pytest.mark.parametrize("protocol", [Protocol.CLASSIC, Protocol.CONSUMER])
 def test_a_consumer_of_the_bench_notices_that_unread_records_were_deleted(
-    kafka: EmbeddedKafka, topic_name: str, protocol: Protocol
+    kafka: EmbeddedKafka, topic_name: str, protocol: Protocol, tmp_path: Path
 ) -> None:
     book = Book()
+    log_file = tmp_path / "members.log"
     at = (topic_name, 0)
     kafka.create_topic(topic_name)
     write(kafka, book, at, range(10))
-    read(kafka, book, at, protocol, up_to=10)
+    read(kafka, book, at, protocol, log_file, up_to=10)
     write(kafka, book, at, range(10, 20))
     admin = kafka.admin()
     unread = TopicPartition(*at, 15)
     admin.delete_records([unread])[unread].result(30)
-    read(kafka, book, at, protocol, up_to=20)
+    read(kafka, book, at, protocol, log_file, up_to=20)
     assert [(each.offset, each.log_start) for each in book.resets] == [(10, 15)]
     assert [each.kind for each in judge(book, [], {at: 15}).findings] == [Kind.RESET, Kind.MISSING]
 
@@ -75,12 +76,18 @@ def write(kafka: EmbeddedKafka, book: Book, at: Partition, offsets: range) -> No
 
 
 def read(
-    kafka: EmbeddedKafka, book: Book, at: Partition, protocol: Protocol, *, up_to: int
+    kafka: EmbeddedKafka,
+    book: Book,
+    at: Partition,
+    protocol: Protocol,
+    log_file: Path,
+    *,
+    up_to: int,
 ) -> None:
     """A consumer that is gone once the group has committed that."""
     topic = Topic(at[0], partitions=1, writing=Writing.PLAIN, records_per_second=0)
     group = Group(f"{at[0]}-readers", topic, protocol)
-    reader = Reader(kafka.bootstrap_servers, group, book, seed="any")
+    reader = Reader(kafka.bootstrap_servers, group, book, "any", log_file)
     reader.calm_down()
     reader.start()
     try:

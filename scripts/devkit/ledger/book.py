@@ -94,13 +94,12 @@ class Book:
             self._saw(group, partition, offset, sequence)
             self.shared[group, partition].note(offset, at_ms)
 
-    def committed(
-        self, group: str, commits: Iterable[tuple[Partition, Commit]], *, first: bool = False
-    ) -> None:
+    def committed(self, group: str, commits: Iterable[tuple[Partition, Commit]]) -> None:
+        """In any order: each member is heard on its own."""
         with self._lock:
             for partition, commit in commits:
                 self.commits[group, partition].append(commit)
-                self.counts["first commits" if first else "commits"] += 1
+                self.counts["commits"] += 1
 
     def skipped(self, skip: Skip) -> None:
         """Markers and aborted records lie in between, or else something is lost."""

@@ -2,10 +2,10 @@
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from devkit.ledger.book import Book, Commit, Reset, Skip
 from devkit.ledger.clock import now_ms
+from devkit.ledger.dictation import Dictation
 from devkit.ledger.record import decode
-from devkit.ledger.scenario import Group, Partition, Protocol
+from devkit.ledger.scenario import Protocol
 
 POLL_SECONDS = 0.2
 BATCH_RECORDS = 200
@@ -13,21 +13,25 @@ ANSWER_SECONDS = 15.0
 
 
 class Member:
-    """A consumer that enters all that it is given and commits into ``book``.
+    """A consumer that dictates all that it is given and commits.
 
-    It begins at the committed offsets. Where there is none, it begins at the log start, and
-    commits that before it reads. Whatever fails raises KafkaException, and ends this life.
+    It begins at the committed offsets; where there is none, at the log start. It commits where
+    it begins: nobody may have heard the answer to the last commit of a member that was killed.
+    Whatever fails raises KafkaException, and ends this life.
     """
 
-    def __init__(self, servers: str, group: Group, book: Book) -> None:
-        self._group = group
-        self._book = book
+    def __init__(
+        self, servers: str, group: str, topic: str, protocol: Protocol, dictation: Dictation
+    ) -> None:
+        self._topic = topic
+        self._protocol = protocol
+        self._dictation = dictation
         self._at: dict[int, int] = {}  # by partition: the next offset to read
         self._committed: dict[int, int] = {}
         self._failure: KafkaException | None = None
-        self._consumer = Consumer(_config(servers, group))
+        self._consumer = Consumer(_config(servers, group, protocol))
         self._consumer.subscribe(
-            [group.topic.name],
+            [topic],
             on_assign=self._assigned,
             on_revoke=self._revoked,
             on_lost=self._revoked,
@@ -42,7 +46,7 @@ class Member:
         """Take what has come."""
         new = {number: at for number, at in self._at.items() if number not in self._committed}
         if new:
-            self._commit_offsets(new, first=True)
+            self._commit_offsets(new)
         for message in self._consumer.consume(BATCH_RECORDS, POLL_SECONDS):
             self._take(message)
         if self._failure is not None:
@@ -57,7 +61,7 @@ class Member:
             self._commit_offsets(changed)
 
     def log_start(self, number: int) -> int:
-        at = TopicPartition(self._group.topic.name, number)
+        at = TopicPartition(self._topic, number)
         answer = self._consumer.get_watermark_offsets(at, timeout=ANSWER_SECONDS, cached=False)
         if answer is None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
@@ -66,7 +70,7 @@ class Member:
     def go(self, number: int, offset: int) -> None:
         """Commit that, and read on there."""
         self._commit_offsets({number: offset})
-        self._consumer.seek(TopicPartition(self._group.topic.name, number, offset))
+        self._consumer.seek(TopicPartition(self._topic, number, offset))
         self._at[number] = offset
 
     def close(self) -> None:
@@ -79,7 +83,7 @@ class Member:
         except KafkaException as exc:
             self._failure = exc  # the client would raise it as something that is no Exception
             return
-        if self._group.protocol is Protocol.CONSUMER:
+        if self._protocol is Protocol.CONSUMER:
             consumer.incremental_assign(starts)
         else:
             consumer.assign(starts)
@@ -90,10 +94,7 @@ class Member:
         for each in consumer.committed(partitions, timeout=ANSWER_SECONDS):
             if each.error is not None:
                 raise KafkaException(each.error)
-            if each.offset >= 0:
-                offset = self._committed[each.partition] = each.offset
-            else:
-                offset = self.log_start(each.partition)
+            offset = each.offset if each.offset >= 0 else self.log_start(each.partition)
             self._at[each.partition] = offset
             starts.append(TopicPartition(each.topic, each.partition, offset))
         return starts
@@ -113,61 +114,44 @@ class Member:
             return  # a broker is away, and the client goes on by itself
         if number is None or offset is None or number not in self._at:
             return
-        partition, at = self._partition(number), self._at[number]
-        if offset > at:
-            self._book.skipped(Skip(self._group.name, partition, at, offset, now_ms()))
-        self._book.saw(self._group.name, partition, offset, decode(message.value()))
+        if offset > self._at[number]:
+            self._dictation.skipped(number, self._at[number], offset, now_ms())
+        self._dictation.saw(number, offset, decode(message.value()))
         self._at[number] = offset + 1
 
     def _reset(self, number: int) -> None:
         """What an operator would do: go on where the log begins."""
         at_ms = now_ms()
         log_start = self.log_start(number)
-        self._book.was_reset(
-            Reset(self._group.name, self._partition(number), self._at[number], log_start, at_ms)
-        )
+        self._dictation.was_reset(number, self._at[number], log_start, at_ms)
         self.go(number, log_start)
 
-    def _commit_offsets(self, offsets: dict[int, int], *, first: bool = False) -> None:
+    def _commit_offsets(self, offsets: dict[int, int]) -> None:
         """Raises KafkaException unless all of them are acknowledged."""
-        wanted = [
-            TopicPartition(self._group.topic.name, number, offset)
-            for number, offset in offsets.items()
-        ]
+        wanted = [TopicPartition(self._topic, number, offset) for number, offset in offsets.items()]
         acknowledged: set[int] = set()
-        sent_ms = now_ms()
+        self._dictation.asked(offsets, now_ms())
         try:
             answers = self._consumer.commit(offsets=wanted, asynchronous=False)
             acknowledged = {each.partition for each in answers or () if each.error is None}
         finally:
-            ended_ms = now_ms()
-            commits = (
-                (
-                    self._partition(number),
-                    Commit(offset, sent_ms, ended_ms, number in acknowledged),
-                )
-                for number, offset in offsets.items()
-            )
-            self._book.committed(self._group.name, commits, first=first)
+            self._dictation.answered(acknowledged, now_ms())
         self._committed |= {number: offsets[number] for number in acknowledged}
         if acknowledged != set(offsets):
             raise KafkaException(KafkaError(KafkaError._FAIL, "not all was committed"))
 
-    def _partition(self, number: int) -> Partition:
-        return (self._group.topic.name, number)
 
-
-def _config(servers: str, group: Group) -> dict[str, object]:
+def _config(servers: str, group: str, protocol: Protocol) -> dict[str, object]:
     classic = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 1000}
     return {
         "bootstrap.servers": servers,
-        "group.id": group.name,
-        "group.protocol": group.protocol.value,
+        "group.id": group,
+        "group.protocol": protocol.value,
         "auto.offset.reset": "error",
         "enable.auto.commit": False,
         "isolation.level": "read_committed",
         "fetch.min.bytes": 65_536,  # or what comes in half a second: the cores are few
         "socket.timeout.ms": int(ANSWER_SECONDS * 1000),
         "log_level": 0,  # what matters comes with the records
-        **(classic if group.protocol is Protocol.CLASSIC else {}),
+        **(classic if protocol is Protocol.CLASSIC else {}),
     }

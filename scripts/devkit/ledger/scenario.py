@@ -37,6 +37,15 @@ class Protocol(StrEnum):
     SHARE = "share"  # KIP-932
 
 
+class Habit(StrEnum):
+    """What a member of a classic or consumer group does now and then."""
+
+    LAG = "lag"
+    STOP = "stop"
+    CRASH = "crash"  # it leaves without a commit
+    REWIND = "rewind"  # it commits an offset that lies behind it, and reads on there
+
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     name: str
@@ -51,7 +60,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """``rewinds``: now and then it commits an offset that lies behind it, and reads on there."""
+    """``rewinds``: that habit is among those of its members."""
 
     name: str
     topic: Topic

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from devkit.ledger.book import Book
 from devkit.ledger.cluster import Cluster
+from devkit.ledger.keeper import Keeper
 from devkit.ledger.reader import Reader
 from devkit.ledger.scenario import GROUPS, TOPICS, Group, Partition, Protocol
 from devkit.ledger.sharer import Sharer
@@ -26,7 +27,7 @@ class Stage:
     def __init__(self, cluster: Cluster, book: Book, seed: str, folder: Path) -> None:
         self.book = book
         self.groups: list[Group] = []
-        self.readers: list[Reader | Sharer] = []
+        self.readers: list[Keeper] = []
         sequence = itertools.count(1)
         self._cluster = cluster
         self._seed = seed
@@ -57,12 +58,9 @@ class Stage:
             self._cluster.make_share_group(group)
         for number in range(group.members):
             seed = f"{self._seed} reader {group.name} {number}"
-            member: Reader | Sharer
-            if group.protocol is Protocol.SHARE:
-                log_file = self._folder / "share-members.log"
-                member = Sharer(self._cluster.servers, group, self.book, seed, log_file)
-            else:
-                member = Reader(self._cluster.servers, group, self.book, seed)
+            log_file = self._folder / "members.log"
+            kind = Sharer if group.protocol is Protocol.SHARE else Reader
+            member = kind(self._cluster.servers, group, self.book, seed, log_file)
             self.readers.append(member)
             member.start()
 
@@ -116,7 +114,8 @@ class Stage:
 
     def troubles(self) -> Iterator[str]:
         """Who has broken down for good."""
-        for each in (*self._writers, *self.readers):
+        everybody: list[Writer | Keeper] = [*self._writers, *self.readers]
+        for each in everybody:
             if each.error:
                 yield each.error
 

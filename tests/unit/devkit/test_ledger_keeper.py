@@ -11,6 +11,7 @@ import psutil
 
 from devkit.ledger.book import Book
 from devkit.ledger.keeper import Keeper
+from devkit.ledger.reader import Reader
 from devkit.ledger.scenario import Group, Protocol, Topic, Writing
 from tests.waiting import eventually
 
@@ -37,6 +38,7 @@ print("hangs\\nin the midst of a li", end="", flush=True)
 time.sleep(3600)
 """
 DIES = "import os; print('dies', flush=True); os.abort()"
+FAILS = "print(1 / 0)"
 
 
 class Kept(Keeper):
@@ -58,6 +60,11 @@ class Kept(Keeper):
         for line in self._lines():
             if line and line not in self.heard[-1:]:
                 self.heard.append(line)
+
+
+class Broken(Reader):
+    def _command(self) -> list[str]:
+        return ["-c", FAILS]
 
 
 @contextmanager
@@ -115,3 +122,10 @@ def test_one_that_dies_is_counted_and_another_follows(tmp_path: Path) -> None:
     with kept(keeper):
         eventually(lambda: keeper.heard == ["dies", "reads"])
     assert keeper.book.counts == {"members died": 1}
+
+
+def test_a_mistake_in_a_reader_is_no_death_but_an_error(tmp_path: Path) -> None:
+    reader = Broken("nowhere:9092", GROUP, Book(), "any", tmp_path / "members.log")
+    reader.start()
+    assert "ended with exit code 1" in str(eventually(lambda: reader.error))
+    assert "ZeroDivisionError" in (tmp_path / "members.log").read_text()
