@@ -42,7 +42,8 @@ after {warm_up} that don't count; of Kafka's own tool {tool_runs} after {tool_wa
   maxima and cutoffs in Arrow alone know no exclusions, no doubts, no reasons and no names.
 - */metrics* is a scrape between two cycles; what a cycle leaves is rendered once, right after it.
 - *Requests* are counted by the broker, in a cycle in which every partition could lose records and
-  is therefore read twice.
+  is therefore read twice. *A cycle that deletes nothing*, as its records are too young, reads once.
+  DescribeQuorum, which the broker hands on to the controller, counts once, as it is sent once.
 - *Whole cycle with deletions*: a record of every partition is deleted, in every cycle measured.
 - *With audit log* writes what will be deleted and on which evidence (ten groups a partition) to
   SQLite before the request, and its outcome after.

@@ -1,4 +1,4 @@
-"""The configuration that every measurement runs with: all topics, a consumed retention of 1 s."""
+"""The configuration that measurements run with: all topics, a consumed retention of 1 s."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,13 @@ CONSUMED_RETENTION_MS = 1000
 MASTER = "local[2]"
 
 
-def settings(servers: str, state_dir: Path, **changes: Any) -> dict[str, Any]:
+def settings(
+    servers: str,
+    state_dir: Path,
+    *,
+    consumed_retention_ms: int = CONSUMED_RETENTION_MS,
+    **changes: Any,
+) -> dict[str, Any]:
     """What a configuration file holds."""
     return {
         "kafka": {"bootstrap.servers": servers},
@@ -21,7 +27,7 @@ def settings(servers: str, state_dir: Path, **changes: Any) -> dict[str, Any]:
             {
                 "pattern": ".*",
                 "retention.commitoffset.enable": True,
-                "retention.commitoffset.ms": CONSUMED_RETENTION_MS,
+                "retention.commitoffset.ms": consumed_retention_ms,
             }
         ],
         **changes,
