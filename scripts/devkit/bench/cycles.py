@@ -3,6 +3,7 @@
 import statistics
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -38,22 +39,12 @@ OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 
 def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     """Whole dry-run cycles, warm."""
-    config = Config.model_validate(settings(kafka.bootstrap_servers, folder, dry_run=True))
     bare = _bare(kafka, layout)
-    engine = Engine(config, threading.Event(), lambda *_: None)
-    with closing(engine), open_state(folder) as state:
-        for _ in range(WARM_UP):
-            engine.run_cycle(state)
-        cpu_before = _broker_cpu_s(kafka)
-        reports = [engine.run_cycle(state) for _ in range(RUNS)]
-        broker_cpu_s = (_broker_cpu_s(kafka) - cpu_before) / RUNS
+    reports, broker_cpu_s = _dry_runs(kafka, folder)
     right, all_of_them = _right(layout, reports[-1])
     if right < all_of_them:
         raise ValueError(f"{layout.name}: minima right: {right} of {all_of_them}")
-    steps = {
-        step: statistics.median(report.seconds.get(step, 0.0) for report in reports)
-        for step in STEPS
-    }
+    steps = {step: _median_of(step, reports) for step in STEPS}
     whole = statistics.median(sum(report.seconds.values()) for report in reports)
     name = layout.name
     return [
@@ -71,6 +62,12 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
         Result(f"{name}: /metrics", _scrape(reports[-1]), "s", SCRAPE_AT_MOST_S.get(name)),
         Result(f"{name}: minima right, of {all_of_them}", right, "", all_of_them),
     ]
+
+
+def gather_s(kafka: EmbeddedKafka, folder: Path) -> float:
+    """Seconds that the gather of a cycle takes, as `measure` finds them."""
+    reports, _ = _dry_runs(kafka, folder)
+    return _median_of("gather", reports)
 
 
 def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
@@ -94,6 +91,23 @@ def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list
             DELETING_AT_MOST_S.get(layout.name),
         )
     ]
+
+
+def _dry_runs(kafka: EmbeddedKafka, folder: Path) -> tuple[list[CycleReport], float]:
+    """Warm cycles, and the seconds of CPU that the broker takes for one."""
+    config = Config.model_validate(settings(kafka.bootstrap_servers, folder, dry_run=True))
+    engine = Engine(config, threading.Event(), lambda *_: None)
+    with closing(engine), open_state(folder) as state:
+        for _ in range(WARM_UP):
+            engine.run_cycle(state)
+        cpu_before = _broker_cpu_s(kafka)
+        reports = [engine.run_cycle(state) for _ in range(RUNS)]
+        return reports, (_broker_cpu_s(kafka) - cpu_before) / RUNS
+
+
+def _median_of(step: str, reports: Sequence[CycleReport]) -> float:
+    """Of the step's seconds."""
+    return statistics.median(report.seconds.get(step, 0.0) for report in reports)
 
 
 def _bare(kafka: EmbeddedKafka, layout: Layout) -> float:

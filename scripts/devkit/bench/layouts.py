@@ -48,6 +48,17 @@ class Layout:
     def committed(self, group: int, topic: int, partition: int) -> int:
         return FIRST + (group * 31 + topic * 17 + partition * 7) % (RECORDS - FIRST)
 
+    def offsets(self) -> dict[tuple[str, str, int], int]:
+        """The committed offsets by group, topic and partition."""
+        return {
+            (self.group(group), self.topic(topic), partition): self.committed(
+                group, topic, partition
+            )
+            for group in range(self.groups)
+            for topic in self.topics_of(group)
+            for partition in range(self.partitions)
+        }
+
     def minima(self) -> dict[tuple[str, int], int]:
         """The smallest committed offset of every partition that a group reads."""
         found: dict[tuple[str, int], int] = {}
