@@ -9,16 +9,30 @@ from pathlib import Path
 
 from rich.console import Console
 
-from devkit.bench import compare, cycles, decisions, deletions, memory, page, requests
+from devkit.bench import (
+    compare,
+    cycles,
+    decisions,
+    deletions,
+    memory,
+    others,
+    page,
+    requests,
+)
 from devkit.bench.layouts import LAYOUTS, L, Layout
 from devkit.bench.result import RESULTS, Measurement, Result
 from devkit.bench.seed import seed
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
 from retentiond.observe import logs
 
-PARTS = ("gather", "decide", "delete", "daemon")
+PARTS = ("gather", "others", "decide", "delete", "daemon")
 
-LAYOUTS_OF = {"gather": ("M", "L", "XL"), "delete": ("M", "L"), "daemon": ("L", "XL")}
+LAYOUTS_OF = {
+    "gather": ("M", "L", "XL"),
+    "others": ("M", "L"),
+    "delete": ("M", "L"),
+    "daemon": ("L", "XL"),
+}
 
 DAEMON_CYCLES = 100
 
@@ -65,6 +79,8 @@ def _measured(
                 yield requests.measure(kafka, layout, folder)
                 if layout is L:
                     yield cycles.measure_deleting(kafka, layout, folder)
+            elif part == "others":
+                yield others.measure(kafka, layout, folder, console.print)
             elif part == "delete":
                 yield deletions.measure(kafka, layout, folder)
             else:

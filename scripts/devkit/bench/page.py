@@ -9,6 +9,7 @@ import pyspark
 from rich.console import Console
 from rich.table import Table
 
+from devkit.bench import klag, klag_build
 from devkit.bench.deletions import TOOL_RUNS, TOOL_WARM_UP
 from devkit.bench.layouts import LAYOUTS
 from devkit.bench.memory import cores
@@ -27,7 +28,8 @@ TEXT = """\
 `scripts/bench --write` measured this on {date}:
 {machine}.
 One broker (two for XL) and everything else on the same machine, all warm, medians of {runs}
-after {warm_up} that don't count; of Kafka's own tool {tool_runs} after {tool_warm_up}.
+after {warm_up} that don't count; of Kafka's own tools {tool_runs} after {tool_warm_up}, of
+klag-exporter's refreshes {runs} after {klag_warm_up}.
 
 {layouts}
 
@@ -44,6 +46,16 @@ after {warm_up} that don't count; of Kafka's own tool {tool_runs} after {tool_wa
 - *Requests* are counted by the broker, in a cycle in which every partition could lose records and
   is therefore read twice. *A cycle that deletes nothing*, as its records are too young, reads once.
   DescribeQuorum, which the broker hands on to the controller, counts once, as it is sent once.
+- *Gather, right before the others* is measured anew on their broker, in whole cycles: the ratio is
+  of figures of the same minutes.
+- *klag-exporter* {klag_version} is a lag exporter in Rust, built where there is cargo. It runs with
+  the settings that it comes with, but every {klag_interval_s} s. A refresh is what its log tells,
+  from the first request to the figures that it exports: states and offsets of all groups, and
+  where partitions begin and end. It has no look-ups by time and no second listing, remembers the
+  groups for a minute, topics for five and their configs for an hour, and goes on without a group
+  that it can't read. Every group's lag is checked, after the last refresh.
+- *kafka-consumer-groups* is Kafka's own tool with `--describe --all-groups`, as a whole process
+  with its JVM, to its last line. Every offset that it prints is checked, in every run.
 - *Whole cycle with deletions*: a record of every partition is deleted, in every cycle measured.
 - *With audit log* writes what will be deleted and on which evidence (ten groups a partition) to
   SQLite before the request, and its outcome after.
@@ -66,6 +78,9 @@ def write(measured: Measurement) -> None:
             warm_up=WARM_UP,
             tool_runs=TOOL_RUNS,
             tool_warm_up=TOOL_WARM_UP,
+            klag_version=klag_build.VERSION,
+            klag_interval_s=klag.INTERVAL_S,
+            klag_warm_up=klag.WARM_UP,
             layouts="\n".join(
                 f"- {layout}"
                 for name, layout in LAYOUTS.items()

@@ -1,0 +1,30 @@
+"""What others take to read all group offsets once, beside a gather right before."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from devkit.bench import cycles, groups_command, klag, klag_build
+from devkit.bench.layouts import Layout
+from devkit.bench.result import Result
+from devkit.embedded import EmbeddedKafka
+
+
+def measure(
+    kafka: EmbeddedKafka, layout: Layout, folder: Path, say: Callable[[str], None]
+) -> list[Result]:
+    """``say`` is told what is left out, and why."""
+    name = layout.name
+    program = klag_build.program(say)
+    gather = cycles.gather_s(kafka, folder)
+    results = [Result(f"{name}: gather, right before the others", gather, "s")]
+    if program is not None:
+        refresh = klag.measure(program, kafka, layout, folder)
+        results += [
+            Result(f"{name}: klag-exporter, one refresh of all groups", refresh, "s"),
+            Result(f"{name}: gather against klag-exporter", gather / refresh, "x"),
+        ]
+    described = groups_command.measure(kafka, layout)
+    return [
+        *results,
+        Result(f"{name}: kafka-consumer-groups, whole process", described, "s"),
+    ]
