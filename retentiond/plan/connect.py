@@ -18,8 +18,6 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from retentiond.errors import SparkUnavailable
 
-SCHEME = "sc://"
-
 ANSWER_S = 5.0
 """How long the server may take to accept a connection."""
 

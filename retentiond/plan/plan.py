@@ -6,11 +6,11 @@ partitions that it leaves in doubt, where there are any, and judges.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from retentiond import garbage
@@ -26,6 +26,9 @@ from retentiond.plan.star import Star
 from retentiond.plan.tables import star
 from retentiond.plan.verdict import topic_holds, with_binding, with_reason
 
+FEW_COMMITS = 250_000
+"""So many are done by one task before several are arranged and have exchanged what they found."""
+
 
 def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
     """One row for each partition of the snapshot, sorted by topic and partition.
@@ -39,7 +42,7 @@ def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
 
 def _decided(spark: SparkSessions, tables: Star[pa.Table]) -> pa.Table:
     with spark.use() as session:
-        facts = that_count(tables.map(session.createDataFrame))
+        facts = that_count(frames(session, tables))
         counted = counted_partitions(facts)
         first = judged_partitions(without_doubts(counted), facts).toArrow()
         doubtful = first.filter(pc.field("doubtful"))
@@ -50,6 +53,20 @@ def _decided(spark: SparkSessions, tables: Star[pa.Table]) -> pa.Table:
     certain = first.filter(~pc.field("doubtful"))
     return pa.concat_tables(
         [certain.select(second.column_names), second], promote_options="default"
+    )
+
+
+def frames(session: SparkSession, tables: Star[pa.Table]) -> Star[DataFrame]:
+    """The tables as DataFrames of the same columns; where there are few commits, those that are
+    large beside the others in one part each, so that nothing has to be shuffled."""
+    made = tables.map(session.createDataFrame)
+    if tables.commits.num_rows >= FEW_COMMITS:
+        return made
+    return replace(
+        made,
+        partitions=made.partitions.coalesce(1),
+        commits=made.commits.coalesce(1),
+        remembered=None if made.remembered is None else made.remembered.coalesce(1),
     )
 
 

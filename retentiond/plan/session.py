@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from retentiond.errors import SparkUnavailable
-from retentiond.plan.connect import SCHEME, connect
 from retentiond.plan.jvm import JAVA_OPTIONS, Jvm
+from retentiond.plan.without_pandas import hide_pandas, show_pandas
 
 JOBS = {
     "spark.sql.shuffle.partitions": "2",
@@ -43,8 +43,17 @@ APPLICATION = {
     "spark.sql.codegen.cache.maxEntries": "2000",
     # Else every step of building a plan asks the JVM three times who called it.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Out of memory in one thread, Spark may wait for its answer for ever: a dead JVM is told.
-    JAVA_OPTIONS: "-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError",
+    JAVA_OPTIONS: " ".join(
+        (
+            "-XX:+UseSerialGC",
+            # A heap that grows as it must: Java would begin with a 64th of the host's memory, and
+            # keep two thirds more than it needs.
+            "-Xms64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40",
+            # Out of memory in one thread, Spark may wait for its answer for ever: a dead JVM is
+            # told.
+            "-XX:+ExitOnOutOfMemoryError",
+        )
+    ),
 }
 """What a driver of its own is started with."""
 
@@ -53,6 +62,9 @@ ONCE = {JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:TieredStopAtLevel=1"}
 
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """For a master in the same JVM: nobody else has business with it."""
+
+CONNECT = "sc://"
+"""How the address of a Spark Connect server begins."""
 
 STOP_S = 2.0
 """How long `SparkSessions.stop` waits for a session that is just being made."""
@@ -76,6 +88,10 @@ class SparkSessions:
         self._jvm: Jvm | None = None
         self._session: SparkSession | None = None
         self._stopped = False
+        if master.startswith(CONNECT):
+            show_pandas()
+        else:
+            hide_pandas()
 
     def start(self) -> None:
         """Makes the session if there is none. Raises `SparkUnavailable`."""
@@ -127,7 +143,9 @@ class SparkSessions:
 
     def _make(self) -> SparkSession:
         try:
-            if self._master.startswith(SCHEME):
+            if self._master.startswith(CONNECT):
+                from retentiond.plan.connect import connect  # noqa: PLC0415 - brings pandas, gRPC
+
                 return connect(self._master, {**JOBS, **self._conf})
             local = LOOPBACK if self._master.startswith("local") else {}
             conf = {**JOBS, **APPLICATION, **self._once, **local, **self._conf}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -121,6 +122,8 @@ def all_planned(spark: SparkSessions) -> list[Planned]:
             snapshot = seen_with(hidden, together(batch))
             rows, expected = planned(spark, snapshot), oracle.plan(snapshot)
             assert len(rows) == len(expected)
+            with mock.patch("retentiond.plan.plan.FEW_COMMITS", 0):  # in several tasks
+                assert planned(spark, snapshot) == rows
             found += [
                 Planned(world, apart(number, rows), apart(number, expected), hidden)
                 for number, world in enumerate(batch)
