@@ -6,11 +6,11 @@ partitions that it leaves in doubt, where there are any, and judges.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from retentiond import garbage
@@ -18,6 +18,7 @@ from retentiond.collect.snapshot import Snapshot
 from retentiond.model import PlanRow, Reason
 from retentiond.plan.bounds import with_bounds
 from retentiond.plan.commits import commits_by_partition, commits_of_failed
+from retentiond.plan.frames import frames
 from retentiond.plan.groups import groups_by_topic, relevant_groups, without_excluded
 from retentiond.plan.rows import plan_rows
 from retentiond.plan.session import SparkSessions
@@ -25,9 +26,6 @@ from retentiond.plan.silence import rewound_partitions, silent_groups
 from retentiond.plan.star import Star
 from retentiond.plan.tables import star
 from retentiond.plan.verdict import topic_holds, with_binding, with_reason
-
-FEW_COMMITS = 250_000
-"""So many are done by one task before several are arranged and have exchanged what they found."""
 
 
 def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
@@ -53,20 +51,6 @@ def _decided(spark: SparkSessions, tables: Star[pa.Table]) -> pa.Table:
     certain = first.filter(~pc.field("doubtful"))
     return pa.concat_tables(
         [certain.select(second.column_names), second], promote_options="default"
-    )
-
-
-def frames(session: SparkSession, tables: Star[pa.Table]) -> Star[DataFrame]:
-    """The tables as DataFrames of the same columns; where there are few commits, those that are
-    large beside the others in one part each, so that nothing has to be shuffled."""
-    made = tables.map(session.createDataFrame)
-    if tables.commits.num_rows >= FEW_COMMITS:
-        return made
-    return replace(
-        made,
-        partitions=made.partitions.coalesce(1),
-        commits=made.commits.coalesce(1),
-        remembered=None if made.remembered is None else made.remembered.coalesce(1),
     )
 
 

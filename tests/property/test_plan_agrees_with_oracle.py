@@ -122,7 +122,7 @@ def all_planned(spark: SparkSessions) -> list[Planned]:
             snapshot = seen_with(hidden, together(batch))
             rows, expected = planned(spark, snapshot), oracle.plan(snapshot)
             assert len(rows) == len(expected)
-            with mock.patch("retentiond.plan.plan.FEW_COMMITS", 0):  # in several tasks
+            with mock.patch("retentiond.plan.frames.FEW_COMMITS", 0):  # in several tasks
                 assert planned(spark, snapshot) == rows
             found += [
                 Planned(world, apart(number, rows), apart(number, expected), hidden)
