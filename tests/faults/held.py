@@ -47,7 +47,12 @@ class Held(Process):
         (self._flags / "released").touch()
 
 
-NO_LEADER = (KafkaError._NOENT, KafkaError.LEADER_NOT_AVAILABLE)
+NO_LEADER = (
+    KafkaError._NOENT,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,  # it leads again, and the client believes in the time before
+)
 
 
 def log_start_if_led(kafka: EmbeddedKafka, topic: str) -> int | None:

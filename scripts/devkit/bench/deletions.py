@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition
 from devkit.bench.bare import BareClients
 from devkit.bench.layouts import FIRST, Layout
 from devkit.bench.result import Result
-from devkit.bench.timing import RUNS, WARM_UP, seconds
+from devkit.bench.timing import RUNS, seconds
 from devkit.embedded import EmbeddedKafka, tools
 from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.act.delete import execute
@@ -27,6 +27,7 @@ from retentiond.state.audit import Audit
 from retentiond.state.records import CycleRecord
 
 TOOL = "org.apache.kafka.tools.DeleteRecordsCommand"
+DELETE_WARM_UP = 12
 TOOL_RUNS = 5
 TOOL_WARM_UP = 1
 
@@ -135,7 +136,7 @@ def _median(
     delete: Callable[[int], object],
     offsets: Iterator[int],
     runs: int = RUNS,
-    warm_up: int = WARM_UP,
+    warm_up: int = DELETE_WARM_UP,
 ) -> float:
     took = [seconds(lambda: delete(next(offsets)))[0] for _ in range(warm_up + runs)]
     return statistics.median(took[warm_up:])

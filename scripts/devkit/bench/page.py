@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from devkit.bench import klag, klag_build
-from devkit.bench.deletions import TOOL_RUNS, TOOL_WARM_UP
+from devkit.bench.deletions import DELETE_WARM_UP, TOOL_RUNS, TOOL_WARM_UP
 from devkit.bench.layouts import LAYOUTS
 from devkit.bench.memory import cores
 from devkit.bench.result import Measurement, Result
@@ -28,8 +28,8 @@ TEXT = """\
 `scripts/bench --write` measured this on {date}:
 {machine}.
 One broker (two for XL) and everything else on the same machine, all warm, medians of {runs}
-after {warm_up} that don't count; of Kafka's own tools {tool_runs} after {tool_warm_up}, of
-klag-exporter's refreshes {runs} after {klag_warm_up}.
+after {warm_up} that don't count (DeleteRecords alone: {delete_warm_up}); of Kafka's own tools
+{tool_runs} after {tool_warm_up}, of klag-exporter's refreshes {runs} after {klag_warm_up}.
 
 {layouts}
 
@@ -76,6 +76,7 @@ def write(measured: Measurement) -> None:
             machine=", ".join(f"{name} {value}" for name, value in machine.items()),
             runs=RUNS,
             warm_up=WARM_UP,
+            delete_warm_up=DELETE_WARM_UP,
             tool_runs=TOOL_RUNS,
             tool_warm_up=TOOL_WARM_UP,
             klag_version=klag_build.VERSION,

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-WARM_UP = 12
+WARM_UP = 30
 """A JVM compiles for as long as this before a plan takes as long as it will for weeks."""
 
 RUNS = 7
