@@ -25,7 +25,7 @@ HEADINGS = ("what", "figure", "target")
 TEXT = """\
 # How fast it is
 
-`scripts/bench --write` measured this on {date}:
+`scripts/bench` measured this on {date}:
 {machine}.
 One broker (two for XL) and everything else on the same machine, all warm, medians of {runs}
 after {warm_up} that don't count (DeleteRecords alone: {delete_warm_up}); of Kafka's own tools
