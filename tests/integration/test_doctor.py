@@ -167,11 +167,8 @@ def test_a_broker_that_is_frozen_is_named_and_keeps_nothing_else_from_being_chec
     three.create_topic("thawed", {0: [1, 2]})
     servers = three.kafka.bootstrap_servers
     frozen = three.node(3)
-    frozen.pause()
-    try:
+    with three.paused(3):
         found = examined(servers, tmp_path, ["thawed"])
-    finally:
-        frozen.resume()
     assert (Level.PROBLEM, "broker 3") in bad(found)
     (address,) = about(found, "bootstrap.servers")
     assert address.sentence.startswith(f"{frozen.bootstrap_server} can't be asked")

@@ -160,11 +160,9 @@ def test_a_deletion_that_a_follower_lets_time_out_is_read_back_from_the_leader(
     three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path, alone: str
 ) -> None:
     retentiond = Retentiond(port, spark, tmp_path, alone)
-    kafka: Any = Interrupted(port, "delete_records", three.node(3).pause)
-    try:
+    with three.paused(3, at_once=False) as pause:
+        kafka: Any = Interrupted(port, "delete_records", pause)
         report = eventually(lambda: retentiond.cycle(kafka=kafka), lambda found: found.outcomes)
-    finally:
-        three.node(3).resume()
     assert report.seconds["delete"] > records.DELETE_TIMEOUT_S  # the answer was that it took longer
     (outcome,) = report.outcomes.values()
     if outcome.outcome is Outcome.UNKNOWN:  # the client turned to the frozen one for it
@@ -178,8 +176,10 @@ def test_a_deletion_that_a_follower_lets_time_out_is_read_back_from_the_leader(
 def test_a_group_that_read_what_an_unclean_election_lost_holds(
     three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path, topic_name: str
 ) -> None:
-    """Broker 2 has four of ten records when it dies, and is elected when broker 1 does."""
+    """Broker 2 has four of ten records when it dies, and is elected when broker 1 does; the
+    commits outlive both on broker 3."""
     group = f"readers-of-{topic_name}"
+    three.lead(OFFSETS_TOPIC, 3)
     three.create_topic(topic_name, {0: [1, 2]})
     three.driver.produce(topic_name, [three.driver.now_ms] * 4)
     three.node(2).kill()
@@ -187,6 +187,7 @@ def test_a_group_that_read_what_an_unclean_election_lost_holds(
     three.driver.produce(topic_name, [three.driver.now_ms] * 6)
     three.driver.commit(group, {(topic_name, 0): 8})
     with three.killed(1):
+        eventually(lambda: three.fenced(1))
         three.node(2).start()
         three.elect_uncleanly(topic_name, 2)
         retentiond = Retentiond(port, spark, tmp_path, topic_name)

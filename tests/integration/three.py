@@ -127,7 +127,29 @@ class Three:
             yield
         finally:
             self.node(broker).start()
-            eventually(lambda: self._alive() == BROKERS)
+            eventually(self._is_whole)
+
+    @contextmanager
+    def paused(self, broker: int, *, at_once: bool = True) -> Iterator[Callable[[], None]]:
+        """It stands still from now on, or, not ``at_once``, from when the yielded function is
+        called."""
+        pause = self.node(broker).pause
+        try:
+            if at_once:
+                pause()
+            yield pause
+        finally:
+            self.node(broker).resume()
+            eventually(self._is_whole)
+
+    def _is_whole(self) -> bool:
+        """All are alive, and could lead whatever they have a replica of."""
+        metadata = self._admin.list_topics(timeout=TIMEOUT_S)
+        return metadata.brokers.keys() == BROKERS and all(
+            found.leader != -1 and set(found.isrs) == set(found.replicas)
+            for topic in metadata.topics.values()
+            for found in topic.partitions.values()
+        )
 
     def fenced(self, broker: int) -> bool:
         return broker not in self._alive()
