@@ -111,7 +111,8 @@ def plan_cycle(tools: Tools, config: Config, kept: Kept) -> Looked:
 
 
 def run_cycle(tools: Tools, config: Config, state: State) -> CycleReport:
-    """A whole cycle. With ``dry_run`` it walks the same path and stops before the request.
+    """A whole cycle. With ``dry_run`` it walks the same path and stops before the request; so the
+    guard judges by the plan's own reading: a second one is about what changes until the request.
 
     Raises `KafkaUnavailable`, `SparkUnavailable` and `StateError` when it can't be done, and
     `Stopped` when the process is to end before anything was requested.
@@ -130,7 +131,7 @@ def run_cycle(tools: Tools, config: Config, state: State) -> CycleReport:
         rows = disks.rows
     with watch.step("guard"):
         evidence_at_ms = tools.now()
-        second = _second_reading(tools, config, kept, snapshot.taken_at_ms, rows)
+        second = _second_reading(tools, config, kept, snapshot, rows)
         verified = verify(rows, snapshot, second) if second else None
     approved = verified.approved if verified else ()
     plan = _plan(config, kept, snapshot, cycle_id, verified.rows if verified else rows)
@@ -183,13 +184,16 @@ def _decide(tools: Tools, config: Config, kept: Kept, snapshot: Snapshot) -> tup
 
 
 def _second_reading(
-    tools: Tools, config: Config, kept: Kept, taken_at_ms: int, rows: Sequence[PlanRow]
+    tools: Tools, config: Config, kept: Kept, first: Snapshot, rows: Sequence[PlanRow]
 ) -> Snapshot | None:
-    """The guard's reading of the partitions about to be deleted, for the same moment in time."""
+    """The guard's reading of the partitions about to be deleted, for the same moment in time;
+    None: there are none."""
     doomed = [
         TopicPartition(row.topic, row.partition) for row in rows if row.verdict is Verdict.DELETE
     ]
-    return _read(tools, config, kept, taken_at_ms, doomed) if doomed else None
+    if not doomed or config.dry_run:
+        return first if doomed else None
+    return _read(tools, config, kept, first.taken_at_ms, doomed)
 
 
 def _read(

@@ -38,11 +38,13 @@ def verify(rows: Iterable[PlanRow], first: Snapshot, second: Snapshot) -> Verifi
 
     ``first`` is what the plan was made from. ``second`` was read after it and has the topics of
     the planned deletions, all their partitions (offsets only where something is planned), and
-    the groups with their commits on all of them.
+    the groups with their commits on all of them. They are one and the same where nothing is about
+    to be requested.
     """
     planned = tuple(rows)
     topics = {row.topic for row in planned if row.verdict is Verdict.DELETE}
-    guard = _Guard(Evidence(first, topics), Evidence(second, topics))
+    by_plan = Evidence(first, topics)
+    guard = _Guard(by_plan, by_plan if second is first else Evidence(second, topics))
     approved: list[Approved] = []
     verified: list[PlanRow] = []
     for row in planned:
@@ -88,7 +90,7 @@ class _Guard:
             offset=row.cutoff,
             log_start_offset=log_start,
             evidence=tuple(map(GroupEvidence, groups.by_second, kinds, committed_offsets)),
-            row=replace(row, log_start_offset=log_start, records=row.cutoff - log_start),
+            row=_as_read(row, log_start, row.cutoff - log_start),
         )
 
     def _check_readings(self) -> None:
@@ -121,6 +123,13 @@ class _Guard:
         if gone:
             raise Objection(f"group {gone[0]} was there for the plan and is gone", gone[0])
         return _Groups(by_first, by_second)
+
+
+def _as_read(row: PlanRow, log_start: int, records: int) -> PlanRow:
+    """With the figures of the second reading; mostly they are the plan's."""
+    if (row.log_start_offset, row.records) == (log_start, records):
+        return row
+    return replace(row, log_start_offset=log_start, records=records)
 
 
 def _check_topic_id(evidence: Evidence, row: PlanRow) -> None:
