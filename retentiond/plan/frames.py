@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from retentiond.plan.star import Star
 
-FEW_COMMITS = 250_000
+FEW_COMMITS = 500_000
 """Fewer are counted by one task before several have exchanged anything."""
 
 

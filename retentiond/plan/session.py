@@ -22,6 +22,10 @@ JOBS = {
     # A larger table (below 48 MB by default) would become rows in the plan itself, which every
     # rule of the optimizer walks; a smaller one spares a job.
     "spark.sql.execution.arrow.localRelationThreshold": "1m",
+    # What is in one part stays there: Spark takes a table whose size it does not know for one of
+    # exabytes, and anything of more than 128 MB would be shuffled before a join.
+    "spark.sql.defaultSizeInBytes": str(2**30),
+    "spark.sql.maxSinglePartitionBytes": str(2**63 - 1),
     "spark.sql.session.timeZone": "UTC",
 }
 """What any session understands, over Spark Connect too."""
