@@ -10,12 +10,14 @@ from pathlib import Path
 import psutil
 from prometheus_client.registry import CollectorRegistry
 
+from devkit.bench import requests
 from devkit.bench.bare import BareClients
 from devkit.bench.layouts import Layout
+from devkit.bench.rest import await_rest
 from devkit.bench.result import Result
 from devkit.bench.seed import commit
 from devkit.bench.settings import CONSUMED_RETENTION_MS, settings
-from devkit.bench.timing import RUNS, WARM_UP, default_garbage_collection, median
+from devkit.bench.timing import RUNS, WARM_UP, default_garbage_collection, median, seconds
 from devkit.embedded import EmbeddedKafka
 from retentiond.config import Config
 from retentiond.engine import Engine, build_versions
@@ -40,21 +42,20 @@ OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     """Whole dry-run cycles, warm."""
     bare = _bare(kafka, layout)
-    reports, broker_cpu_s = _dry_runs(kafka, folder)
+    reports, whole_s, broker_cpu_s = _dry_runs(kafka, folder)
     right, all_of_them = _right(layout, reports[-1])
     if right < all_of_them:
         raise ValueError(f"{layout.name}: minima right: {right} of {all_of_them}")
     steps = {step: _median_of(step, reports) for step in STEPS}
-    whole = statistics.median(sum(report.seconds.values()) for report in reports)
     name = layout.name
     return [
         Result(f"{name}: the same requests through the bare clients", bare, "s"),
         Result(f"{name}: gather", steps["gather"], "s", GATHER_AT_MOST_S.get(name)),
         Result(f"{name}: gather against the bare clients", steps["gather"] / bare, "x"),
         *(Result(f"{name}: {step}", steps[step], "s") for step in STEPS[1:]),
-        Result(f"{name}: whole dry-run cycle", whole, "s", CYCLE_AT_MOST_S.get(name)),
+        Result(f"{name}: whole dry-run cycle", whole_s, "s", CYCLE_AT_MOST_S.get(name)),
         Result(
-            f"{name}: the broker's CPU, a cycle each minute (of one core)",
+            f"{name}: the broker's CPU, a dry-run cycle each minute (of one core)",
             100 * broker_cpu_s / 60,
             "%",
             BROKER_AT_MOST_PERCENT.get(name),
@@ -66,43 +67,65 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
 
 def gather_s(kafka: EmbeddedKafka, folder: Path) -> float:
     """Seconds that the gather of a cycle takes, as `measure` finds them."""
-    reports, _ = _dry_runs(kafka, folder)
+    reports, _, _ = _dry_runs(kafka, folder)
     return _median_of("gather", reports)
 
 
 def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
-    """Whole cycles that delete a record of every partition, and read back that it is gone."""
-    config = Config.model_validate(settings(kafka.bootstrap_servers, folder, dry_run=False))
+    """Whole cycles that delete a record of every partition, and read back that it is gone; the
+    broker is at rest before each."""
+    config = requests.config(kafka, folder, dry_run=False)
     engine = Engine(config, threading.Event(), lambda *_: None)
-    took = []
+    every = layout.topics * layout.partitions
+    took: list[float] = []
+    cpu_s: list[float] = []
     with closing(engine), open_state(folder) as state:
-        for offset in range(1, WARM_UP + RUNS + 1):
-            commit(kafka.bootstrap_servers, layout, lambda *_, at=offset: at)
-            report = engine.run_cycle(state)
-            took.append(sum(report.seconds.values()))
+
+        def cycle(number: int) -> None:
+            commit(kafka.bootstrap_servers, layout, lambda *_: number)
+            await_rest(kafka)
+            cpu_before = _broker_cpu_s(kafka)
+            seconds_taken, report = seconds(lambda: engine.run_cycle(state))
+            took.append(seconds_taken)
             deleted = sum(each.outcome is Outcome.DELETED for each in report.outcomes.values())
-            if deleted < layout.topics * layout.partitions:
+            if deleted < every:
                 raise ValueError(f"{layout.name}: only {deleted} partitions had a record deleted")
+            await_rest(kafka)
+            cpu_s.append(_broker_cpu_s(kafka) - cpu_before)
+
+        for number in range(1, WARM_UP + RUNS + 1):
+            cycle(number)
+        with requests.counted(kafka) as sent:
+            cycle(WARM_UP + RUNS + 1)
+    deleting = f"with {every:,} deletions"
+    name, measured = layout.name, slice(WARM_UP, WARM_UP + RUNS)
     return [
         Result(
-            f"{layout.name}: whole cycle with {deleted:,} deletions, read back",
-            statistics.median(took[WARM_UP:]),
+            f"{name}: whole cycle {deleting}, read back",
+            statistics.median(took[measured]),
             "s",
-            DELETING_AT_MOST_S.get(layout.name),
-        )
+            DELETING_AT_MOST_S.get(name),
+        ),
+        Result(
+            f"{name}: the broker's CPU, a cycle {deleting} each minute (of one core)",
+            100 * statistics.median(cpu_s[measured]) / 60,
+            "%",
+        ),
+        *requests.results(f"{name}: requests of a cycle {deleting}", sent, kafka, layout),
     ]
 
 
-def _dry_runs(kafka: EmbeddedKafka, folder: Path) -> tuple[list[CycleReport], float]:
-    """Warm cycles, and the seconds of CPU that the broker takes for one."""
+def _dry_runs(kafka: EmbeddedKafka, folder: Path) -> tuple[list[CycleReport], float, float]:
+    """Warm cycles, the seconds that one takes, and those of CPU that the broker takes for it."""
     config = Config.model_validate(settings(kafka.bootstrap_servers, folder, dry_run=True))
     engine = Engine(config, threading.Event(), lambda *_: None)
     with closing(engine), open_state(folder) as state:
         for _ in range(WARM_UP):
             engine.run_cycle(state)
         cpu_before = _broker_cpu_s(kafka)
-        reports = [engine.run_cycle(state) for _ in range(RUNS)]
-        return reports, (_broker_cpu_s(kafka) - cpu_before) / RUNS
+        timed = [seconds(lambda: engine.run_cycle(state)) for _ in range(RUNS)]
+        cpu_s = (_broker_cpu_s(kafka) - cpu_before) / RUNS
+    return [report for _, report in timed], statistics.median(s for s, _ in timed), cpu_s
 
 
 def _median_of(step: str, reports: Sequence[CycleReport]) -> float:

@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition
 
 from devkit.bench.bare import BareClients
 from devkit.bench.layouts import FIRST, Layout
+from devkit.bench.rest import await_rest
 from devkit.bench.result import Result
 from devkit.bench.timing import RUNS, seconds
 from devkit.embedded import EmbeddedKafka, tools
@@ -36,7 +37,8 @@ COMMAND_AT_MOST_S = {1_000: 0.5, 4_000: 1.0}
 
 
 def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
-    """Every call moves every log start by one record, so that no call has nothing to do."""
+    """Every call moves every log start by one record, so that no call has nothing to do, and the
+    broker is at rest before it."""
     offsets = iter(range(1, FIRST + 1))
     bare = _bare(kafka, layout, offsets)
     ours = _ours(kafka, layout, folder, offsets)
@@ -61,6 +63,7 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
 def _bare(kafka: EmbeddedKafka, layout: Layout, offsets: Iterator[int]) -> float:
     with closing(BareClients(kafka.bootstrap_servers)) as clients:
         return _median(
+            kafka,
             lambda offset: clients.delete(
                 [TopicPartition(*at, offset) for at in _partitions(layout)]
             ),
@@ -96,7 +99,7 @@ def _ours(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[
             if any(each.outcome is not Outcome.DELETED for each in outcomes):
                 raise ValueError("not every deletion was done")
 
-        return _median(delete, offsets)
+        return _median(kafka, delete, offsets)
 
 
 def _command(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[int]) -> float:
@@ -113,7 +116,7 @@ def _command(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterat
             check=True,
         )
 
-    return _median(delete, offsets, runs=TOOL_RUNS, warm_up=TOOL_WARM_UP)
+    return _median(kafka, delete, offsets, runs=TOOL_RUNS, warm_up=TOOL_WARM_UP)
 
 
 def _tool(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[int]) -> float:
@@ -122,7 +125,7 @@ def _tool(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[
         servers = ["--bootstrap-server", kafka.bootstrap_servers]
         tools.run(kafka.version, TOOL, *servers, "--offset-json-file", str(file))
 
-    return _median(delete, offsets, runs=TOOL_RUNS, warm_up=TOOL_WARM_UP)
+    return _median(kafka, delete, offsets, runs=TOOL_RUNS, warm_up=TOOL_WARM_UP)
 
 
 def _offsets_file(layout: Layout, folder: Path, offset: int) -> Path:
@@ -133,12 +136,16 @@ def _offsets_file(layout: Layout, folder: Path, offset: int) -> Path:
 
 
 def _median(
+    kafka: EmbeddedKafka,
     delete: Callable[[int], object],
     offsets: Iterator[int],
     runs: int = RUNS,
     warm_up: int = DELETE_WARM_UP,
 ) -> float:
-    took = [seconds(lambda: delete(next(offsets)))[0] for _ in range(warm_up + runs)]
+    took = []
+    for _ in range(warm_up + runs):
+        await_rest(kafka)
+        took.append(seconds(lambda: delete(next(offsets)))[0])
     return statistics.median(took[warm_up:])
 
 

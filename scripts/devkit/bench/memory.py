@@ -1,5 +1,5 @@
 """The daemon as a process: when its first plan is there, and what it and its JVM hold in memory
-after a few cycles, and after many."""
+after a few cycles, after many, and after twice as many."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path, many: int) -> li
                     f"{name}: start of the daemon to its first plan", first, "s", START_AT_MOST_S
                 )
             ]
-            for cycles in (FEW, many):
+            for cycles in (FEW, many // 2, many):
                 done = _await_cycles(daemon, port, cycles)
                 python, jvm = _resident(daemon.pid)
                 at_most = MEMORY_AT_MOST_MIB.get(name)

@@ -43,9 +43,10 @@ after {warm_up} that don't count (DeleteRecords alone: {delete_warm_up}); of Kaf
 - *Decide* goes from a snapshot in Python to rows in Python, on Spark `local[2]`. The same minima,
   maxima and cutoffs in Arrow alone know no exclusions, no doubts, no reasons and no names.
 - */metrics* is a scrape between two cycles; what a cycle leaves is rendered once, right after it.
-- *Requests* are counted by the broker, in a cycle in which every partition could lose records and
-  is therefore read twice. *A cycle that deletes nothing*, as its records are too young, reads once.
-  DescribeQuorum, which the broker hands on to the controller, counts once, as it is sent once.
+- *Dry-run cycles* find a record to delete in every partition. They read the cluster once, cycles
+  that delete read it twice: the guard's reading is about what changes until the request.
+- *Requests* are counted by the broker. DescribeQuorum, which it hands on to the controller, counts
+  once, as it is sent once.
 - *Gather, right before the others* is measured anew on their broker, in whole cycles: the ratio is
   of figures of the same minutes.
 - *klag-exporter* {klag_version} is a lag exporter in Rust, built where there is cargo. It runs with
@@ -57,6 +58,8 @@ after {warm_up} that don't count (DeleteRecords alone: {delete_warm_up}); of Kaf
 - *kafka-consumer-groups* is Kafka's own tool with `--describe --all-groups`, as a whole process
   with its JVM, to its last line. Every offset that it prints is checked, in every run.
 - *Whole cycle with deletions*: a record of every partition is deleted, in every cycle measured.
+  Before it, and before every DeleteRecords below, the broker has come to rest, as it has between
+  a daemon's cycles: a request right after another waits for what the broker still writes for that.
 - *With audit log* writes what will be deleted and on which evidence (ten groups a partition) to
   SQLite before the request, and its outcome after.
 - *kafka-delete-records* is Kafka's own tool, as a whole process with its JVM; *retentiond

@@ -9,13 +9,7 @@ CONSUMED_RETENTION_MS = 1000
 MASTER = "local[2]"
 
 
-def settings(
-    servers: str,
-    state_dir: Path,
-    *,
-    consumed_retention_ms: int = CONSUMED_RETENTION_MS,
-    **changes: Any,
-) -> dict[str, Any]:
+def settings(servers: str, state_dir: Path, **changes: Any) -> dict[str, Any]:
     """What a configuration file holds."""
     return {
         "kafka": {"bootstrap.servers": servers},
@@ -27,7 +21,7 @@ def settings(
             {
                 "pattern": ".*",
                 "retention.commitoffset.enable": True,
-                "retention.commitoffset.ms": consumed_retention_ms,
+                "retention.commitoffset.ms": CONSUMED_RETENTION_MS,
             }
         ],
         **changes,
