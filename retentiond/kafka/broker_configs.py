@@ -8,7 +8,8 @@ from typing import Any
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.connection import Connection
+from retentiond.kafka.link import Link
 from retentiond.model import Failure
 
 BROKER = 4

@@ -19,7 +19,8 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from retentiond import __version__
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection, Link, metadata_request
+from retentiond.kafka.connection import Connection
+from retentiond.kafka.link import Link, metadata_request
 from retentiond.model import Failure, TopicPartition
 
 NAMES = {key.value: key.name for key in ApiKey}

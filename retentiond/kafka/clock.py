@@ -12,7 +12,8 @@ from kafka.errors import IncompatibleBrokerVersion
 from kafka.protocol.admin import DescribeQuorumRequest
 
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.connection import Connection
+from retentiond.kafka.link import Link
 from retentiond.model import Failure
 
 METADATA_TOPIC = "__cluster_metadata"

@@ -16,8 +16,9 @@ from retentiond.kafka import (
     share,
     topics,
 )
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.connection import Connection
 from retentiond.kafka.leaders import Leaders
+from retentiond.kafka.link import Link
 from retentiond.kafka.offsets import Offsets
 from retentiond.kafka.port import (
     CoordinatorState,

@@ -11,8 +11,9 @@ from typing import Any
 from kafka.protocol.consumer import OffsetFetchRequest
 
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.connection import Connection
 from retentiond.kafka.coordinators import ask_coordinators
+from retentiond.kafka.link import Link
 from retentiond.kafka.offset_fetch import BATCHED_OFFSETS, BatchedOffsetFetchRequest
 from retentiond.model import Commit, Failure
 

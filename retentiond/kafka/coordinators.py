@@ -13,8 +13,8 @@ from kafka.errors import KafkaError
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Link
 from retentiond.kafka.grants import with_group_grant
+from retentiond.kafka.link import Link
 from retentiond.model import Failure
 
 T = TypeVar("T")

@@ -13,7 +13,8 @@ from kafka.protocol.admin import ListGroupsRequest
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection, Link, offsets_topic_request
+from retentiond.kafka.connection import Connection
+from retentiond.kafka.link import Link, offsets_topic_request
 from retentiond.kafka.port import CoordinatorState, ListedGroup
 from retentiond.kafka.probes import probe
 from retentiond.model import GroupKind

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import FRESH_S, Link
+from retentiond.kafka.link import FRESH_S, Link
 from retentiond.model import Failure, TopicPartition
 
 NO_LEADER = Failure("LEADER_NOT_AVAILABLE", "nobody leads the partition")

@@ -16,7 +16,8 @@ from typing import Any
 from kafka.protocol.admin import DescribeLogDirsRequest
 
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection, Link, metadata_request
+from retentiond.kafka.connection import Connection
+from retentiond.kafka.link import Link, metadata_request
 from retentiond.kafka.port import LogDir, LogDirs, Replica
 from retentiond.model import Failure, TopicPartition
 

@@ -14,8 +14,9 @@ from kafka.protocol.consumer.metadata import (
 )
 
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.connection import Connection
 from retentiond.kafka.coordinators import ask_coordinators
+from retentiond.kafka.link import Link
 from retentiond.kafka.messages import (
     ConsumerGroupDescribeRequest,
     ShareGroupDescribeRequest,

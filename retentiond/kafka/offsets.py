@@ -14,9 +14,10 @@ from kafka.errors import RequestTimedOutError
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from retentiond.kafka import by_time, protocol_failures
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.connection import Connection
 from retentiond.kafka.grants import with_topic_grant
 from retentiond.kafka.leaders import Leader, Leaders
+from retentiond.kafka.link import Link
 from retentiond.kafka.list_offsets import ListOffsets, Wanted
 from retentiond.kafka.port import OffsetBound
 from retentiond.model import Failure, TopicPartition

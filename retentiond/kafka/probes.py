@@ -16,8 +16,8 @@ from itertools import count
 
 from retentiond.kafka import protocol_failures
 from retentiond.kafka.commits import offset_fetch, read_commits, takes_many
-from retentiond.kafka.connection import Link
 from retentiond.kafka.coordinators import GROUPS_PER_REQUEST
+from retentiond.kafka.link import Link
 from retentiond.model import Failure
 
 NOT_AUTHORIZED = "GROUP_AUTHORIZATION_FAILED"

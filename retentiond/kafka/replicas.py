@@ -16,7 +16,8 @@ from kafka.protocol.admin import DescribeClusterRequest
 
 from retentiond.kafka import protocol_failures
 from retentiond.kafka.broker_configs import request_for, settings_in
-from retentiond.kafka.connection import Connection, Link, metadata_request
+from retentiond.kafka.connection import Connection
+from retentiond.kafka.link import Link, metadata_request
 from retentiond.kafka.topic_ids import as_kafka_prints_it
 from retentiond.model import Failure
 

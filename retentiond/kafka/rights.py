@@ -8,7 +8,8 @@ from typing import Any
 from kafka.admin import ACLOperation
 
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection, Link, metadata_request
+from retentiond.kafka.connection import Connection
+from retentiond.kafka.link import Link, metadata_request
 from retentiond.model import Failure
 
 NOT_TOLD = Failure("NOT_TOLD", "the broker does not tell what this principal may do there")

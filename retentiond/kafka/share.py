@@ -11,8 +11,9 @@ from typing import Any
 
 from retentiond.kafka import protocol_failures
 from retentiond.kafka.commits import Commits
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.connection import Connection
 from retentiond.kafka.coordinators import ask_coordinators
+from retentiond.kafka.link import Link
 from retentiond.kafka.messages import DescribeShareGroupOffsetsRequest
 from retentiond.model import Commit
 

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.connection import Connection
 from retentiond.kafka.grants import with_topic_grant
 from retentiond.kafka.leaders import Leaders
+from retentiond.kafka.link import Link
 from retentiond.kafka.port import TopicConfig, TopicDescription
 from retentiond.kafka.topic_config import INTERNAL_TOPICS, KEYS, topic_config
 from retentiond.kafka.topic_ids import as_kafka_prints_it

@@ -13,7 +13,8 @@ from confluent_kafka.admin import NewPartitions
 from kafka.protocol.consumer import OffsetCommitRequest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.connection import Connection
+from retentiond.kafka.link import Link
 from retentiond.kafka.port import OffsetBound
 from retentiond.kafka.properties import translate
 from retentiond.model import Failure, TopicPartition

@@ -11,7 +11,8 @@ from kafka.future import Future
 from kafka.protocol.consumer import OffsetFetchResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
-from retentiond.kafka.connection import Connection, Link
+from retentiond.kafka.connection import Connection
+from retentiond.kafka.link import Link
 from retentiond.kafka.offset_fetch import (
     BATCHED_OFFSETS,
     BatchedOffsetFetchRequest,

@@ -19,7 +19,8 @@ from kafka.net.compat import KafkaNetClient
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import connection as module
 from retentiond.kafka import reach
-from retentiond.kafka.connection import SECRETIVE, Connection, Link
+from retentiond.kafka.connection import SECRETIVE, Connection
+from retentiond.kafka.link import Link
 from retentiond.kafka.properties import ClientSettings, translate
 from tests.unit.kafka.brokers import Brokers
 from tests.waiting import eventually

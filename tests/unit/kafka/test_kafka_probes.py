@@ -9,7 +9,7 @@ import kafka.errors as kp_errors
 import pytest
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
-from retentiond.kafka.connection import Link
+from retentiond.kafka.link import Link
 from retentiond.kafka.probes import Probed, coordinating_partition, probe, probe_names
 from tests.unit.kafka.brokers import Brokers, BrokersConnection
 

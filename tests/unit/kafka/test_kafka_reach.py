@@ -16,7 +16,8 @@ import pytest
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import attempts
-from retentiond.kafka.connection import CONNECT_TIMEOUT_MS, Connection, Link
+from retentiond.kafka.connection import CONNECT_TIMEOUT_MS, Connection
+from retentiond.kafka.link import Link
 from retentiond.kafka.properties import ClientSettings, translate
 from retentiond.kafka.reach import trouble_with
 from retentiond.kafka.records import RecordsClient

@@ -16,7 +16,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from retentiond.kafka.connection import Link
+from retentiond.kafka.link import Link
 from retentiond.kafka.replicas import (
     TopicReplicas,
     read_replicas,
