@@ -18,6 +18,7 @@ from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from prometheus_client.registry import CollectorRegistry
 
+from retentiond import garbage
 from retentiond.config import Config
 from retentiond.cycle import Stop, Stopped
 from retentiond.engine import Engine, build_versions, now_ms
@@ -178,6 +179,7 @@ class Daemon:
             self._failed(error, exc_info=True)
         else:
             self._succeeded(report)
+            garbage.give_back()
         finally:
             self._idle.set()
 

@@ -34,6 +34,9 @@ CHATTER = ("WARNING: Using incubator", "Setting default log level", "To adjust l
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
+FEW_ARENAS = ("MALLOC_ARENA_MAX", "2")
+"""For glibc below the JVM, whose compiler's and pools' threads would each keep memory aside."""
+
 
 class Jvm:
     """A JVM of this process's own, one at a time. Raises `SparkUnavailable`."""
@@ -47,6 +50,7 @@ class Jvm:
             target=self._listen, args=(reading,), name="spark-jvm", daemon=True
         )
         listener.start()
+        os.environ.setdefault(*FEW_ARENAS)
         try:
             self._gateway: Any = launch_gateway(  # type: ignore[no-untyped-call] # PySpark has none
                 SparkConf(loadDefaults=False).setAll(list(all_conf.items())),

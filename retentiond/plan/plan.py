@@ -33,8 +33,8 @@ def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
 
     Raises `SparkUnavailable` when Spark can't work it out.
     """
-    decided = _decided(spark, star(snapshot))
-    garbage.drop_young()
+    with garbage.dropped():
+        decided = _decided(spark, star(snapshot))
     return plan_rows(snapshot, decided)
 
 

@@ -42,6 +42,8 @@ APPLICATION = {
     # Each task clears a page for each of its hash tables; 16 MB of them for a few kB of data
     # would triple the heap.
     "spark.buffer.pageSize": "1m",
+    # Each broadcast begins a thread until there are so many, 128 by default; a plan has five.
+    "spark.sql.broadcastExchange.maxThreadThreshold": "16",
     # One plan is more than the 100 classes that Spark keeps by default: it would compile all of
     # them again each time, which takes three times as long as the plan itself.
     "spark.sql.codegen.cache.maxEntries": "2000",
@@ -51,8 +53,8 @@ APPLICATION = {
         (
             "-XX:+UseSerialGC",
             # A heap that grows as it must: Java would begin with a 64th of the host's memory, and
-            # keep two thirds more than it needs.
-            "-Xms64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40",
+            # keep two thirds more than it needs, a third of it for what a plan throws away.
+            "-Xms64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40 -XX:MaxNewSize=32m",
             # Out of memory in one thread, Spark may wait for its answer for ever: a dead JVM is
             # told.
             "-XX:+ExitOnOutOfMemoryError",
