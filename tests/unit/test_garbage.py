@@ -1,0 +1,62 @@
+"""What is collected, and when."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from retentiond import garbage
+
+
+class Cycle:
+    """Refers to itself, as Python's handles on Java's objects do."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture(autouse=True)
+def _nobody_else_collects() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def thrown_away() -> weakref.ref[Cycle]:
+    return weakref.ref(Cycle())
+
+
+def test_what_a_block_has_made_and_uses_no_more_goes_when_it_ends() -> None:
+    with garbage.dropped():
+        made = thrown_away()
+        kept = Cycle()
+        assert made() is not None
+    assert made() is None
+    assert kept.itself is kept
+
+
+def test_it_goes_too_when_the_block_fails() -> None:
+    made = []
+
+    def plan() -> None:
+        with garbage.dropped():
+            made.append(thrown_away())
+            raise ValueError("no plan")
+
+    with pytest.raises(ValueError, match="no plan"):
+        plan()
+    assert made[0]() is None
+
+
+def test_what_is_older_is_left_alone_until_it_is_given_back() -> None:
+    older = thrown_away()
+    with garbage.dropped():
+        pass
+    assert older() is not None
+    assert gc.get_freeze_count() == 0
+    garbage.give_back()
+    assert older() is None
