@@ -501,6 +501,15 @@ def test_the_figures_of_the_second_reading_are_the_ones_that_go_on() -> None:
     assert verified.rows == (approved.row,)
 
 
+def test_so_is_a_log_start_that_went_back() -> None:
+    back = changed(offsets(log_start_offset=4))
+
+    verified = verify([deletion(ORDERS_0)], healthy().snapshot(), back.snapshot())
+
+    (approved,) = verified.approved
+    assert (approved.row.log_start_offset, approved.row.records) == (4, 96)
+
+
 def test_rows_that_are_no_deletions_pass_untouched_and_in_order() -> None:
     nothing = replace(
         deletion(CLICKS_0), verdict=Verdict.NOTHING, reason=Reason.NOT_CONSUMED, records=0
