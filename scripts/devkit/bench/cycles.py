@@ -3,7 +3,7 @@
 import statistics
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -76,43 +76,43 @@ def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list
     broker is at rest before each."""
     config = requests.config(kafka, folder, dry_run=False)
     engine = Engine(config, threading.Event(), lambda *_: None)
-    every = layout.topics * layout.partitions
-    took: list[float] = []
-    cpu_s: list[float] = []
     with closing(engine), open_state(folder) as state:
 
-        def cycle(number: int) -> None:
+        def cycle(number: int) -> tuple[float, float]:
             commit(kafka.bootstrap_servers, layout, lambda *_: number)
-            await_rest(kafka)
-            cpu_before = _broker_cpu_s(kafka)
-            seconds_taken, report = seconds(lambda: engine.run_cycle(state))
-            took.append(seconds_taken)
-            deleted = sum(each.outcome is Outcome.DELETED for each in report.outcomes.values())
-            if deleted < every:
-                raise ValueError(f"{layout.name}: only {deleted} partitions had a record deleted")
-            await_rest(kafka)
-            cpu_s.append(_broker_cpu_s(kafka) - cpu_before)
+            return _deleting(kafka, layout, lambda: engine.run_cycle(state))
 
-        for number in range(1, WARM_UP + RUNS + 1):
-            cycle(number)
+        measured = [cycle(number) for number in range(1, WARM_UP + RUNS + 1)][WARM_UP:]
         with requests.counted(kafka) as sent:
             cycle(WARM_UP + RUNS + 1)
-    deleting = f"with {every:,} deletions"
-    name, measured = layout.name, slice(WARM_UP, WARM_UP + RUNS)
+    took_s, cpu_s = (statistics.median(figures) for figures in zip(*measured, strict=True))
+    name, deleting = layout.name, f"with {layout.topics * layout.partitions:,} deletions"
     return [
-        Result(
-            f"{name}: whole cycle {deleting}, read back",
-            statistics.median(took[measured]),
-            "s",
-            DELETING_AT_MOST_S.get(name),
-        ),
+        Result(f"{name}: whole cycle {deleting}, read back", took_s, "s", DELETING_AT_MOST_S[name]),
         Result(
             f"{name}: the broker's CPU, a cycle {deleting} each minute (of one core)",
-            100 * statistics.median(cpu_s[measured]) / 60,
+            100 * cpu_s / 60,
             "%",
         ),
         *requests.results(f"{name}: requests of a cycle {deleting}", sent, kafka, layout),
     ]
+
+
+def _deleting(
+    kafka: EmbeddedKafka, layout: Layout, cycle: Callable[[], CycleReport]
+) -> tuple[float, float]:
+    """The seconds that it takes, and those of CPU that it costs the broker, until that rests again.
+
+    Raises ValueError unless it has deleted from every partition.
+    """
+    await_rest(kafka)
+    cpu_before = _broker_cpu_s(kafka)
+    took_s, report = seconds(cycle)
+    await_rest(kafka)
+    deleted = sum(each.outcome is Outcome.DELETED for each in report.outcomes.values())
+    if deleted < layout.topics * layout.partitions:
+        raise ValueError(f"{layout.name}: only {deleted} partitions had a record deleted")
+    return took_s, _broker_cpu_s(kafka) - cpu_before
 
 
 def _dry_runs(kafka: EmbeddedKafka, folder: Path) -> tuple[list[CycleReport], float, float]:
