@@ -53,8 +53,8 @@ APPLICATION = {
         (
             "-XX:+UseSerialGC",
             # A heap that grows as it must: Java would begin with a 64th of the host's memory, and
-            # keep two thirds more than it needs, a third of it for what a plan throws away.
-            "-Xms64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40 -XX:MaxNewSize=32m",
+            # keep two thirds more than it needs.
+            "-Xms64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40",
             # Out of memory in one thread, Spark may wait for its answer for ever: a dead JVM is
             # told.
             "-XX:+ExitOnOutOfMemoryError",
