@@ -138,7 +138,9 @@ def run_cycle(tools: Tools, config: Config, state: State) -> CycleReport:
     outcomes: tuple[DeletionOutcome, ...] = ()
     if config.dry_run:
         outcomes = tuple(
-            DeletionOutcome(each.topic, each.partition, Outcome.NOT_ATTEMPTED) for each in approved
+            DeletionOutcome(row.topic, row.partition, Outcome.NOT_ATTEMPTED)
+            for row in plan.rows
+            if row.verdict is Verdict.DELETE
         )
     elif approved:
         state.audit.record_cycle(begun(plan))
@@ -187,13 +189,13 @@ def _second_reading(
     tools: Tools, config: Config, kept: Kept, first: Snapshot, rows: Sequence[PlanRow]
 ) -> Snapshot | None:
     """The guard's reading of the partitions about to be deleted, for the same moment in time;
-    None: there are none."""
+    the first one itself where nothing will be requested; None: there are none."""
     doomed = [
         TopicPartition(row.topic, row.partition) for row in rows if row.verdict is Verdict.DELETE
     ]
-    if not doomed or config.dry_run:
-        return first if doomed else None
-    return _read(tools, config, kept, first.taken_at_ms, doomed)
+    if not doomed:
+        return None
+    return first if config.dry_run else _read(tools, config, kept, first.taken_at_ms, doomed)
 
 
 def _read(

@@ -38,8 +38,8 @@ def verify(rows: Iterable[PlanRow], first: Snapshot, second: Snapshot) -> Verifi
 
     ``first`` is what the plan was made from. ``second`` was read after it and has the topics of
     the planned deletions, all their partitions (offsets only where something is planned), and
-    the groups with their commits on all of them. They are one and the same where nothing is about
-    to be requested.
+    the groups with their commits on all of them. A dry run has the first one only, and gives it
+    twice: its rows are judged, and nothing is approved.
     """
     planned = tuple(rows)
     topics = {row.topic for row in planned if row.verdict is Verdict.DELETE}
@@ -58,7 +58,7 @@ def verify(rows: Iterable[PlanRow], first: Snapshot, second: Snapshot) -> Verifi
         else:
             approved.append(deletion)
             verified.append(deletion.row)
-    return Verified(tuple(approved), tuple(verified))
+    return Verified(() if second is first else tuple(approved), tuple(verified))
 
 
 class _Guard:

@@ -1,7 +1,7 @@
 """One live client: its requests, as coroutines on its I/O thread.
 
-This is the one file that touches what is private to kafka-python's clients; its version is pinned
-for that reason.
+This file, and `attempts.py` for what a failed connection says, touch what is private to
+kafka-python's clients; its version is pinned for that reason.
 """
 
 from __future__ import annotations

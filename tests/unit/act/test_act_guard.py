@@ -510,6 +510,16 @@ def test_so_is_a_log_start_that_went_back() -> None:
     assert (approved.row.log_start_offset, approved.row.records) == (4, 96)
 
 
+def test_on_one_reading_rows_are_judged_and_nothing_is_approved() -> None:
+    reading = healthy().snapshot()
+    verified = verify([deletion(ORDERS_0)], reading, reading)
+    assert verified.rows == (deletion(ORDERS_0),)
+    assert verified.approved == ()
+
+    moved = changed(commits("search", 99)).snapshot()
+    held(verify([deletion(ORDERS_0)], moved, moved).rows, ORDERS_0)
+
+
 def test_rows_that_are_no_deletions_pass_untouched_and_in_order() -> None:
     nothing = replace(
         deletion(CLICKS_0), verdict=Verdict.NOTHING, reason=Reason.NOT_CONSUMED, records=0
