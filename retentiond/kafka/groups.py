@@ -6,20 +6,23 @@ offsets crashes the process when a coordinator moves, so it is not asked about g
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from kafka.admin import ACLOperation
 from kafka.protocol.admin import ListGroupsRequest
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import protocol_failures
 from retentiond.kafka.connection import Connection
-from retentiond.kafka.link import Link, offsets_topic_request
+from retentiond.kafka.link import OFFSETS_TOPIC, Link, metadata_request
 from retentiond.kafka.port import CoordinatorState, ListedGroup
 from retentiond.kafka.probes import probe
 from retentiond.model import GroupKind
 
-DESCRIBE = "DESCRIBE"
+WITH_RIGHTS = 10
+"""The last version of Metadata that tells what the principal may do with the cluster; later ones
+leave that to a request of its own (KIP-700)."""
 
 CONSUMER_PROTOCOL = "consumer"
 
@@ -43,17 +46,16 @@ def coordinator_state(
     """
 
     async def ask(link: Link) -> CoordinatorState:
-        cluster = await link.describe_cluster()
-        views = [] if earlier else [await link.offsets_topic()]
+        views = [] if earlier else [await _view(link)]
         leaders = earlier.leaders if earlier else _leaders(views)
         probed = await probe(link, {partition: leader for partition, leader, _ in leaders})
-        views += await _views(link, cluster["brokers"])
+        views += await _all_views(link)
         leaders = _leaders(views)
         return CoordinatorState(
-            cluster_id=str(cluster["cluster_id"]),
+            cluster_id=str(views[-1].cluster_id),
             leaders=leaders,
             leaderless=tuple(sorted({partition for partition, leader, _ in leaders if leader < 0})),
-            may_describe_cluster=DESCRIBE in _operations(cluster["authorized_operations"]),
+            may_describe_cluster=all(map(_may_describe_cluster, views)),
             may_describe_offsets=all(
                 view.topics[0].error_code in (NO_ERROR, UNKNOWN_TOPIC) for view in views
             ),
@@ -64,16 +66,40 @@ def coordinator_state(
     return connection.run(ask)
 
 
-async def _views(link: Link, brokers: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """What each living broker says about ``__consumer_offsets``. One that doesn't answer has no
-    view; it won't list its groups either. Raises `KafkaUnavailable` where none answers."""
-    nodes = [broker["broker_id"] for broker in brokers if not broker.get("is_fenced")]
-    answers = await link.send_all([(node, offsets_topic_request()) for node in nodes])
-    views = [answer for answer in answers if not isinstance(answer, Exception)]
+async def _all_views(link: Link) -> list[Any]:
+    """What each living broker says, one that joins meanwhile included. One that doesn't answer
+    has no view; it won't list its groups either. Raises `KafkaUnavailable` where none answers."""
+    asked = link.known_brokers()
+    views = await _views(link, asked)
     if not views:
         raise KafkaUnavailable("no broker says who leads __consumer_offsets")
     link.learn(views[-1])
-    return views
+    joined = {*link.known_brokers()} - {*asked}
+    return views + await _views(link, sorted(joined))
+
+
+async def _view(link: Link) -> Any:
+    """Any broker's; the client learns today's brokers from it."""
+    view = await link.send(_who_leads())
+    link.learn(view)
+    return view
+
+
+async def _views(link: Link, nodes: Sequence[int]) -> list[Any]:
+    """Of those that answer."""
+    answers = await link.send_all([(node, _who_leads()) for node in nodes])
+    return [answer for answer in answers if not isinstance(answer, Exception)]
+
+
+def _who_leads() -> Any:
+    """Asks a broker who leads ``__consumer_offsets``, and what this principal may do."""
+    return metadata_request(
+        [OFFSETS_TOPIC], include_cluster_authorized_operations=True, max_version=WITH_RIGHTS
+    )
+
+
+def _may_describe_cluster(view: Any) -> bool:
+    return ACLOperation.DESCRIBE in (view.authorized_operations or ())
 
 
 def _leaders(views: Sequence[Any]) -> frozenset[tuple[int, int, int]]:
@@ -116,7 +142,3 @@ def _listed(group: Any) -> ListedGroup:
         state=group.group_state or "Unknown",
         protocol_type=group.protocol_type or "",
     )
-
-
-def _operations(operations: Any) -> set[str]:
-    return {getattr(operation, "name", str(operation)).upper() for operation in operations}
