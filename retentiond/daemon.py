@@ -39,6 +39,9 @@ READ_S = 1.0
 FINISH_S = 8.5
 """How long one that deletes may take: a request without answer is given up after 7.5 s."""
 
+UNHEARD_S = 0.5
+"""How long a signal may go unheard."""
+
 END_S = 9.5
 """How long after it clients and Spark's JVM may take to close; they also end with the process."""
 
@@ -127,13 +130,20 @@ class Daemon:
         self._schedule(self._engine.config)
         self._log.info(events.STARTED, **self._facts())
         self._scheduler.start()
-        while (number := self._signals.get()) == RELOAD:
+        while (number := self._next_signal()) == RELOAD:
             self._reload()
         self._log.info(events.STOPPING, signal=signal.Signals(number).name)
         return self._shut_down()
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._signals.put(number)
+
+    def _next_signal(self) -> int:
+        """Python hears of one between two of its instructions: one that comes right before a wait
+        would go unheard for as long as that lasts."""
+        while True:
+            with suppress(queue.Empty):
+                return self._signals.get(timeout=UNHEARD_S)
 
     def _facts(self) -> dict[str, object]:
         config = self._engine.config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import signal
 import ssl
 import threading
@@ -297,6 +298,26 @@ def test_both_signals_end_it_and_release_what_it_holds(number: signal.Signals) -
     assert [line["abandoned_a_cycle"] for line in bench.events(events.STOPPED)] == [False]
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{bench.port}/healthz")
+
+
+def test_a_signal_that_comes_right_before_the_wait_is_heard_soon_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The handler runs only once the wait is over, so one without an end would last for ever."""
+    waits: list[float] = []
+
+    class Deaf(queue.SimpleQueue[int]):
+        def get(self, block: bool = True, timeout: float | None = None) -> int:
+            assert timeout is not None
+            waits.append(timeout)
+            if len(waits) == 1:
+                raise queue.Empty
+            return super().get(block, timeout)
+
+    monkeypatch.setattr("retentiond.daemon.queue.SimpleQueue", Deaf)
+    assert live().finished
+    assert len(waits) > 1
+    assert max(waits) <= 1
 
 
 def test_a_cycle_that_gives_way_to_the_end_is_no_failure() -> None:
