@@ -12,7 +12,13 @@ from collections.abc import Collection, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from retentiond.collect.snapshot import PartitionReading, Snapshot, TopicReading
+from retentiond.collect.snapshot import (
+    ABSENT,
+    VANISHED,
+    PartitionReading,
+    Snapshot,
+    TopicReading,
+)
 from retentiond.model import TopicPartition
 
 Commits = Mapping[str, int | None]
@@ -23,7 +29,8 @@ class Evidence:
     """What a snapshot says about some topics.
 
     - ``topics``, ``partitions``: those of the topics asked for, as far as the snapshot has them.
-    - ``groups``: all groups of the snapshot; ``unreadable``: those that failed as a whole.
+    - ``groups``: all groups of the snapshot; ``listed``: the names of those that the cluster
+      showed; ``unreadable``: those that failed as a whole.
     - ``is_ambiguous``: a group has two commits on one partition, so one of them is wrong.
     """
 
@@ -32,6 +39,9 @@ class Evidence:
         self.problems = snapshot.problems
         self.hidden = snapshot.hidden
         self.groups = {group.group_id: group for group in snapshot.groups}
+        self.listed = {
+            group.group_id for group in snapshot.groups if group.state not in (ABSENT, VANISHED)
+        }
         self.unreadable = [group for group in snapshot.groups if group.failure is not None]
         self.topics: dict[str, TopicReading] = {}
         self.partitions: dict[TopicPartition, PartitionReading] = {}

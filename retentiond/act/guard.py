@@ -21,6 +21,7 @@ from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.act.evidence import Evidence
 from retentiond.act.rule import Objection, check_partition, check_reading, relevant_groups
 from retentiond.collect.snapshot import Snapshot
+from retentiond.config import PolicyConflict
 from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
 
 
@@ -67,6 +68,7 @@ class _Guard:
     def __init__(self, first: Evidence, second: Evidence) -> None:
         self._first = first
         self._second = second
+        self._unlisted = sorted(first.listed - second.listed)
         self._groups: dict[str, _Groups | Objection] = {}
 
     def approve(self, row: PlanRow) -> Approved:
@@ -122,7 +124,18 @@ class _Guard:
         gone = sorted(set(by_first) - set(by_second))
         if gone:
             raise Objection(f"group {gone[0]} was there for the plan and is gone", gone[0])
+        self._check_listed(topic)
         return _Groups(by_first, by_second)
+
+    def _check_listed(self, topic: str) -> None:
+        """A group may be hidden for the second listing alone, by rights that were taken and given
+        back meanwhile; then it may have come to read this topic."""
+        policy = self._second.topics[topic].policy
+        for group_id in self._unlisted:
+            if isinstance(policy, PolicyConflict) or not policy.excludes(group_id):
+                raise Objection(
+                    f"group {group_id} was listed for the plan and is no more", group_id
+                )
 
 
 def _as_read(row: PlanRow, log_start: int, records: int) -> PlanRow:

@@ -1,4 +1,4 @@
-"""Lives of the model that once made the ledger complain without a cause, written down."""
+"""Lives of the model that once made the ledger complain, with and without a cause."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from retentiond.model import Outcome
+from retentiond.model import GroupKind, Outcome
 from tests.fakes import HowDeletionEnds
 from tests.property.model.changes import Change
 from tests.property.model.machine import Model
 from tests.property.model.rules import Rules, TopicRule
+
+MOMENTS = 40
+"""More than a cycle has."""
 
 
 @pytest.fixture
@@ -45,3 +48,24 @@ def test_a_request_that_was_refused_is_not_taken_for_the_one_before_that_was_und
     life.nothing_was_deleted_unasked()
 
     assert life.ledger.met[f"outcome {Outcome.FAILED}"]
+
+
+def test_a_group_that_is_hidden_after_the_plan_holds_whenever_it_is_shown_again(
+    life: Model,
+) -> None:
+    """Also where rights were given back before the guard asked about them."""
+    elsewhere = Change("join", ("g3", GroupKind.CLASSIC, ("bystander",), False))
+    life.a_group_changes(elsewhere)
+    held: set[bool] = set()
+    for moment in range(MOMENTS):
+        life.ledger.met.clear()
+        life.a_cycle_runs_while_things_change(
+            before="busy and well",
+            order=[],
+            due=[("within remember", Change("deny", ("g3",))), (moment, Change("heal"))],
+            ending=None,
+        )
+        life.nothing_was_deleted_unasked()
+        held.add(not life.ledger.met["requests"])
+
+    assert held == {True, False}

@@ -13,6 +13,7 @@ import pytest
 
 from retentiond.act.approved import GroupEvidence
 from retentiond.act.guard import verify
+from retentiond.collect.snapshot import ABSENT, VANISHED, GroupReading
 from retentiond.config import PolicyConflict
 from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition, Verdict
 from tests.unit.act.readings import (
@@ -405,6 +406,46 @@ def test_when_a_group_of_the_plan_is_gone_the_deletion_is_held() -> None:
     row = held(verified.rows, ORDERS_0)
     assert row.detail == "group billing was there for the plan and is gone"
     assert row.binding_group == "billing"
+
+
+def test_a_group_of_other_topics_that_is_not_listed_any_more_may_be_hidden_and_holds() -> None:
+    first = changed(lambda reading: reading.add_group("audit"))
+
+    verified = verify([deletion(ORDERS_0)], first.snapshot(), healthy().snapshot())
+
+    assert not verified.approved
+    row = held(verified.rows, ORDERS_0)
+    assert row.detail == "group audit was listed for the plan and is no more"
+    assert row.binding_group == "audit"
+
+
+def test_that_it_is_remembered_does_not_make_it_listed() -> None:
+    def vanished(reading: Reading) -> None:
+        reading.groups["audit"] = GroupReading("audit", GroupKind.UNKNOWN, VANISHED)
+
+    first = changed(lambda reading: reading.add_group("audit"))
+    verified = verify([deletion(ORDERS_0)], first.snapshot(), changed(vanished).snapshot())
+
+    row = held(verified.rows, ORDERS_0)
+    assert row.detail == "group audit was listed for the plan and is no more"
+
+
+@pytest.mark.parametrize("state", [ABSENT, VANISHED])
+def test_one_that_was_not_listed_for_the_plan_either_holds_nothing(state: str) -> None:
+    def named(reading: Reading) -> None:
+        reading.groups["audit"] = GroupReading("audit", GroupKind.UNKNOWN, state)
+
+    verified = verify([deletion(ORDERS_0)], changed(named).snapshot(), healthy().snapshot())
+
+    assert len(verified.approved) == 1
+
+
+def test_one_that_the_policy_excludes_may_go() -> None:
+    first = changed(excluding("aud.*"), lambda reading: reading.add_group("audit"))
+    second = changed(excluding("aud.*"))
+    verified = verify([deletion(ORDERS_0)], first.snapshot(), second.snapshot())
+
+    assert len(verified.approved) == 1
 
 
 def test_of_several_groups_that_are_gone_the_first_by_name_is_named() -> None:
