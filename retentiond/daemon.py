@@ -18,6 +18,7 @@ from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from prometheus_client.registry import CollectorRegistry
 
+from retentiond import garbage
 from retentiond.config import Config
 from retentiond.cycle import Stop, Stopped
 from retentiond.engine import Engine, build_versions, now_ms
@@ -66,8 +67,6 @@ class Worker(Protocol):
     def settle(self, state: State) -> tuple[DeletionOutcome, ...]: ...
 
     def run_cycle(self, state: State) -> CycleReport: ...
-
-    def give_back(self) -> None: ...
 
     def is_deleting(self) -> bool: ...
 
@@ -190,7 +189,7 @@ class Daemon:
             self._failed(error, exc_info=True)
         else:
             self._succeeded(report)
-            self._engine.give_back()
+            garbage.give_back()
         finally:
             self._idle.set()
 

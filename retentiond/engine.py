@@ -77,11 +77,6 @@ class Engine:
         """A whole cycle with the configuration of this moment."""
         return run_cycle(self.tools, self.config, state)
 
-    def give_back(self) -> None:
-        """Between cycles: memory that the last one has taken, Python's and Java's."""
-        garbage.give_back()
-        self._spark.give_back()
-
     def is_deleting(self) -> bool:
         """Whether a request is under way whose outcome is to be recorded."""
         return self.tools.deleting.is_set()

@@ -83,11 +83,6 @@ class Jvm:
         """The last line that it wrote, or ""."""
         return self._said[-1] if self._said else ""
 
-    def give_back(self) -> None:
-        """Collects its garbage, which takes a tenth of a second, and lets go of the heap that was
-        for it. Raises what py4j raises."""
-        self._gateway.jvm.System.gc()
-
     def end(self) -> None:
         """Ends it, whatever state it is in, and lets PySpark start another."""
         with contextlib.suppress(Exception):  # py4j raises what it likes at a dead socket

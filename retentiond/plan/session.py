@@ -52,9 +52,9 @@ APPLICATION = {
     JAVA_OPTIONS: " ".join(
         (
             "-XX:+UseSerialGC",
-            # A heap that grows as it must, and shrinks between plans: Java would begin with a 64th
-            # of the host's memory, keep two thirds more than it needs, and let go of it in steps.
-            "-Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20 -XX:-ShrinkHeapInSteps",
+            # A heap that grows as it must: Java would begin with a 64th of the host's memory, and
+            # keep two thirds more than it needs.
+            "-Xms64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40",
             # Out of memory in one thread, Spark may wait for its answer for ever: a dead JVM is
             # told.
             "-XX:+ExitOnOutOfMemoryError",
@@ -118,13 +118,6 @@ class SparkSessions:
                 unavailable = SparkUnavailable(self._sentence(error))
                 self._end()
                 raise unavailable from error
-
-    def give_back(self) -> None:
-        """Between plans: what the last one has left in Java's heap, to the system."""
-        with self._lock:
-            if self._jvm is not None:
-                with contextlib.suppress(*SPARK_FAILURES):  # the next plan meets it and says so
-                    self._jvm.give_back()
 
     def stop(self) -> None:
         """Ends the session for good; one that is just being made ends itself afterwards."""

@@ -25,10 +25,6 @@ from tests.integration.spark_processes import in_a_process
 from tests.unit.act.readings import healthy
 from tests.waiting import eventually
 
-LARGE_MB = 200
-
-MB = 2**20
-
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
@@ -109,39 +105,6 @@ def test_a_jvm_killed_during_a_plan_fails_that_plan_alone(tmp_path: Path) -> Non
     (sentence, planned), stderr = in_a_process(tmp_path, survive_a_death_during_a_plan)
 
     assert sentence == "Spark's JVM ended with exit code -9; the next cycle starts another"
-    assert planned == oracle.plan(healthy().snapshot())
-    assert stderr == ""
-
-
-def give_back_a_heap() -> tuple[float, list[PlanRow]]:
-    """MB that Java's heap held of a large thing that nobody needs any more, and a plan of after."""
-    sessions = SparkSessions("local[2]", {})
-    sessions.give_back()  # there is no JVM yet
-    with sessions.use() as session:
-        java = session._jvm
-        assert java is not None
-        heap = java.java.lang.Runtime.getRuntime()
-        large = java.java.lang.StringBuilder(LARGE_MB * MB)
-        grown = heap.totalMemory()
-        del large
-
-    def shrunk() -> int:
-        sessions.give_back()
-        return int(heap.totalMemory())
-
-    # py4j tells the JVM on the side what Python has let go of.
-    eventually(shrunk, lambda size: size < grown / 2)
-    kill_jvm()
-    sessions.give_back()  # it is dead
-    planned = rows(sessions)
-    sessions.stop()
-    return grown / MB, planned
-
-
-def test_between_plans_java_gives_back_what_it_does_not_need(tmp_path: Path) -> None:
-    (grown_mb, planned), stderr = in_a_process(tmp_path, give_back_a_heap)
-
-    assert grown_mb > LARGE_MB
     assert planned == oracle.plan(healthy().snapshot())
     assert stderr == ""
 

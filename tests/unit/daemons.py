@@ -52,7 +52,6 @@ class FakeEngine:
         self.warmed_up = False
         self.closed = False
         self.deleting = False
-        self.given_back = 0
 
     def warm_up(self) -> None:
         self.warmed_up = True
@@ -64,9 +63,6 @@ class FakeEngine:
     def run_cycle(self, _state: State) -> CycleReport:
         self.configs_used.append(self.config)
         return self.cycle()
-
-    def give_back(self) -> None:
-        self.given_back += 1
 
     def is_deleting(self) -> bool:
         return self.deleting

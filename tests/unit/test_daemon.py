@@ -60,15 +60,6 @@ def test_spark_is_started_before_it_is_needed() -> None:
     assert live().engines[0].warmed_up
 
 
-def test_between_two_cycles_memory_is_given_back() -> None:
-    def two_cycles(bench: Bench) -> None:
-        for done in (1, 2):
-            bench.tick(report)
-            assert bench.engines[0].given_back == done
-
-    live(two_cycles)
-
-
 def test_a_cycle_is_one_line_with_its_figures() -> None:
     done = report([row("orders")], [outcome("orders")])
     bench = live(lambda bench: bench.tick(lambda: done))
