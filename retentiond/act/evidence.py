@@ -19,7 +19,7 @@ from retentiond.collect.snapshot import (
     Snapshot,
     TopicReading,
 )
-from retentiond.model import TopicPartition
+from retentiond.model import GroupKind, TopicPartition
 
 Commits = Mapping[str, int | None]
 """A partition's committed offset by group; None: there is one, and it could not be read."""
@@ -40,7 +40,9 @@ class Evidence:
         self.hidden = snapshot.hidden
         self.groups = {group.group_id: group for group in snapshot.groups}
         self.listed = {
-            group.group_id for group in snapshot.groups if group.state not in (ABSENT, VANISHED)
+            group.group_id
+            for group in snapshot.groups
+            if group.state not in (ABSENT, VANISHED) and group.kind is not GroupKind.EXTERNAL
         }
         self.unreadable = [group for group in snapshot.groups if group.failure is not None]
         self.topics: dict[str, TopicReading] = {}

@@ -440,6 +440,15 @@ def test_one_that_was_not_listed_for_the_plan_either_holds_nothing(state: str) -
     assert len(verified.approved) == 1
 
 
+def test_an_external_reader_of_other_topics_is_in_no_listing() -> None:
+    def elsewhere(reading: Reading) -> None:
+        reading.groups["lake"] = GroupReading("lake", GroupKind.EXTERNAL, "External")
+
+    verified = verify([deletion(ORDERS_0)], changed(elsewhere).snapshot(), healthy().snapshot())
+
+    assert len(verified.approved) == 1
+
+
 def test_one_that_the_policy_excludes_may_go() -> None:
     first = changed(excluding("aud.*"), lambda reading: reading.add_group("audit"))
     second = changed(excluding("aud.*"))
