@@ -19,9 +19,14 @@ from typing import NamedTuple
 
 from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.act.evidence import Evidence
-from retentiond.act.rule import Objection, check_partition, check_reading, relevant_groups
+from retentiond.act.rule import (
+    Objection,
+    check_partition,
+    check_reading,
+    policy_of,
+    relevant_groups,
+)
 from retentiond.collect.snapshot import Snapshot
-from retentiond.config import PolicyConflict
 from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
 
 
@@ -130,9 +135,9 @@ class _Guard:
     def _check_listed(self, topic: str) -> None:
         """A group may be hidden for the second listing alone, by rights that were taken and given
         back meanwhile; then it may have come to read this topic."""
-        policy = self._second.topics[topic].policy
+        policy = policy_of(self._second, topic)
         for group_id in self._unlisted:
-            if isinstance(policy, PolicyConflict) or not policy.excludes(group_id):
+            if not policy.excludes(group_id):
                 raise Objection(
                     f"group {group_id} was listed for the plan and is no more", group_id
                 )

@@ -34,15 +34,19 @@ def check_reading(evidence: Evidence) -> None:
         raise Objection("the reading contradicts itself: a group or a commit is in it twice")
 
 
-def relevant_groups(evidence: Evidence, topic: str) -> tuple[str, ...]:
-    """The groups that decide over the topic, sorted by name; at least one."""
+def policy_of(evidence: Evidence, topic: str) -> TopicPolicy:
     reading = evidence.topics.get(topic)
     if reading is None:
         raise Objection("the topic is not there")
-    policy = reading.policy
-    if isinstance(policy, PolicyConflict):
-        raise Objection(f"the policy contradicts itself: {', '.join(policy.sources)}")
-    _check_topic(reading, policy)
+    if isinstance(reading.policy, PolicyConflict):
+        raise Objection(f"the policy contradicts itself: {', '.join(reading.policy.sources)}")
+    return reading.policy
+
+
+def relevant_groups(evidence: Evidence, topic: str) -> tuple[str, ...]:
+    """The groups that decide over the topic, sorted by name; at least one."""
+    policy = policy_of(evidence, topic)
+    _check_topic(evidence.topics[topic], policy)
     if evidence.hidden and not policy.assumes_visible_groups:
         raise Objection(evidence.hidden[0])
     for group in evidence.unreadable:  # its topics are unknown, so it may read this one

@@ -15,14 +15,10 @@ from kafka.protocol.admin import ListGroupsRequest
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import protocol_failures
 from retentiond.kafka.connection import Connection
-from retentiond.kafka.link import OFFSETS_TOPIC, Link, metadata_request
+from retentiond.kafka.link import Link, offsets_topic_request
 from retentiond.kafka.port import CoordinatorState, ListedGroup
 from retentiond.kafka.probes import probe
 from retentiond.model import GroupKind
-
-WITH_RIGHTS = 10
-"""The last version of Metadata that tells what the principal may do with the cluster; later ones
-leave that to a request of its own (KIP-700)."""
 
 CONSUMER_PROTOCOL = "consumer"
 
@@ -46,7 +42,7 @@ def coordinator_state(
     """
 
     async def ask(link: Link) -> CoordinatorState:
-        views = [] if earlier else [await _view(link)]
+        views = [] if earlier else [await link.offsets_topic()]
         leaders = earlier.leaders if earlier else _leaders(views)
         probed = await probe(link, {partition: leader for partition, leader, _ in leaders})
         views += await _all_views(link)
@@ -78,24 +74,10 @@ async def _all_views(link: Link) -> list[Any]:
     return views + await _views(link, sorted(joined))
 
 
-async def _view(link: Link) -> Any:
-    """Any broker's; the client learns today's brokers from it."""
-    view = await link.send(_who_leads())
-    link.learn(view)
-    return view
-
-
 async def _views(link: Link, nodes: Sequence[int]) -> list[Any]:
     """Of those that answer."""
-    answers = await link.send_all([(node, _who_leads()) for node in nodes])
+    answers = await link.send_all([(node, offsets_topic_request()) for node in nodes])
     return [answer for answer in answers if not isinstance(answer, Exception)]
-
-
-def _who_leads() -> Any:
-    """Asks a broker who leads ``__consumer_offsets``, and what this principal may do."""
-    return metadata_request(
-        [OFFSETS_TOPIC], include_cluster_authorized_operations=True, max_version=WITH_RIGHTS
-    )
 
 
 def _may_describe_cluster(view: Any) -> bool:

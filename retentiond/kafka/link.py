@@ -25,6 +25,10 @@ LATER_S = 0.01
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
+WITH_RIGHTS = 10
+"""The last version of Metadata that tells what the principal may do with the cluster; later ones
+leave that to a request of its own (KIP-700)."""
+
 
 def metadata_request(names: Iterable[str] | None, **more: Any) -> Any:
     """Asks a broker about topics, None: all that are visible; and who the brokers are.
@@ -41,8 +45,11 @@ def metadata_request(names: Iterable[str] | None, **more: Any) -> Any:
 
 
 def offsets_topic_request() -> Any:
-    """Asks a broker who leads ``__consumer_offsets``."""
-    return metadata_request([OFFSETS_TOPIC])
+    """Asks a broker who leads ``__consumer_offsets``, and what this principal may do with the
+    cluster: ``authorized_operations``, None where the broker is too old to tell."""
+    return metadata_request(
+        [OFFSETS_TOPIC], include_cluster_authorized_operations=True, max_version=WITH_RIGHTS
+    )
 
 
 Throttled = Callable[[float], None]
