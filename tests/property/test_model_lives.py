@@ -12,7 +12,7 @@ from tests.property.model.changes import Change
 from tests.property.model.machine import Model
 from tests.property.model.rules import Rules, TopicRule
 
-MOMENTS = 40
+MOMENTS = 50
 """More than a cycle has."""
 
 
