@@ -11,14 +11,13 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from devkit import spark_classes
 from devkit.embedded import DEFAULT_VERSION, EmbeddedKafka, default_version
 from retentiond.plan.session import SparkSessions
 
 KAFKA_VERSIONS = (DEFAULT_VERSION, "3.9.1")
 
 # None of Spark's many short lives here is worth the time of Java's optimizing compiler.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-XX:TieredStopAtLevel=1 {spark_classes.options()}")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")  # a busy machine is no failure

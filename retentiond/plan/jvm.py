@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
 import threading
 from collections import deque
 from collections.abc import Mapping
@@ -25,9 +26,12 @@ from pyspark.sql import SparkSession
 from retentiond.errors import SparkUnavailable
 
 EXIT_S = 3.0
-"""How long a JVM may take to end after its last connection was closed."""
+"""A JVM that has nothing to do at its end takes far less."""
 
 LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+
+CLASS_ARCHIVE = Path(sys.prefix) / "share" / "retentiond" / "spark-classes.jsa"
+"""What `retentiond.plan.class_archive` makes once for an installation, if somebody has it do so."""
 
 CHATTER = ("WARNING: Using incubator", "Setting default log level", "To adjust logging level")
 """How lines begin that every start writes, and that explain no death."""
@@ -39,11 +43,16 @@ FEW_ARENAS = ("MALLOC_ARENA_MAX", "2")
 
 
 class Jvm:
-    """A JVM of this process's own, one at a time. Raises `SparkUnavailable`."""
+    """A JVM of this process's own, one at a time. Raises `SparkUnavailable`.
 
-    def __init__(self, conf: Mapping[str, str]) -> None:
+    ``exit_s``: how long it may take to end after its last connection was closed.
+    """
+
+    def __init__(self, conf: Mapping[str, str], exit_s: float = EXIT_S) -> None:
         self._said: deque[str] = deque(maxlen=20)
-        java_options = f"{conf.get(JAVA_OPTIONS, '')} {LOGGING}".strip()
+        self._exit_s = exit_s
+        given = conf.get(JAVA_OPTIONS, "")
+        java_options = f"{given} {_archived_classes(given)} {LOGGING}".strip()
         all_conf = {**conf, JAVA_OPTIONS: java_options}
         reading, writing = os.pipe()
         listener = threading.Thread(
@@ -91,7 +100,7 @@ class Jvm:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()  # it ends when nobody holds the other end
         try:
-            self._process.wait(EXIT_S)
+            self._process.wait(self._exit_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -104,6 +113,14 @@ class Jvm:
                     if not text.startswith(CHATTER):
                         self._said.append(text)
                     structlog.get_logger().debug("spark.jvm", said=text)
+
+
+def _archived_classes(given: str) -> str:
+    """Unless the options that are ``given`` name an archive of their own. A JVM that it does not
+    fit, being another Java or with other jars, passes over it; without these logs, in silence."""
+    if "Archive" in given or not CLASS_ARCHIVE.exists():
+        return ""
+    return f"-XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def _forget() -> None:

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from retentiond.errors import SparkUnavailable
-from retentiond.plan.jvm import JAVA_OPTIONS, Jvm
+from retentiond.plan.jvm import EXIT_S, JAVA_OPTIONS, Jvm
 from retentiond.plan.without_pandas import hide_pandas, show_pandas
 
 JOBS = {
@@ -84,12 +84,20 @@ SPARK_FAILURES = (PySparkException, Py4JError, OSError)
 
 class SparkSessions:
     """One session at a time, for any thread. ``conf`` beats the settings above; ``once``: it is
-    for a single plan."""
+    for a single plan; ``exit_s``: see `Jvm`."""
 
-    def __init__(self, master: str, conf: Mapping[str, str], *, once: bool = False) -> None:
+    def __init__(
+        self,
+        master: str,
+        conf: Mapping[str, str],
+        *,
+        once: bool = False,
+        exit_s: float = EXIT_S,
+    ) -> None:
         self._master = master
         self._conf = conf
         self._once = ONCE if once else {}
+        self._exit_s = exit_s
         self._lock = threading.Lock()
         self._jvm: Jvm | None = None
         self._session: SparkSession | None = None
@@ -155,7 +163,7 @@ class SparkSessions:
                 return connect(self._master, {**JOBS, **self._conf})
             local = LOOPBACK if self._master.startswith("local") else {}
             conf = {**JOBS, **APPLICATION, **self._once, **local, **self._conf}
-            self._jvm = Jvm(conf)
+            self._jvm = Jvm(conf, self._exit_s)
             return _configured(SparkSession.builder.master(self._master), conf)
         except SPARK_FAILURES as error:
             self._end()

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from retentiond.config import Config, Http, load
+from retentiond.plan import class_archive
 
 ROOT = Path(__file__).parents[2]
 Instruction = tuple[str, str]
@@ -39,6 +40,11 @@ def final(name: str) -> str:
     """The arguments of the one such instruction in the final stage."""
     (arguments,) = [given for instruction, given in read_stages()[-1] if instruction == name]
     return arguments
+
+
+def final_runs() -> str:
+    """What the final stage runs, all in one."""
+    return " && ".join(given for name, given in read_stages()[-1] if name == "RUN")
 
 
 def final_environment() -> dict[str, str]:
@@ -84,7 +90,7 @@ def test_the_build_backend_has_the_pins_of_the_development_tools() -> None:
 
 
 def test_the_final_stage_installs_neither_pip_nor_a_compiler() -> None:
-    packages = re.findall(r"--no-install-recommends (.*?) &&", final("RUN"))
+    packages = re.findall(r"--no-install-recommends (.*?) &&", final_runs())
 
     assert [given.split() for given in packages] == [
         ["ca-certificates", "openjdk-17-jre-headless", "procps", "python3"]
@@ -95,7 +101,15 @@ def test_the_image_runs_as_a_user_who_is_not_root_and_owns_the_state() -> None:
     uid, gid = (int(part) for part in final("USER").split(":"))
 
     assert uid >= 10_000
-    assert f"--owner={uid} --group={gid} --mode=0750 {final('VOLUME')}" in final("RUN")
+    assert f"--owner={uid} --group={gid} --mode=0750 {final('VOLUME')}" in final_runs()
+
+
+def test_the_image_keeps_spark_s_classes_once_all_is_in_it_and_while_it_may_write() -> None:
+    stage = read_stages()[-1]
+    names = [name for name, _ in stage]
+    kept = stage.index(("RUN", f"python -m {class_archive.__name__} && rm -rf /tmp/*"))
+
+    assert names.index("COPY") < names.index("ENV") < kept < names.index("USER")
 
 
 def test_every_image_has_a_fixed_tag() -> None:

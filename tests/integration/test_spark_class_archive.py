@@ -1,0 +1,62 @@
+"""Spark's classes are kept once, and read by each JVM of later; one that they don't fit starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from retentiond.plan import class_archive, jvm
+from retentiond.plan.plan import decide
+from retentiond.plan.session import SparkSessions
+from tests.integration.spark_processes import in_a_process
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+def mapped_by_a_jvm_that_plans(archive: Path) -> bool:
+    """In this process, which has no other."""
+    jvm.CLASS_ARCHIVE = archive
+    sessions = SparkSessions("local[2]", {})
+    try:
+        assert decide(sessions, class_archive.example())
+        (java,) = psutil.Process().children()
+        return str(archive) in {mapped.path for mapped in java.memory_maps()}
+    finally:
+        sessions.stop()
+
+
+def test_the_classes_of_a_plan_are_kept_and_read(tmp_path: Path) -> None:
+    archive = tmp_path / "share" / "classes.jsa"
+
+    in_a_process(folder(tmp_path / "make"), class_archive.make, archive)
+    is_read, _ = in_a_process(folder(tmp_path / "read"), mapped_by_a_jvm_that_plans, archive)
+
+    assert [file.name for file in archive.parent.iterdir()] == [archive.name]
+    assert is_read
+
+
+def test_what_is_no_archive_is_passed_over(tmp_path: Path) -> None:
+    archive = tmp_path / "classes.jsa"
+    archive.write_bytes(bytes(100_000))
+
+    is_read, said = in_a_process(tmp_path, mapped_by_a_jvm_that_plans, archive)
+
+    assert not is_read
+    assert str(archive) not in said
+
+
+def test_it_is_said_where_nothing_can_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "share").write_text("in the way")
+    monkeypatch.setattr(class_archive, "CLASS_ARCHIVE", tmp_path / "share" / "classes.jsa")
+
+    assert class_archive.main() == 1
+    assert capsys.readouterr().err.startswith("Spark's classes are not kept: ")
+
+
+def folder(path: Path) -> Path:
+    path.mkdir()
+    return path
