@@ -60,7 +60,7 @@ ENV PATH=/opt/retentiond/bin:$PATH \
     SPARK_LOCAL_DIRS=/tmp
 WORKDIR /tmp
 # 160 MB for a first plan in half the time. Here, because it holds for one Java and its jars only.
-RUN python -m retentiond.plan.class_archive && rm -rf /tmp/*
+RUN python -m retentiond.class_archive && rm -rf /tmp/*
 VOLUME /var/lib/retentiond
 EXPOSE 9477
 # By number, so that Kubernetes can see that it is not root.

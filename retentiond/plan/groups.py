@@ -20,11 +20,11 @@ KINDS = ("committed", "required", "failed")
 def without_excluded(of_groups: DataFrame, excluded: DataFrame | None) -> DataFrame:
     """The rows of groups that the topic's policy lets count; same grain, same columns.
 
-    ``of_groups`` has a group_id and a topic_id.
+    ``of_groups`` has a group_id and a topic_id; ``excluded`` is ready to be joined.
     """
     if excluded is None:
         return of_groups
-    return of_groups.join(F.broadcast(excluded), on=["group_id", "topic_id"], how="left_anti")
+    return of_groups.join(excluded, on=["group_id", "topic_id"], how="left_anti")
 
 
 def relevant_groups(star: Star[DataFrame]) -> DataFrame:

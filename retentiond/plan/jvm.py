@@ -31,7 +31,7 @@ EXIT_S = 3.0
 LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
 
 CLASS_ARCHIVE = Path(sys.prefix) / "share" / "retentiond" / "spark-classes.jsa"
-"""What `retentiond.plan.class_archive` makes once for an installation, if somebody has it do so."""
+"""What `retentiond.class_archive` makes once for an installation, if somebody has it do so."""
 
 CHATTER = ("WARNING: Using incubator", "Setting default log level", "To adjust logging level")
 """How lines begin that every start writes, and that explain no death."""

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from retentiond import garbage
 from retentiond.collect.snapshot import Snapshot
 from retentiond.model import PlanRow, Reason
 from retentiond.plan.bounds import with_bounds
 from retentiond.plan.commits import commits_by_partition, commits_of_failed
-from retentiond.plan.frames import frames
+from retentiond.plan.frames import frames, small
 from retentiond.plan.groups import groups_by_topic, relevant_groups, without_excluded
 from retentiond.plan.rows import plan_rows
 from retentiond.plan.session import SparkSessions
@@ -69,13 +68,14 @@ class Facts:
 
 def that_count(star: Star[DataFrame]) -> Facts:
     """What is left to decide from, once the policy's exclusions are heard."""
+    excluded = None if star.excluded is None else small(star.excluded, star)
     return Facts(
         star,
-        commits=without_excluded(star.commits, star.excluded),
+        commits=without_excluded(star.commits, excluded),
         remembered=(
-            None if star.remembered is None else without_excluded(star.remembered, star.excluded)
+            None if star.remembered is None else without_excluded(star.remembered, excluded)
         ),
-        relevant=without_excluded(relevant_groups(star), star.excluded),
+        relevant=without_excluded(relevant_groups(star), excluded),
     )
 
 
@@ -87,7 +87,7 @@ def counted_partitions(facts: Facts) -> DataFrame:
     or may have gone back.
     """
     star = facts.star
-    groups = F.broadcast(groups_by_topic(facts.relevant))
+    groups = small(groups_by_topic(facts.relevant), star)
     commits = commits_by_partition(facts.commits, star.group_count)
     lacking = "coalesce(groups, 0) > coalesce(commits, 0)"
     below = "coalesce(min_committed_offset < log_start_offset, false)"
@@ -130,7 +130,7 @@ def judged_partitions(doubted: DataFrame, facts: Facts) -> DataFrame:
     """
     star = facts.star
     judged = with_reason(
-        doubted.join(F.broadcast(topic_holds(star.topics)), on="topic_id", how="inner"),
+        doubted.join(small(topic_holds(star.topics), star), on="topic_id", how="inner"),
         complete=star.complete,
     )
     if star.failed is None:

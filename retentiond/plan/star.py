@@ -45,6 +45,7 @@ class Star(Generic[T]):
 
     ``complete`` says whether the listing of groups was, and a topic's ``hidden`` that groups may
     be hidden from it; then nobody is known to be absent. ``group_count`` is at least 1.
+    ``in_one_part``: each of the DataFrames is, so what meets in a join need not travel.
     """
 
     complete: bool
@@ -57,6 +58,7 @@ class Star(Generic[T]):
     readers: T | None
     required: T | None
     excluded: T | None
+    in_one_part: bool = False
 
     def map(self, convert: Callable[[T], U]) -> Star[U]:
         """The same star with every table converted."""
@@ -75,4 +77,5 @@ class Star(Generic[T]):
             readers=some(self.readers),
             required=some(self.required),
             excluded=some(self.excluded),
+            in_one_part=self.in_one_part,
         )

@@ -7,7 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from retentiond.plan import class_archive, jvm
+from retentiond import class_archive
+from retentiond.plan import jvm
 from retentiond.plan.plan import decide
 from retentiond.plan.session import SparkSessions
 from tests.integration.spark_processes import in_a_process

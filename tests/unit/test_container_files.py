@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from retentiond import class_archive
 from retentiond.config import Config, Http, load
-from retentiond.plan import class_archive
 
 ROOT = Path(__file__).parents[2]
 Instruction = tuple[str, str]

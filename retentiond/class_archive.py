@@ -1,4 +1,4 @@
-"""``python -m retentiond.plan.class_archive``: keeps Spark's classes for a start in half the time.
+"""``python -m retentiond.class_archive``: keeps Spark's classes for a start in half the time.
 
 Java maps such a file (class-data sharing) in place of finding, unpacking and verifying twenty
 thousand classes. It is made once for an installation, in half a minute, by a plan: what a plan
