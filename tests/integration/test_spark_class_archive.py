@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest import mock
 
 import psutil
 import pytest
@@ -48,14 +49,19 @@ def test_what_is_no_archive_is_passed_over(tmp_path: Path) -> None:
     assert str(archive) not in said
 
 
-def test_it_is_said_where_nothing_can_be_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "share").write_text("in the way")
-    monkeypatch.setattr(class_archive, "CLASS_ARCHIVE", tmp_path / "share" / "classes.jsa")
+def main_at(archive: Path) -> int:
+    """In this process, whose logs it configures."""
+    with mock.patch.object(class_archive, "CLASS_ARCHIVE", archive):
+        return class_archive.main()
 
-    assert class_archive.main() == 1
-    assert capsys.readouterr().err.startswith("Spark's classes are not kept: ")
+
+def test_it_is_said_where_nothing_can_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "share").write_text("in the way")
+
+    code, said = in_a_process(tmp_path, main_at, tmp_path / "share" / "classes.jsa")
+
+    assert code == 1
+    assert said.startswith("Spark's classes are not kept: ")
 
 
 def folder(path: Path) -> Path:

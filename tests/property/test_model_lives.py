@@ -69,3 +69,14 @@ def test_a_group_that_is_hidden_after_the_plan_holds_whenever_it_is_shown_again(
         held.add(not life.ledger.met["requests"])
 
     assert held == {True, False}
+
+
+def test_where_no_topic_is_left_a_plan_is_complete_although_a_group_is_hidden(life: Model) -> None:
+    for topic in ("a", "b"):
+        life.a_topic_changes(change=Change("delete_topic", (topic,)))
+    life.a_cycle_runs_while_things_change(
+        before="busy", order=[], due=[(0, Change("deny", ("g1",)))], ending=None
+    )
+    life.nothing_was_deleted_unasked()
+
+    assert life.ledger.first.hidden
