@@ -13,7 +13,7 @@ from retentiond.model import Reason
 def detail(
     snapshot: Snapshot, at: PartitionReading, decided: dict[str, Any], group: GroupReading | None
 ) -> str:
-    """A sentence about a row of `plan_frames`. ``group`` is the one that binds."""
+    """A sentence about a row of `judged_partitions`. ``group`` is the one that binds."""
     reason = Reason(decided["reason"])
     topic = snapshot.topics[at.topic]
     if of_topic := _of_topic(topic, reason):

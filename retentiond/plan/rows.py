@@ -12,9 +12,23 @@ from retentiond.model import VERDICT_OF, PlanRow, Reason
 from retentiond.plan.detail import detail
 
 
+DECIDED = [
+    "partition_id",
+    "reason",
+    "groups",
+    "min_committed_offset",
+    "cutoff",
+    "binding_group_id",
+    "binding_committed_offset",
+    "records",
+]
+"""What a row takes of Spark's answer; from the rest of it the decision was made."""
+
+
 def plan_rows(snapshot: Snapshot, decided: pa.Table) -> tuple[PlanRow, ...]:
-    """The rows of `plan_frames` with names and offsets, sorted by topic and partition."""
-    return tuple(_row(snapshot, row) for row in decided.sort_by("partition_id").to_pylist())
+    """The rows of `judged_partitions` with names and offsets, sorted by topic and partition."""
+    told = decided.select(DECIDED).sort_by("partition_id").to_pylist()
+    return tuple(_row(snapshot, row) for row in told)
 
 
 def _row(snapshot: Snapshot, decided: dict[str, Any]) -> PlanRow:
