@@ -13,7 +13,8 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,20 @@ LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.propert
 CLASS_ARCHIVE = Path(sys.prefix) / "share" / "retentiond" / "spark-classes.jsa"
 """What `retentiond.class_archive` makes once for an installation, if somebody has it do so."""
 
-CHATTER = ("WARNING: Using incubator", "Setting default log level", "To adjust logging level")
-"""How lines begin that every start writes, and that explain no death."""
+CHATTER = (
+    "WARNING: Using incubator",
+    "Setting default log level",
+    "To adjust logging level",
+    "at ",
+    "... ",
+)
+"""How lines begin that explain no death: those of every start, and where in Java it was."""
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
-FEW_ARENAS = ("MALLOC_ARENA_MAX", "2")
+DRIVER_HOST = "spark.driver.host"
+
+FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
 """For glibc below the JVM, whose compiler's and pools' threads would each keep memory aside."""
 
 
@@ -59,12 +68,12 @@ class Jvm:
             target=self._listen, args=(reading,), name="spark-jvm", daemon=True
         )
         listener.start()
-        os.environ.setdefault(*FEW_ARENAS)
         try:
-            self._gateway: Any = launch_gateway(  # type: ignore[no-untyped-call] # PySpark has none
-                SparkConf(loadDefaults=False).setAll(list(all_conf.items())),
-                {"stderr": writing, "stdout": writing},
-            )
+            with _environment(FEW_ARENAS | _own_address(conf)):
+                self._gateway: Any = launch_gateway(  # type: ignore[no-untyped-call] # has no types
+                    SparkConf(loadDefaults=False).setAll(list(all_conf.items())),
+                    {"stderr": writing, "stdout": writing},
+                )
         except (PySparkRuntimeError, OSError) as error:
             os.close(writing)
             listener.join()
@@ -113,6 +122,24 @@ class Jvm:
                     if not text.startswith(CHATTER):
                         self._said.append(text)
                     structlog.get_logger().debug("spark.jvm", said=text)
+
+
+def _own_address(conf: Mapping[str, str]) -> dict[str, str]:
+    """Before Spark reads the driver's host it looks up this machine's name, which a container's
+    may have no address for."""
+    return {"SPARK_LOCAL_IP": conf[DRIVER_HOST]} if DRIVER_HOST in conf else {}
+
+
+@contextmanager
+def _environment(more: Mapping[str, str]) -> Iterator[None]:
+    """This process's variables with those that are not set, for as long."""
+    added = {name: value for name, value in more.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
 
 
 def _archived_classes(given: str) -> str:

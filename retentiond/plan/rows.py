@@ -11,7 +11,6 @@ from retentiond.config import PolicyConflict
 from retentiond.model import VERDICT_OF, PlanRow, Reason
 from retentiond.plan.detail import detail
 
-
 DECIDED = [
     "partition_id",
     "reason",

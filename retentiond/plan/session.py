@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from retentiond.errors import SparkUnavailable
-from retentiond.plan.jvm import EXIT_S, JAVA_OPTIONS, Jvm
+from retentiond.plan.jvm import DRIVER_HOST, EXIT_S, JAVA_OPTIONS, Jvm
 from retentiond.plan.without_pandas import hide_pandas, show_pandas
 
 JOBS = {
@@ -66,7 +66,7 @@ APPLICATION = {
 ONCE = {JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:TieredStopAtLevel=1"}
 """For a single plan: Java's optimizing compiler would take as much time again, and end too late."""
 
-LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+LOOPBACK = {DRIVER_HOST: "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """For a master in the same JVM: nobody else has business with it."""
 
 CONNECT = "sc://"

@@ -36,9 +36,9 @@ class EmbeddedKafka:
     """``nodes`` brokers on free loopback ports, fetched, formatted, started, surely stopped.
 
     ``config`` overrides any property of every node; ``log_dirs`` is the number of data folders
-    of each; ``heap`` is Java's ``-Xmx``; ``security_protocol`` is what clients speak;
-    ``further_listeners`` have names of their own, each with its protocol; ``format_options`` go to
-    Kafka's storage tool (``--add-scram`` for one).
+    of each; ``java_options`` come after those for a quick start, and beat them;
+    ``security_protocol`` is what clients speak; ``further_listeners`` have names of their own, each
+    with its protocol; ``format_options`` go to Kafka's storage tool (``--add-scram`` for one).
 
     The processes end with the block, with the interpreter, or with this process by SIGKILL.
     The block's end removes their files, but for the logs when it failed: stderr says where they
@@ -52,7 +52,7 @@ class EmbeddedKafka:
         config: Mapping[str, str] | None = None,
         *,
         log_dirs: int = 1,
-        heap: str = "512m",
+        java_options: Sequence[str] = ("-Xmx512m",),
         security_protocol: str = "PLAINTEXT",
         further_listeners: Mapping[str, str] | None = None,
         format_options: Sequence[str] = (),
@@ -63,7 +63,7 @@ class EmbeddedKafka:
         self._brokers = nodes
         self._config = dict(config or {})
         self._log_dirs = log_dirs
-        self._heap = heap
+        self._java_options = tuple(java_options)
         self._security_protocol = security_protocol
         self._further_listeners = dict(further_listeners or {})
         self._format_options = tuple(format_options)
@@ -202,8 +202,7 @@ class EmbeddedKafka:
                 pass  # asked for its result, so that its error is raised
 
     def _node(self, spec: NodeSpec, jvm: Jvm, *, record_classes: bool = False) -> Node:
-        options = [f"-Xmx{self._heap}"]
-        return Node(spec, jvm, self._spawner, options, record_classes=record_classes)
+        return Node(spec, jvm, self._spawner, self._java_options, record_classes=record_classes)
 
     def _format_node(self, node: Node) -> None:
         specs = [each.spec for each in self._processes]
