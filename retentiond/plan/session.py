@@ -42,7 +42,7 @@ APPLICATION = {
     # Each task clears a page for each of its hash tables; 16 MB of them for a few kB of data
     # would triple the heap.
     "spark.buffer.pageSize": "1m",
-    # Each broadcast begins a thread until there are so many, 128 by default; a plan has five.
+    # Each broadcast begins a thread until there are so many, 128 by default; large plans have some.
     "spark.sql.broadcastExchange.maxThreadThreshold": "16",
     # One plan is more than the 100 classes that Spark keeps by default: it would compile all of
     # them again each time, which takes three times as long as the plan itself.
