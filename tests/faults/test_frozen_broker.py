@@ -34,7 +34,8 @@ def driver() -> Iterator[RealDriver]:
 
 @pytest.fixture
 def folder(driver: RealDriver, topic_name: str, tmp_path: Path) -> Iterator[Path]:
-    """With a configuration to delete seven of a topic's ten records; the broker goes on after."""
+    """With a configuration to delete seven of a topic's ten records; the broker goes on after, and
+    leads the topic again before the next test asks it for one."""
     driver.create_topic(topic_name)
     driver.produce(topic_name, [driver.now_ms] * 10)
     driver.commit(f"readers-of-{topic_name}", {(topic_name, 0): COMMITTED})
@@ -47,11 +48,16 @@ def folder(driver: RealDriver, topic_name: str, tmp_path: Path) -> Iterator[Path
     write(tmp_path / "retentiond.yaml", document)
     yield tmp_path
     driver.broker.nodes[0].resume()
+    _await_leader(driver, topic_name)
 
 
 def deletion(folder: Path) -> DeletionRecord:
     (deletion,) = read_deletions(folder / "state")
     return deletion
+
+
+def _await_leader(driver: RealDriver, topic_name: str) -> None:
+    eventually(lambda: log_start_if_led(driver.broker, topic_name) is not None)
 
 
 def settle(folder: Path) -> None:
@@ -80,7 +86,7 @@ def test_a_signal_during_a_request_without_answer_ends_in_time_and_the_outcome_i
     assert recorded.error == unclear["error"]
 
     node.resume()  # the request is only late, or never left; no one waits for its answer
-    eventually(lambda: log_start_if_led(driver.broker, topic_name) is not None)
+    _await_leader(driver, topic_name)
     settle(folder)
 
     eventually(lambda: log_start_if_led(driver.broker, topic_name) == COMMITTED)

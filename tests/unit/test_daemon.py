@@ -376,6 +376,53 @@ def test_a_cycle_that_does_not_end_is_abandoned_in_time(
     assert [line["abandoned_a_cycle"] for line in bench.events(events.STOPPED)] == [True]
 
 
+def test_the_end_does_not_wait_until_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    giving, release = threading.Event(), threading.Event()
+
+    def give_back() -> None:
+        giving.set()
+        release.wait()
+
+    def play(bench: Bench) -> None:
+        monkeypatch.setattr("retentiond.garbage.give_back", give_back)
+        threads.append(threading.Thread(target=bench.tick))
+        threads[0].start()
+        assert giving.wait(10)
+
+    try:
+        bench = live(play)
+    finally:
+        release.set()
+    threads[0].join()
+    assert bench.finished
+    assert [line["abandoned_a_cycle"] for line in bench.events(events.STOPPED)] == [False]
+
+
+def test_a_cycle_that_ends_during_the_end_gives_no_memory_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[bool] = []
+    monkeypatch.setattr("retentiond.garbage.give_back", lambda: given.append(True))
+
+    def play(bench: Bench) -> None:
+        started, stopping = threading.Event(), threading.Event()
+
+        def cycle() -> CycleReport:
+            started.set()
+            assert stopping.wait(10)
+            return report()
+
+        thread = threading.Thread(target=bench.tick, args=[cycle])
+        thread.start()
+        assert started.wait(10)
+        bench.scheduler.on_shutdown = stopping.set
+
+    bench = live(play)
+    assert bench.finished
+    assert given == []
+
+
 def test_clients_that_do_not_close_are_left_to_the_end_of_the_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
