@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from retentiond.collect.snapshot import GroupReading, PartitionReading, Snapshot, TopicReading
 from retentiond.config import PolicyConflict
 from retentiond.config.duration import say_duration
 from retentiond.model import Reason
+from retentiond.plan.decided import Decided
 
 
 def detail(
-    snapshot: Snapshot, at: PartitionReading, decided: dict[str, Any], group: GroupReading | None
+    snapshot: Snapshot, at: PartitionReading, decided: Decided, group: GroupReading | None
 ) -> str:
     """A sentence about a row of `judged_partitions`. ``group`` is the one that binds."""
-    reason = Reason(decided["reason"])
     topic = snapshot.topics[at.topic]
-    if of_topic := _of_topic(topic, reason):
+    if of_topic := _of_topic(topic, decided.reason):
         return of_topic
     if group and (of_group := _of_group(group, at, decided)):
         return of_group
@@ -48,11 +46,11 @@ def _of_topic(topic: TopicReading, reason: Reason) -> str | None:
     return None
 
 
-def _of_group(group: GroupReading, at: PartitionReading, decided: dict[str, Any]) -> str | None:
+def _of_group(group: GroupReading, at: PartitionReading, decided: Decided) -> str | None:
     """What the group that binds does, or fails to do; None where something else is the bound."""
     name = f"group {group.group_id}"
-    committed = decided["binding_committed_offset"]
-    match Reason(decided["reason"]):
+    committed = decided.binding_committed_offset
+    match decided.reason:
         case Reason.GROUP_UNREADABLE:
             why = group.failure or group.trouble or "its commit on this partition"
             return f"{name} could not be read ({why})"
@@ -68,19 +66,19 @@ def _of_group(group: GroupReading, at: PartitionReading, decided: dict[str, Any]
             return f"{name} went back to {committed}, below the log start offset"
         case Reason.NOT_CONSUMED:
             return f"{name} has consumed nothing from the log start offset on"
-        case Reason.CONSUMED if committed == decided["cutoff"] == at.retention_offset:
+        case Reason.CONSUMED if committed == decided.cutoff == at.retention_offset:
             return "everything older than the consumed retention is consumed"
-        case Reason.CONSUMED if committed == decided["cutoff"]:
+        case Reason.CONSUMED if committed == decided.cutoff:
             return f"{name} has consumed the least"
     return None
 
 
 def _of_partition(
-    snapshot: Snapshot, topic: TopicReading, at: PartitionReading, decided: dict[str, Any]
+    snapshot: Snapshot, topic: TopicReading, at: PartitionReading, decided: Decided
 ) -> str:
     policy = topic.policy
     assert not isinstance(policy, PolicyConflict)  # `_of_topic` has spoken about those
-    match Reason(decided["reason"]):
+    match decided.reason:
         case Reason.OFFSET_UNREADABLE:
             return f"the partition's offsets could not be read ({at.failure or 'no answer'})"
         case Reason.EMPTY:
@@ -91,14 +89,14 @@ def _of_partition(
         case Reason.NO_GROUP:
             return "no group reads the topic"
         case Reason.TOO_FEW_GROUPS:
-            return f"{decided['groups']} groups count, and at least {policy.min_groups} must"
+            return f"{decided.groups} groups count, and at least {policy.min_groups} must"
         case Reason.OPEN_TRANSACTION:
             return f"a transaction is open since offset {at.last_stable_offset}"
         case Reason.TOO_YOUNG:  # never under a retention of 0, which bounds nothing
             age = say_duration(policy.consumed_retention_ms)
             return f"the oldest record is dated less than {age} ago, or in the future"
-        case Reason.CONSUMED if decided["cutoff"] == at.retention_offset:
-            return f"records from {decided['cutoff']} on are too young"
-        case Reason.CONSUMED if decided["cutoff"] != at.high_watermark:
-            return f"a transaction is open since offset {decided['cutoff']}"
+        case Reason.CONSUMED if decided.cutoff == at.retention_offset:
+            return f"records from {decided.cutoff} on are too young"
+        case Reason.CONSUMED if decided.cutoff != at.high_watermark:
+            return f"a transaction is open since offset {decided.cutoff}"
     return "everything up to the end is consumed"

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from py4j.java_gateway import java_import
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -49,6 +50,14 @@ DRIVER_HOST = "spark.driver.host"
 
 FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
 """For glibc below the JVM, whose compiler's and pools' threads would each keep memory aside."""
+
+
+NAMED_OFTEN = (
+    "org.apache.spark.api.python.PythonUtils",
+    "org.apache.spark.sql.api.python.PythonSQLUtils",
+)
+"""Classes that PySpark names without their packages, some fifty times for a plan. Unless they are
+imported by their full names, Java looks for them in all of Spark's jars each time."""
 
 
 class Jvm:
@@ -83,6 +92,8 @@ class Jvm:
             ) from error
         os.close(writing)
         self._process: subprocess.Popen[bytes] = self._gateway.proc
+        for name in NAMED_OFTEN:
+            java_import(self._gateway.jvm, name)  # type: ignore[no-untyped-call] # has no types
         SparkContext._ensure_initialized(gateway=self._gateway)
 
     @property

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from retentiond.config import PolicyConflict
 from retentiond.model import TopicPartition
 from retentiond.plan import tables
+from retentiond.plan.decided import Decided
 from retentiond.plan.detail import detail
 from retentiond.plan.tables import star
 from tests import oracle
@@ -202,12 +203,16 @@ def test_every_decision_can_be_said_in_one_line(world: Reading) -> None:
     snapshot = world.snapshot()
     groups = {group.group_id: group for group in snapshot.groups}
     for at, row in zip(snapshot.partitions, oracle.plan(snapshot), strict=True):
-        decided = {
-            "reason": row.reason.value,
-            "binding_committed_offset": row.binding_committed_offset,
-            "groups": row.groups,
-            "cutoff": row.cutoff,
-        }
+        decided = Decided(
+            partition_id=snapshot.partitions.index(at),
+            reason=row.reason,
+            groups=row.groups,
+            min_committed_offset=row.min_committed_offset,
+            cutoff=row.cutoff,
+            binding_group_id=None,
+            binding_committed_offset=row.binding_committed_offset,
+            records=row.records,
+        )
         sentence = detail(snapshot, at, decided, groups.get(row.binding_group or ""))
 
         assert sentence
