@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from retentiond.disk.reading import DiskReading
@@ -28,8 +28,7 @@ NOISE = 0.5
 """Of what was written meanwhile, by the average: new records may be half as large as the old."""
 
 
-@dataclass(frozen=True, slots=True)
-class Awaited:
+class Awaited(NamedTuple):
     """One replica's part in one deletion.
 
     ``size_bytes`` and ``end_offset`` are of the last reading, from before the deletion at first;
@@ -140,7 +139,7 @@ def then_await(followed: Followed, new: Sequence[Awaited]) -> Followed:
         is_done = each.replica in replicas and each.replica in begun and not each.predicted_bytes
         if each.freed_bytes is None:
             begun.add(each.replica)
-            current.append(replace(each, freed_bytes=0) if is_done else each)
+            current.append(each._replace(freed_bytes=0) if is_done else each)
         else:
             current.append(each)
     done = _done(current, followed.freed_by_topic)
@@ -156,8 +155,7 @@ def _looked_at(
     for each, share in zip(waiting, shares, strict=True):
         readings = each.readings + 1
         is_over = readings >= GIVE_UP_READINGS and now_ms - each.asked_at_ms >= GIVE_UP_MS
-        yield replace(
-            each,
+        yield each._replace(
             size_bytes=size_bytes,
             end_offset=now.end_offset,
             readings=readings,

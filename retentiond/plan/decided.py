@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from retentiond.model import Reason
 
-
 REASONS = {reason.value: reason for reason in Reason}
 
 

@@ -55,6 +55,9 @@ APPLICATION = {
             # A heap that grows as it must: Java would begin with a 64th of the host's memory, and
             # keep two thirds more than it needs.
             "-Xms64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40",
+            # What a plan is made of outlives a collection or two: it would be taken for lasting,
+            # and every sixth plan would wait for a collection of all that there is.
+            "-XX:SurvivorRatio=3",
             # Out of memory in one thread, Spark may wait for its answer for ever: a dead JVM is
             # told.
             "-XX:+ExitOnOutOfMemoryError",

@@ -18,7 +18,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 PARTS = {
     "act": "approved delete evidence guard journal limits readback reconcile rule",
-    "plan": "bounds commits detail frames groups plan rows silence star tables verdict",
+    "plan": "bounds commits decided detail frames groups plan rows silence star tables verdict",
 }
 """The modules of each package that decide something; the plan's others keep Spark alive."""
 

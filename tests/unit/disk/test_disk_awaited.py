@@ -49,7 +49,7 @@ def test_a_size_that_drops_was_freed() -> None:
 
 def test_until_the_size_drops_it_is_awaited() -> None:
     found = followed([awaited()], reading({1: 10_000}))
-    assert found.awaited == (replace(awaited(), readings=1),)
+    assert found.awaited == (awaited()._replace(readings=1),)
     assert (found.freed_by_topic, found.settled) == ({}, ())
     assert found.awaited_bytes == {replica(): 4000}
 
@@ -62,7 +62,7 @@ def test_what_was_written_meanwhile_is_accounted_for() -> None:
 def test_growth_alone_is_no_deletion_although_records_differ_in_size() -> None:
     found = followed([awaited()], reading({1: 11_000}), end=1200)
     assert found.freed_by_topic == {}
-    assert found.awaited == (replace(awaited(), size_bytes=11_000, end_offset=1200, readings=1),)
+    assert found.awaited == (awaited()._replace(size_bytes=11_000, end_offset=1200, readings=1),)
 
 
 def test_a_drop_is_told_from_the_last_reading_and_not_from_the_first() -> None:
@@ -128,7 +128,7 @@ def test_a_replica_that_has_moved_leaves_the_whole_deletion_unknown() -> None:
 
 def small(cycle_id: str, broker: int = 1) -> Awaited:
     """To free nothing: all of it lies in a segment that stays."""
-    return replace(awaited(broker, cycle_id), predicted_bytes=0)
+    return awaited(broker, cycle_id)._replace(predicted_bytes=0)
 
 
 def test_small_deletions_do_not_pile_up() -> None:
@@ -162,10 +162,10 @@ def test_where_nothing_follows_a_small_deletion_is_awaited_on() -> None:
 def test_what_goes_is_measured_from_where_the_log_began() -> None:
     """Twenty records are written and nothing is removed, though hardly any are left to read."""
     at = (
-        replace(small("one"), cutoff=900),
-        replace(small("two"), log_start_offset=900, cutoff=990),
+        small("one")._replace(cutoff=900),
+        small("two")._replace(log_start_offset=900, cutoff=990),
     )
-    waiting = then_await(Followed(at), [replace(small("three"), log_start_offset=990, cutoff=999)])
+    waiting = then_await(Followed(at), [small("three")._replace(log_start_offset=990, cutoff=999)])
 
     found = followed(list(waiting.awaited), reading({1: 10_200}), log_start=999, end=1020)
 
