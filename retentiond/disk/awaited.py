@@ -189,13 +189,13 @@ def _shared(total: int, weights: Sequence[int]) -> list[int]:
 
 def _done(current: Sequence[Awaited], freed_by_topic: Mapping[str, int]) -> Followed:
     """Deletions of which nothing is awaited any more leave the list."""
-    by_deletion: defaultdict[tuple[str, TopicPartition], list[Awaited]] = defaultdict(list)
+    by_deletion: defaultdict[tuple[str, TopicPartition], list[int | None]] = defaultdict(list)
     for each in current:
-        by_deletion[each.deletion].append(each)
+        by_deletion[each.deletion].append(each.freed_bytes)
     settled = {
-        deletion: Freed(*deletion, sum(part.freed_bytes or 0 for part in parts))
+        deletion: Freed(*deletion, sum(filter(None, parts)))
         for deletion, parts in by_deletion.items()
-        if all(part.freed_bytes is not None for part in parts)
+        if None not in parts
     }
     return Followed(
         awaited=tuple(each for each in current if each.deletion not in settled),

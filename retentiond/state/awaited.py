@@ -1,7 +1,8 @@
 """The deletions whose bytes the brokers have yet to free, from one cycle to the next.
 
-A JSON file that is replaced as a whole. It is information, so a crash may lose its last words,
-and a file that can't be understood is as good as none: those deletions' freed bytes stay unknown.
+A JSON file that is replaced as a whole: named tuples as arrays. It is information, so a crash may
+lose its last words, and a file that can't be understood is as good as none: those deletions' freed
+bytes stay unknown.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def write_awaited(state_dir: Path, awaited: Sequence[Awaited]) -> None:
     path = state_dir / AWAITED_NAME
     unfinished = path.with_name(f"{path.name}.new")
     try:
-        unfinished.write_text(json.dumps([_stored(each) for each in awaited]))
+        unfinished.write_text(json.dumps(awaited))
         os.replace(unfinished, path)
     except OSError as error:
         raise StateError(
@@ -43,24 +44,8 @@ def write_awaited(state_dir: Path, awaited: Sequence[Awaited]) -> None:
         ) from error
 
 
-def _stored(each: Awaited) -> list[Any]:
-    return [
-        each.cycle_id,
-        [*each.replica.at, each.replica.broker, each.replica.log_dir],
-        each.topic_id,
-        each.log_start_offset,
-        each.cutoff,
-        each.predicted_bytes,
-        each.size_bytes,
-        each.end_offset,
-        each.asked_at_ms,
-        each.readings,
-        each.freed_bytes,
-    ]
-
-
 def _awaited(cycle_id: str, replica: list[Any], *figures: Any) -> Awaited:
-    topic, partition, broker, log_dir = replica
+    (topic, partition), broker, log_dir = replica
     return Awaited(
         cycle_id, ReplicaKey(TopicPartition(topic, partition), broker, log_dir), *figures
     )
