@@ -189,10 +189,11 @@ class Daemon:
             self._failed(error, exc_info=True)
         else:
             self._succeeded(report)
+            self._idle.set()  # what follows is no part of the cycle, and must not hold up the end
+            if not self._stop.is_set():
+                garbage.give_back()
         finally:
             self._idle.set()
-        if not self._stop.is_set():  # else it would only hold up the end
-            garbage.give_back()
 
     def _succeeded(self, report: CycleReport) -> None:
         if self._failures:
