@@ -60,6 +60,8 @@ after {warm_up} that don't count (DeleteRecords alone: {delete_warm_up}); of Kaf
 - *Whole cycle with deletions*: a record of every partition is deleted, in every cycle measured.
   Before it, and before every DeleteRecords below, the broker has come to rest, as it has between
   a daemon's cycles: a request right after another waits for what the broker still writes for that.
+- *Memory given back*: the daemon does that after each cycle, and these cycles do not. With it the
+  next one takes some 5 % longer: with 4,000 deletions 2.14 and 1.95 s, without it 1.94 and 1.85 s.
 - *With audit log* writes what will be deleted and on which evidence (ten groups a partition) to
   SQLite before the request, and its outcome after.
 - *kafka-delete-records* is Kafka's own tool, as a whole process with its JVM; *retentiond
