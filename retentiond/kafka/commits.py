@@ -17,6 +17,9 @@ from retentiond.kafka.link import Link
 from retentiond.kafka.offset_fetch import BATCHED_OFFSETS, BatchedOffsetFetchRequest
 from retentiond.model import Commit, Failure
 
+GROUPS_PER_REQUEST = 300
+"""A commit takes some 23 bytes of an answer: a megabyte and a half where each has 200."""
+
 Commits = Sequence[Commit] | Failure
 
 
@@ -30,7 +33,7 @@ def commits(connection: Connection, groups: Collection[str]) -> Mapping[str, Com
             groups,
             lambda names: offset_fetch(names, batched),
             read_commits,
-            groups_per_request=None if batched else 1,
+            groups_per_request=GROUPS_PER_REQUEST if batched else 1,
         )
 
     return connection.run(ask) if groups else {}

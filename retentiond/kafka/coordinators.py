@@ -1,5 +1,7 @@
 """Asks each group's coordinator, many groups in one request.
 
+A group is listed by its coordinator, so who listed it a moment ago is asked first.
+
 One unreadable group must not blind the batch that it was asked in, nor be lost in it: a batch
 that fails is asked again group by group, and every group comes back, if only as a `Failure`.
 """
@@ -20,6 +22,7 @@ from retentiond.model import Failure
 T = TypeVar("T")
 
 GROUPS_PER_REQUEST = 100
+"""Where an answer has as many members, and as much about each, as a group likes."""
 
 BATCHED = 4
 """FindCoordinator takes many groups since this version (KIP-699, Kafka 3.0)."""
@@ -38,24 +41,35 @@ async def ask_coordinators(
     groups_per_request: int | None = None,
 ) -> dict[str, T | Failure]:
     """``request`` makes the message about some groups, ``read`` its response into values."""
-    found = await _ask(link, groups, request, read, groups_per_request or GROUPS_PER_REQUEST)
+    nodes = await _listed_or_asked(link, groups)
+    found = await _ask(link, nodes, request, read, groups_per_request or GROUPS_PER_REQUEST)
     failed = [name for name, answer in found.items() if isinstance(answer, Failure)]
     if failed:
         await link.offsets_topic()  # a coordinator may have joined since the last metadata
-        found.update(await _ask(link, failed, request, read, 1))
+        found.update(await _ask(link, await coordinators(link, failed), request, read, 1))
     return found
+
+
+async def _listed_or_asked(link: Link, groups: Collection[str]) -> dict[str, int | Failure]:
+    """Each group's coordinator. One that is one no more says so, and is asked for anew."""
+    listed_by = link.listed_by()
+    found: dict[str, int | Failure] = {
+        group: listed_by[group] for group in groups if group in listed_by
+    }
+    return found | await coordinators(link, [group for group in groups if group not in found])
 
 
 async def _ask(
     link: Link,
-    groups: Collection[str],
+    nodes: Mapping[str, int | Failure],
     request: Callable[[Sequence[str]], Any],
     read: Callable[[Any, Sequence[str]], Mapping[str, T | Failure]],
     size: int,
 ) -> dict[str, T | Failure]:
-    found: dict[str, T | Failure] = dict.fromkeys(groups, NOT_ANSWERED)
+    """``nodes``: each group's coordinator."""
+    found: dict[str, T | Failure] = dict.fromkeys(nodes, NOT_ANSWERED)
     by_node: dict[int, list[str]] = {}
-    for group, node in (await coordinators(link, groups)).items():
+    for group, node in nodes.items():
         if isinstance(node, Failure):
             found[group] = node
         else:

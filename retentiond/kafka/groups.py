@@ -100,6 +100,7 @@ def list_groups(connection: Connection) -> Sequence[ListedGroup]:
         nodes = await link.brokers()
         answers = await link.send_all([(node, ListGroupsRequest()) for node in nodes])
         groups: dict[str, ListedGroup] = {}
+        listed_by: dict[str, int] = {}
         for node, answer in zip(nodes, answers, strict=True):
             if isinstance(answer, Exception):
                 link.forget_brokers()  # it may be one no more
@@ -110,6 +111,8 @@ def list_groups(connection: Connection) -> Sequence[ListedGroup]:
                 raise KafkaUnavailable(f"broker {node} did not list its groups: {failure}")
             for group in answer.groups:
                 groups[group.group_id] = _listed(group)
+                listed_by[group.group_id] = node
+        link.learn_listing(listed_by)
         return list(groups.values())
 
     return connection.run(ask)

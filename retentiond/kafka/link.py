@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient
@@ -70,6 +70,8 @@ class Link:
         self._max_in_flight = max_in_flight
         self._throttled = throttled
         self._learnt_at = -math.inf
+        self._listed_by: Mapping[str, int] = {}
+        self._listed_at = -math.inf
 
     async def send(self, request: Any, node_id: int | None = None) -> Any:
         """One request to a broker; its decoded response.
@@ -146,6 +148,15 @@ class Link:
     def forget_brokers(self) -> None:
         """Whatever it has learnt of them is asked for anew."""
         self._learnt_at = -math.inf
+
+    def learn_listing(self, listed_by: Mapping[str, int]) -> None:
+        """Which broker has listed each group, just now."""
+        self._listed_by = listed_by
+        self._listed_at = time.monotonic()
+
+    def listed_by(self) -> Mapping[str, int]:
+        """Which broker listed each group a moment ago; nothing where that is longer ago."""
+        return self._listed_by if time.monotonic() - self._listed_at <= FRESH_S else {}
 
     async def describe_cluster(self) -> dict[str, Any]:
         await self._wait_for_quota(None)

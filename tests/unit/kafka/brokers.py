@@ -99,10 +99,11 @@ class BrokersConnection(Connection):
 
     def __init__(self, brokers: Brokers) -> None:
         self.brokers = brokers
+        admin: Any = SimpleNamespace(_manager=brokers)
+        self._one_link = Link(admin, USUAL_IN_FLIGHT)
 
     def run(self, request: Callable[[Link], Awaitable[T]]) -> T:
-        admin: Any = SimpleNamespace(_manager=self.brokers)
-        return self.brokers.run(request(Link(admin, USUAL_IN_FLIGHT)))
+        return self.brokers.run(request(self._one_link))
 
 
 def found(request: FindCoordinatorRequest, node_of: Callable[[str], int]) -> Any:

@@ -10,9 +10,8 @@ import pytest
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 
-from retentiond.kafka import coordinators as module
-from retentiond.kafka.commits import Commits, commits
-from retentiond.kafka.coordinators import GROUPS_PER_REQUEST
+from retentiond.kafka import commits as module
+from retentiond.kafka.commits import GROUPS_PER_REQUEST, Commits, commits
 from retentiond.kafka.properties import USUAL_IN_FLIGHT
 from retentiond.model import Commit, Failure
 from tests.unit.kafka.brokers import Brokers, BrokersConnection, found, names
