@@ -56,10 +56,15 @@ class CoordinatorWatch:
     def before(self, kafka: Kafka, *, again: bool) -> CoordinatorState:
         """How they stand before a listing.
 
-        A cycle's second reading (``again``) begins with how the first one left them: who was at
-        work then and is after it, in the same leader epoch, was so all the time.
+        Who was at work after the last reading and is after this one, in the same leader epoch,
+        was so all the time. So a cycle's second reading (``again``) begins with how the first one
+        left them, and another asks who leads, and what may be seen, but not who is at work.
         """
-        return self.last if again and self.last else kafka.coordinator_state()
+        if again and self.last:
+            return self.last
+        if self.last is None or self.last.asleep or not self.last.may_ask:
+            return kafka.coordinator_state()
+        return kafka.coordinators_since(self.last)
 
     def seconds_to_settle(self, state: CoordinatorState) -> float:
         """How long after ``state`` was read a listing has to wait."""

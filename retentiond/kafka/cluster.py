@@ -96,6 +96,11 @@ class KafkaCluster:
     def coordinator_state(self, earlier: CoordinatorState | None = None) -> CoordinatorState:
         return self._timed("coordinator_state", groups.coordinator_state, self._connection, earlier)
 
+    def coordinators_since(self, earlier: CoordinatorState) -> CoordinatorState:
+        return self._timed(
+            "coordinator_state", groups.coordinators_since, self._connection, earlier
+        )
+
     def list_groups(self) -> Sequence[ListedGroup]:
         return self._timed("list_groups", groups.list_groups, self._connection)
 

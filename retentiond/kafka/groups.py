@@ -17,7 +17,7 @@ from retentiond.kafka import protocol_failures
 from retentiond.kafka.connection import Connection
 from retentiond.kafka.link import Link, offsets_topic_request
 from retentiond.kafka.port import CoordinatorState, ListedGroup
-from retentiond.kafka.probes import probe
+from retentiond.kafka.probes import Probed, probe
 from retentiond.model import GroupKind
 
 CONSUMER_PROTOCOL = "consumer"
@@ -45,21 +45,36 @@ def coordinator_state(
         views = [] if earlier else [await link.offsets_topic()]
         leaders = earlier.leaders if earlier else _leaders(views)
         probed = await probe(link, {partition: leader for partition, leader, _ in leaders})
-        views += await _all_views(link)
-        leaders = _leaders(views)
-        return CoordinatorState(
-            cluster_id=str(views[-1].cluster_id),
-            leaders=leaders,
-            leaderless=tuple(sorted({partition for partition, leader, _ in leaders if leader < 0})),
-            may_describe_cluster=all(map(_may_describe_cluster, views)),
-            may_describe_offsets=all(
-                view.topics[0].error_code in (NO_ERROR, UNKNOWN_TOPIC) for view in views
-            ),
-            asleep=probed.asleep,
-            may_ask=probed.may_ask,
-        )
+        return _state(views + await _all_views(link), probed)
 
     return connection.run(ask)
+
+
+def coordinators_since(connection: Connection, earlier: CoordinatorState) -> CoordinatorState:
+    """The same, but they are not asked whether they are at work: where each leads in the epoch
+    in which it did ``earlier``, it still is what it was then. Those that moved are asked."""
+
+    async def ask(link: Link) -> CoordinatorState | None:
+        state = _state(await _all_views(link), Probed(earlier.asleep, earlier.may_ask))
+        return state if state.leaders == earlier.leaders else None
+
+    return connection.run(ask) or coordinator_state(connection)
+
+
+def _state(views: Sequence[Any], probed: Probed) -> CoordinatorState:
+    """``views``: of all brokers, some of them twice."""
+    leaders = _leaders(views)
+    return CoordinatorState(
+        cluster_id=str(views[-1].cluster_id),
+        leaders=leaders,
+        leaderless=tuple(sorted({partition for partition, leader, _ in leaders if leader < 0})),
+        may_describe_cluster=all(map(_may_describe_cluster, views)),
+        may_describe_offsets=all(
+            view.topics[0].error_code in (NO_ERROR, UNKNOWN_TOPIC) for view in views
+        ),
+        asleep=probed.asleep,
+        may_ask=probed.may_ask,
+    )
 
 
 async def _all_views(link: Link) -> list[Any]:

@@ -184,6 +184,10 @@ class Kafka(Protocol):
         are at work; that is a request less, and where another one leads now, both states show it.
         """
 
+    def coordinators_since(self, earlier: CoordinatorState) -> CoordinatorState:
+        """How they stand, without asking those that still lead in the same epoch whether they are
+        at work: that is as it was ``earlier``."""
+
     def list_groups(self) -> Sequence[ListedGroup]:
         """Groups of all kinds. Raises `KafkaUnavailable` if a broker did not answer."""
 

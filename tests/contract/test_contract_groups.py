@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from retentiond.kafka.port import ListedGroup
@@ -157,3 +159,19 @@ def test_the_coordinators_are_those_that_lead_the_offsets_topic(any_driver: Driv
     assert state.cluster_id == any_driver.kafka.cluster_id()
     assert any_driver.kafka.coordinator_state() == state
     assert any_driver.kafka.coordinator_state(state) == state
+    assert any_driver.kafka.coordinators_since(state) == state
+
+
+def test_coordinators_that_lead_as_before_are_taken_for_what_they_were(any_driver: Driver) -> None:
+    state = any_driver.kafka.coordinator_state()
+    asleep = replace(state, asleep=(0, 3))
+
+    assert any_driver.kafka.coordinators_since(asleep) == asleep
+
+
+def test_coordinators_that_have_moved_since_are_asked(any_driver: Driver) -> None:
+    state = any_driver.kafka.coordinator_state()
+    moved = frozenset((partition, leader, epoch - 1) for partition, leader, epoch in state.leaders)
+    earlier = replace(state, leaders=moved, asleep=(0, 3))
+
+    assert any_driver.kafka.coordinators_since(earlier) == state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from retentiond.errors import KafkaUnavailable
@@ -154,6 +155,9 @@ class FakeCluster(World):
 
     @_call
     def coordinator_state(self, earlier: CoordinatorState | None = None) -> CoordinatorState:
+        return self._coordinator_state()
+
+    def _coordinator_state(self) -> CoordinatorState:
         self._need_a_broker()
         partitions = self.topics[OFFSETS_TOPIC].partitions if self.may_describe_offsets else []
         return CoordinatorState(
@@ -174,6 +178,12 @@ class FakeCluster(World):
                 or self.brokers.get(partition.leader or 0) is not BrokerState.UP
             ),
         )
+
+    @_call
+    def coordinators_since(self, earlier: CoordinatorState) -> CoordinatorState:
+        state = self._coordinator_state()
+        still_lead = state.leaders == earlier.leaders
+        return replace(state, asleep=earlier.asleep) if still_lead else state
 
     @_call
     def list_groups(self) -> Sequence[ListedGroup]:

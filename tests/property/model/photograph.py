@@ -144,6 +144,8 @@ class Photograph:
         if self.coordinators[0] != answer.leaders:
             self.doubts.append("the coordinators moved")
 
+    _coordinators_since = _coordinator_state
+
     def _cluster_time(self, _cluster: FakeCluster, _rules: Rules, _args: Any, answer: Any) -> None:
         if isinstance(answer, Failure):
             self.doubts.append("the cluster's clock is unread")

@@ -140,6 +140,9 @@ class Leaders:
     def coordinator_state(self, earlier: CoordinatorState | None = None) -> CoordinatorState:
         raise NotImplementedError
 
+    def coordinators_since(self, earlier: CoordinatorState) -> CoordinatorState:
+        raise NotImplementedError
+
     def list_groups(self) -> Sequence[ListedGroup]:
         raise NotImplementedError
 

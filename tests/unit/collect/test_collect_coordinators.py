@@ -102,6 +102,46 @@ def test_a_second_reading_begins_as_the_first_one_has_left_them(
     assert cluster.script.apis.count("coordinator_state") == 1
 
 
+def test_a_later_reading_asks_once_only_whether_coordinators_are_at_work(
+    cluster: FakeCluster, watch: CoordinatorWatch
+) -> None:
+    read(cluster, watch)
+    cluster.script.calls.clear()
+
+    assert read(cluster, watch).complete
+    asked = [api for api in cluster.script.apis if api.startswith("coordinator")]
+    assert asked == ["coordinators_since", "coordinator_state"]
+
+
+def test_where_coordinators_slept_before_and_after_a_reading_the_next_one_asks_them_again(
+    cluster: FakeCluster, watch: CoordinatorWatch
+) -> None:
+    cluster.asleep = {2}
+    assert not read(cluster, watch).complete
+    cluster.asleep = set()
+
+    assert read(cluster, watch).complete
+
+
+def test_where_coordinators_may_not_be_asked_an_earlier_reading_proves_nothing(
+    cluster: FakeCluster, watch: CoordinatorWatch
+) -> None:
+    watch.last = replace(cluster.coordinator_state(), asleep=(0, 1, 2, 3), may_ask=False)
+
+    assert watch.before(cluster, again=False) == cluster.coordinator_state()
+
+
+@pytest.mark.parametrize("right", ["may_describe_cluster", "may_describe_offsets"])
+def test_rights_are_asked_for_before_each_listing(
+    cluster: FakeCluster, watch: CoordinatorWatch, right: str
+) -> None:
+    read(cluster, watch)
+    setattr(cluster, right, False)
+    cluster.script.after("list_groups", lambda: setattr(cluster, right, True))
+
+    assert not read(cluster, watch).complete
+
+
 def test_a_coordinator_that_moves_between_the_two_readings_makes_the_second_incomplete(
     cluster: FakeCluster, watch: CoordinatorWatch
 ) -> None:
