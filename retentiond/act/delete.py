@@ -38,7 +38,7 @@ class Stop(Protocol):
 class Pace:
     """How requests go out. Retries are for moved leaders only: the new one needs to be told."""
 
-    batch_size: int = 1000  # partitions in one request
+    batch_size: int = 5000  # partitions in one request; each takes the broker 0.05 to 0.25 ms
     attempts: int = 3
     backoff_seconds: float = 0.5  # before the second attempt; grows by as much each time
     max_evidence_age_ms: int = 30_000

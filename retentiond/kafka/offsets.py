@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kafka.errors import RequestTimedOutError
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
@@ -24,8 +24,11 @@ from retentiond.model import Failure, TopicPartition
 
 T = TypeVar("T")
 
-PARTITIONS_PER_REQUEST = 5000
-"""One request keeps one of the broker's threads busy, and a look-up by time reads an index."""
+BOUNDS_PER_REQUEST = 20_000
+"""A request keeps one of the broker's threads busy, and a log's bounds are in its memory."""
+
+TIMES_PER_REQUEST = 5000
+"""A look-up by time reads an index, from the disk if it must."""
 
 SILENT_LEADER = Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not answer")
 
@@ -65,7 +68,8 @@ class Offsets:
         self, partitions: Collection[TopicPartition], bound: OffsetBound
     ) -> Mapping[TopicPartition, int | Failure]:
         which, isolation = _BOUNDS[bound]
-        return self._look_up(dict.fromkeys(partitions, which), isolation, _offset)
+        asked = _Asked(dict.fromkeys(partitions, which), isolation, BOUNDS_PER_REQUEST)
+        return self._look_up(asked, _offset)
 
     def offsets_at(
         self, timestamps_ms: Mapping[TopicPartition, int]
@@ -75,48 +79,58 @@ class Offsets:
     def _by_time(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | Failure | None]:
-        return self._look_up(timestamps_ms, IsolationLevel.READ_UNCOMMITTED, _offset_or_none)
+        return self._look_up(_asked_by_time(timestamps_ms), _offset_or_none)
 
     def _newest(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, object]:
         asked = dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP)
-        return self._look_up(asked, IsolationLevel.READ_UNCOMMITTED, attrgetter("timestamp"))
+        return self._look_up(_asked_by_time(asked), attrgetter("timestamp"))
 
     def _look_up(
-        self, asked: Mapping[TopicPartition, int], isolation: int, read: Callable[[Any], T]
+        self, asked: _Asked, read: Callable[[Any], T]
     ) -> dict[TopicPartition, T | Failure]:
-        """What ``read`` makes of each partition's answer; ``asked`` holds a time stamp, or one of
-        Kafka's special values."""
+        """What ``read`` makes of each partition's answer."""
 
         async def ask(link: Link) -> dict[TopicPartition, T | Failure]:
-            led = await self._leaders.of(link, asked)
-            found, doubtful = await _ask(link, asked, isolation, led, read)
+            led = await self._leaders.of(link, asked.times)
+            found, doubtful = await _ask(link, asked, led, read)
             if doubtful:
                 await self._leaders.read(link, {partition.topic for partition in doubtful})
                 leads_now = await self._leaders.of(link, doubtful)
                 again = {
-                    at: asked[at]
+                    at: asked.times[at]
                     for at in doubtful
                     # Who kept silent for all of a request's time has had its turn.
                     if found[at] is not SILENT_LEADER or leads_now[at] != led[at]
                 }
-                found |= (await _ask(link, again, isolation, leads_now, read))[0]
+                found |= (await _ask(link, asked._replace(times=again), leads_now, read))[0]
             return found
 
-        return self._connection.run(ask) if asked else {}
+        return self._connection.run(ask) if asked.times else {}
+
+
+class _Asked(NamedTuple):
+    """``times``: a time stamp of each partition, or one of Kafka's special values."""
+
+    times: Mapping[TopicPartition, int]
+    isolation: int
+    per_request: int
+
+
+def _asked_by_time(times: Mapping[TopicPartition, int]) -> _Asked:
+    return _Asked(times, IsolationLevel.READ_UNCOMMITTED, TIMES_PER_REQUEST)
 
 
 async def _ask(
     link: Link,
-    asked: Mapping[TopicPartition, int],
-    isolation: int,
+    asked: _Asked,
     led: Mapping[TopicPartition, Leader | Failure],
     read: Callable[[Any], T],
 ) -> tuple[dict[TopicPartition, T | Failure], list[TopicPartition]]:
     """The answers, and the partitions about which another leader may have a better one."""
-    found: dict[TopicPartition, T | Failure] = dict.fromkeys(asked, NOT_ANSWERED)
+    found: dict[TopicPartition, T | Failure] = dict.fromkeys(asked.times, NOT_ANSWERED)
     doubtful: list[TopicPartition] = []
     by_node: dict[int, list[tuple[TopicPartition, int]]] = {}
-    for at in asked:
+    for at in asked.times:
         leader = led[at]
         if isinstance(leader, Failure):
             found[at] = _explained(leader, at)
@@ -124,11 +138,11 @@ async def _ask(
         else:
             by_node.setdefault(leader.node, []).append((at, leader.epoch))
     batches = [
-        (node, partitions[start : start + PARTITIONS_PER_REQUEST])
+        (node, partitions[start : start + asked.per_request])
         for node, partitions in by_node.items()
-        for start in range(0, len(partitions), PARTITIONS_PER_REQUEST)
+        for start in range(0, len(partitions), asked.per_request)
     ]
-    requests = [(node, _request(batch, asked, isolation)) for node, batch in batches]
+    requests = [(node, _request(batch, asked)) for node, batch in batches]
     for (_, batch), response in zip(batches, await link.send_all(requests), strict=True):
         if isinstance(response, Exception):
             partitions = [at for at, _ in batch]
@@ -148,15 +162,11 @@ async def _ask(
     return found, doubtful
 
 
-def _request(
-    partitions: Sequence[tuple[TopicPartition, int]],
-    asked: Mapping[TopicPartition, int],
-    isolation: int,
-) -> ListOffsets:
+def _request(partitions: Sequence[tuple[TopicPartition, int]], asked: _Asked) -> ListOffsets:
     by_topic: dict[str, list[Wanted]] = {}
     for at, epoch in partitions:
-        by_topic.setdefault(at.topic, []).append(Wanted(at.partition, epoch, asked[at]))
-    return ListOffsets(isolation, by_topic)
+        by_topic.setdefault(at.topic, []).append(Wanted(at.partition, epoch, asked.times[at]))
+    return ListOffsets(asked.isolation, by_topic)
 
 
 def _unanswered(error: Exception) -> Failure:

@@ -445,14 +445,14 @@ def test_when_asked_to_stop_meanwhile_a_lost_request_is_left_to_the_next_start(
     assert stage.kafka.calls == ["intend", "delete_records", "settle"]
 
 
-def test_unless_told_otherwise_a_request_takes_a_thousand_partitions() -> None:
-    partitions = [TopicPartition("orders", number) for number in range(1001)]
+def test_unless_told_otherwise_a_request_takes_five_thousand_partitions() -> None:
+    partitions = [TopicPartition("orders", number) for number in range(5001)]
     stage = Stage()
     stage.kafka = Leaders(partitions)
 
     stage.execute(*partitions, pace=DEFAULT_PACE)
 
-    assert [len(request) for request in stage.kafka.requests] == [1000, 1]
+    assert [len(request) for request in stage.kafka.requests] == [5000, 1]
 
 
 def test_unless_told_otherwise_a_moved_leader_is_asked_three_times_ever_more_slowly(

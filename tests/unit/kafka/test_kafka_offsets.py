@@ -174,10 +174,15 @@ def test_who_leads_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) ->
 def test_many_partitions_of_one_leader_are_asked_about_in_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(offsets, "PARTITIONS_PER_REQUEST", 1)
+    monkeypatch.setattr(offsets, "BOUNDS_PER_REQUEST", 2)
+    monkeypatch.setattr(offsets, "TIMES_PER_REQUEST", 1)
     client, brokers = cluster()
 
     assert len(client.offsets(LED.keys(), OffsetBound.LOG_START)) == len(LED)
+    assert sorted(len(partitions) for _, partitions in asked(brokers)) == [1, 2]
+
+    brokers.requests.clear()
+    assert len(client.offsets_at(dict.fromkeys(LED, 1_700_000_000_000))) == len(LED)
     assert [len(partitions) for _, partitions in asked(brokers)] == [1, 1, 1]
 
 
