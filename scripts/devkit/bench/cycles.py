@@ -5,12 +5,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 from prometheus_client.registry import CollectorRegistry
 
-from devkit.bench import requests
+from devkit.bench import load, requests
 from devkit.bench.bare import BareClients
 from devkit.bench.layouts import Layout
 from devkit.bench.rest import await_rest
@@ -42,33 +42,33 @@ OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     """Whole dry-run cycles, warm."""
     bare = _bare(kafka, layout)
-    reports, whole_s, broker_cpu_s = _dry_runs(kafka, folder)
-    right, all_of_them = _right(layout, reports[-1])
+    runs = _dry_runs(kafka, folder)
+    right, all_of_them = _right(layout, runs.last)
     if right < all_of_them:
         raise ValueError(f"{layout.name}: minima right: {right} of {all_of_them}")
-    steps = {step: _median_of(step, reports) for step in STEPS}
+    steps = {step: runs.median_of(step) for step in STEPS}
     name = layout.name
     return [
         Result(f"{name}: the same requests through the bare clients", bare, "s"),
         Result(f"{name}: gather", steps["gather"], "s", GATHER_AT_MOST_S.get(name)),
         Result(f"{name}: gather against the bare clients", steps["gather"] / bare, "x"),
         *(Result(f"{name}: {step}", steps[step], "s") for step in STEPS[1:]),
-        Result(f"{name}: whole dry-run cycle", whole_s, "s", CYCLE_AT_MOST_S.get(name)),
+        Result(f"{name}: whole dry-run cycle", runs.whole_s, "s", CYCLE_AT_MOST_S.get(name)),
         Result(
-            f"{name}: the broker's CPU, a dry-run cycle each minute (of one core)",
-            100 * broker_cpu_s / 60,
+            f"{name}: the broker's CPU for a dry-run cycle each minute (of one core)",
+            100 * runs.cost_s / 60,
             "%",
             BROKER_AT_MOST_PERCENT.get(name),
         ),
-        Result(f"{name}: /metrics", _scrape(reports[-1]), "s", SCRAPE_AT_MOST_S.get(name)),
+        Result(f"{name}: the broker's CPU at rest (of one core)", 100 * runs.rest, "%"),
+        Result(f"{name}: /metrics", _scrape(runs.last), "s", SCRAPE_AT_MOST_S.get(name)),
         Result(f"{name}: minima right, of {all_of_them}", right, "", all_of_them),
     ]
 
 
 def gather_s(kafka: EmbeddedKafka, folder: Path) -> float:
     """Seconds that the gather of a cycle takes, as `measure` finds them."""
-    reports, _, _ = _dry_runs(kafka, folder)
-    return _median_of("gather", reports)
+    return _dry_runs(kafka, folder).median_of("gather")
 
 
 def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
@@ -77,10 +77,11 @@ def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list
     config = requests.config(kafka, folder, dry_run=False)
     engine = Engine(config, threading.Event(), lambda *_: None)
     with closing(engine), open_state(folder) as state:
+        rest = load.at_rest(kafka)
 
         def cycle(number: int) -> tuple[float, float]:
             commit(kafka.bootstrap_servers, layout, lambda *_: number)
-            return _deleting(kafka, layout, lambda: engine.run_cycle(state))
+            return _deleting(kafka, layout, rest, lambda: engine.run_cycle(state))
 
         measured = [cycle(number) for number in range(1, WARM_UP + RUNS + 1)][WARM_UP:]
         with requests.counted(kafka) as sent:
@@ -90,7 +91,7 @@ def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list
     return [
         Result(f"{name}: whole cycle {deleting}, read back", took_s, "s", DELETING_AT_MOST_S[name]),
         Result(
-            f"{name}: the broker's CPU, a cycle {deleting} each minute (of one core)",
+            f"{name}: the broker's CPU for a cycle {deleting} each minute (of one core)",
             100 * cpu_s / 60,
             "%",
         ),
@@ -99,50 +100,65 @@ def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list
 
 
 def _deleting(
-    kafka: EmbeddedKafka, layout: Layout, cycle: Callable[[], CycleReport]
+    kafka: EmbeddedKafka, layout: Layout, rest: float, cycle: Callable[[], CycleReport]
 ) -> tuple[float, float]:
     """The seconds that it takes, and those of CPU that it costs the broker, until that rests again.
 
     Raises ValueError unless it has deleted from every partition.
     """
+
+    def until_rest() -> tuple[float, CycleReport]:
+        timed = seconds(cycle)
+        await_rest(kafka)
+        return timed
+
     await_rest(kafka)
-    cpu_before = _broker_cpu_s(kafka)
-    took_s, report = seconds(cycle)
-    await_rest(kafka)
+    (took_s, report), cost_s = load.cost(kafka, rest, until_rest)
     deleted = sum(each.outcome is Outcome.DELETED for each in report.outcomes.values())
     if deleted < layout.topics * layout.partitions:
         raise ValueError(f"{layout.name}: only {deleted} partitions had a record deleted")
-    return took_s, _broker_cpu_s(kafka) - cpu_before
+    return took_s, cost_s
 
 
-def _dry_runs(kafka: EmbeddedKafka, folder: Path) -> tuple[list[CycleReport], float, float]:
-    """Warm cycles, the seconds that one takes, and those of CPU that the broker takes for it."""
+@dataclass(frozen=True)
+class _DryRuns:
+    """Warm cycles: the seconds that each takes, and those of CPU that one costs the broker, which
+    takes ``rest`` in each second anyway."""
+
+    timed: Sequence[tuple[float, CycleReport]]
+    cost_s: float
+    rest: float
+
+    @property
+    def last(self) -> CycleReport:
+        return self.timed[-1][1]
+
+    @property
+    def whole_s(self) -> float:
+        return statistics.median(took_s for took_s, _ in self.timed)
+
+    def median_of(self, step: str) -> float:
+        """Seconds."""
+        return statistics.median(report.seconds.get(step, 0.0) for _, report in self.timed)
+
+
+def _dry_runs(kafka: EmbeddedKafka, folder: Path) -> _DryRuns:
     config = Config.model_validate(settings(kafka.bootstrap_servers, folder, dry_run=True))
     engine = Engine(config, threading.Event(), lambda *_: None)
     with closing(engine), open_state(folder) as state:
         for _ in range(WARM_UP):
             engine.run_cycle(state)
-        cpu_before = _broker_cpu_s(kafka)
-        timed = [seconds(lambda: engine.run_cycle(state)) for _ in range(RUNS)]
-        cpu_s = (_broker_cpu_s(kafka) - cpu_before) / RUNS
-    return [report for _, report in timed], statistics.median(s for s, _ in timed), cpu_s
-
-
-def _median_of(step: str, reports: Sequence[CycleReport]) -> float:
-    """Of the step's seconds."""
-    return statistics.median(report.seconds.get(step, 0.0) for report in reports)
+        rest = load.at_rest(kafka)
+        timed, cost_s = load.cost(
+            kafka, rest, lambda: [seconds(lambda: engine.run_cycle(state)) for _ in range(RUNS)]
+        )
+    return _DryRuns(timed, cost_s / RUNS, rest)
 
 
 def _bare(kafka: EmbeddedKafka, layout: Layout) -> float:
     with default_garbage_collection(), closing(BareClients(kafka.bootstrap_servers)) as clients:
         since_ms = int(time.time() * 1000) - CONSUMED_RETENTION_MS
         return median(lambda: clients.read(layout, since_ms))
-
-
-def _broker_cpu_s(kafka: EmbeddedKafka) -> float:
-    """Seconds of CPU that it has taken so far, or all of them together."""
-    times = [psutil.Process(node.pid).cpu_times() for node in kafka.nodes]
-    return sum(each.user + each.system for each in times)
 
 
 def _scrape(report: CycleReport) -> float:
