@@ -58,6 +58,10 @@ APPLICATION = {
             # What a plan is made of outlives a collection or two: it would be taken for lasting,
             # and every sixth plan would wait for a collection of all that there is.
             "-XX:SurvivorRatio=3",
+            # What Java's compilers leave behind goes back to the host every ten seconds, in 2 ms; a
+            # Java that can't do that (17.0.9 and newer can) is to start all the same.
+            "-XX:+IgnoreUnrecognizedVMOptions",
+            "-XX:+UnlockExperimentalVMOptions -XX:TrimNativeHeapInterval=10000",
             # Out of memory in one thread, Spark may wait for its answer for ever: a dead JVM is
             # told.
             "-XX:+ExitOnOutOfMemoryError",
