@@ -169,8 +169,17 @@ class Daemon:
     def _tick(self) -> None:
         self._idle.clear()
         try:
+            has_finished = self._cycle()
+        finally:
+            self._idle.set()  # what follows is no part of the cycle, and must not hold up the end
+        if has_finished and not self._stop.is_set():
+            garbage.give_back()
+
+    def _cycle(self) -> bool:
+        """Whether it came to its end."""
+        try:
             if self._stop.is_set():  # asked only now: whoever sets it waits for idle next
-                return
+                return False
             self._adopt()
             for outcome in self._engine.settle(self._state):
                 self._log.info(
@@ -182,18 +191,15 @@ class Daemon:
                 )
             report = self._engine.run_cycle(self._state)
         except Stopped:
-            pass
+            return False
         except RetentiondError as error:
             self._failed(error)
+            return False
         except Exception as error:  # noqa: BLE001 - a bug must not end the daemon in silence
             self._failed(error, exc_info=True)
-        else:
-            self._succeeded(report)
-            self._idle.set()  # what follows is no part of the cycle, and must not hold up the end
-            if not self._stop.is_set():
-                garbage.give_back()
-        finally:
-            self._idle.set()
+            return False
+        self._succeeded(report)
+        return True
 
     def _succeeded(self, report: CycleReport) -> None:
         if self._failures:
