@@ -45,6 +45,9 @@ after {warm_up} that don't count (DeleteRecords alone: {delete_warm_up}); of Kaf
 - */metrics* is a scrape between two cycles; what a cycle leaves is rendered once, right after it.
 - *Dry-run cycles* find a record to delete in every partition. They read the cluster once, cycles
   that delete read it twice: the guard's reading is about what changes until the request.
+- *The broker's CPU* for cycles is what it takes while they run, less what it takes in as many
+  seconds at rest; XL's two brokers together. Of ten seconds at rest, in the same run, is the other
+  figure: what these partitions cost a broker that nobody asks anything.
 - *Requests* are counted by the broker. DescribeQuorum, which it hands on to the controller, counts
   once, as it is sent once.
 - *Gather, right before the others* is measured anew on their broker, in whole cycles: the ratio is
