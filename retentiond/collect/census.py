@@ -62,7 +62,7 @@ class CoordinatorWatch:
         """
         if again and self.last:
             return self.last
-        if self.last is None or self.last.asleep or not self.last.may_ask:
+        if self.last is None or self.last.asleep:  # or could not be asked
             return kafka.coordinator_state()
         return kafka.coordinators_since(self.last)
 
