@@ -51,12 +51,14 @@ def coordinator_state(
 
 
 def coordinators_since(connection: Connection, earlier: CoordinatorState) -> CoordinatorState:
-    """The same, but they are not asked whether they are at work: where each leads in the epoch
-    in which it did ``earlier``, it still is what it was then. Those that moved are asked."""
+    """The same, but where everything is as it was ``earlier`` they are not asked whether they are
+    at work: each leads in the same epoch, so it still is what it was then. A broker that is
+    started again, killed or not, leads in a new one; one before Kafka 2.1 tells none."""
 
     async def ask(link: Link) -> CoordinatorState | None:
-        state = _state(await _all_views(link), Probed(earlier.asleep, earlier.may_ask))
-        return state if state.leaders == earlier.leaders else None
+        now = _state(await _all_views(link), Probed(earlier.asleep, earlier.may_ask))
+        tells_epochs = all(epoch >= 0 for _, _, epoch in now.leaders)
+        return now if now == earlier and tells_epochs else None
 
     return connection.run(ask) or coordinator_state(connection)
 

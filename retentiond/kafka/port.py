@@ -185,8 +185,8 @@ class Kafka(Protocol):
         """
 
     def coordinators_since(self, earlier: CoordinatorState) -> CoordinatorState:
-        """How they stand, without asking those that still lead in the same epoch whether they are
-        at work: that is as it was ``earlier``."""
+        """How they stand. Where nothing has changed since ``earlier``, leader epochs included, they
+        are not asked whether they are at work."""
 
     def list_groups(self) -> Sequence[ListedGroup]:
         """Groups of all kinds. Raises `KafkaUnavailable` if a broker did not answer."""

@@ -175,3 +175,10 @@ def test_coordinators_that_have_moved_since_are_asked(any_driver: Driver) -> Non
     earlier = replace(state, leaders=moved, asleep=(0, 3))
 
     assert any_driver.kafka.coordinators_since(earlier) == state
+
+
+def test_the_coordinators_of_another_cluster_are_asked(any_driver: Driver) -> None:
+    state = any_driver.kafka.coordinator_state()
+    earlier = replace(state, cluster_id="another", asleep=(0, 3))
+
+    assert any_driver.kafka.coordinators_since(earlier) == state

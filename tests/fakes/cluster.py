@@ -182,8 +182,8 @@ class FakeCluster(World):
     @_call
     def coordinators_since(self, earlier: CoordinatorState) -> CoordinatorState:
         state = self._coordinator_state()
-        still_lead = state.leaders == earlier.leaders
-        return replace(state, asleep=earlier.asleep) if still_lead else state
+        unasked = replace(state, asleep=earlier.asleep, may_ask=earlier.may_ask)
+        return unasked if unasked == earlier else state
 
     @_call
     def list_groups(self) -> Sequence[ListedGroup]:
