@@ -105,4 +105,12 @@ of_brokers = st.one_of(
     _change("heal"),
 )
 
+of_rare_states = st.one_of(
+    _change("commit", groups, topics, partitions, st.just(-2)),  # beyond the end
+    _change("rewind", groups, topics, st.just(9)),  # below the log start
+    _change("begin_afresh", topics, partitions),
+    _change("produce", topics, partitions, few),
+)
+"""What a log of which nearly all was read and deleted has to meet for a cycle to say so."""
+
 any_change = st.one_of(of_records, of_commits, of_groups, of_topics, of_brokers)

@@ -151,6 +151,15 @@ class Model(RuleBasedStateMachine):
     ) -> None:
         self._cycle(before, "sound", order, self._changes(due), ending)
 
+    @rule(rare=changes.of_rare_states, order=orders, due=disturbing)
+    def a_cycle_meets_what_is_rare(self, rare: Change, order: list[bool], due: list[Due]) -> None:
+        """It takes a cycle that deletes and, before anything else breaks, another."""
+        self._cycle("busy and well", "sound", ())
+        self.change(rare)
+        self.ledger.look()
+        self._cycle("idle", "sound", order)
+        self._cycle("idle", "sound", order, self._changes(due))
+
     @rule(before=before, plan=st.sampled_from(["reckless", "careless"]), due=disturbing)
     def a_wrong_plan_is_made(self, before: str, plan: str, due: list[Due]) -> None:
         self._cycle(before, plan, (), self._changes(due))

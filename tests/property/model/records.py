@@ -63,6 +63,13 @@ class Records:
             self._transactions.append(Transaction())
             self.cluster.produce(topic, partition, transaction=self._transactions[-1])
 
+    def begin_afresh(self, topic: str, partition: int) -> None:
+        """A transaction in a log that has nothing else: the brokers deleted all before it."""
+        if log := self.log(topic, partition):
+            log.log_start = log.high_watermark
+            self.expired.append(log)
+            self.begin(topic, partition)
+
     def end(self) -> None:
         if self._transactions:
             self.cluster.end(self._transactions.pop())
