@@ -2,7 +2,8 @@
 
 Java maps such a file (class-data sharing) in place of finding, unpacking and verifying twenty
 thousand classes: a first plan takes two thirds of the time. It is made once for an installation,
-in half a minute, by a plan: what a plan needs is in it.
+in half a minute, by a plan: what a plan needs is in it. It holds for the jars that Spark had then,
+so those that no plan needs are left out before.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from retentiond.config import TopicPolicy
 from retentiond.errors import RetentiondError
 from retentiond.model import GroupKind
 from retentiond.observe import logs
+from retentiond.plan import slim_spark
 from retentiond.plan.jvm import CLASS_ARCHIVE, JAVA_OPTIONS
 from retentiond.plan.plan import decide
 from retentiond.plan.session import ONCE, SparkSessions
@@ -70,6 +72,7 @@ def example() -> Snapshot:
 def main() -> int:
     logs.configure()
     try:
+        slim_spark.make(slim_spark.HOME)
         make(CLASS_ARCHIVE)
     except (RetentiondError, OSError) as error:
         print(f"Spark's classes are not kept: {error}", file=sys.stderr)

@@ -50,6 +50,7 @@ class Engine:
         """``settings``: the clients', where they are not those of the ``kafka:`` section;
         ``once``: for a single cycle."""
         garbage.look_rarely()
+        garbage.give_back_large()
         self.config = config
         self._kafka = KafkaCluster(settings or translate(config.kafka), observe)
         self._spark = SparkSessions(config.spark.master, config.spark.conf, once=once)

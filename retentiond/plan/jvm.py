@@ -63,10 +63,13 @@ imported by their full names, Java looks for them in all of Spark's jars each ti
 class Jvm:
     """A JVM of this process's own, one at a time. Raises `SparkUnavailable`.
 
-    ``exit_s``: how long it may take to end after its last connection was closed.
+    ``environment``: variables that it gets where they are not set; ``exit_s``: how long it may
+    take to end after its last connection was closed.
     """
 
-    def __init__(self, conf: Mapping[str, str], exit_s: float = EXIT_S) -> None:
+    def __init__(
+        self, conf: Mapping[str, str], environment: Mapping[str, str], exit_s: float = EXIT_S
+    ) -> None:
         self._said: deque[str] = deque(maxlen=20)
         self._exit_s = exit_s
         given = conf.get(JAVA_OPTIONS, "")
@@ -78,7 +81,7 @@ class Jvm:
         )
         listener.start()
         try:
-            with _environment(FEW_ARENAS | _own_address(conf)):
+            with _environment({**FEW_ARENAS, **_own_address(conf), **environment}):
                 self._gateway: Any = launch_gateway(  # type: ignore[no-untyped-call] # has no types
                     SparkConf(loadDefaults=False).setAll(list(all_conf.items())),
                     {"stderr": writing, "stdout": writing},

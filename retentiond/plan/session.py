@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from retentiond.errors import SparkUnavailable
+from retentiond.plan import slim_spark
 from retentiond.plan.jvm import DRIVER_HOST, EXIT_S, JAVA_OPTIONS, Jvm
 from retentiond.plan.without_pandas import hide_pandas, show_pandas
 
@@ -170,7 +171,7 @@ class SparkSessions:
                 return connect(self._master, {**JOBS, **self._conf})
             local = LOOPBACK if self._master.startswith("local") else {}
             conf = {**JOBS, **APPLICATION, **self._once, **local, **self._conf}
-            self._jvm = Jvm(conf, self._exit_s)
+            self._jvm = Jvm(conf, slim_spark.environment(self._master), self._exit_s)
             return _configured(SparkSession.builder.master(self._master), conf)
         except SPARK_FAILURES as error:
             self._end()

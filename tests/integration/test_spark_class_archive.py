@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from retentiond import class_archive
-from retentiond.plan import jvm
+from retentiond.plan import jvm, slim_spark
 from retentiond.plan.plan import decide
 from retentiond.plan.session import SparkSessions
 from tests.integration.spark_processes import in_a_process
@@ -51,7 +51,10 @@ def test_what_is_no_archive_is_passed_over(tmp_path: Path) -> None:
 
 def main_at(archive: Path) -> int:
     """In this process, whose logs it configures."""
-    with mock.patch.object(class_archive, "CLASS_ARCHIVE", archive):
+    with (
+        mock.patch.object(class_archive, "CLASS_ARCHIVE", archive),
+        mock.patch.object(slim_spark, "HOME", archive.with_name("spark")),
+    ):
         return class_archive.main()
 
 
@@ -62,6 +65,27 @@ def test_it_is_said_where_nothing_can_be_kept(tmp_path: Path) -> None:
 
     assert code == 1
     assert said.startswith("Spark's classes are not kept: ")
+
+
+def jars_of_a_jvm_that_plans(home: Path) -> list[str]:
+    """Those that it has open, in this process, which has no other."""
+    slim_spark.HOME = home
+    slim_spark.make(home)
+    sessions = SparkSessions("local[2]", {})
+    try:
+        assert decide(sessions, class_archive.example())
+        (java,) = psutil.Process().children()
+        paths = (Path(opened.path) for opened in java.open_files())
+        return [path.name for path in paths if path.suffix == ".jar"]
+    finally:
+        sessions.stop()
+
+
+def test_a_plan_needs_none_of_the_jars_that_are_left_out(tmp_path: Path) -> None:
+    opened, _ = in_a_process(folder(tmp_path / "plan"), jars_of_a_jvm_that_plans, tmp_path / "home")
+
+    assert len(opened) > 100
+    assert not [name for name in opened if name.startswith(slim_spark.NEEDLESS)]
 
 
 def folder(path: Path) -> Path:

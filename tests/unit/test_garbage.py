@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 from collections.abc import Iterator
 
 import pytest
 
 from retentiond import garbage
+
+FREES_LARGE_BLOCKS = """
+import numpy as np
+import psutil
+from retentiond import garbage
+
+def resident():
+    return psutil.Process().memory_info().rss / 2**20
+
+if {is_asked}:
+    garbage.give_back_large()
+for _ in range(2):  # after the first round, such blocks are nothing special to glibc
+    blocks = [np.ones(2**17) for _ in range(64)]  # a MiB each
+    full = resident()
+    del blocks[:-1]  # the last one keeps all that lies below it
+print(full - resident())
+"""
 
 
 class Cycle:
@@ -60,3 +79,11 @@ def test_what_is_older_is_left_alone_until_it_is_given_back() -> None:
     assert gc.get_freeze_count() == 0
     garbage.give_back()
     assert older() is None
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_large_blocks_go_back_to_the_host_when_they_are_freed(is_asked: bool) -> None:
+    script = FREES_LARGE_BLOCKS.format(is_asked=is_asked)
+    given_back = subprocess.check_output([sys.executable, "-c", script], text=True)
+
+    assert (float(given_back) > 50) is is_asked

@@ -1,5 +1,5 @@
 """The daemon as a process: when its first plan is there, and what it and its JVM hold in memory
-after a few cycles, after many, and after twice as many."""
+at most, looked at for a while after a few cycles, after many, and after twice as many."""
 
 import json
 import os
@@ -16,12 +16,21 @@ from devkit.bench.result import Result
 from devkit.bench.settings import settings
 from devkit.embedded import EmbeddedKafka
 from devkit.embedded.ports import LOOPBACK, PortReservations
+from retentiond.observe import events
 
 FEW = 5
 
 TIMEOUT_S = 3600.0
-POLL_S = 0.1
+POLL_S = 0.05
+LOOK_S = 10.0
+"""Some cycles of the smaller layouts, two of the larger one."""
+
+SCRAPE_S = 15.0
+"""As often as the Prometheus of deploy/ does."""
+
 MIB = 1024 * 1024
+
+CYCLE = f'"event": "{events.CYCLE}"'.encode()
 
 COMMAND = Path(sys.executable).with_name("retentiond")
 
@@ -42,7 +51,8 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path, many: int) -> li
         with (folder / "retentiond.log").open("wb") as log:
             daemon = subprocess.Popen([COMMAND, "run", "--config", file], stderr=log)
         try:
-            _await_cycles(daemon, port, 1)
+            seen = _Seen(daemon, folder / "retentiond.log", port)
+            seen.await_cycles(1)
             first = time.monotonic() - started
             results = [
                 Result(
@@ -50,8 +60,8 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path, many: int) -> li
                 )
             ]
             for cycles in (FEW, many // 2, many):
-                done = _await_cycles(daemon, port, cycles)
-                python, jvm = _resident(daemon.pid)
+                done = seen.await_cycles(cycles)
+                python, jvm = seen.most_resident()
                 at_most = MEMORY_AT_MOST_MIB.get(name)
                 results += [
                     Result(f"{name}: Python after {done} cycles", python, "MiB"),
@@ -64,33 +74,43 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path, many: int) -> li
             daemon.wait(TIMEOUT_S)
 
 
-def _await_cycles(daemon: "subprocess.Popen[bytes]", port: int, cycles: int) -> int:
-    """How many have ended by the time that it are enough."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while (done := _cycles(port)) < cycles:
-        if daemon.poll() is not None:
-            raise ValueError(f"the daemon ended with exit code {daemon.returncode}")
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"only {done} cycles in {TIMEOUT_S:g} s")
+class _Seen:
+    """What a daemon shows from outside. It is scraped as it is in service."""
+
+    def __init__(self, daemon: "subprocess.Popen[bytes]", log: Path, port: int) -> None:
+        self._daemon = daemon
+        self._log = log
+        self._metrics = f"http://{LOOPBACK}:{port}/metrics"
+        self._scrape_at = time.monotonic() + SCRAPE_S
+
+    def await_cycles(self, cycles: int) -> int:
+        """How many have ended by the time that it are enough."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while (done := self._log.read_bytes().count(CYCLE)) < cycles:
+            if self._daemon.poll() is not None:
+                raise ValueError(f"the daemon ended with exit code {self._daemon.returncode}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"only {done} cycles in {TIMEOUT_S:g} s")
+            self._wait()
+        return done
+
+    def most_resident(self) -> tuple[float, float]:
+        """MiB of the process and of its JVM, at the moment when both together have most."""
+        process = psutil.Process(self._daemon.pid)
+        (jvm,) = (child for child in process.children(recursive=True) if child.name() == "java")
+        looks = []
+        until = time.monotonic() + LOOK_S
+        while time.monotonic() < until:
+            looks.append((process.memory_info().rss / MIB, jvm.memory_info().rss / MIB))
+            self._wait()
+        return max(looks, key=sum)
+
+    def _wait(self) -> None:
+        if time.monotonic() >= self._scrape_at:
+            self._scrape_at += SCRAPE_S
+            with urllib.request.urlopen(self._metrics) as answer:
+                answer.read()
         time.sleep(POLL_S)
-    return done
-
-
-def _cycles(port: int) -> int:
-    try:
-        with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics") as answer:
-            lines = answer.read().decode().splitlines()
-    except OSError:
-        return 0
-    counts = [line for line in lines if line.startswith("retentiond_cycles_total{")]
-    return int(sum(float(line.rpartition(" ")[2]) for line in counts))
-
-
-def _resident(pid: int) -> tuple[float, float]:
-    """MiB of the process, and of its JVM."""
-    daemon = psutil.Process(pid)
-    (jvm,) = (child for child in daemon.children(recursive=True) if child.name() == "java")
-    return daemon.memory_info().rss / MIB, jvm.memory_info().rss / MIB
 
 
 def cores() -> int:
