@@ -38,8 +38,10 @@ SERVED = ("local", "spark://")
 
 
 def environment(master: str) -> Mapping[str, str]:
-    """What has PySpark start this Spark for such a master, where there is one."""
-    return {"SPARK_HOME": str(HOME)} if master.startswith(SERVED) and HOME.exists() else {}
+    """What has PySpark start this Spark for such a master, where there is one whose links lead
+    somewhere."""
+    is_there = (HOME / "bin" / "spark-submit").exists()
+    return {"SPARK_HOME": str(HOME)} if is_there and master.startswith(SERVED) else {}
 
 
 def make(home: Path) -> None:

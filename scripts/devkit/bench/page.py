@@ -12,7 +12,7 @@ from rich.table import Table
 from devkit.bench import klag, klag_build
 from devkit.bench.deletions import DELETE_WARM_UP, TOOL_RUNS, TOOL_WARM_UP
 from devkit.bench.layouts import LAYOUTS
-from devkit.bench.memory import cores
+from devkit.bench.memory import LOOK_S, STARTS, cores
 from devkit.bench.result import Measurement, Result
 from devkit.bench.timing import RUNS, WARM_UP
 from devkit.embedded import default_version
@@ -69,7 +69,10 @@ after {warm_up} that don't count (DeleteRecords alone: {delete_warm_up}); of Kaf
   SQLite before the request, and its outcome after.
 - *kafka-delete-records* is Kafka's own tool, as a whole process with its JVM; *retentiond
   delete-records* is one too, from the shell and back, audit log included.
-- *Memory* is of `retentiond run` in cycles without a pause, dry.
+- *Start* is from the command until its first cycle is logged, with nothing remembered: the median
+  of {starts}. *Brokers new too*: of one before them, when nobody had asked the brokers anything.
+- *Memory* is of `retentiond run` in cycles without a pause, dry, and scraped: the most that it has
+  within {look_s:.0f} s after that many.
 """
 
 
@@ -87,6 +90,8 @@ def write(measured: Measurement) -> None:
             delete_warm_up=DELETE_WARM_UP,
             tool_runs=TOOL_RUNS,
             tool_warm_up=TOOL_WARM_UP,
+            starts=STARTS,
+            look_s=LOOK_S,
             klag_version=klag_build.VERSION,
             klag_interval_s=klag.INTERVAL_S,
             klag_warm_up=klag.WARM_UP,

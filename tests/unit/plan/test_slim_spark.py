@@ -53,3 +53,13 @@ def test_it_serves_the_masters_that_need_nothing_of_what_it_lacks(
 
     slim_spark.make(home)
     assert slim_spark.environment(master) == ({"SPARK_HOME": str(home)} if serves else {})
+
+
+def test_one_whose_spark_has_moved_away_serves_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slim_spark, "HOME", tmp_path / "spark")
+    monkeypatch.setattr(slim_spark, "PYSPARK", tmp_path / "removed")
+    slim_spark.make(slim_spark.HOME)
+
+    assert slim_spark.environment("local[2]") == {}
