@@ -49,7 +49,8 @@ def make(home: Path) -> None:
     unfinished = home.with_name(f".{home.name}")
     shutil.rmtree(unfinished, ignore_errors=True)
     (unfinished / "jars").mkdir(parents=True)
-    (unfinished / "bin").symlink_to(PYSPARK / "bin")
+    for part in ("bin", "python"):
+        (unfinished / part).symlink_to(PYSPARK / part)
     for jar in (PYSPARK / "jars").glob("*.jar"):
         if not jar.name.startswith(NEEDLESS):
             (unfinished / "jars" / jar.name).symlink_to(jar)

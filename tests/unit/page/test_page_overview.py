@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -173,9 +172,7 @@ def test_two_thousand_partitions_are_rendered_quickly(tmp_path: Path, report: ob
     visitor = Visitor(tmp_path, report)
     visitor.get("/")  # templates are compiled
     visitor.board.pin(report)
-    began = time.process_time()
-    assert visitor.get("/").status_code == 200
-    assert time.process_time() - began < 0.2
+    assert visitor.cpu_seconds_of("/") < 0.2
 
 
 def test_what_was_not_deleted_does_not_count_as_freed(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -70,6 +72,18 @@ class Visitor:
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         return self.ask("GET", path, **headers)
+
+    def cpu_seconds_of(self, path: str) -> float:
+        """That it takes to get the page, which must be there. No look through all that other tests
+        have left falls into that time."""
+        gc.collect()
+        gc.disable()
+        try:
+            began = time.process_time()
+            assert self.get(path).status_code == 200
+            return time.process_time() - began
+        finally:
+            gc.enable()
 
     def ask(self, method: str, path: str, **headers: str) -> httpx.Response:
         async def ask() -> httpx.Response:

@@ -16,6 +16,7 @@ def test_it_has_the_launcher_and_all_jars_but_the_needless_ones(tmp_path: Path) 
     slim_spark.make(home)
 
     assert (home / "bin" / "spark-submit").is_file()
+    assert (home / "python" / "lib").is_dir()  # for what Spark runs in Python
     kept = {jar.name for jar in (home / "jars").iterdir() if jar.is_file()}
     left_out = {jar.name for jar in JARS.glob("*.jar")} - kept
     assert {name.partition("_")[0] for name in kept} > {"spark-core", "spark-sql", "spark-catalyst"}
