@@ -159,7 +159,8 @@ def _environment(more: Mapping[str, str]) -> Iterator[None]:
 def _archived_classes(given: str) -> str:
     """Unless the options that are ``given`` name an archive of their own. A JVM that it does not
     fit, being another Java or with other jars, passes over it; without these logs, in silence."""
-    if "Archive" in given or not CLASS_ARCHIVE.exists():
+    has_its_own = "SharedArchiveFile" in given or "ArchiveClassesAtExit" in given
+    if has_its_own or not CLASS_ARCHIVE.exists():
         return ""
     return f"-XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
