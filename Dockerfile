@@ -59,8 +59,8 @@ ENV PATH=/opt/retentiond/bin:$PATH \
     RETENTIOND_CONFIG=/etc/retentiond/retentiond.yaml \
     SPARK_LOCAL_DIRS=/tmp
 WORKDIR /tmp
-# 145 MB for a first plan in half of the time, and less memory. It holds for one Java and its
-# jars only.
+# 145 MB for a first plan in two thirds of the time, and less memory. Here, because it holds for one
+# Java and its jars only.
 RUN python -m retentiond.class_archive && rm -rf /tmp/*
 VOLUME /var/lib/retentiond
 EXPOSE 9477
