@@ -36,6 +36,7 @@ RUN python3 -m pip wheel --no-cache-dir --no-index --no-deps --no-build-isolatio
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="retentiond" \
+    org.opencontainers.image.version="0.1.0" \
     org.opencontainers.image.description="Consumed retention for Apache Kafka" \
     org.opencontainers.image.licenses="Apache-2.0"
 # procps: Spark's launch script calls ps, and says so on stderr where it is missing.
@@ -61,13 +62,13 @@ ENV PATH=/opt/retentiond/bin:$PATH \
 WORKDIR /tmp
 # 145 MB for a first plan in two thirds of the time, and less memory. Here, because it holds for one
 # Java and its jars only.
-RUN python -m retentiond.class_archive && rm -rf /tmp/*
+RUN python -m retentiond.spark.class_archive && rm -rf /tmp/*
 VOLUME /var/lib/retentiond
 EXPOSE 9477
 # By number, so that Kubernetes can see that it is not root.
 USER 10001:10001
 # For the default http.port, with http.tls and http.basic_auth too.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python", "-m", "retentiond.alive", "9477"]
+    CMD ["python", "-m", "retentiond.healthcheck", "9477"]
 ENTRYPOINT ["retentiond"]
 CMD ["run"]

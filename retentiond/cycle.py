@@ -1,93 +1,64 @@
-"""One cycle: gather, decide, act, tell."""
+"""One cycle: gather, remember, decide, verify, delete, tell."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from threading import Event
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from retentiond.act.delete import execute
-from retentiond.act.guard import verify
-from retentiond.act.limits import once_settled, unless_paused, within_limits
-from retentiond.act.reconcile import reconcile
-from retentiond.collect.agreement import known_topics
-from retentiond.collect.census import CoordinatorWatch
-from retentiond.collect.gather import gather
-from retentiond.collect.remembered import Remembered
-from retentiond.collect.snapshot import Snapshot
+from retentiond.act.carry_out import CarriedOut, PlanExecutor, still_waiting
+from retentiond.after_acting import after_acting, read_disks
+from retentiond.clock import StepTimes, Stop, Stopped, seconds_since_boot
 from retentiond.config import Config
-from retentiond.disk.watch import DiskWatch
-from retentiond.disk_cycle import conclude, look, with_stuck
+from retentiond.decide.limits import limited
+from retentiond.decide.plan import decide
+from retentiond.disks.broker_disks import BrokerDisks
+from retentiond.gather.gather import gather
+from retentiond.gather.groups import LastCoordinators
+from retentiond.history.entries import Seen
 from retentiond.kafka.port import Kafka
-from retentiond.model import (
-    DeletionOutcome,
-    Outcome,
-    Plan,
-    PlanRow,
-    TopicPartition,
-    Verdict,
-)
-from retentiond.observe.report import CycleReport, count_groups
-from retentiond.plan.plan import decide
-from retentiond.plan.session import SparkSessions
-from retentiond.state.audit import Audit
-from retentiond.state.kept import Kept, kept_by
-from retentiond.state.state import State
-from retentiond.state.summary import begun, finished
-from retentiond.unread.watch import UnreadWatch
-
-
-class Stop(Protocol):
-    """`threading.Event`, as far as a cycle needs it."""
-
-    def is_set(self) -> bool: ...
-
-    def wait(self, timeout: float) -> bool: ...
-
-
-class Stopped(Exception):
-    """The process is asked to end; nothing was left half done."""
+from retentiond.memory.changes import Changes, changes, known_readers, newly_seen
+from retentiond.memory.recall import recalled
+from retentiond.memory.remembered import Remembered
+from retentiond.model import Plan, TopicPartition
+from retentiond.snapshot import Snapshot
+from retentiond.spark.session import SparkSessions
+from retentiond.state.audit_records import begun, finished
+from retentiond.state.between_cycles import write_waiting
+from retentiond.state.state import State, StoredState, stored_by
+from retentiond.tell.lag.margins import LagReader
+from retentiond.tell.reasons import tool_options
+from retentiond.tell.report import CycleReport, count_groups
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
-    """What a cycle works with. ``now`` gives epoch milliseconds.
+class CycleContext:
+    """What a cycle works with. ``now`` gives epoch milliseconds, ``elapsed`` the seconds that
+    evidence grows old by. ``superseded`` says why what was decided under a configuration is no
+    longer in force, or None.
 
     ``deleting`` is set from before the first request until its outcome is recorded: the part
-    of a cycle that is worth waiting for when the process is to end. ``disks`` and ``unread``
-    remember what earlier cycles saw.
+    of a cycle that is worth waiting for when the process is to end. ``coordinators``, ``disks`` and
+    ``lag`` remember what earlier cycles saw. ``seen`` is told what a cycle leaves, at its end.
     """
 
     kafka: Kafka
     spark: SparkSessions
     now: Callable[[], int]
     stop: Stop
-    coordinators: CoordinatorWatch
+    coordinators: LastCoordinators
     deleting: Event = field(default_factory=Event)
-    disks: DiskWatch = field(default_factory=DiskWatch)
-    unread: UnreadWatch = field(default_factory=UnreadWatch)
+    disks: BrokerDisks = field(default_factory=BrokerDisks)
+    lag: LagReader = field(default_factory=LagReader)
+    elapsed: Callable[[], float] = seconds_since_boot
+    superseded: Callable[[Config], str | None] = lambda _config: None
+    seen: Callable[[Seen], None] = lambda _seen: None
 
 
-@dataclass(slots=True)
-class Watch:
-    """Seconds spent in each step of a cycle, in the order they were walked."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        started = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - started
-
-
-class Looked(NamedTuple):
+class PlannedCycle(NamedTuple):
     """A plan, and all that it was made from."""
 
     report: CycleReport
@@ -95,150 +66,175 @@ class Looked(NamedTuple):
     remembered: Remembered
 
 
-def plan_cycle(tools: Tools, config: Config, kept: Kept) -> Looked:
+def plan_cycle(context: CycleContext, config: Config, stored: StoredState) -> PlannedCycle:
     """Gathers and decides, and touches nothing: what `retentiond plan` shows."""
-    watch = Watch()
-    tools.disks.begin(tools.kafka)
-    with watch.step("gather"):
-        snapshot = _read(tools, config, kept, tools.now())
-    with watch.step("decide"):
-        rows = _decide(tools, config, kept, snapshot)
-        disks = look(tools.disks, snapshot, rows, kept.awaited)
-    plan = _plan(config, kept, snapshot, new_cycle_id(), disks.rows)
-    on_disk = replace(disks.report(), stuck=kept.stuck)
-    report = CycleReport(plan, {}, count_groups(snapshot), watch.seconds, on_disk)
-    return Looked(report, snapshot, kept.remembered)
+    times = StepTimes()
+    context.disks.begin(context.kafka)
+    with times.step("gather"):
+        snapshot = _read(context, config, stored.remembered, context.now())
+    with times.step("decide"):
+        seen = changes(snapshot, stored.remembered, config.limits.settle_cycles)
+        plan = _decided(context, config, stored, snapshot, seen)
+        disks = read_disks(context.disks, snapshot, plan.rows, stored.awaited)
+    report = CycleReport(
+        replace(plan, rows=disks.rows),
+        {},
+        count_groups(snapshot),
+        times.seconds,
+        replace(disks.report(), stuck=stored.stuck),
+        tool_options=tool_options(config.kafka),
+    )
+    return PlannedCycle(report, snapshot, stored.remembered)
 
 
-def run_cycle(tools: Tools, config: Config, state: State) -> CycleReport:
-    """A whole cycle. With ``dry_run`` it walks the same path and stops before the request; so the
-    guard judges by the plan's own reading: a second one is about what changes until the request.
+def run_cycle(context: CycleContext, config: Config, state: State) -> CycleReport:
+    """A whole cycle. With ``dry_run`` it walks the same path and stops before the request.
 
     Raises `KafkaUnavailable`, `SparkUnavailable` and `StateError` when it can't be done, and
-    `Stopped` when the process is to end before anything was requested.
-    """
-    watch = Watch()
-    cycle_id = new_cycle_id()
-    kept = kept_by(state)
-    tools.disks.begin(tools.kafka)
-    with watch.step("gather"):
-        snapshot = _read(tools, config, kept, tools.now())
-    with watch.step("record"):
-        state.memory.remember(snapshot, kept.remembered, config.limits.settle_cycles)
-    with watch.step("decide"):
-        decided = _decide(tools, config, kept, snapshot)
-        disks = look(tools.disks, snapshot, decided, kept.awaited)
-        rows = disks.rows
-    with watch.step("guard"):
-        evidence_at_ms = tools.now()
-        second = _second_reading(tools, config, kept, snapshot, rows)
-        verified = verify(rows, snapshot, second) if second else None
-    approved = verified.approved if verified else ()
-    plan = _plan(config, kept, snapshot, cycle_id, verified.rows if verified else rows)
-    outcomes: tuple[DeletionOutcome, ...] = ()
-    if config.dry_run:
-        outcomes = tuple(
-            DeletionOutcome(row.topic, row.partition, Outcome.NOT_ATTEMPTED)
-            for row in plan.rows
-            if row.verdict is Verdict.DELETE
+    `Stopped` when the process is to end before anything was requested. What ends it later is the
+    report's ``failure``."""
+    times = StepTimes()
+    stored = stored_by(state)
+    context.disks.begin(context.kafka)
+    with times.step("gather"):
+        snapshot = _read(context, config, stored.remembered, context.now())
+    with times.step("record"):
+        seen = _remember(config, state, stored, snapshot)
+    with times.step("decide"):
+        plan = _decided(context, config, stored, snapshot, seen)
+    executor = _executor(context, config, state, stored=stored, first=snapshot, times=times)
+    done = executor.carry_out(plan, snapshot, stored.waiting)  # verifies and deletes
+    with times.step("record"):
+        _record(context, state, done, stored)
+        beside = after_acting(
+            context.disks,
+            context.lag,
+            context.kafka,
+            snapshot,
+            done.plan,
+            outcomes=done.outcomes,
+            awaited=stored.awaited,
+            state=state,
+            is_stopping=context.stop.is_set,
         )
-    elif approved:
-        state.audit.record_cycle(begun(plan))
-        with watch.step("delete"), _set(tools.deleting):
-            outcomes = execute(
-                approved,
-                tools.kafka,
-                state.audit,
-                cycle_id=cycle_id,
-                evidence_at_ms=evidence_at_ms,
-                now=tools.now,
-                stop=tools.stop,
-                brake=state.pause,
-            )
-    with watch.step("record"):
-        state.audit.record_cycle(finished(plan, outcomes, tools.now()))
-        on_disk = conclude(disks, kept.awaited, plan, outcomes, state)
-        on_disk = with_stuck(
-            on_disk, tools.disks, tools.kafka, snapshot, disks, state_dir=state.state_dir
-        )
-        unread = tools.unread.look(tools.kafka, snapshot, plan.rows, tools.stop.is_set)
-    by_partition = {TopicPartition(each.topic, each.partition): each for each in outcomes}
-    groups = count_groups(snapshot)
-    return CycleReport(plan, by_partition, groups, watch.seconds, on_disk, unread)
-
-
-def settle_open_deletions(tools: Tools, audit: Audit) -> tuple[DeletionOutcome, ...]:
-    """Reads back what earlier cycles left without a proven outcome."""
-    return reconcile(audit, tools.kafka, tools.now())
-
-
-def new_cycle_id() -> str:
-    return uuid.uuid4().hex[:12]
-
-
-def _decide(tools: Tools, config: Config, kept: Kept, snapshot: Snapshot) -> tuple[PlanRow, ...]:
-    """The plan, less what a limit or an operator keeps from being done now."""
-    limits = config.limits
-    topics = known_topics(snapshot, kept.remembered, limits.settle_cycles)
-    agreed = {name: topic.agreed for name, topic in topics.items()}
-    rows = once_settled(decide(tools.spark, snapshot), agreed, limits.settle_cycles)
-    return within_limits(unless_paused(rows, kept.pause), limits)
-
-
-def _second_reading(
-    tools: Tools, config: Config, kept: Kept, first: Snapshot, rows: Sequence[PlanRow]
-) -> Snapshot | None:
-    """The guard's reading of the partitions about to be deleted, for the same moment in time;
-    the first one itself where nothing will be requested; None: there are none."""
-    doomed = [
-        TopicPartition(row.topic, row.partition) for row in rows if row.verdict is Verdict.DELETE
-    ]
-    if not doomed:
-        return None
-    return first if config.dry_run else _read(tools, config, kept, first.taken_at_ms, doomed)
+    report = CycleReport(
+        replace(done.plan, rows=beside.rows),
+        {each.topic_partition: each for each in done.outcomes},
+        count_groups(snapshot),
+        times.seconds,
+        beside.disk,
+        beside.lag,
+        tool_options(config.kafka),
+        done.failure,
+    )
+    context.seen(Seen(report.plan, report.outcomes, report.result, snapshot, report.disk))
+    return report
 
 
 def _read(
-    tools: Tools,
+    context: CycleContext,
     config: Config,
-    kept: Kept,
+    remembered: Remembered,
     now_ms: int,
+    *,
     only: Collection[TopicPartition] | None = None,
+    first: Snapshot | None = None,
 ) -> Snapshot:
-    def wait_until(instant: float) -> None:
-        if tools.stop.wait(max(0.0, instant - time.monotonic())):
-            raise Stopped
+    """The cluster as it is, and what earlier cycles saw of it."""
 
-    return gather(
-        tools.kafka,
+    def wait_until(instant: float) -> None:
+        if context.stop.wait(max(0.0, instant - time.monotonic())):
+            raise Stopped("retentiond is stopping")
+
+    snapshot = gather(
+        context.kafka,
         config,
         now_ms,
         only=only,
-        watch=tools.coordinators,
-        remembered=kept.remembered,
+        first=first,
+        coordinators=context.coordinators,
+        cluster_id=remembered.cluster_id,
+        remembered_topics=remembered.topic_names(),
         wait_until=wait_until,
     )
+    return recalled(snapshot, remembered)
 
 
-@contextmanager
-def _set(event: Event) -> Iterator[None]:
-    event.set()
-    try:
-        yield
-    finally:
-        event.clear()
+def _remember(config: Config, state: State, stored: StoredState, snapshot: Snapshot) -> Changes:
+    """On disk before anything is deleted on its account."""
+    observed_ms = state.memory.observed_ms(config.schedule.interval_ms)
+    seen = changes(snapshot, stored.remembered, config.limits.settle_cycles, observed_ms)
+    state.memory.remember(seen, stored.remembered)
+    return seen
 
 
-def _plan(
-    config: Config, kept: Kept, snapshot: Snapshot, cycle_id: str, rows: tuple[PlanRow, ...]
+def _decided(
+    context: CycleContext,
+    config: Config,
+    stored: StoredState,
+    snapshot: Snapshot,
+    seen: Changes,
 ) -> Plan:
+    """The plan, less what a limit or an operator keeps from being done now."""
+    rows = decide(context.spark, snapshot)
     return Plan(
-        cycle_id=cycle_id,
+        cycle_id=uuid.uuid4().hex[:12],
         cluster_id=snapshot.cluster_id,
         planned_at_ms=snapshot.taken_at_ms,
         dry_run=config.dry_run,
         complete=snapshot.complete,
         problems=snapshot.problems + snapshot.hidden,
-        rows=rows,
-        paused=str(kept.pause) if kept.pause else None,
+        rows=limited(rows, config.limits, seen.agreed, stored.pause, stored.waiting),
+        paused=str(stored.pause) if stored.pause else None,
     )
+
+
+def _executor(
+    context: CycleContext,
+    config: Config,
+    state: State,
+    *,
+    stored: StoredState,
+    first: Snapshot,
+    times: StepTimes,
+) -> PlanExecutor:
+    known = {} if config.dry_run else known_readers(first, stored.remembered)
+    remembered = stored.remembered
+
+    def read_again(partitions: Collection[TopicPartition]) -> Snapshot:
+        """For the same moment in time. Readers that only this reading shows, of whatever topic, are
+        remembered before anything is deleted, and count from then on."""
+        nonlocal remembered
+        at_ms = first.taken_at_ms
+        second = _read(context, config, remembered, at_ms, only=partitions, first=first)
+        seen = newly_seen(second, known, remembered)
+        remembered = state.memory.remember_newcomers(seen, remembered)
+        return second
+
+    return PlanExecutor(
+        kafka=context.kafka,
+        journal=state.audit,
+        begin=lambda plan: state.audit.record_cycle(begun(plan)),
+        read_again=read_again,
+        stop=context.stop,
+        now=context.now,
+        elapsed=context.elapsed,
+        why_paused=lambda: state.pause() or context.superseded(config),
+        deleting=context.deleting,
+        times=times,
+    )
+
+
+def _record(context: CycleContext, state: State, done: CarriedOut, stored: StoredState) -> None:
+    """Raises what keeps it from being recorded, unless something was deleted: that is to be told
+    all the same."""
+    try:
+        ended = finished(done.plan, done.outcomes, context.now(), done.failure)
+        state.audit.record_cycle(ended)
+        if not done.plan.dry_run:
+            waiting = still_waiting(stored.waiting, done.plan.rows, done.outcomes)
+            write_waiting(state.state_dir, waiting)
+    except Exception as error:
+        if not done.has_deleted:
+            raise
+        done.failure = done.failure or error

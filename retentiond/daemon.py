@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 from apscheduler.executors.pool import ThreadPoolExecutor
@@ -18,32 +18,41 @@ from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from prometheus_client.registry import CollectorRegistry
 
-from retentiond import garbage
+from retentiond import garbage_collection
+from retentiond.clock import Stop, Stopped, now_ms
 from retentiond.config import Config
-from retentiond.cycle import Stop, Stopped
-from retentiond.engine import Engine, build_versions, now_ms
-from retentiond.errors import ConfigError, KafkaUnavailable, RetentiondError
+from retentiond.engine import Engine, build_versions
+from retentiond.errors import (
+    ConfigError,
+    HistoryUnavailable,
+    KafkaUnavailable,
+    OtherCluster,
+    RetentiondError,
+    StateReplaced,
+)
+from retentiond.history.keeper import Keeper
 from retentiond.kafka.cluster import Observer
-from retentiond.model import DeletionOutcome
-from retentiond.observe import definitions, events
-from retentiond.observe.canonical import log_cycle
-from retentiond.observe.exposition import Exposition
-from retentiond.observe.metrics import Metrics
-from retentiond.observe.report import CycleReport
-from retentiond.observe.web import Board, application, serve
-from retentiond.page.routes import status_page
 from retentiond.state.state import State
+from retentiond.tell import logs, metric_definitions
+from retentiond.tell.logs import log_cycle
+from retentiond.tell.metrics import Exposition, HistoryMetrics, Metrics
+from retentiond.tell.page.routes import status_page
+from retentiond.tell.report import CycleReport
+from retentiond.tell.web import STUCK_S, Board, application, raise_open_files, serve
 
 READ_S = 1.0
 """How long after a signal a cycle may take to finish that only reads."""
 
-FINISH_S = 8.5
-"""How long one that deletes may take: a request without answer is given up after 7.5 s."""
+FINISH_S = 8.0
+"""How long one that deletes may take: a request without answer is given up after 6.5 s."""
 
-UNHEARD_S = 0.5
-"""How long a signal may go unheard."""
+SIGNAL_POLL_S = 0.5
+"""How long a signal may have to wait."""
 
-END_S = 9.5
+HISTORY_S = 1.0
+"""How long an entry of the history may take then; one that takes longer is lost."""
+
+END_S = 9.0
 """How long after it clients and Spark's JVM may take to close; they also end with the process."""
 
 FIRST_RETRY_S = 1.0
@@ -57,22 +66,21 @@ JOB = "cycle"
 RELOAD = int(signal.SIGHUP)
 
 
-class Worker(Protocol):
-    """What the daemon needs of an `Engine`."""
+class ClockChanges:
+    """Notices when somebody has set the host's clock, against one that goes on evenly."""
 
-    config: Config
+    def __init__(self, date: Callable[[], float], even: Callable[[], float]) -> None:
+        self._date = date
+        self._even = even
+        self._apart_s = date() - even()
 
-    def warm_up(self) -> None: ...
-
-    def settle(self, state: State) -> tuple[DeletionOutcome, ...]: ...
-
-    def run_cycle(self, state: State) -> CycleReport: ...
-
-    def is_deleting(self) -> bool: ...
-
-    def fits(self, config: Config) -> bool: ...
-
-    def close(self) -> None: ...
+    def set_by_s(self) -> float:
+        """Since it was asked last; negative is back. 0 for what is less than a second as yet."""
+        ahead_s = self._date() - self._even() - self._apart_s
+        if abs(ahead_s) < 1:
+            return 0
+        self._apart_s += ahead_s
+        return ahead_s
 
 
 def background_scheduler() -> Any:
@@ -85,7 +93,8 @@ def background_scheduler() -> Any:
 
 
 class Daemon:
-    """Runs cycles until a signal ends it. ``load`` reads the configuration anew, on SIGHUP."""
+    """Runs cycles until a signal ends it. ``load`` reads the configuration anew, on SIGHUP;
+    ``date`` gives the host's time in epoch seconds, ``clock`` seconds that go on evenly."""
 
     def __init__(
         self,
@@ -93,8 +102,10 @@ class Daemon:
         load: Callable[[], Config],
         state: State,
         *,
-        make_engine: Callable[[Config, Stop, Observer], Worker] = Engine,
+        make_engine: Callable[[Config, Stop, Observer], Engine] = Engine,
         make_scheduler: Callable[[], Any] = background_scheduler,
+        date: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._load = load
         self._state = state
@@ -105,19 +116,25 @@ class Daemon:
         self._idle = threading.Event()
         self._idle.set()
         self._failures = 0
-        self._wanted = config  # in force from the next cycle on
+        self._in_force = config  # in force from the next cycle on
+        self._taking_over = threading.Lock()
 
         registry = CollectorRegistry()
         self._metrics = Metrics(registry, build_versions())
-        self._board = Board(config.schedule.interval_ms)
-        definitions.READY.gauge(registry).set_function(
-            lambda: 0 if self._board.unready(now_ms()) else 1
+        raise_open_files()
+        self._board = Board(config.schedule.interval_ms, clock)
+        self._clock = ClockChanges(date, clock)
+        metric_definitions.READY.gauge(registry).set_function(
+            lambda: 0 if self._board.unready() else 1
         )
         self._exposition = Exposition(registry)
         page = status_page(self._board, now_ms, config.state_dir)
-        app = application(self._board, self._exposition, now_ms, page)
-        self._server = serve(app, config.http)
-        self._engine = make_engine(config, self._stop, self._metrics.observe_request)
+        app = application(self._board, self._exposition, page)
+        self._server = serve(app, config.http, self._board.stuck)
+        self._history = Keeper(config, self._tell_of_history)
+        self._board.beside = lambda: self._history.problem
+        registry.register(HistoryMetrics(lambda: self._history.status))
+        self._engine = self._made(config)
         self._scheduler = make_scheduler()
 
     def run(self) -> bool:
@@ -127,11 +144,11 @@ class Daemon:
         self._server.start()
         self._engine.warm_up()
         self._schedule(self._engine.config)
-        self._log.info(events.STARTED, **self._facts())
+        self._log.info(logs.STARTED, **self._facts())
         self._scheduler.start()
         while (number := self._next_signal()) == RELOAD:
             self._reload()
-        self._log.info(events.STOPPING, signal=signal.Signals(number).name)
+        self._log.info(logs.STOPPING, signal=signal.Signals(number).name)
         return self._shut_down()
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
@@ -139,10 +156,30 @@ class Daemon:
 
     def _next_signal(self) -> int:
         """Python hears of one between two of its instructions: one that comes right before a wait
-        would go unheard for as long as that lasts."""
+        would wait for as long as that lasts."""
         while True:
             with suppress(queue.Empty):
-                return self._signals.get(timeout=UNHEARD_S)
+                return self._signals.get(timeout=SIGNAL_POLL_S)
+            self._follow_clock()
+
+    def _observe(self, api: str, result: str, seconds: float) -> None:
+        """Of a request to Kafka, which has its end: whoever waits for it goes on."""
+        self._board.sign(at_work=not self._idle.is_set())
+        self._metrics.observe_request(api, result, seconds)
+
+    def _follow_clock(self) -> None:
+        """The scheduler goes by the host's date, and intervals don't."""
+        ahead_s = self._clock.set_by_s()
+        if not ahead_s:
+            return
+        self._log.warning(logs.CLOCK_SET, seconds=round(ahead_s, 1))
+        job = self._scheduler.get_job(JOB)
+        if job is None or job.next_run_time is None:
+            return
+        latest = datetime.now(UTC) + timedelta(milliseconds=self._board.interval_ms)
+        due = min(job.next_run_time + timedelta(seconds=ahead_s), latest)
+        with suppress(JobLookupError):  # the scheduler has ended meanwhile
+            self._scheduler.modify_job(JOB, next_run_time=due)
 
     def _facts(self) -> dict[str, object]:
         config = self._engine.config
@@ -168,12 +205,19 @@ class Daemon:
 
     def _tick(self) -> None:
         self._idle.clear()
+        # Spark may take its time twice: to start, and for a plan.
+        spark_s = self._in_force.spark.timeout_ms / 1000
+        self._board.stuck_after_s = STUCK_S + 2 * spark_s
+        self._board.sign(at_work=True)
         try:
             has_finished = self._cycle()
         finally:
+            self._board.sign(at_work=False)
             self._idle.set()  # what follows is no part of the cycle, and must not hold up the end
+        if has_finished:
+            self._history.keep()
         if has_finished and not self._stop.is_set():
-            garbage.give_back()
+            garbage_collection.give_back()
 
     def _cycle(self) -> bool:
         """Whether it came to its end."""
@@ -181,9 +225,9 @@ class Daemon:
             if self._stop.is_set():  # asked only now: whoever sets it waits for idle next
                 return False
             self._adopt()
-            for outcome in self._engine.settle(self._state):
+            for outcome in self._engine.reconcile(self._state):
                 self._log.info(
-                    events.DELETION_SETTLED,
+                    logs.DELETION_SETTLED,
                     topic=outcome.topic,
                     partition=outcome.partition,
                     outcome=outcome.outcome.value,
@@ -198,69 +242,107 @@ class Daemon:
         except Exception as error:  # noqa: BLE001 - a bug must not end the daemon in silence
             self._failed(error, exc_info=True)
             return False
-        self._succeeded(report)
+        self._finished(report)
         return True
 
-    def _succeeded(self, report: CycleReport) -> None:
-        if self._failures:
-            self._log.info(events.CYCLE_RECOVERED, tries=self._failures)
-        self._failures = 0
+    def _finished(self, report: CycleReport) -> None:
+        if report.failure is None:
+            if self._failures:
+                self._log.info(logs.CYCLE_RECOVERED, tries=self._failures)
+            self._failures = 0
         self._metrics.observe_cycle(report)
         self._board.pin(report)
         self._exposition.renew()
         for outcome in report.failed:
             self._log.warning(
-                events.DELETION_UNCLEAR,
+                logs.DELETION_UNCLEAR,
                 topic=outcome.topic,
                 partition=outcome.partition,
                 outcome=outcome.outcome.value,
                 error=outcome.error,
             )
         log_cycle(self._log, report)
+        if report.failure is not None:  # after something was deleted: its figures count
+            self._try_again_after(report.failure)
 
     def _failed(self, error: Exception, *, exc_info: bool = False) -> None:
-        """Says so once, and tries again sooner than the interval, ever less often."""
+        """Says so once."""
+        if not self._failures or self._board.problem != _failure_sentence(error):
+            self._log.error(logs.CYCLE_FAILED, error=str(error), exc_info=exc_info)
+        self._metrics.observe_failure()
+        self._try_again_after(error)
+
+    def _try_again_after(self, error: Exception) -> None:
+        """Sooner than the interval, ever less often."""
         interval_s = self._engine.config.schedule.interval_ms / 1000
         delay_s = min(interval_s, FIRST_RETRY_S * 2 ** min(self._failures, MOST_DOUBLINGS))
-        if not self._failures or self._board.trouble != _trouble(error):
-            self._log.error(events.CYCLE_FAILED, error=str(error), exc_info=exc_info)
         self._failures += 1
-        self._metrics.observe_failure()
-        self._board.trouble = _trouble(error)
+        self._board.problem = _failure_sentence(error)
+        if isinstance(error, OtherCluster | StateReplaced):
+            self._board.needs_restart = str(error)
         with suppress(JobLookupError):  # the scheduler has ended meanwhile
             self._scheduler.modify_job(
                 JOB, next_run_time=datetime.now(UTC) + timedelta(seconds=delay_s)
             )
 
+    def _tell_of_history(self, error: HistoryUnavailable | None) -> None:
+        """Of each problem once."""
+        if error is None:
+            self._log.info(logs.HISTORY_RECOVERED)
+        else:
+            self._log.warning(logs.HISTORY_FAILED, error=str(error))
+
     def _reload(self) -> None:
-        """Takes the configuration over from the next cycle on; a bad one changes nothing."""
+        """Takes the configuration over from the next cycle on, and what the one under way has yet
+        to request is not requested any more; a bad one changes nothing."""
         try:
             config = self._load()
         except ConfigError as error:
-            self._log.error(events.CONFIG_REFUSED, error=str(error))
+            self._refuse(error)
             return
         old = self._engine.config
-        fixed = [name for name in ("state_dir", "http") if _differs(name, old, config)]
+        fixed = [
+            name for name in ("state_dir", "http") if getattr(old, name) != getattr(config, name)
+        ]
         if fixed:
-            self._log.warning(events.CONFIG_NEEDS_RESTART, settings=fixed)
-        self._wanted = config
+            self._log.warning(logs.CONFIG_NEEDS_RESTART, settings=fixed)
+        with self._taking_over:
+            self._put_in_force(config)
+        self._metrics.observe_reload(successful=True)
+        self._log.info(logs.CONFIG_RELOADED, dry_run=config.dry_run)
+
+    def _refuse(self, error: ConfigError) -> None:
+        self._metrics.observe_reload(successful=False)
+        self._log.error(logs.CONFIG_REFUSED, error=str(error))
+
+    def _put_in_force(self, config: Config) -> None:
+        self._in_force = config
         self._board.interval_ms = config.schedule.interval_ms
         self._schedule(config)
-        self._log.info(events.CONFIG_RELOADED, dry_run=config.dry_run)
+
+    def _made(self, config: Config) -> Engine:
+        engine = self._make_engine(config, self._stop, self._observe)
+        engine.in_force = lambda: self._in_force
+        engine.seen = self._history.see
+        return engine
 
     def _adopt(self) -> None:
-        """Takes over what was reloaded; clients and session are made anew where they differ."""
-        config = self._wanted
-        if config is self._engine.config:
+        """Takes over what was reloaded; clients and session are made anew where they differ. Not
+        where only a new start helps: new clients would not know that two clusters answered."""
+        config = self._in_force
+        if config is self._engine.config or self._board.needs_restart:
             return
+        self._history.config = config
         if self._engine.fits(config):
             self._engine.config = config
             return
         try:
-            engine = self._make_engine(config, self._stop, self._metrics.observe_request)
+            engine = self._made(config)
         except ConfigError as error:
-            self._wanted = self._engine.config
-            self._log.error(events.CONFIG_REFUSED, error=str(error))
+            with self._taking_over:
+                if self._in_force is config:  # else a further reload has come meanwhile
+                    self._put_in_force(self._engine.config)
+            self._refuse(error)
             return
         self._engine.close()
         self._engine = engine
@@ -274,8 +356,11 @@ class Daemon:
             # One that doesn't by now never will: it looks at the stop before every request.
             self._engine.is_deleting() and self._idle.wait(asked_at + FINISH_S - time.monotonic())
         )
-        closed = finished and self._close(asked_at + END_S)
-        self._log.info(events.STOPPED, abandoned_a_cycle=not finished)
+        if not finished:
+            self._engine.abandon()
+        written = self._history.finish(HISTORY_S)
+        closed = finished and self._close(asked_at + END_S) and written
+        self._log.info(logs.STOPPED, abandoned_a_cycle=not finished)
         return closed
 
     def _close(self, give_up_at: float) -> bool:
@@ -286,11 +371,7 @@ class Daemon:
         return not closing.is_alive()
 
 
-def _trouble(error: Exception) -> str:
+def _failure_sentence(error: Exception) -> str:
     """In a few words, the same for as long as the same thing is wrong."""
     kind = error.kind if isinstance(error, KafkaUnavailable) else None
     return ": ".join(part for part in (type(error).__name__, kind) if part)
-
-
-def _differs(name: str, old: Config, new: Config) -> bool:
-    return bool(getattr(old, name) != getattr(new, name))

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
+from collections.abc import Callable
 
 import pyspark
 
-from retentiond import __version__, garbage
-from retentiond.collect.census import CoordinatorWatch
+from retentiond import __version__, garbage_collection
+from retentiond.act.read_back import reconcile
+from retentiond.clock import Stop, now_ms
 from retentiond.config import Config
-from retentiond.cycle import Stop, Tools, run_cycle, settle_open_deletions
+from retentiond.cycle import CycleContext, run_cycle
 from retentiond.errors import SparkUnavailable
+from retentiond.gather.groups import LastCoordinators
+from retentiond.history.entries import Seen
+from retentiond.kafka.brokers import librdkafka_version
 from retentiond.kafka.cluster import KafkaCluster, Observer
-from retentiond.kafka.properties import ClientSettings, translate
-from retentiond.kafka.versions import librdkafka_version
+from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.model import DeletionOutcome
-from retentiond.observe.report import CycleReport
-from retentiond.plan.session import SparkSessions
+from retentiond.spark.session import SparkSessions
 from retentiond.state.state import State
-
-
-def now_ms() -> int:
-    """The system clock, epoch milliseconds."""
-    return time.time_ns() // 1_000_000
+from retentiond.tell.report import CycleReport
 
 
 def build_versions() -> dict[str, str]:
@@ -49,17 +47,26 @@ class Engine:
     ) -> None:
         """``settings``: the clients', where they are not those of the ``kafka:`` section;
         ``once``: for a single cycle."""
-        garbage.look_rarely()
-        garbage.give_back_large()
+        garbage_collection.collect_rarely()
+        garbage_collection.give_back_large()
         self.config = config
+        self.in_force: Callable[[], Config] = lambda: self.config
+        """What a reload has put in force; a cycle under way was begun with an earlier one."""
+        self.seen: Callable[[Seen], None] = lambda _: None
+        """Who keeps a history of what cycles leave."""
         self._kafka = KafkaCluster(settings or translate(config.kafka), observe)
-        self._spark = SparkSessions(config.spark.master, config.spark.conf, once=once)
-        self.tools = Tools(
+        spark = config.spark
+        self._spark = SparkSessions(
+            spark.master, spark.conf, once=once, timeout_s=spark.timeout_ms / 1000
+        )
+        self.context = CycleContext(
             kafka=self._kafka,
             spark=self._spark,
             now=now_ms,
             stop=stop,
-            coordinators=CoordinatorWatch(),
+            coordinators=LastCoordinators(),
+            superseded=self._superseded,
+            seen=self._see,
         )
 
     def warm_up(self) -> None:
@@ -70,21 +77,33 @@ class Engine:
         with contextlib.suppress(SparkUnavailable):  # the first cycle meets it again and says so
             self._spark.start()
 
-    def settle(self, state: State) -> tuple[DeletionOutcome, ...]:
+    def reconcile(self, state: State) -> tuple[DeletionOutcome, ...]:
         """Reads back what earlier cycles left without a proven outcome."""
-        return settle_open_deletions(self.tools, state.audit)
+        return reconcile(state.audit, self.context.kafka, self.context.now())
 
     def run_cycle(self, state: State) -> CycleReport:
         """A whole cycle with the configuration of this moment."""
-        return run_cycle(self.tools, self.config, state)
+        return run_cycle(self.context, self.config, state)
+
+    def _see(self, seen: Seen) -> None:
+        self.seen(seen)
+
+    def _superseded(self, config: Config) -> str | None:
+        if config == self.in_force():
+            return None
+        return "another configuration has come into force meanwhile; the next cycle decides by it"
 
     def is_deleting(self) -> bool:
         """Whether a request is under way whose outcome is to be recorded."""
-        return self.tools.deleting.is_set()
+        return self.context.deleting.is_set()
 
     def fits(self, config: Config) -> bool:
         """Whether that configuration talks to the same cluster with the same Spark."""
         return config.kafka == self.config.kafka and config.spark == self.config.spark
+
+    def abandon(self) -> None:
+        """For a process that ends in the midst of a cycle: Spark's JVM goes with it."""
+        self._spark.abandon()
 
     def close(self) -> None:
         self._kafka.close()

@@ -4,8 +4,11 @@
     ├── ConfigError        the operator mends the file: exit 2, nothing was touched
     ├── UsageError         the operator mends the command: exit 2, nothing was touched
     ├── KafkaUnavailable   the cluster can't be asked now: the cycle failed, try again later
+    ├── OtherCluster       two clusters answer: delete nothing until an operator starts it anew
     ├── SparkUnavailable   the plan can't be worked out now: rebuild the session, try again later
-    └── StateError         the state directory can't be trusted: stop, delete nothing
+    ├── StateError         the state directory can't be trusted: stop, delete nothing
+    │   └── StateReplaced  ... until an operator starts it anew
+    └── HistoryUnavailable the history can't be read or written: say so, and go on
 
 A reading that failed for *one* partition, group or topic is no exception but a
 value (`retentiond.model.Failure`): it holds what it touches and nothing else.
@@ -47,9 +50,28 @@ class KafkaUnavailable(RetentiondError):
         super().__init__(message)
 
 
+class OtherCluster(RetentiondError):
+    """A broker belongs to another cluster than the one that retentiond works on."""
+
+
 class SparkUnavailable(RetentiondError):
     """The Spark session is gone or can't be made."""
 
 
 class StateError(RetentiondError):
     """The state directory is locked, unwritable or damaged."""
+
+
+class StateReplaced(StateError):
+    """Its files were removed or replaced while they were in use; only a restart can settle that."""
+
+
+class HistoryUnavailable(RetentiondError):
+    """The history can't be read or written. It is never evidence, so no cycle fails of it.
+
+    ``kind`` says what is wrong in a few words, the same for as long as that is wrong.
+    """
+
+    def __init__(self, message: str, *, kind: str) -> None:
+        self.kind = kind
+        super().__init__(message)

@@ -17,6 +17,7 @@ high watermark".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -31,11 +32,16 @@ class TopicPartition(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """One committed offset of a group; ``offset`` is None where it could not be read."""
+    """One committed offset of a group; ``offset`` is None where it could not be read.
+
+    ``leader_epoch``: in which epoch the partition's leader wrote what the group has read last;
+    None where the group's client did not say.
+    """
 
     topic: str
     partition: int
     offset: int | None
+    leader_epoch: int | None = None
 
 
 class Verdict(StrEnum):
@@ -88,7 +94,7 @@ VERDICT_OF: dict[Reason, Verdict] = {
 class Outcome(StrEnum):
     """What became of a planned deletion."""
 
-    DELETED = "deleted"  # the broker, or the log start offset read back, says so
+    DELETED = "deleted"  # the records are gone: the broker, or the log start offset, says so
     FAILED = "failed"  # refused; nothing was moved
     NOT_ATTEMPTED = "not_attempted"  # no request went out
     UNKNOWN = "unknown"  # requested, and neither proven nor refused: it may come true later
@@ -120,8 +126,11 @@ class PlanRow:
 
     Figures are given wherever they are known, also on holds. ``records`` counts what will
     be deleted: cutoff less log start offset on `Verdict.DELETE`, else 0. ``groups`` counts
-    the relevant groups of the topic. ``predicted_bytes`` is what a `Verdict.DELETE` frees on
+    the relevant groups of the topic. ``binding_kind``: the kind of the reader that binds, None
+    where none does or it is not known. ``predicted_bytes`` is what a `Verdict.DELETE` frees on
     the disks of all replicas; None on other verdicts, and where it is not known.
+    ``predicted_remote_bytes``: about what it frees in remote storage; None where there is none.
+    ``consumed_retention_ms``: the one in force; None where the policy contradicts itself.
     """
 
     topic: str
@@ -140,6 +149,13 @@ class PlanRow:
     records: int
     detail: str | None = None  # what exactly changed, failed or is missing, in words
     predicted_bytes: int | None = None
+    binding_kind: GroupKind | None = None
+    predicted_remote_bytes: int | None = None
+    consumed_retention_ms: int | None = None
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +170,65 @@ class Plan:
     problems: tuple[str, ...]  # why it was not, a sentence each
     rows: tuple[PlanRow, ...]  # sorted by topic and partition
     paused: str | None = None  # why an operator lets nothing be deleted
+    guard_problems: tuple[str, ...] = ()  # why the guard's evidence was not complete, likewise
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionOutcome:
-    """What became of one partition's deletion; ``low_watermark`` as DeleteRecords answers it."""
+    """What became of one partition's deletion; ``low_watermark`` as DeleteRecords answers it.
+
+    ``error`` says what went wrong, or what is not known: with `Outcome.DELETED`, that the records
+    are gone, and may have been deleted by somebody else.
+    """
 
     topic: str
     partition: int
     outcome: Outcome
     low_watermark: int | None = None
     error: str | None = None
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the broker's answer shows that this request deleted the records."""
+        return self.outcome is Outcome.DELETED and self.error is None
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether the records are still there, or may be."""
+        return self.outcome is not Outcome.DELETED
+
+
+def undone(plan: Plan, outcomes: Iterable[DeletionOutcome]) -> tuple[str, ...]:
+    """Why each planned deletion that was not done was not. A dry run plans to do nothing.
+
+    One that the guard turned down is done for: its evidence has changed, and the next cycle plans
+    anew. It counts where the guard's own evidence was not complete, and where the guard has left
+    nothing of the plan.
+    """
+    if plan.dry_run:
+        return ()
+    told = tuple(outcomes)
+    turned_down = turned_down_rows(plan) if plan.guard_problems or not told else ()
+    return (
+        *(each.error or each.outcome.value for each in told if each.is_undone),
+        *(f"the guard turned it down: {row.detail}" for row in turned_down),
+    )
+
+
+def turned_down_rows(plan: Plan) -> tuple[PlanRow, ...]:
+    """What was planned to be deleted, and the guard did not let through."""
+    return tuple(row for row in plan.rows if row.reason is Reason.EVIDENCE_CHANGED)
+
+
+def result_of(
+    plan: Plan, outcomes: Iterable[DeletionOutcome], failure: Exception | None = None
+) -> str:
+    """``ok``; or ``incomplete``: the evidence about groups was not complete, or something that was
+    planned was not done; or ``failed``: ``failure`` ended it after it had deleted already."""
+    if failure is not None:
+        return "failed"
+    return "incomplete" if undone(plan, outcomes) or not plan.complete else "ok"

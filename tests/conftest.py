@@ -11,10 +11,9 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from devkit.embedded import DEFAULT_VERSION, EmbeddedKafka, default_version
-from retentiond.plan.session import SparkSessions
-
-KAFKA_VERSIONS = (DEFAULT_VERSION, "3.9.1")
+from devkit.embedded import EmbeddedKafka
+from retentiond.spark.session import SparkSessions
+from tests.support.releases import Release, chosen
 
 # None of Spark's many short lives here is worth the time of Java's optimizing compiler.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
@@ -38,13 +37,20 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
     yield from _running(request, EmbeddedKafka())
 
 
-@pytest.fixture(scope="session", params=KAFKA_VERSIONS)
-def any_kafka(request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
-    """One broker of each version that the project is tested with, shared like ``kafka``."""
-    if request.param == default_version():
+@pytest.fixture(scope="session", params=chosen(), ids=str)
+def release(request: pytest.FixtureRequest) -> Release:
+    """Each release that the project is tested with."""
+    found: Release = request.param
+    return found
+
+
+@pytest.fixture(scope="session")
+def any_kafka(request: pytest.FixtureRequest, release: Release) -> Iterator[EmbeddedKafka]:
+    """One broker of the release, shared like ``kafka``."""
+    if release.is_default:
         yield request.getfixturevalue("kafka")
     else:
-        yield from _running(request, EmbeddedKafka(version=request.param))
+        yield from _running(request, release.broker())
 
 
 @pytest.fixture(scope="module")

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from retentiond.collect.snapshot import (
-    ABSENT,
-    VANISHED,
-    PartitionReading,
-    Snapshot,
-    TopicReading,
-)
 from retentiond.model import GroupKind, TopicPartition
+from retentiond.snapshot import ABSENT, VANISHED, PartitionReading, Snapshot, TopicReading
 
 Commits = Mapping[str, int | None]
 """A partition's committed offset by group; None: there is one, and it could not be read."""
@@ -30,7 +25,8 @@ class Evidence:
 
     - ``topics``, ``partitions``: those of the topics asked for, as far as the snapshot has them.
     - ``groups``: all groups of the snapshot; ``listed``: the names of those that the cluster
-      showed; ``unreadable``: those that failed as a whole.
+      showed; ``unreadable``: those that failed as a whole, by name, and why.
+    - ``vanished``: the names of those that earlier cycles saw and this reading doesn't show.
     - ``is_ambiguous``: a group has two commits on one partition, so one of them is wrong.
     """
 
@@ -44,12 +40,16 @@ class Evidence:
             for group in snapshot.groups
             if group.state not in (ABSENT, VANISHED) and group.kind is not GroupKind.EXTERNAL
         }
-        self.unreadable = [group for group in snapshot.groups if group.failure is not None]
+        self.vanished = {group.group_id for group in snapshot.groups if group.state == VANISHED}
+        self.unreadable = {
+            group.group_id: group.failure for group in snapshot.groups if group.failure is not None
+        }
         self.topics: dict[str, TopicReading] = {}
         self.partitions: dict[TopicPartition, PartitionReading] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._of_topic: defaultdict[str, list[int]] = defaultdict(list)
         self._readers: defaultdict[str, set[str]] = defaultdict(set)
+        self._restorers: defaultdict[str, set[str]] = defaultdict(set)
 
         wanted = set(topics)
         for topic in snapshot.topics:
@@ -62,15 +62,24 @@ class Evidence:
                 self.partitions[at] = partition
                 self._positions[at] = position
                 self._of_topic[name].append(position)
-        for reader in snapshot.readers:
-            self._readers[snapshot.topics[reader.topic].name].add(
-                snapshot.groups[reader.group].group_id
-            )
+        for pairs, of_topic in (
+            (snapshot.readers, self._readers),
+            (snapshot.remembered_readers, self._readers),
+            (snapshot.changelogs, self._restorers),
+        ):
+            for group, topic_id in pairs:
+                if (name := snapshot.topics[topic_id].name) in wanted:
+                    of_topic[name].add(snapshot.groups[group].group_id)
 
         positions = pa.array(self._positions.values(), pa.int32())
         names = [group.group_id for group in snapshot.groups]
         self._commits, repeated = _by_partition(snapshot.commits, positions, names)
         self._remembered, _ = _by_partition(snapshot.remembered, positions, names)
+        self._doubtful: defaultdict[int, dict[str, dict[str, Any] | None]] = defaultdict(dict)
+        for row in _on(snapshot.epochs, positions).to_pylist():
+            self._doubtful[row["partition_id"]][names[row["group_id"]]] = row
+        for row in _on(snapshot.stale, positions).to_pylist():
+            self._doubtful[row["partition_id"]][names[row["group_id"]]] = None
         self.is_ambiguous = repeated or len(self.groups) != len(snapshot.groups)
 
     def commits(self, partition: TopicPartition) -> Commits:
@@ -81,20 +90,65 @@ class Evidence:
         position = self._positions.get(partition)
         return {} if position is None else self._remembered.get(position, {})
 
+    def commits_on_replaced_records(self, partition: TopicPartition) -> Mapping[str, str]:
+        """Groups whose commits do not belong to the log that is there, and why, in a sentence."""
+        doubtful = self._doubtful.get(self._positions.get(partition, -1), {})
+        return {
+            group_id: sentence
+            for group_id, row in doubtful.items()
+            if (sentence := self._why_replaced(group_id, row)) is not None
+        }
+
+    def _why_replaced(self, group_id: str, row: Mapping[str, Any] | None) -> str | None:
+        """``row``: of `EPOCH_SCHEMA`; None: the commit is stale.
+
+        Whoever has read up to an offset in some leader epoch has read other records if the log
+        says that the epoch, or the last it knows before it, ended below. The same log before its
+        epoch began can't go on behind the commit either, but for a share group, whose epoch is no
+        record's.
+        """
+        if row is None:
+            return f"group {group_id} has not committed anew since the log is there"
+        committed, epoch, end = row["offset"], row["leader_epoch"], row["end_offset"]
+        of_a_record = self.groups[group_id].kind is not GroupKind.SHARE
+        if end is None or row["known_epoch"] is None:
+            what = "which the log does not know"
+        elif end < committed:
+            what = f"and the log knows it up to {end} only"
+        elif end > committed and of_a_record and row["known_epoch"] != epoch:
+            what = f"and the log was written in epoch {row['known_epoch']} there"
+        else:
+            return None
+        return f"group {group_id} has committed {committed} in leader epoch {epoch}, {what}"
+
     def readers_of(self, topic: str) -> frozenset[str]:
-        """Groups that commit, or committed, on any partition of the topic, or read it now."""
-        readers = set(self._readers.get(topic, ()))
+        """Groups that commit, or committed, on any partition of the topic, or read it, now or when
+        they were last seen."""
+        return self.committed_on(topic).union(self._readers.get(topic, ()))
+
+    def committed_on(self, topic: str) -> frozenset[str]:
+        """Those of them that commit, or committed."""
+        committed: set[str] = set()
         for position in self._of_topic.get(topic, ()):
-            readers.update(self._commits.get(position, ()))
-            readers.update(self._remembered.get(position, ()))
-        return frozenset(readers)
+            committed.update(self._commits.get(position, ()))
+            committed.update(self._remembered.get(position, ()))
+        return frozenset(committed)
+
+    def restorers_of(self, topic: str) -> frozenset[str]:
+        """Streams groups for which the topic is a changelog."""
+        return frozenset(self._restorers.get(topic, ()))
+
+
+def _on(table: pa.Table, positions: pa.Array) -> pa.Table:
+    """The rows about those partitions."""
+    return table.filter(pc.is_in(table["partition_id"], value_set=positions))
 
 
 def _by_partition(
     table: pa.Table, positions: pa.Array, names: list[str]
 ) -> tuple[dict[int, dict[str, int | None]], bool]:
     """Commits (`COMMIT_SCHEMA`) of those partitions; and whether one of them was overwritten."""
-    table = table.filter(pc.is_in(table["partition_id"], value_set=positions))
+    table = _on(table, positions)
     commits: defaultdict[int, dict[str, int | None]] = defaultdict(dict)
     columns = (table[name].to_pylist() for name in ("group_id", "partition_id", "offset"))
     for group, position, offset in zip(*columns, strict=True):

@@ -6,7 +6,7 @@ second reading. Missing, partial, failed or contradictory evidence is an objecti
 shrinks the set of groups.
 
 The rule is stated once more, in `retentiond.act.rule`, in plain Python and without a line of
-`retentiond.plan`: a mistake in one of the two costs a hold and no record. This module alone
+`retentiond.decide`: a mistake in one of the two costs a hold and no record. This module alone
 makes `Approved` values.
 """
 
@@ -23,11 +23,12 @@ from retentiond.act.rule import (
     Objection,
     check_partition,
     check_reading,
-    policy_of,
-    relevant_groups,
+    check_topic,
+    counting,
 )
-from retentiond.collect.snapshot import Snapshot
-from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
+from retentiond.model import GroupKind, PlanRow, Reason, TopicPartition, Verdict
+from retentiond.snapshot import Snapshot
+from retentiond.words import say_reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +40,25 @@ class Verified:
     rows: tuple[PlanRow, ...]
 
 
-def verify(rows: Iterable[PlanRow], first: Snapshot, second: Snapshot) -> Verified:
+def arranged(rows: Iterable[PlanRow], reading: Snapshot) -> Evidence:
+    """What the reading says of the planned deletions' topics."""
+    return Evidence(reading, {row.topic for row in rows if row.verdict is Verdict.DELETE})
+
+
+def verify(
+    rows: Iterable[PlanRow], first: Snapshot, second: Snapshot, by_plan: Evidence | None = None
+) -> Verified:
     """Holds every deletion that either reading does not bear out.
 
     ``first`` is what the plan was made from. ``second`` was read after it and has the topics of
     the planned deletions, all their partitions (offsets only where something is planned), and
     the groups with their commits on all of them. A dry run has the first one only, and gives it
-    twice: its rows are judged, and nothing is approved.
+    twice: its rows are judged, and nothing is approved. ``by_plan``: ``first``, `arranged` for
+    these rows before the second reading, which grows old meanwhile.
     """
     planned = tuple(rows)
-    topics = {row.topic for row in planned if row.verdict is Verdict.DELETE}
-    by_plan = Evidence(first, topics)
-    guard = _Guard(by_plan, by_plan if second is first else Evidence(second, topics))
+    by_plan = by_plan or arranged(planned, first)
+    guard = _Guard(by_plan, by_plan if second is first else arranged(planned, second))
     approved: list[Approved] = []
     verified: list[PlanRow] = []
     for row in planned:
@@ -60,7 +68,7 @@ def verify(rows: Iterable[PlanRow], first: Snapshot, second: Snapshot) -> Verifi
         try:
             deletion = guard.approve(row)
         except Objection as objection:
-            verified.append(_held(row, objection))
+            verified.append(_held(row, objection, guard.kind_of(objection.group_id)))
         else:
             approved.append(deletion)
             verified.append(deletion.row)
@@ -73,7 +81,7 @@ class _Guard:
     def __init__(self, first: Evidence, second: Evidence) -> None:
         self._first = first
         self._second = second
-        self._unlisted = sorted(first.listed - second.listed)
+        self._unlisted = first.listed - second.listed
         self._groups: dict[str, _Groups | Objection] = {}
 
     def approve(self, row: PlanRow) -> Approved:
@@ -100,6 +108,13 @@ class _Guard:
             row=_as_read(row, log_start, row.cutoff - log_start),
         )
 
+    def kind_of(self, group_id: str | None) -> GroupKind | None:
+        """Of a group of either reading."""
+        for evidence in (self._second, self._first):
+            if group_id is not None and group_id in evidence.groups:
+                return evidence.groups[group_id].reader_kind
+        return None
+
     def _check_readings(self) -> None:
         if self._first.cluster_id != self._second.cluster_id:
             raise Objection(
@@ -124,23 +139,20 @@ class _Guard:
     def _compare_groups(self, topic: str) -> _Groups:
         self._check_readings()
         with _by_the_plan():
-            by_first = relevant_groups(self._first, topic)
-        by_second = relevant_groups(self._second, topic)
-        gone = sorted(set(by_first) - set(by_second))
-        if gone:
-            raise Objection(f"group {gone[0]} was there for the plan and is gone", gone[0])
+            by_first = check_topic(self._first, topic)
+        by_second = check_topic(self._second, topic)
+        for group_id in sorted(set(by_first) - set(by_second)):
+            who = say_reader(group_id, self.kind_of(group_id))
+            raise Objection(f"{who} was there for the plan and is gone", group_id)
         self._check_listed(topic)
         return _Groups(by_first, by_second)
 
     def _check_listed(self, topic: str) -> None:
         """A group may be hidden for the second listing alone, by rights that were taken and given
         back meanwhile; then it may have come to read this topic."""
-        policy = policy_of(self._second, topic)
-        for group_id in self._unlisted:
-            if not policy.excludes(group_id):
-                raise Objection(
-                    f"group {group_id} was listed for the plan and is no more", group_id
-                )
+        for group_id in counting(self._second, topic, self._unlisted):
+            who = say_reader(group_id, self.kind_of(group_id))
+            raise Objection(f"{who} was listed for the plan and is no more", group_id)
 
 
 def _as_read(row: PlanRow, log_start: int, records: int) -> PlanRow:
@@ -176,9 +188,12 @@ def _by_the_plan() -> Iterator[None]:
         ) from None
 
 
-def _held(row: PlanRow, objection: Objection) -> PlanRow:
+def _held(row: PlanRow, objection: Objection, kind: GroupKind | None) -> PlanRow:
+    """``kind``: of the group that the objection names."""
     binding_group, binding_committed_offset = row.binding_group, row.binding_committed_offset
-    if objection.group_id is not None:
+    if objection.group_id is None:
+        kind = row.binding_kind
+    else:
         binding_group = objection.group_id
         binding_committed_offset = objection.committed_offset
     return replace(
@@ -186,8 +201,8 @@ def _held(row: PlanRow, objection: Objection) -> PlanRow:
         verdict=Verdict.HOLD,
         reason=Reason.EVIDENCE_CHANGED,
         records=0,
-        predicted_bytes=None,
         binding_group=binding_group,
         binding_committed_offset=binding_committed_offset,
         detail=objection.sentence,
+        binding_kind=kind,
     )

@@ -8,12 +8,13 @@ figure or a group that is missing, unread or contradictory is one.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from retentiond.act.evidence import Commits, Evidence
-from retentiond.collect.snapshot import PartitionReading, TopicReading
 from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.model import TopicPartition
+from retentiond.snapshot import PartitionReading, TopicReading
+from retentiond.words import say_reader
 
 
 class Objection(Exception):
@@ -44,20 +45,35 @@ def policy_of(evidence: Evidence, topic: str) -> TopicPolicy:
 
 
 def relevant_groups(evidence: Evidence, topic: str) -> tuple[str, ...]:
-    """The groups that decide over the topic, sorted by name; at least one."""
+    """The groups that count for a topic that is there, sorted by name."""
+    return counting(evidence, topic, candidates(evidence, topic))
+
+
+def candidates(evidence: Evidence, topic: str) -> frozenset[str]:
+    """Every group that has left a trace on the topic, that its policy requires, or that may read
+    any topic as it can't be read."""
+    policy = evidence.topics[topic].policy
+    required = policy.required_groups if isinstance(policy, TopicPolicy) else ()
+    return evidence.readers_of(topic).union(required, evidence.unreadable)
+
+
+def check_topic(evidence: Evidence, topic: str) -> tuple[str, ...]:
+    """Its `relevant_groups`, at least one, of which each can be read."""
     policy = policy_of(evidence, topic)
-    _check_topic(evidence.topics[topic], policy)
+    _check_reading_of(evidence.topics[topic], policy)
+    for group_id in counting(evidence, topic, evidence.restorers_of(topic)):
+        raise Objection(
+            f"the topic is a changelog of {_called(evidence, group_id)}, "
+            "which restores its state from it",
+            group_id,
+        )
     if evidence.hidden and not policy.assumes_visible_groups:
         raise Objection(evidence.hidden[0])
-    for group in evidence.unreadable:  # its topics are unknown, so it may read this one
-        if not policy.excludes(group.group_id):
-            sentence = f"group {group.group_id} could not be read ({group.failure})"
-            raise Objection(sentence, group.group_id)
-    relevant = tuple(
-        group_id
-        for group_id in sorted(evidence.readers_of(topic).union(policy.required_groups))
-        if not policy.excludes(group_id)
-    )
+    for group_id in counting(evidence, topic, evidence.unreadable):
+        failure = evidence.unreadable[group_id]  # its topics are unknown, so it may read this one
+        who = _called(evidence, group_id)
+        raise Objection(f"{who} could not be read ({failure})", group_id)
+    relevant = relevant_groups(evidence, topic)
     if not relevant:
         raise Objection("no group reads the topic")
     if len(relevant) < policy.min_groups:
@@ -65,7 +81,18 @@ def relevant_groups(evidence: Evidence, topic: str) -> tuple[str, ...]:
     return relevant
 
 
-def _check_topic(reading: TopicReading, policy: TopicPolicy) -> None:
+def counting(evidence: Evidence, topic: str, groups: Iterable[str]) -> tuple[str, ...]:
+    """Those of the groups that the topic's policy does not exclude, sorted by name. A policy that
+    contradicts itself excludes none."""
+    policy = evidence.topics[topic].policy
+    return tuple(
+        group_id
+        for group_id in sorted(groups)
+        if isinstance(policy, PolicyConflict) or not policy.excludes(group_id)
+    )
+
+
+def _check_reading_of(reading: TopicReading, policy: TopicPolicy) -> None:
     if reading.failure is not None:
         raise Objection(f"the topic could not be read ({reading.failure})")
     if not policy.enabled:
@@ -91,25 +118,28 @@ def check_partition(
 ) -> tuple[int, list[int]]:
     """The log start offset, and the committed offset of each group, that bear the cutoff out.
 
-    ``groups`` are those of `relevant_groups`; ``before`` are the commits of an earlier reading,
+    ``groups`` are those of `check_topic`; ``before`` are the commits of an earlier reading,
     which only make a sentence clearer.
     """
     if at not in evidence.partitions:
         raise Objection("the partition is not there")
     log_start, high_watermark = _check_bounds(evidence.partitions[at], cutoff)
     committed_offsets: list[int] = []
+    on_replaced_records = evidence.commits_on_replaced_records(at)
     for group_id, committed in zip(groups, map(evidence.commits(at).get, groups), strict=True):
         if committed is None:
             raise _absence(evidence, at, group_id)
         if committed < cutoff:
-            raise _too_low(group_id, committed, before.get(group_id), cutoff)
+            raise _too_low(evidence, group_id, committed, before.get(group_id), cutoff)
         if committed > high_watermark:
             raise Objection(
-                f"group {group_id} has committed {committed}, "
+                f"{_called(evidence, group_id)} has committed {committed}, "
                 f"beyond the high watermark {high_watermark}",
                 group_id,
                 committed,
             )
+        if group_id in on_replaced_records:
+            raise Objection(on_replaced_records[group_id], group_id, committed)
         committed_offsets.append(committed)
     return log_start, committed_offsets
 
@@ -141,18 +171,30 @@ def _check_bounds(reading: PartitionReading, cutoff: int) -> tuple[int, int]:
 
 
 def _absence(evidence: Evidence, at: TopicPartition, group_id: str) -> Objection:
+    who = _called(evidence, group_id)
     if group_id in evidence.commits(at):
-        return Objection(f"the commit of group {group_id} could not be read", group_id)
+        return Objection(f"the commit of {who} could not be read", group_id)
     remembered = evidence.remembered(at).get(group_id)
     if remembered is not None:
-        sentence = f"group {group_id} had committed {remembered} and has no commit any more"
+        sentence = f"{who} had committed {remembered} and has no commit any more"
         return Objection(sentence, group_id, remembered)
-    return Objection(f"group {group_id} has no commit on the partition", group_id)
+    if group_id in evidence.vanished:
+        return Objection(f"{who} was seen to read the topic and is not there any more", group_id)
+    return Objection(f"{who} has no commit on the partition", group_id)
 
 
-def _too_low(group_id: str, committed: int, before: int | None, cutoff: int) -> Objection:
+def _too_low(
+    evidence: Evidence, group_id: str, committed: int, before: int | None, cutoff: int
+) -> Objection:
+    who = _called(evidence, group_id)
     if before is not None and committed < before:
-        sentence = f"group {group_id} moved back from {before} to {committed}"
+        sentence = f"{who} moved back from {before} to {committed}"
     else:
-        sentence = f"group {group_id} has committed {committed}, below the cutoff {cutoff}"
+        sentence = f"{who} has committed {committed}, below the cutoff {cutoff}"
     return Objection(sentence, group_id, committed)
+
+
+def _called(evidence: Evidence, group_id: str) -> str:
+    """``group billing``, ``external reader etl``"""
+    group = evidence.groups.get(group_id)
+    return say_reader(group_id, group.kind if group else None)

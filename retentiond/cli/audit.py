@@ -2,55 +2,73 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from retentiond.cli.configured import load, set_up
-from retentiond.cli.options import AuditOutput, ConfigPath, Debug
+from retentiond.cli.options import AuditOutput, ConfigPath, Debug, load, set_up
+from retentiond.cli.output.table import print_json, printer, say
+from retentiond.errors import UsageError
 from retentiond.model import Outcome
+from retentiond.state.actions import read_actions
+from retentiond.state.audit_figures import differences
+from retentiond.state.audit_records import DeletionFilter, DeletionRecord, read_deletions
 
 
 def audit(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
     config: ConfigPath = None,
     topic: Annotated[
-        str | None, typer.Option(help="Only of this topic.", show_default=False)
+        str | None, typer.Option(help="Only deletions from this topic.", show_default=False)
     ] = None,
     partition: Annotated[
-        int | None, typer.Option(help="Only of this partition.", min=0, show_default=False)
+        int | None,
+        typer.Option(help="Only deletions from this partition.", min=0, show_default=False),
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(help="From then on: an age (2h, 7d) or a time.", show_default=False),
+        typer.Option(help="Only from this time on: an age (2h, 7d) or a time.", show_default=False),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(help="Before then: an age or a time.", show_default=False)
+        str | None,
+        typer.Option(help="Only before this time: an age or a time.", show_default=False),
     ] = None,
     outcome: Annotated[
-        Outcome | None, typer.Option(help="Only with this outcome.", show_default=False)
+        Outcome | None, typer.Option(help="Only deletions with this outcome.", show_default=False)
     ] = None,
     output: Annotated[
         AuditOutput, typer.Option("--output", "-o", help="How the result is printed to stdout.")
     ] = AuditOutput.TABLE,
     evidence: Annotated[
-        bool, typer.Option("--evidence", help="A line for each group's commit (JSON has them).")
+        bool,
+        typer.Option(
+            "--evidence", help="A line for each group's committed offset (JSON always has them)."
+        ),
     ] = False,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Work every deletion out again; 1 if one differs."),
+        typer.Option(
+            "--verify",
+            help="Check each deletion again by its recorded evidence; exit with 1 if one differs.",
+        ),
     ] = False,
     actions: Annotated[
-        bool, typer.Option("--actions", help="What operators did by hand, instead.")
+        bool,
+        typer.Option("--actions", help="Show what operators did by hand, instead of deletions."),
     ] = False,
     state_dir: Annotated[
         Path | None,
-        typer.Option(help="Where the log is, without a configuration.", show_default=False),
+        typer.Option(
+            help="Directory of the audit log, to go without a configuration.", show_default=False
+        ),
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Show every deletion that was asked for, oldest first, with the commits it rested on.
+    """Show every deletion that was requested, oldest first, with the commits that it rested on.
 
     Example: retentiond audit --topic orders --since 24h --outcome failed
 
@@ -58,14 +76,77 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     """
     path = set_up(context, config, debug)
     folder = state_dir or load(path).state_dir
-    from retentiond.cli import auditing  # noqa: PLC0415 - slow: see lazy.py
 
     if actions:
-        auditing.show_actions(folder, output)
+        _show_actions(folder, output)
         return
-    selection = auditing.Selection(topic, partition, since, until, outcome)
-    deletions = auditing.read(folder, selection)
+    now_ms = time.time_ns() // 1_000_000
+    wanted = DeletionFilter(
+        topic=topic,
+        partition=partition,
+        since_ms=None if since is None else epoch_ms(since, "--since", now_ms),
+        until_ms=None if until is None else epoch_ms(until, "--until", now_ms),
+        outcome=outcome,
+    )
+    deletions = list(read_deletions(folder, wanted))
     if verify:
-        auditing.verify(deletions)
+        verify_deletions(deletions)
     else:
-        auditing.show(deletions, output, with_evidence=evidence)
+        _show(deletions, output, with_evidence=evidence)
+
+
+def _show(deletions: Sequence[DeletionRecord], output: AuditOutput, *, with_evidence: bool) -> None:
+    from retentiond.cli.output.audit import document, show_csv, show_table
+
+    if output is AuditOutput.JSON:
+        print_json([document(each) for each in deletions])
+    elif output is AuditOutput.CSV:
+        show_csv(deletions, with_evidence=with_evidence)
+    else:
+        show_table(deletions, with_evidence=with_evidence)
+
+
+def _show_actions(folder: Path, output: AuditOutput) -> None:
+    from retentiond.cli.output.audit import action_document, show_actions
+
+    if output is AuditOutput.CSV:
+        raise UsageError("--actions come as a table or as JSON: choose another --output")
+    actions = read_actions(folder)
+    if output is AuditOutput.JSON:
+        print_json([action_document(each) for each in actions])
+    else:
+        show_actions(actions)
+
+
+def verify_deletions(deletions: Sequence[DeletionRecord]) -> None:
+    console = printer()
+    wrong = 0
+    for deletion in deletions:
+        found = differences(deletion)
+        wrong += bool(found)
+        row = deletion.row
+        for sentence in found:
+            say(
+                console,
+                f"{row.topic}-{row.partition} up to {row.cutoff} in cycle {deletion.cycle_id}: "
+                f"{sentence}",
+            )
+    say(console, f"{len(deletions)} deletions worked out again: {wrong} differ")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def epoch_ms(text: str, option: str, now_ms: int) -> int:
+    """``2h`` is that long before ``now_ms``; a time without a zone is UTC. Raises `UsageError`."""
+    from retentiond.config.durations import parse_duration
+
+    age_ms = parse_duration(text)
+    if age_ms is not None:
+        return now_ms - age_ms
+    try:
+        moment = datetime.fromisoformat(text)
+        return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{option} {text!a}: expected an age as in 2h, or a time as in 2026-02-01T12:00:00Z"
+        ) from error

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import typer
 
-from retentiond.cli.configured import load, set_up
-from retentiond.cli.options import ConfigPath, Debug
-from retentiond.cli.table import printer, say
+from retentiond.cli.options import ConfigPath, Debug, load, set_up
+from retentiond.cli.output.table import printer, say
 
 
 def check(context: typer.Context, config: ConfigPath = None, debug: Debug = False) -> None:
-    """Validate the configuration, offline, and say in words what each topic entry means.
+    """Validate the configuration, offline, and say in words what each entry of topics means.
 
     Example: retentiond check --config retentiond.yaml
     """
     path = set_up(context, config, debug)
     loaded = load(path)
-    from retentiond.config import describe  # noqa: PLC0415 - slow: see lazy.py
+    from retentiond.config import describe
 
     console = printer()
     for entry, sentence in describe(loaded):

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
-from retentiond.cli.configured import set_up
-from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat
+from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
+from retentiond.cli.output.table import print_json, printer, say
+from retentiond.kafka.settings.properties import translate
+from retentiond.words import printable
+
+if TYPE_CHECKING:
+    from retentiond.tools.doctor.examine import Examination
+    from retentiond.tools.doctor.finding import Finding
 
 
 def doctor(
@@ -15,18 +25,114 @@ def doctor(
     config: ConfigPath = None,
     output: OutputFormat = Output.TABLE,
     spark: Annotated[
-        bool, typer.Option("--spark", help="Start Spark too, and have it work: takes 10 to 20 s.")
+        bool,
+        typer.Option("--spark", help="Also start Spark and run a job, which takes 10 to 20 s."),
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Connect, and say what would keep retentiond from working, with the remedy of each.
+    """Connect, and list what would keep retentiond from working, each with its remedy.
 
-    It changes nothing, on the cluster or here. Exit code 1 says that there is a problem.
+    It changes nothing, neither on the cluster nor on this host. It exits with 1 if there is a
+    problem.
 
     Example: retentiond doctor --output json | jq '.findings[] | select(.level != "ok")'
     """
     path = set_up(context, config, debug)
-    from retentiond.cli.examining import examine_and_show  # noqa: PLC0415 - slow: see lazy.py
 
     if examine_and_show(path, output, with_spark=spark):
         raise typer.Exit(1)
+
+
+STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
+
+
+def examine_and_show(path: Path, output: Output, *, with_spark: bool) -> bool:
+    """Whether there is a problem."""
+    from retentiond.cli.output.plan import progress
+    from retentiond.tools.doctor.examine import examine
+    from retentiond.tools.doctor.finding import Level
+    from retentiond.tools.doctor.host import spark_version, try_spark
+    from retentiond.tools.doctor.read_cluster import now_ms
+
+    loaded = load(path)
+    with progress("examining"):
+        examination = examine(loaded, translate(loaded.kafka), now_ms)
+        if with_spark:
+            spark = loaded.spark
+            timeout_s = spark.timeout_ms / 1000
+            tried = try_spark(spark.master, spark.conf, spark_version(), timeout_s)
+            examination = replace(examination, findings=(*examination.findings, *tried))
+    if output is Output.JSON:
+        print_json(document(examination))
+    else:
+        _show(examination)
+    return bool(examination.count(Level.PROBLEM))
+
+
+def document(examination: Examination) -> dict[str, object]:
+    """As ``--output json`` prints it."""
+    from retentiond.tools.doctor.finding import Level
+
+    return {
+        "cluster_id": examination.cluster_id,
+        "problems": examination.count(Level.PROBLEM),
+        "warnings": examination.count(Level.WARNING),
+        "ok": examination.count(Level.OK),
+        "findings": [
+            {
+                "level": each.level.value,
+                "subject": each.subject,
+                "sentence": each.sentence,
+                "remedy": each.remedy,
+                "names": list(each.names),
+            }
+            for each in examination.findings
+        ],
+    }
+
+
+def _show(examination: Examination) -> None:
+    """A table where there is a terminal to fit it to, else a line for each finding."""
+    console = printer()
+    if console.is_terminal:
+        console.print(_table(examination.findings))
+    else:
+        for each in examination.findings:
+            say(console, printable(_line(each)))
+    say(console, _summary(examination))
+
+
+def _table(findings: tuple[Finding, ...]) -> Table:
+    table = Table(
+        box=None, pad_edge=False, show_header=False, padding=(0, 1), collapse_padding=True
+    )
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", max_width=22)
+    table.add_column(overflow="fold")
+    for each in findings:
+        found = Text(printable(each.sentence))
+        if each.remedy is not None:
+            found.append(f"\n→ {printable(each.remedy)}", style="bold")
+        table.add_row(
+            Text(each.level.value, STYLES[each.level.value]), printable(each.subject), found
+        )
+    return table
+
+
+def _line(finding: Finding) -> str:
+    remedy = f". Remedy: {finding.remedy}" if finding.remedy else ""
+    return f"{finding.level:<8} {finding.subject}: {finding.sentence}{remedy}"
+
+
+def _summary(examination: Examination) -> str:
+    from retentiond.tools.doctor.finding import Level
+
+    counts = {level: examination.count(level) for level in Level}
+    return (
+        f"{_many(counts[Level.PROBLEM], 'problem')}, {_many(counts[Level.WARNING], 'warning')}; "
+        f"{_many(counts[Level.OK], 'check')} {'is' if counts[Level.OK] == 1 else 'are'} ok."
+    )
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"

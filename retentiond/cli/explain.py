@@ -2,58 +2,155 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from retentiond.cli.configured import set_up, start_without_configuration
 from retentiond.cli.options import (
     CONSUMED_RETENTION,
     BootstrapServer,
     CommandConfig,
     ConfigPath,
+    ConsumedRetention,
     Debug,
     Output,
     OutputFormat,
+    load,
+    one_engine,
+    refuse_without_server,
+    set_up,
+    start_without_configuration,
 )
+from retentiond.cli.output.table import print_json, printer
 from retentiond.errors import UsageError
+from retentiond.kafka.settings.properties import ClientSettings
+
+if TYPE_CHECKING:
+    from retentiond.config import Config
+    from retentiond.state.state import StoredState
+    from retentiond.tell.explain.partition import TopicExplanation
+    from retentiond.tell.report import CycleReport
 
 
 def explain(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
-    place: Annotated[str, typer.Argument(metavar="TOPIC[:PARTITION]", help="What to explain.")],
+    place: Annotated[
+        str, typer.Argument(metavar="TOPIC[:PARTITION]", help="The topic or partition to explain.")
+    ],
     config: ConfigPath = None,
     bootstrap_server: BootstrapServer = None,
-    consumed_retention: Annotated[
-        str | None,
-        typer.Option(
-            "--consumed-retention",
-            help=f"With --bootstrap-server: as in 90m or 7d; by default {CONSUMED_RETENTION}.",
-            show_default=False,
-        ),
-    ] = None,
+    consumed_retention: ConsumedRetention = None,
     command_config: CommandConfig = None,
     output: OutputFormat = Output.TABLE,
     debug: Debug = False,
 ) -> None:
-    """Say why a partition stands where it does, who binds it, and what to do; delete nothing.
+    """Explain why records are deleted or kept, which group binds, and what to do; delete nothing.
 
     Example: retentiond explain orders.enriched
 
     Example: retentiond explain orders.enriched:3 --output json | jq .relevant_groups
     """
-    from retentiond.cli import explaining  # noqa: PLC0415 - slow: see lazy.py
 
-    at = explaining.parse_place(place)
+    at = parse_place(place)
     if bootstrap_server is not None:
         start_without_configuration(context, config, debug)
-        source = explaining.unconfigured(at, bootstrap_server, consumed_retention, command_config)
+        source = unconfigured_source(at, bootstrap_server, consumed_retention, command_config)
     else:
-        for option, given in {
-            "--consumed-retention": consumed_retention,
-            "--command-config": command_config,
-        }.items():
-            if given:
-                raise UsageError(f"{option} goes with --bootstrap-server, without a configuration")
-        source = explaining.configured(set_up(context, config, debug))
-    explaining.explain_place(at, source, output)
+        refuse_without_server(
+            {"--consumed-retention": consumed_retention, "--command-config": command_config}
+        )
+        source = configured_source(set_up(context, config, debug))
+    report, explained = _explained(at, source)
+    _show(at, report, explained, output)
+
+
+class ExplainedPlace(NamedTuple):
+    """``partition`` is None for all of the topic."""
+
+    topic: str
+    partition: int | None
+
+
+class Source(NamedTuple):
+    """The policy to explain by. ``name``: where it stands, for sentences; ``settings``: the
+    clients', where they are not those of the configuration."""
+
+    config: Config
+    kept: StoredState
+    name: str
+    settings: ClientSettings | None = None
+
+
+def configured_source(path: Path) -> Source:
+    from retentiond.state.state import stored_in
+
+    loaded = load(path)
+    return Source(loaded, stored_in(loaded.state_dir), str(path))
+
+
+def unconfigured_source(
+    at: ExplainedPlace, servers: str, consumed_retention: str | None, command_config: Path | None
+) -> Source:
+    from retentiond.cli.first_look import client_settings, milliseconds
+    from retentiond.state.state import StoredState
+    from retentiond.tell.first_look.policy import first_look
+
+    retention_ms = milliseconds(consumed_retention or CONSUMED_RETENTION)
+    settings = client_settings(servers, command_config)
+    policy = first_look(settings, [re.escape(at.topic)], retention_ms)
+    return Source(policy, StoredState(), "a look without a configuration", settings)
+
+
+def parse_place(written: str) -> ExplainedPlace:
+    """``TOPIC`` or ``TOPIC:PARTITION``; no topic's name holds a colon. Raises `UsageError`."""
+    topic, colon, number = written.partition(":")
+    if not topic or (colon and not re.fullmatch("[0-9]{1,10}", number)):
+        raise UsageError(
+            f"{written!a} is neither TOPIC nor TOPIC:PARTITION, as in orders or orders:3"
+        )
+    return ExplainedPlace(topic, int(number) if colon else None)
+
+
+def _explained(at: ExplainedPlace, source: Source) -> tuple[CycleReport, TopicExplanation]:
+    """Raises `UsageError` for a topic that the policy doesn't enable, or that is not there."""
+    from retentiond.cycle import plan_cycle
+    from retentiond.tell.explain.evidence import evidence, partitions_at, refuse_unknown
+    from retentiond.tell.explain.partition import explained
+
+    if source.config.policy_for(at.topic) is None:
+        raise UsageError(
+            f"{source.name} does not enable topic {at.topic}, so nothing is deleted from it; "
+            "give it an entry under topics with retention.commitoffset.enable: true"
+            if source.settings is None
+            else f"topic {at.topic} is Kafka's own, and never touched; name one that is not"
+        )
+    with one_engine(source.config, source.settings) as engine:
+        kafka = engine.context.kafka
+        refuse_unknown(at.topic, kafka.topic_names())  # before Spark takes its seconds
+        engine.warm_up()
+        report, snapshot, remembered = plan_cycle(engine.context, source.config, source.kept)
+        partitions = partitions_at(snapshot, at.topic, at.partition)
+        found = evidence(kafka, report, snapshot, remembered, partitions)
+    return report, explained(found, at.topic, [each.partition for each in partitions])
+
+
+def _show(
+    at: ExplainedPlace, report: CycleReport, explained: TopicExplanation, output: Output
+) -> None:
+    from retentiond.cli.output.explain import show_partition, show_topic
+    from retentiond.tell.explain.document import explanation_document, topic_document
+    from retentiond.tell.report import evidence_document
+
+    if output is Output.JSON:
+        answer = (
+            topic_document(explained)
+            if at.partition is None
+            else explanation_document(explained, explained.partitions[0])
+        )
+        print_json({**evidence_document(report), **answer})
+    elif at.partition is None:
+        show_topic(printer(), report, explained)
+    else:
+        show_partition(printer(), report, explained)

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from retentiond.cli.look_table import show_look
-from retentiond.cli.options import CONSUMED_RETENTION, Output
-from retentiond.cli.show import progress
-from retentiond.cli.table import printer, say
-from retentiond.collect.agreement import groups_by_topic
-from retentiond.collect.snapshot import Snapshot
-from retentiond.command_config import pem
-from retentiond.command_config.settings import read_settings
+from retentiond.cli.options import CONSUMED_RETENTION, Output, one_engine
+from retentiond.cli.output.first_look import show_first_look
+from retentiond.cli.output.table import printer, say
 from retentiond.config import Config
-from retentiond.config.duration import parse_duration
+from retentiond.config.durations import parse_duration
 from retentiond.config.values import INT64_MAX
-from retentiond.cycle import Looked, plan_cycle
-from retentiond.engine import Engine
+from retentiond.cycle import PlannedCycle, plan_cycle
 from retentiond.errors import ConfigError, UsageError
-from retentiond.kafka.properties import PROPERTIES, ClientSettings
-from retentiond.look.policy import first_look, kafka_section
-from retentiond.look.starting_config import Origin, environment_of, starting_config
-from retentiond.look.summary import ClusterLook, Disk, look_at
-from retentiond.model import TopicPartition
-from retentiond.observe.report import CycleReport, rfc3339
-from retentiond.state.kept import Kept
+from retentiond.kafka.settings import tls
+from retentiond.kafka.settings.command_config import read_settings
+from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
+from retentiond.memory.remembered import readers_by_topic
+from retentiond.snapshot import Snapshot
+from retentiond.state.state import StoredState
+from retentiond.tell.first_look.policy import (
+    UnseenReaders,
+    first_look,
+    kafka_section,
+    unseen_readers,
+)
+from retentiond.tell.first_look.starting_config import Origin, environment_of, starting_config
+from retentiond.words import rfc3339
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FirstLook:
     """What a first look is asked for, as the options give it."""
 
     servers: str
@@ -42,7 +42,7 @@ class Wanted:
     write_config: Path | None
 
 
-def look(wanted: Wanted, output: Output) -> Looked:
+def take_first_look(wanted: FirstLook, output: Output) -> PlannedCycle:
     """Looks, shows it and writes the configuration, if one is asked for.
 
     Raises `UsageError` and `ConfigError` before anything is asked of the cluster.
@@ -52,38 +52,26 @@ def look(wanted: Wanted, output: Output) -> Looked:
         _refuse_to_overwrite(wanted.write_config)
     settings = client_settings(wanted.servers, wanted.command_config)
     config = first_look(settings, wanted.topics, retention_ms)
-    looked = _looked(config, settings)
+    looked, every_topic = _looked(config, settings)
     if wanted.topics and not looked.report.plan.rows:
         raise UsageError(
             f"no topic of the cluster is called {' or '.join(wanted.topics)}, Kafka's own left "
             "aside; --topic is a regular expression that a topic's whole name matches"
         )
-    seen = look_at(looked.report.plan.rows, _disk(looked.report))
-    show_look(seen, looked, retention_ms, output)
+    unseen = unseen_readers(every_topic, looked.snapshot.groups)
+    show_first_look(looked.report, retention_ms, output, unseen)
     if wanted.write_config is not None:
         origin = _origin(settings, looked.snapshot, retention_ms)
-        _write(wanted.write_config, seen, looked.snapshot, origin)
+        _write(wanted.write_config, looked, origin, unseen)
         if output is Output.TABLE:
             _say_written(wanted.write_config, origin.kafka)
     return looked
 
 
-def _disk(report: CycleReport) -> Disk:
-    return Disk(
-        sizes=report.disk.size_bytes,
-        freed={
-            TopicPartition(row.topic, row.partition): row.predicted_bytes
-            for row in report.plan.rows
-            if row.predicted_bytes is not None
-        },
-        total=report.disk.log_bytes,
-    )
-
-
 def client_settings(servers: str, command_config: Path | None) -> ClientSettings:
     """Of both clients. Raises `ConfigError` for what would reach only one of them."""
     settings = read_settings(servers, command_config)
-    for name, kafkas in pem.INLINE.items():
+    for name, kafkas in tls.INLINE.items():
         if name in settings.confluent:
             raise ConfigError(
                 "retentiond needs PEM in files, by .location", path=kafkas, file=str(command_config)
@@ -91,14 +79,12 @@ def client_settings(servers: str, command_config: Path | None) -> ClientSettings
     return settings
 
 
-def _looked(config: Config, settings: ClientSettings) -> Looked:
-    engine = Engine(config, threading.Event(), lambda *_: None, settings, once=True)
-    try:
-        with progress("reading the cluster"):
-            engine.warm_up()
-            return plan_cycle(engine.tools, config, Kept())
-    finally:
-        engine.close()
+def _looked(config: Config, settings: ClientSettings) -> tuple[PlannedCycle, frozenset[str]]:
+    """And the names of all topics, also of those that were not asked for."""
+    with one_engine(config, settings) as engine:
+        engine.warm_up()
+        looked = plan_cycle(engine.context, config, StoredState())
+        return looked, engine.context.kafka.topic_names()
 
 
 def milliseconds(written: str) -> int:
@@ -132,16 +118,17 @@ def _origin(settings: ClientSettings, snapshot: Snapshot, retention_ms: int) -> 
     )
 
 
-def _write(path: Path, seen: ClusterLook, snapshot: Snapshot, origin: Origin) -> None:
+def _write(path: Path, looked: PlannedCycle, origin: Origin, unseen: UnseenReaders) -> None:
+    seen, snapshot = looked.report.answers, looked.snapshot
     if not seen.topics:
         raise UsageError(f"the cluster has no topic, so there is nothing to write to {path}")
     readers = {
         snapshot.topics[position].name: groups
-        for position, groups in groups_by_topic(snapshot).items()
+        for position, groups in readers_by_topic(snapshot).items()
     }
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(starting_config(seen, readers, origin))
+            file.write(starting_config(seen, readers, origin, unseen))
     except FileExistsError as error:
         raise _exists(path) from error
     except OSError as error:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections import defaultdict
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentiond.cli.configured import load, set_up
-from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat
+from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
+from retentiond.cli.output.table import (
+    Column,
+    ColumnKind,
+    Row,
+    print_json,
+    print_table,
+    printer,
+    say,
+)
+from retentiond.errors import UsageError
+from retentiond.state.actions import record_action
+from retentiond.words import rfc3339, say_many, say_name
+
+if TYPE_CHECKING:
+    from retentiond.memory.remembered import LastCommits
+
 
 app = typer.Typer(no_args_is_help=False)
 
@@ -21,47 +39,145 @@ def groups(
     output: OutputFormat = Output.TABLE,
     debug: Debug = False,
 ) -> None:
-    """Show every remembered group, and since when it has vanished.
+    """Show every remembered group, where it has no commit, and since when it has vanished.
 
     Example: retentiond groups --output json | jq '.[] | select(.vanished_since)'
     """
     if context.invoked_subcommand is not None:
         return
-    state_dir = load(set_up(context, config, debug)).state_dir
-    from retentiond.cli.groups_known import show_groups  # noqa: PLC0415 - slow: see lazy.py
+    from retentiond.state.groups import recall
 
-    show_groups(state_dir, output)
+    remembered = recall(load(set_up(context, config, debug)).state_dir)
+    by_group: defaultdict[str, dict[str, LastCommits]] = defaultdict(dict)
+    for at, last in remembered.commits.items():
+        by_group[at.group_id][at.topic] = last
+    documents = [_document(group_id, on) for group_id, on in sorted(by_group.items())]
+    if output is Output.JSON:
+        print_json(documents)
+        return
+    console = printer()
+    print_table(console, COLUMNS, map(_row, documents))
+    if remembered.lost:
+        say(console, f"Nothing is deleted: {remembered.lost}.")
+    vanished = sum(document["vanished_since"] is not None for document in documents)
+    say(console, f"{say_many(len(documents), 'group')}, {vanished} vanished")
+    if any(document["without_commit"] for document in documents):
+        say(
+            console,
+            "A group holds a topic that it was seen to read, and never committed on, until it "
+            "commits there or is forgotten; --output json says since when.",
+        )
 
 
 @app.command()
-def forget(
+def forget(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
     group: Annotated[str, typer.Argument(help="The group's id.")],
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", help="Forget it only on this topic, which it no longer reads."),
+    ] = None,
     yes: Confirmed = False,
     config: ConfigPath = None,
     debug: Debug = False,
 ) -> None:
-    """Let go of a group that has vanished: what only it had yet to read may be deleted.
+    """Forget a group that no longer reads: what only that group had yet to read may be deleted.
 
-    One that still commits is remembered again by the next cycle.
+    A group that still commits, or has a member that reads the topic, is remembered again by the
+    next cycle.
 
     Example: retentiond groups forget reports-2019 --yes
     """
-    state_dir = load(set_up(context, config, debug)).state_dir
-    from retentiond.cli.groups_known import forget_group  # noqa: PLC0415 - slow: see lazy.py
+    from retentiond.cli.operator_audit import action
+    from retentiond.state.groups import GroupMemory, recall
 
-    forget_group(state_dir, group, yes=yes)
+    state_dir = load(set_up(context, config, debug)).state_dir
+    remembered = recall(state_dir)
+    topics = sorted(
+        at.topic for at in remembered.commits if at.group_id == group and topic in (None, at.topic)
+    )
+    if not topics:
+        lost = f": {remembered.lost}" if remembered.lost else "; see `retentiond groups`"
+        where = "" if topic is None else f" on topic {topic}"
+        raise UsageError(f"no group {say_name(group)} is remembered{where}{lost}")
+    on = f"{say_many(len(topics), 'topic')} ({', '.join(topics[:5])})"
+    _confirm(f"Forget group {say_name(group)}, on {on}?", yes)
+    with closing(GroupMemory.open(state_dir, shared=True)) as memory:
+        # before it is done: what frees records never goes unrecorded
+        record_action(state_dir, action("forget", group, f"on {', '.join(topics)}"))
+        memory.forget(group, topic)
+    where = "" if topic is None else f" on topic {topic}"
+    say(printer(), f"Group {say_name(group)} is forgotten{where}.")
 
 
 @app.command()
 def accept(
     context: typer.Context, yes: Confirmed = False, config: ConfigPath = None, debug: Debug = False
 ) -> None:
-    """Go on without what was remembered and is lost, as `retentiond groups` says.
+    """Go on without the remembered groups that were lost; `retentiond groups` says what was.
 
     Example: retentiond groups accept
     """
-    state_dir = load(set_up(context, config, debug)).state_dir
-    from retentiond.cli.groups_known import accept_losses  # noqa: PLC0415 - slow: see lazy.py
+    from retentiond.cli.operator_audit import action
+    from retentiond.state.groups import GroupMemory, recall
 
-    accept_losses(state_dir, yes=yes)
+    state_dir = load(set_up(context, config, debug)).state_dir
+    lost = recall(state_dir).lost
+    if lost is None:
+        say(printer(), "Nothing is lost.")
+        return
+    _confirm(f"{lost}. Go on? Groups that vanished before are not waited for.", yes)
+    with closing(GroupMemory.open(state_dir, shared=True)) as memory:
+        record_action(state_dir, action("accept", None, lost))
+        memory.accept_losses()
+    say(printer(), "The next cycle deletes again.")
+
+
+COLUMNS = (
+    Column("GROUP", ColumnKind.NAME),
+    Column("KIND", ColumnKind.WORD),
+    Column("TOPICS", ColumnKind.FIGURE),
+    Column("WITHOUT COMMIT", ColumnKind.FIGURE),
+    Column("VANISHED SINCE", ColumnKind.WORD),
+)
+
+
+def _confirm(question: str, yes: bool) -> None:
+    """Raises `UsageError` where nobody can answer."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to ask on; --yes does it without a question")
+    typer.confirm(question, abort=True, err=True)
+
+
+def _document(group_id: str, on: dict[str, LastCommits]) -> dict[str, Any]:
+    absent = [last.absent_since_ms for last in on.values()]
+    since = max((at for at in absent if at is not None), default=None)
+    return {
+        "group": group_id,
+        "kind": next(iter(on.values())).kind.value,
+        "vanished_since": None if since is None or None in absent else rfc3339(since),
+        "topics": {
+            topic: {str(partition): offset for partition, offset in sorted(last.offsets.items())}
+            for topic, last in sorted(on.items())
+        },
+        "without_commit": {
+            topic: None if last.seen_at_ms is None else rfc3339(last.seen_at_ms)
+            for topic, last in sorted(on.items())
+            if not last.offsets
+        },
+    }
+
+
+def _row(document: dict[str, Any]) -> Row:
+    return Row(
+        [
+            say_name(document["group"]),
+            document["kind"],
+            str(len(document["topics"])),
+            str(len(document["without_commit"]) or "-"),
+            document["vanished_since"] or "-",
+        ],
+        "yellow" if document["vanished_since"] else "",
+    )

@@ -1,16 +1,28 @@
-"""Options that several commands share, given before or after the command's name.
+"""Options that several commands share, and how a command comes to its configuration and engine.
 
 Imported by every command, so this file imports next to nothing.
 """
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from retentiond.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from retentiond.config import Config
+    from retentiond.engine import Engine
+    from retentiond.kafka.settings.properties import ClientSettings
+
 
 DEFAULT_CONFIG = Path("retentiond.yaml")
 
@@ -37,13 +49,23 @@ class Output(StrEnum):
 
 
 CONSUMED_RETENTION = "24h"
-"""Of a look without a configuration, unless another is given."""
+"""The consumed retention of a first look, unless another is given."""
 
 BootstrapServer = Annotated[
     str | None,
     typer.Option(
         "--bootstrap-server",
-        help="Look at this cluster without a configuration: host:port,…",
+        help="Use this cluster, without a configuration: host:port,…",
+        show_default=False,
+    ),
+]
+
+ConsumedRetention = Annotated[
+    str | None,
+    typer.Option(
+        "--consumed-retention",
+        help="With --bootstrap-server: keep every record at least this long, as in 90m or "
+        f"7d; by default {CONSUMED_RETENTION}.",
         show_default=False,
     ),
 ]
@@ -75,3 +97,66 @@ class Settings:
 
     config: Path | None
     debug: bool
+
+
+def set_up(context: typer.Context, config: Path | None, debug: bool) -> Path:
+    """Starts logging; the path of the configuration file.
+
+    An option beats the environment wherever it stands, so the variable is read here and not by
+    typer, which would take it for an option after the command's name.
+    """
+    before: Settings = context.obj
+    start_logging(debug or before.debug)
+    return config or before.config or Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_CONFIG)
+
+
+def start_without_configuration(context: typer.Context, config: Path | None, debug: bool) -> None:
+    """Starts logging. The environment's configuration is passed over, one that is given is an
+    error."""
+    before: Settings = context.obj
+    if config or before.config:
+        raise UsageError("give either --config or --bootstrap-server, which goes without one")
+    start_logging(debug or before.debug)
+
+
+def refuse_without_server(options: Mapping[str, object]) -> None:
+    """Raises `UsageError` for one that is given though no server is. ``options``: by name."""
+    for option, given in options.items():
+        if given:
+            raise UsageError(f"{option} goes with --bootstrap-server, without a configuration")
+
+
+def start_logging(debug: bool) -> None:
+    from retentiond.tell import logs
+
+    logs.configure(debug=debug)
+
+
+@contextmanager
+def one_engine(
+    config: Config, settings: ClientSettings | None = None, doing: str = "reading the cluster"
+) -> Iterator[Engine]:
+    """For one cycle, with a spinner. ``settings``: the clients', where they are not those of the
+    configuration."""
+    from retentiond.cli.output.plan import progress
+    from retentiond.engine import Engine
+
+    engine = Engine(config, threading.Event(), lambda *_: None, settings, once=True)
+    try:
+        with progress(doing):
+            yield engine
+    finally:
+        engine.close()
+
+
+def load(path: Path) -> Config:
+    """The configuration, checked for both Kafka clients too. Raises `ConfigError`."""
+    from retentiond import config as configuration
+    from retentiond.kafka.settings.properties import translate
+
+    config = configuration.load(path)
+    try:
+        translate(config.kafka)
+    except ConfigError as error:
+        raise ConfigError(error.message, path=error.path, file=str(path)) from error
+    return config

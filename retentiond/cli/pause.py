@@ -1,4 +1,4 @@
-"""``retentiond pause`` and ``resume``: the brake, which needs no running daemon."""
+"""``retentiond pause`` and ``resume``, which need no running daemon."""
 
 from __future__ import annotations
 
@@ -6,33 +6,48 @@ from typing import Annotated
 
 import typer
 
-from retentiond.cli.configured import load, set_up
-from retentiond.cli.options import ConfigPath, Debug
-from retentiond.state.pause import UNSAID
+from retentiond.cli.options import ConfigPath, Debug, load, set_up
+from retentiond.cli.output.table import printer, say
+from retentiond.state.actions import record_action
+from retentiond.state.pause import UNSAID, Pause, read_pause, remove_pause, write_pause
+from retentiond.words import rfc3339
 
 
 def pause(
     context: typer.Context,
-    reason: Annotated[str, typer.Argument(help="Why; shown wherever a deletion is held.")] = UNSAID,
+    reason: Annotated[
+        str, typer.Argument(help="Why; shown wherever a deletion is held for it.")
+    ] = UNSAID,
     config: ConfigPath = None,
     debug: Debug = False,
 ) -> None:
-    """Delete nothing until `retentiond resume`, also after a restart.
+    """Stop all deletions until `retentiond resume`, also after a restart.
 
     Example: retentiond pause "incident 4711: consumers are being replayed"
     """
-    state_dir = load(set_up(context, config, debug)).state_dir
-    from retentiond.cli.pausing import pause_deletions  # noqa: PLC0415 - slow: see lazy.py
+    from retentiond.cli.operator_audit import action
 
-    pause_deletions(state_dir, reason)
+    state_dir = load(set_up(context, config, debug)).state_dir
+    pausing = action("pause", None, reason)
+    paused = Pause(reason, rfc3339(pausing.at_ms), pausing.operator)
+    write_pause(state_dir, paused)
+    record_action(state_dir, pausing)
+    say(printer(), f"Nothing is deleted any more: {paused}.")
 
 
 def resume(context: typer.Context, config: ConfigPath = None, debug: Debug = False) -> None:
-    """Let the next cycle delete again.
+    """End the pause: the next cycle deletes again.
 
     Example: retentiond resume
     """
-    state_dir = load(set_up(context, config, debug)).state_dir
-    from retentiond.cli.pausing import resume_deletions  # noqa: PLC0415 - slow: see lazy.py
+    from retentiond.cli.operator_audit import action
 
-    resume_deletions(state_dir)
+    state_dir = load(set_up(context, config, debug)).state_dir
+    before = read_pause(state_dir)
+    if before is None:
+        say(printer(), "It was not paused.")
+        return
+    resuming = action("resume", None, before.reason)
+    record_action(state_dir, resuming)  # before anything is deleted again
+    remove_pause(state_dir)
+    say(printer(), f"The next cycle deletes again. It was {before}.")

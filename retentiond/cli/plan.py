@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retentiond.cli.configured import set_up, start_without_configuration
 from retentiond.cli.options import (
-    CONSUMED_RETENTION,
     BootstrapServer,
     CommandConfig,
     ConfigPath,
+    ConsumedRetention,
     Debug,
     Output,
     OutputFormat,
+    load,
+    one_engine,
+    refuse_without_server,
+    set_up,
+    start_without_configuration,
 )
-from retentiond.errors import UsageError
 from retentiond.model import Verdict
+
+if TYPE_CHECKING:
+    from retentiond.tell.report import CycleReport
+
 
 SOMETHING_TO_DELETE = 3
 
@@ -27,15 +34,7 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
     config: ConfigPath = None,
     bootstrap_server: BootstrapServer = None,
-    consumed_retention: Annotated[
-        str | None,
-        typer.Option(
-            "--consumed-retention",
-            help="With --bootstrap-server: keep every record at least this long, as in 90m or "
-            f"7d; by default {CONSUMED_RETENTION}.",
-            show_default=False,
-        ),
-    ] = None,
+    consumed_retention: ConsumedRetention = None,
     topic: Annotated[
         list[str] | None,
         typer.Option(
@@ -51,7 +50,7 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Option(
             "--write-config",
             metavar="FILE",
-            help="With --bootstrap-server: make a configuration of it to start from.",
+            help="With --bootstrap-server: write a configuration to start from.",
             show_default=False,
         ),
     ] = None,
@@ -62,7 +61,7 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Gather and decide; delete nothing, and leave no trace.
+    """Show what would be deleted, and why the rest is not; delete and record nothing.
 
     Example: retentiond plan --bootstrap-server localhost:9092 --consumed-retention 24h
 
@@ -70,24 +69,34 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
     """
     if bootstrap_server is not None:
         start_without_configuration(context, config, debug)
-        from retentiond.cli.first_look import Wanted, look  # noqa: PLC0415 - slow: see lazy.py
+        from retentiond.cli.first_look import FirstLook, take_first_look
 
-        wanted = Wanted(
+        wanted = FirstLook(
             bootstrap_server, command_config, consumed_retention, topic or (), write_config
         )
-        report = look(wanted, output).report
+        report = take_first_look(wanted, output).report
     else:
-        for option, given in {
-            "--consumed-retention": consumed_retention,
-            "--topic": topic,
-            "--command-config": command_config,
-            "--write-config": write_config,
-        }.items():
-            if given:
-                raise UsageError(f"{option} goes with --bootstrap-server, without a configuration")
-        path = set_up(context, config, debug)
-        from retentiond.cli.planning import plan_configured  # noqa: PLC0415 - as above
+        refuse_without_server(
+            {
+                "--consumed-retention": consumed_retention,
+                "--topic": topic,
+                "--command-config": command_config,
+                "--write-config": write_config,
+            }
+        )
+        report = _planned(set_up(context, config, debug))
+        from retentiond.cli.output.plan import show
 
-        report = plan_configured(path, output)
+        show(report, output, with_outcomes=False)
     if exit_code and any(row.verdict is Verdict.DELETE for row in report.plan.rows):
         raise typer.Exit(SOMETHING_TO_DELETE)
+
+
+def _planned(path: Path) -> CycleReport:
+    from retentiond.cycle import plan_cycle
+    from retentiond.state.state import stored_in
+
+    loaded = load(path)
+    with one_engine(loaded) as engine:
+        engine.warm_up()
+        return plan_cycle(engine.context, loaded, stored_in(loaded.state_dir)).report

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
 
 import typer
 
-from retentiond.cli.configured import set_up
-from retentiond.cli.options import ConfigPath, Debug, Output
-from retentiond.errors import UsageError
+from retentiond.cli.options import ConfigPath, Debug, Output, load, one_engine, set_up
+from retentiond.errors import HistoryUnavailable, UsageError
 
 
 def run(
@@ -17,20 +19,80 @@ def run(
     once: Annotated[bool, typer.Option("--once", help="Run a single cycle, then exit.")] = False,
     output: Annotated[
         Output | None,
-        typer.Option("--output", "-o", help="With --once: print the plan and its outcomes."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="With --once: how the plan and its outcomes are printed to stdout.",
+        ),
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Run the daemon: gather, decide and delete every interval, and serve metrics.
+    """Run the daemon: read the cluster, plan and delete every interval, and serve metrics.
 
     Example: retentiond run --config /etc/retentiond/retentiond.yaml
     """
     if output is not None and not once:
         raise UsageError("--output goes with --once; the daemon serves its plan at /api/plan")
     path = set_up(context, config, debug)
-    from retentiond.cli.running import run_daemon, run_once  # noqa: PLC0415 - slow: see lazy.py
 
     if not once:
         run_daemon(path)
     elif run_once(path, output or Output.TABLE):
         raise typer.Exit(1)
+
+
+def run_daemon(path: Path) -> None:
+    """Returns when it was told to end."""
+    from retentiond.daemon import Daemon
+    from retentiond.state.state import open_state
+
+    loaded = load(path)
+    with open_state(loaded.state_dir) as state:
+        ended = Daemon(loaded, lambda: load(path), state).run()
+    if not ended:
+        _end_at_once(0)
+
+
+def run_once(path: Path, output: Output) -> bool:
+    """Whether something was planned and not done, or may not have been."""
+    import structlog
+
+    from retentiond.cli.output.plan import show
+    from retentiond.history.keeper import Keeper
+    from retentiond.state.state import open_state
+    from retentiond.tell import logs
+
+    loaded = load(path)
+    with open_state(loaded.state_dir) as state:
+        log = structlog.get_logger()
+
+        def tell(error: HistoryUnavailable | None) -> None:
+            if error is not None:
+                log.warning(logs.HISTORY_FAILED, error=str(error))
+
+        history = Keeper(loaded, tell)
+        with one_engine(loaded, doing="running a cycle") as engine:
+            engine.seen = history.see
+            engine.warm_up()
+            engine.reconcile(state)
+            report = engine.run_cycle(state)
+        history.keep()
+        try:
+            logs.log_cycle(log, report)
+            show(report, output, with_outcomes=True)
+        finally:  # an interpreter that ends while deltalake writes may crash
+            is_written = history.finish(HISTORY_S)
+        if not is_written:
+            _end_at_once(1 if report.undone else 0)
+        return bool(report.undone)
+
+
+HISTORY_S = 10.0
+"""How long an entry of the history may take to be written, after the plan was shown."""
+
+
+def _end_at_once(code: int) -> NoReturn:
+    """Something still waits for an answer, on a thread that the interpreter would join."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

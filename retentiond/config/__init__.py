@@ -1,11 +1,14 @@
-"""The configuration: one YAML file, parsed at the edge into frozen values."""
+"""The configuration: one YAML file, parsed at the edge into frozen values.
 
-from retentiond.config.config import Config, Http, Limits, Schedule, Spark
+In comes the text of a file with its environment; out goes a `Config`, with one policy for each
+topic, or a `ConfigError` that names the setting.
+"""
+
+from retentiond.config.client_properties import Properties
+from retentiond.config.config import Config, Http, Limits, Schedule, Spark, describe
 from retentiond.config.policy import PolicyConflict, TopicPolicy
-from retentiond.config.properties import Properties
 from retentiond.config.reader import load, load_http, parse
 from retentiond.config.topics import ExternalReader
-from retentiond.config.words import describe
 
 __all__ = [
     "Config",

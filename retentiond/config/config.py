@@ -1,4 +1,4 @@
-"""The whole file as frozen values: every setting, its default and what it is for."""
+"""The whole file as frozen values, and what its entries mean in words."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr
 
-from retentiond.config.duration import MINUTE_MS
+from retentiond.config.client_properties import KafkaProperties, Properties, PropertyMap, Users
+from retentiond.config.durations import DAY_MS, MINUTE_MS, say_duration
 from retentiond.config.policy import Policies, PolicyConflict, TopicPolicy, work_out_policies
-from retentiond.config.properties import KafkaProperties, Properties, PropertyMap, Users
-from retentiond.config.section import Section
 from retentiond.config.topics import TopicEntry, TopicRules
+from retentiond.config.tree import listed
 from retentiond.config.values import (
     Count,
     CountOrNull,
     File,
     Flag,
     Folder,
+    FolderOrStore,
     Interval,
     Port,
+    Section,
     Text,
 )
 
@@ -34,11 +36,11 @@ class Schedule(Section):
 
 class Tls(Section):
     certificate: File
-    """PEM file of the certificate and those that lead from it to an authority. It is read again
-    when it has changed."""
+    """PEM file of the certificate chain: the certificate first, then those that lead to an
+    authority. It is read again when it has changed."""
 
     key: File
-    """PEM file of its key, without a pass phrase."""
+    """PEM file of the certificate's key, without a pass phrase."""
 
 
 class Http(Section):
@@ -49,11 +51,11 @@ class Http(Section):
     """Port of metrics, health and status page; 0 takes any free one."""
 
     tls: Tls | None = None
-    """With it the port speaks HTTPS only."""
+    """If it is set, the port speaks HTTPS only."""
 
     basic_auth: Users | None = None
-    """The users that the port lets in, each with the bcrypt hash of a password, as
-    `htpasswd -nB USER` makes it. Without it the port lets everybody in."""
+    """The users that may use the port, each with the bcrypt hash of a password, as
+    `htpasswd -nB USER` prints it. If it is not set, everybody may."""
 
 
 class Secured(Section):
@@ -71,21 +73,51 @@ class HttpFile(Section):
 
 class Spark(Section):
     master: Text = "local[2]"
-    """Where the plan is worked out: local[N], spark://…, sc://… (Spark Connect) or k8s://…"""
+    """Where the plan is computed: local[N], spark://…, sc://… (Spark Connect) or k8s://…"""
 
     conf: PropertyMap = Field(default_factory=lambda: Properties({}))
-    """Spark's own properties, handed on as they are."""
+    """Spark's own properties, passed on as they are, and never on a command line."""
+
+    timeout_ms: Interval = Field(
+        default=2 * MINUTE_MS, alias="timeout", json_schema_extra={"default": "2m"}
+    )
+    """How long Spark may take for a plan, its own start included. After that its JVM, or the
+    session at the server, is given up: the cycle fails, and the next one starts another."""
 
 
 class Limits(Section):
     records_per_cycle: CountOrNull = None
-    """The most records that one cycle deletes; null is no limit."""
+    """The most records that one cycle deletes; null means no limit."""
 
     partitions_per_cycle: CountOrNull = None
-    """The most partitions that one cycle deletes from; null is no limit."""
+    """The most partitions that one cycle deletes from; null means no limit."""
 
     settle_cycles: Count = 1
-    """Complete cycles in a row that must agree on a topic's groups before its first deletion."""
+    """Complete cycles in a row that must see the same groups on a topic, before its first
+    deletion."""
+
+
+class History(Section):
+    enabled: Flag = True
+    """Whether each cycle's figures are kept for `retentiond simulate`, `recommend` and
+    `report`."""
+
+    path: FolderOrStore = None
+    """A folder, or an object store's URL (s3a://bucket/retentiond, gs://…, az://…), whose
+    credentials come from the environment; null means `history` in the `state_dir`."""
+
+    interval_ms: Interval = Field(
+        default=5 * MINUTE_MS, alias="interval", json_schema_extra={"default": "5m"}
+    )
+    """At most one entry in this time."""
+
+    keep_ms: Interval = Field(
+        default=30 * DAY_MS, alias="keep", json_schema_extra={"default": "30d"}
+    )
+    """How long an entry is kept; whole days go."""
+
+    max_bytes: CountOrNull = None
+    """The most bytes that all entries take; the oldest days go first; null means no limit."""
 
 
 class Config(Section):
@@ -101,22 +133,25 @@ class Config(Section):
     """Whether cycles only plan and explain, and delete nothing."""
 
     state_dir: Folder = Path("/var/lib/retentiond")
-    """Folder of the audit log and the remembered groups: one for each daemon."""
+    """Directory of the audit log and the remembered groups; each daemon needs one of its own."""
 
     http: Http = Field(default_factory=Http)
-    """The one port for metrics, health and status page."""
+    """The port for metrics, health and the status page."""
 
     spark: Spark = Field(default_factory=Spark)
-    """Where and how Spark works the plan out."""
+    """Where and how Spark computes the plan."""
 
     limits: Limits = Field(default_factory=Limits)
     """How much one cycle may delete, and how soon."""
 
+    history: History = Field(default_factory=History)
+    """What each cycle saw, kept so that a policy can be tried on the past."""
+
     defaults: TopicRules = Field(default_factory=TopicRules)
-    """What every entry of `topics` starts from."""
+    """The values that every entry of `topics` starts from."""
 
     topics: tuple[TopicEntry, ...] = Field(min_length=1)
-    """The topics that the policy is about; any other is left alone."""
+    """The topics that the policy covers; any other topic is left alone."""
 
     _policies: Policies = PrivateAttr()
 
@@ -128,6 +163,58 @@ class Config(Section):
         return self._policies.policy_for(topic)
 
     @property
+    def history_path(self) -> str:
+        """Where the history is: a folder, or an object store's URL."""
+        return self.history.path or str(self.state_dir / "history")
+
+    @property
     def policies(self) -> tuple[TopicPolicy, ...]:
         """The policy of each entry of `topics`, in the file's order, disabled ones included."""
         return self._policies.of_entries
+
+
+def describe(config: Config) -> list[tuple[str, str]]:
+    """Per entry of ``topics``, in the file's order: which topics it is about, and a sentence."""
+    return [
+        (_topics_of(entry), _sentence(policy))
+        for entry, policy in zip(config.topics, config.policies, strict=True)
+    ]
+
+
+def _topics_of(entry: TopicEntry) -> str:
+    if entry.pattern is not None:
+        return f"topics matching {entry.pattern.pattern}"
+    return str(entry.name)
+
+
+def _sentence(policy: TopicPolicy) -> str:
+    if not policy.enabled:
+        return "not enabled, so nothing is deleted."
+    parts = [_when(policy.consumed_retention_ms)]
+    if policy.required_groups:
+        parts.append(f"{listed(policy.required_groups)} must have committed")
+    if policy.excluded:
+        patterns = [regex.pattern for regex in policy.excluded]
+        parts.append(f"groups matching {listed(patterns, 'or')} do not count")
+    if policy.external_readers:
+        names = [reader.name for reader in policy.external_readers]
+        parts.append(f"{listed(names)} must have gone past them elsewhere than in Kafka")
+    if policy.forget_vanished_after_ms is not None:
+        parts.append(
+            "a group that vanishes holds for "
+            f"{say_duration(policy.forget_vanished_after_ms) or 'no time'}"
+        )
+    if policy.assumes_visible_groups:
+        parts.append("groups that Kafka may hide from retentiond are taken not to exist")
+    if policy.allow_compacted:
+        parts.append("also where the topic is compacted as well as deleted from")
+    parts.append(f"at least {policy.min_groups} group{'s' if policy.min_groups > 1 else ''}")
+    return "; ".join(parts) + "."
+
+
+def _when(consumed_retention_ms: int) -> str:
+    once = "every group that reads the topic has committed past them"
+    if consumed_retention_ms == 0:
+        return f"records may go as soon as {once}"
+    age = say_duration(consumed_retention_ms)
+    return f"records may go {age} after they were written, once {once}"

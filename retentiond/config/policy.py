@@ -6,13 +6,13 @@ beats every pattern; patterns that treat a topic differently are a conflict, nev
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from retentiond.config.duration import HOUR_MS
+from retentiond.config.durations import HOUR_MS
 from retentiond.config.topics import ExternalReader, GroupRules, TopicEntry, TopicRules
+from retentiond.config.values import Pattern
 from retentiond.errors import ConfigError
 
 _T = TypeVar("_T")
@@ -29,7 +29,7 @@ class TopicPolicy:
     enabled: bool = False
     consumed_retention_ms: int = 168 * HOUR_MS  # as in KIP-68
     required_groups: tuple[str, ...] = ()
-    excluded: tuple[re.Pattern[str], ...] = ()
+    excluded: tuple[Pattern, ...] = ()
     min_groups: int = 1
     allow_compacted: bool = False
     forget_vanished_after_ms: int | None = None  # None: never
@@ -55,10 +55,18 @@ class Policies:
 
     of_entries: tuple[TopicPolicy, ...]  # in the file's order, disabled ones included
     by_name: dict[str, TopicPolicy]
-    by_pattern: tuple[tuple[re.Pattern[str], TopicPolicy], ...]
+    by_pattern: tuple[tuple[Pattern, TopicPolicy], ...]
+    _of_topics: dict[str, TopicPolicy | PolicyConflict | None] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def policy_for(self, topic: str) -> TopicPolicy | PolicyConflict | None:
-        """The policy of an enabled topic; None where nothing enables it."""
+        """The policy of an enabled topic; None where nothing enables it. Worked out once."""
+        if topic not in self._of_topics:
+            self._of_topics[topic] = self._work_out(topic)
+        return self._of_topics[topic]
+
+    def _work_out(self, topic: str) -> TopicPolicy | PolicyConflict | None:
         if topic in self.by_name:
             exact = self.by_name[topic]
             return exact if exact.enabled else None
@@ -76,16 +84,16 @@ class Policies:
 
 def work_out_policies(defaults: TopicRules, topics: Sequence[TopicEntry]) -> Policies:
     """Raises ConfigError where entries contradict each other or themselves."""
-    every_topic = _refined(TopicPolicy(), defaults)
+    every_topic = refined(TopicPolicy(), defaults)
     _refuse_namesakes(defaults, "defaults")
     of_entries: list[TopicPolicy] = []
     by_name: dict[str, TopicPolicy] = {}
-    by_pattern: list[tuple[re.Pattern[str], TopicPolicy]] = []
+    by_pattern: list[tuple[Pattern, TopicPolicy]] = []
     for index, entry in enumerate(topics):
         source = f"topics[{index}]"
         _refuse_contradiction(defaults, entry, source)
         _refuse_namesakes(entry, source)
-        policy = replace(_refined(every_topic, entry), sources=(source,))
+        policy = replace(refined(every_topic, entry), sources=(source,))
         of_entries.append(policy)
         if entry.pattern is not None:
             by_pattern.append((entry.pattern, policy))
@@ -100,11 +108,11 @@ def work_out_policies(defaults: TopicRules, topics: Sequence[TopicEntry]) -> Pol
     return Policies(tuple(of_entries), by_name, tuple(by_pattern))
 
 
-def _refined(policy: TopicPolicy, rules: TopicRules) -> TopicPolicy:
+def refined(policy: TopicPolicy, rules: TopicRules) -> TopicPolicy:
     """The policy with what the rules set in its place."""
     groups = rules.groups or GroupRules()
     required: tuple[str, ...] = _set(groups.required, policy.required_groups)
-    excluded: tuple[re.Pattern[str], ...] = _set(groups.exclude, policy.excluded)
+    excluded: tuple[Pattern, ...] = _set(groups.exclude, policy.excluded)
     return TopicPolicy(
         enabled=_set(rules.enable, policy.enabled),
         consumed_retention_ms=_set(rules.consumed_retention_ms, policy.consumed_retention_ms),

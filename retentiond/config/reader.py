@@ -1,23 +1,29 @@
-"""From the file to a `Config`: text, tree, substitution, frozen values."""
+"""From the file to a `Config`, and its JSON Schema: ``python -m retentiond.config.reader``.
+
+It describes the file before substitution, so every number and boolean may be a ``${…}``.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+from pydantic_core import core_schema
 
 from retentiond.config.config import Config, HttpFile, Secured
-from retentiond.config.document import read_document
-from retentiond.config.phrases import dotted, shown
-from retentiond.config.section import Section
-from retentiond.config.substitute import substitute
+from retentiond.config.document import read_document, substitute
+from retentiond.config.tree import dotted, shown
+from retentiond.config.values import Section
 from retentiond.errors import ConfigError
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
 
 _File = TypeVar("_File", bound=Section)
 
@@ -69,7 +75,7 @@ def _parsed(
     except ValidationError as exc:
         first = exc.errors()[0]
     # Raised out here, not from exc: what it was made from holds every value, secrets too.
-    raise ConfigError(_sentence(first), path=_path(first))
+    raise ConfigError(sentence_of(first), path=path_of(first))
 
 
 def _read(path: Path, option: str) -> str:
@@ -85,11 +91,52 @@ def _read(path: Path, option: str) -> str:
         ) from exc
 
 
-def _sentence(error: ErrorDetails) -> str:
+def sentence_of(error: ErrorDetails) -> str:
+    """What was expected there."""
     template = _SENTENCES.get(error["type"], "{msg}")
     return template.format(msg=error["msg"], given=shown(error["input"]), **error.get("ctx", {}))
 
 
-def _path(error: ErrorDetails) -> str | None:
+def path_of(error: ErrorDetails) -> str | None:
+    """Of the key that is wrong."""
     below: tuple[str | int, ...] = error.get("ctx", {}).get("below", ())
     return dotted((*error["loc"], *below)) or None
+
+
+_SUBSTITUTION = {"type": "string", "pattern": r"^\$\{[^}]+\}$"}
+_ABOUT = "Configuration of retentiond, before ${NAME} and ${file:PATH} are replaced."
+
+
+class _FileSchema(GenerateJsonSchema):
+    """Pydantic's schema of the values, turned into one of what operators write."""
+
+    def generate(
+        self, schema: core_schema.CoreSchema, mode: JsonSchemaMode = "validation"
+    ) -> JsonSchemaValue:
+        whole = {"$schema": self.schema_dialect} | super().generate(schema, mode)
+        return whole | {"title": "retentiond.yaml", "description": _ABOUT}
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """A plain None stands for "not set in this place": nobody writes it."""
+        inner = schema["schema"]
+        if inner["type"] == "nullable":
+            return self.generate_inner(inner["schema"])
+        return super().default_schema(schema)
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        return False  # a title would only repeat the key
+
+    def int_schema(self, schema: core_schema.IntSchema) -> JsonSchemaValue:
+        return {"anyOf": [super().int_schema(schema), _SUBSTITUTION]}
+
+    def bool_schema(self, schema: core_schema.BoolSchema) -> JsonSchemaValue:
+        return {"anyOf": [super().bool_schema(schema), _SUBSTITUTION]}
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema as a JSON value."""
+    return Config.model_json_schema(schema_generator=_FileSchema)
+
+
+if __name__ == "__main__":
+    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))

@@ -10,15 +10,16 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from retentiond.config.duration import DAY_MS, HOUR_MS, MINUTE_MS
-from retentiond.config.section import Section
+from retentiond.config.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from retentiond.config.values import (
     INT64_MAX,
     Count,
     Duration,
     Flag,
-    Folder,
+    LocalFileOrAddress,
+    LocalFolder,
     Regex,
+    Section,
     Text,
     TopicName,
     Visibility,
@@ -40,18 +41,20 @@ class ExternalReader(Section):
     )
 
     name: Text
-    """What it is called, among the topic's groups."""
+    """Its name among the topic's groups."""
 
-    spark_checkpoint: Folder | None = None
-    """Checkpoint folder of a Spark Structured Streaming query."""
+    spark_checkpoint: LocalFolder | None = None
+    """Checkpoint directory of a Spark Structured Streaming query, by its absolute path on this
+    host. A checkpoint in an object store or in HDFS must be mounted."""
 
-    offsets: Text | None = None
-    """A JSON or YAML file, or its http(s) address: {topic: {partition: next offset}}."""
+    offsets: LocalFileOrAddress | None = None
+    """A JSON or YAML file, by its absolute path on this host or its http(s) address:
+    {topic: {partition: next offset}}."""
 
     max_age_ms: Duration = Field(
         default=DAY_MS, alias="max_age", json_schema_extra={"default": "1d"}
     )
-    """How old the position may be, else the topic is held."""
+    """How old the position may be; the topic is held while it is older."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -65,20 +68,23 @@ class GroupRules(Section):
     """Which groups decide over a topic."""
 
     required: tuple[Text, ...] | None = None
-    """Groups that must have committed on the topic, else it is held. By default none."""
+    """Groups that must have committed on the topic; it is held until they have. By default none."""
 
     exclude: tuple[Regex, ...] | None = None
-    """Regular expressions; a group whose whole id matches one does not count. By default none."""
+    """Regular expressions (RE2 syntax); a group whose whole id matches one does not count.
+    By default none."""
 
     external: tuple[ExternalReader, ...] | None = None
-    """Readers that commit elsewhere than in Kafka; each counts as a group. By default none."""
+    """Readers that keep their position elsewhere than in Kafka; each counts as a group. By default
+    none."""
 
     min: Count | None = None
-    """How many groups must count, else the topic is held. By default 1."""
+    """The least number of groups that must count; with fewer the topic is held. By default 1."""
 
     forget_vanished_after_ms: Duration | None = Field(default=None, alias="forget_vanished_after")
     """How long a group that has vanished holds what it has not read: a number with its unit, as
-    in 30d. By default until an operator forgets it."""
+    in 30d. Only time in which cycles saw that it was gone counts. By default it holds until an
+    operator forgets it."""
 
 
 class TopicRules(Section):
@@ -88,8 +94,8 @@ class TopicRules(Section):
     """Whether consumed records are deleted. By default false."""
 
     hours: Hours | None = Field(default=None, alias="retention.commitoffset.hours")
-    """The consumed retention: a record stays at least so long. 0 is "as soon as consumed".
-    By default 168; any unit set on a topic beats all units of `defaults`."""
+    """The consumed retention: how long a record stays at least, in hours. 0 is "as soon as
+    consumed". By default 168; any unit set on a topic beats all units of `defaults`."""
 
     minutes: Minutes | None = Field(default=None, alias="retention.commitoffset.minutes")
     """The consumed retention in minutes; beats hours."""
@@ -98,7 +104,7 @@ class TopicRules(Section):
     """The consumed retention in milliseconds; beats minutes and hours."""
 
     groups: GroupRules | None = None
-    """Which groups decide; each key set on a topic beats the same key of `defaults`."""
+    """Which groups count; each key set on a topic beats the same key of `defaults`."""
 
     allow_compacted: Flag | None = None
     """Whether records of a topic with cleanup.policy `compact,delete` may be deleted.
@@ -126,10 +132,10 @@ class TopicEntry(TopicRules):
     )
 
     name: TopicName | None = None
-    """Exactly this topic; beats every pattern."""
+    """The topic's exact name; beats every pattern."""
 
     pattern: Regex | None = None
-    """A regular expression that the topic's whole name must match."""
+    """A regular expression (RE2 syntax) that must match a topic's whole name."""
 
     @model_validator(mode="after")
     def _one_of_name_and_pattern(self) -> Self:

@@ -1,4 +1,4 @@
-"""What a configuration file is before its settings are known: mappings, lists, scalars.
+"""What a file holds before its settings are known, and how errors speak of its parts.
 
 A scalar stays as it was written until a setting says what it expects, so nothing is
 guessed: ``on`` is no boolean, ``1:30`` is no number, ``0123`` keeps its zero.
@@ -6,6 +6,7 @@ guessed: ``on`` is no boolean, ``1:30`` is no number, ``0123`` keeps its zero.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -25,3 +26,48 @@ class Scalar:
 
 
 Tree: TypeAlias = "Scalar | list[Tree] | dict[str, Tree]"
+
+
+_LONGEST_ECHO = 60
+
+
+def dotted(parts: Iterable[str | int]) -> str:
+    """The path of a key as operators write it: ``topics[2].groups.exclude[1]``."""
+    path = ""
+    for part in parts:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        else:
+            key = part if part and part.isprintable() else repr(part)
+            path += f".{_shortened(key)}" if path else _shortened(key)
+    return path
+
+
+def shown(value: object) -> str:
+    """A value as an error message may show it: on one line, short, and without secrets."""
+    match value:
+        case Scalar(substituted=True):
+            words = "the substituted value"
+        case Scalar() if value.is_null:
+            words = "nothing"
+        case Scalar(text=text, plain=True) if text.isprintable():
+            words = text
+        case Scalar(text=text):
+            words = f"the text {text!r}"
+        case Mapping():
+            words = "a mapping"
+        case list() | tuple():
+            words = "a list"
+        case _:
+            words = repr(value)
+    return _shortened(words)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]}…"
+
+
+def listed(names: Sequence[str], last: str = "and") -> str:
+    """``a, b and c``"""
+    *before, final = names
+    return f"{', '.join(before)} {last} {final}" if before else final

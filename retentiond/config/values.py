@@ -1,25 +1,105 @@
-"""The types of single settings: what each accepts, and the sentence that refuses the rest.
+"""The types of sections and of single settings: what each accepts, and how it refuses the rest.
 
-Each reads a `Scalar` of the file, or the plain Python value in its place.
+A type reads a `Scalar` of the file, or the plain Python value in its place. Regular expressions are
+RE2's, as in Kafka's own coordinator: without look-ahead, look-behind and back-references, which
+can't be had in linear time.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+import re2
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
-from retentiond.config.duration import DAY_MS, DURATION, SECOND_MS, format_duration, parse_duration
-from retentiond.config.phrases import shown
-from retentiond.config.tree import Scalar
+from retentiond.config.durations import DAY_MS, DURATION, SECOND_MS, format_duration, parse_duration
+from retentiond.config.tree import Scalar, listed, shown
+
+MOST_BYTES = 256 * 1024
+"""Of a compiled pattern: what is larger would be linear, and slow all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression. Raises ValueError, with RE2's own words, for one that RE2 refuses."""
+
+    pattern: str
+    _compiled: Any = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        options = re2.Options()
+        options.log_errors = False  # stderr is for JSON lines
+        options.never_capture = True
+        options.max_mem = MOST_BYTES
+        try:
+            # As bytes: half the time of a match is spent on counting characters.
+            compiled = re2.compile(self.pattern.encode(), options=options)
+        except re2.error as error:
+            raise ValueError(_words(error)) from None
+        object.__setattr__(self, "_compiled", compiled)
+
+    def fullmatch(self, text: str) -> bool:
+        """Whether it matches the whole text."""
+        return self._compiled.fullmatch(text.encode(errors="surrogatepass")) is not None
+
+
+def _words(error: Exception) -> str:
+    told = error.args[0] if error.args else ""
+    return told.decode(errors="replace") if isinstance(told, bytes) else str(told)
+
+
+class Section(BaseModel):
+    """A mapping of settings. The docstring below a field is its description in the schema."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,  # a value may be a secret
+        use_attribute_docstrings=True,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, settings: Any) -> Any:
+        if not isinstance(settings, Mapping):
+            raise refused(f"expected a mapping of settings, not {shown(settings)}")
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        for key in settings:
+            if key not in known:
+                raise refused(_unknown(key, known), key)
+        return settings
+
+
+def _unknown(key: str, known: list[str]) -> str:
+    group = key.rpartition(".")[0]
+    siblings = [name for name in known if group and name.rpartition(".")[0] == group]
+    close = siblings or difflib.get_close_matches(key, known)
+    if close:
+        return f"unknown setting, did you mean {listed(close, 'or')}?"
+    return f"unknown setting, expected {listed(known, 'or')}"
+
 
 INT64_MAX = 2**63 - 1
 
 _WHOLE_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _BCRYPT_HASH = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
+_LOCAL_PLACE = r"(/|file:(//)?/(?!/)).*"
+_ADDRESS = r"https?://.+"
+_STORE = r"(s3a?|gs|az|abfss?)://[^/:?#\s]+(/[^?#\s]*)?"
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
@@ -71,14 +151,62 @@ def whole(value: object) -> int:
     raise refused(f"expected a whole number, not {shown(value)}")
 
 
+def _is_null(value: object) -> bool:
+    return value is None or (isinstance(value, Scalar) and value.is_null)
+
+
 def _whole_or_null(value: object) -> int | None:
-    if value is None or (isinstance(value, Scalar) and value.is_null):
-        return None
-    return whole(value)
+    return None if _is_null(value) else whole(value)
 
 
 def _folder(value: object) -> Path:
     return value if isinstance(value, Path) else Path(_filled(value))
+
+
+def _local_folder(value: object) -> Path:
+    """One that this process can read: an object store's address would be a relative folder."""
+    if isinstance(value, Path):
+        return value
+    if (folder := _local(_filled(value))) is None:
+        raise refused(f"expected a folder of this host, {_FROM_THE_ROOT}, not {shown(value)}")
+    return folder
+
+
+def _folder_or_store(value: object) -> str:
+    """A folder, or the URL of an object store; its credentials come from the environment. The error
+    shows nothing of the value: some will have put credentials there."""
+    place = _filled(value)
+    if "://" not in place:
+        return place
+    if not re.fullmatch(_STORE, place):
+        raise refused(
+            "expected a folder, or an object store's URL (s3://, s3a://, gs://, az:// or abfss://, "
+            "a bucket and a path, without credentials)"
+        )
+    return place
+
+
+def _local_file_or_address(value: object) -> str:
+    place = _filled(value)
+    if re.fullmatch(_ADDRESS, place):
+        return place
+    if (file := _local(place)) is None:
+        raise refused(
+            f"expected an http:// or https:// address, or a file of this host, {_FROM_THE_ROOT}, "
+            f"not {shown(value)}"
+        )
+    return str(file)
+
+
+_FROM_THE_ROOT = "by its whole path (/… or file:/…; what else there is must be mounted or exported)"
+
+
+def _local(place: str) -> Path | None:
+    """None: it names no file from the root of this host on. A file: URI is taken literally, as
+    Spark does."""
+    if not re.fullmatch(_LOCAL_PLACE, place, re.DOTALL):
+        return None
+    return Path(place.removeprefix("file:").removeprefix("//"))
 
 
 def _bcrypt_hash(value: object) -> str:
@@ -117,16 +245,16 @@ def _topic_name(value: object) -> str:
     return name
 
 
-def _regex(value: object) -> re.Pattern[str]:
-    if isinstance(value, re.Pattern):
+def _regex(value: object) -> Pattern:
+    if isinstance(value, Pattern):
         return value
     text = _filled(value)
     try:
-        return re.compile(text)
-    except (re.error, OverflowError, RecursionError) as exc:
+        return Pattern(text)
+    except ValueError as exc:
         secret = isinstance(value, Scalar) and value.substituted
         detail = "" if secret else f" ({exc})"
-        raise refused(f"expected a regular expression{detail}") from None
+        raise refused(f"expected a regular expression of RE2's syntax{detail}") from None
 
 
 # What settings may hold. A text is taken as it is written: a group named 123 needs no quotes.
@@ -142,12 +270,24 @@ def _text_like(pattern: str) -> dict[str, Any]:
 AnyText = Annotated[str, BeforeValidator(_text), WithJsonSchema(_ANY_TEXT)]
 Text = Annotated[str, BeforeValidator(_filled), WithJsonSchema(_FILLED_TEXT)]
 Folder = Annotated[Path, BeforeValidator(_folder), WithJsonSchema(_FILLED_TEXT)]
+LocalFolder = Annotated[
+    Path, BeforeValidator(_local_folder), WithJsonSchema(_text_like(_LOCAL_PLACE))
+]
+LocalFileOrAddress = Annotated[
+    str,
+    BeforeValidator(_local_file_or_address),
+    WithJsonSchema(_text_like(f"{_LOCAL_PLACE}|{_ADDRESS}")),
+]
+FolderOrStore = Annotated[
+    Annotated[str, WithJsonSchema(_FILLED_TEXT)] | None,
+    BeforeValidator(lambda value: None if _is_null(value) else _folder_or_store(value)),
+]
 File = Folder
 BcryptHash = Annotated[
     str, BeforeValidator(_bcrypt_hash), WithJsonSchema(_text_like(_BCRYPT_HASH.pattern))
 ]
 Regex = Annotated[
-    re.Pattern[str],
+    Pattern,
     BeforeValidator(_regex),
     PlainSerializer(lambda regex: regex.pattern, return_type=str),
     WithJsonSchema(_FILLED_TEXT),

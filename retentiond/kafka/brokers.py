@@ -1,37 +1,55 @@
-"""The brokers one by one: which there are, which of them answer, and what requests each speaks.
+"""The brokers one by one: which there are, what they speak, their settings and their clock.
 
 A dead broker leaves the cluster's list within seconds. It still shows: in Kafka 4 as a fenced
 broker (KIP-1073), before that in the partitions that are assigned to it.
+
+Kafka has no request for the time. But the active controller answers DescribeQuorum with its own
+time as that of its last fetch (KIP-836, Kafka 3.3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import confluent_kafka
 from kafka.errors import IncompatibleBrokerVersion, UnrecognizedBrokerVersion
-from kafka.protocol.admin import DescribeClusterRequest
+from kafka.protocol.admin import (
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeQuorumRequest,
+)
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from retentiond import __version__
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection
-from retentiond.kafka.link import Link, metadata_request
+from retentiond.kafka.client import Client
+from retentiond.kafka.errors.kafka_python import of_error_code, of_kafka_python
+from retentiond.kafka.network_client import NetworkClient, metadata_request
 from retentiond.model import Failure, TopicPartition
 
 NAMES = {key.value: key.name for key in ApiKey}
+
+NEWEST_RELEASE = (4, 4)
+"""Of those that are told from each other; kafka-python knows those before."""
+
+SINCE_NEWEST = (ApiKey.StreamsGroupDescribe, 1)
+"""A request and its version that came with it."""
+
+METADATA_VERSION, SINCE_3_4 = "metadata.version", 8
+"""A feature, and the level that 3.4 brought: its requests are those of 3.3 without ZooKeeper."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
     """What a broker speaks: the highest version of each request, by the request's name.
 
-    ``release``: the Kafka release that first spoke all of it, (major, minor); None where it is
-    older than any that is known. No request tells a broker's version itself.
+    ``release``: the Kafka release that first spoke all of it, (major, minor), `NEWEST_RELEASE` also
+    for later ones; None where it is older than any that is known. No request tells a broker's
+    version itself.
     """
 
     versions: Mapping[str, int]
@@ -63,16 +81,16 @@ class Brokers:
 NOT_ALIVE = Failure("BROKER_NOT_AVAILABLE", "the cluster does not count it among its brokers")
 
 
-def brokers(connection: Connection) -> Brokers:
+def brokers(client: Client) -> Brokers:
     """Every broker that the cluster knows of. Raises `KafkaUnavailable` where none answers."""
 
-    async def ask(link: Link) -> Brokers:
-        node, metadata = await _metadata(link)
-        fenced = await _fenced(link, node)
+    async def ask(network: NetworkClient) -> Brokers:
+        node, metadata = await _metadata(network)
+        fenced = await _fenced(network, node)
         alive = {each.node_id: f"{each.host}:{each.port}" for each in metadata.brokers}
         partitions = [each for topic in metadata.topics for each in topic.partitions]
         assigned = {replica for each in partitions for replica in each.replica_nodes}
-        answers = await link.send_all([(each, _request()) for each in alive])
+        answers = await network.send_all([(each, _request()) for each in alive])
         spoken = dict(zip(alive, map(_spoken, answers), strict=True))
         addresses = fenced | alive
         return Brokers(
@@ -89,14 +107,14 @@ def brokers(connection: Connection) -> Brokers:
             ),
         )
 
-    return connection.run(ask)
+    return client.run(ask)
 
 
-async def _metadata(link: Link) -> tuple[int, Any]:
+async def _metadata(network: NetworkClient) -> tuple[int, Any]:
     """All topics as the first broker shows them that answers, and its id: one that is frozen
     must not be the one that is asked about its fellows."""
-    nodes = link.known_brokers()
-    answers = await link.send_all([(node, metadata_request(None)) for node in nodes])
+    nodes = network.known_brokers()
+    answers = await network.send_all([(node, metadata_request(None)) for node in nodes])
     for node, answer in zip(nodes, answers, strict=True):
         if not isinstance(answer, Exception):
             return node, answer
@@ -106,11 +124,11 @@ async def _metadata(link: Link) -> tuple[int, Any]:
     )
 
 
-async def _fenced(link: Link, node: int) -> dict[int, str]:
+async def _fenced(network: NetworkClient, node: int) -> dict[int, str]:
     """The addresses of brokers that the cluster knows and does not count among the living."""
     request = DescribeClusterRequest(include_fenced_brokers=True)
     try:
-        described = await link.send(request, node)
+        described = await network.send(request, node)
     except IncompatibleBrokerVersion:  # before Kafka 2.8; and before 4.0 none is shown
         return {}
     return {
@@ -126,19 +144,115 @@ def _request() -> Any:
 
 def _spoken(answer: Any) -> Spoken | Failure:
     if isinstance(answer, Exception):
-        return protocol_failures.of_kafka_python(answer)
+        return of_kafka_python(answer)
     if answer.error_code:
-        return protocol_failures.of_error_code(answer.error_code)
+        return of_error_code(answer.error_code)
     versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
     return Spoken(
         {NAMES[key]: highest for key, (_, highest) in versions.items() if key in NAMES},
-        _release(versions),
+        _release(
+            versions, {each.name: each.max_version for each in answer.supported_features or ()}
+        ),
     )
 
 
-def _release(versions: Mapping[int, tuple[int, int]]) -> tuple[int, ...] | None:
+def _release(
+    versions: Mapping[int, tuple[int, int]], features: Mapping[str, int]
+) -> tuple[int, ...] | None:
+    request, version = SINCE_NEWEST
+    if versions.get(request.value, (0, -1))[1] >= version:
+        return NEWEST_RELEASE
     try:
         release: tuple[int, ...] = BrokerVersionData(api_versions=versions).broker_version
     except UnrecognizedBrokerVersion:
         return None
+    if release == (3, 3) and features.get(METADATA_VERSION, 0) >= SINCE_3_4:
+        return (3, 4)
     return release
+
+
+BROKER = 4
+"""The resource type of a broker's configuration."""
+
+
+def broker_configs(
+    client: Client, names: Collection[str]
+) -> Mapping[int, Mapping[str, str] | Failure]:
+    """Those settings of each live broker, as texts; one that has no value is left out.
+
+    Raises `KafkaUnavailable` when no broker answers.
+    """
+
+    async def ask(network: NetworkClient) -> Mapping[int, Mapping[str, str] | Failure]:
+        described = await network.describe_cluster()
+        live = [each["broker_id"] for each in described["brokers"] if not each.get("is_fenced")]
+        answers = await network.send_all([(broker, request_for(broker, names)) for broker in live])
+        return dict(zip(live, map(settings_in, answers), strict=True))
+
+    return client.run(ask)
+
+
+def request_for(broker: int, names: Collection[str]) -> Any:
+    """To be sent to that very broker."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=BROKER, resource_name=str(broker), configuration_keys=list(names)
+    )
+    return DescribeConfigsRequest(resources=[resource])
+
+
+def settings_in(answer: Any) -> Mapping[str, str] | Failure:
+    """By name; ``answer`` is the response, or the error that came instead of it."""
+    if isinstance(answer, Exception):
+        return of_kafka_python(answer)
+    (result,) = answer.results
+    if result.error_code:
+        return of_error_code(result.error_code, result.error_message)
+    return {config.name: config.value for config in result.configs if config.value is not None}
+
+
+METADATA_TOPIC = "__cluster_metadata"
+
+WITH_TIMES = 1
+
+CLUSTER_AUTHORIZATION_FAILED = 31
+
+NO_LEADER = Failure("LEADER_NOT_AVAILABLE", "the cluster's controllers have no leader just now")
+
+
+def cluster_time(client: Client) -> int | Failure | None:
+    """Epoch milliseconds; None where this cluster does not tell, or not this principal."""
+
+    async def ask(network: NetworkClient) -> int | Failure | None:
+        try:
+            if network.version_of(DescribeQuorumRequest) < WITH_TIMES:
+                return None
+        except IncompatibleBrokerVersion:
+            return None
+        return _time_of_controller(await network.send(_describe_quorum()))
+
+    return client.run(ask)
+
+
+def _describe_quorum() -> Any:
+    topic = DescribeQuorumRequest.TopicData
+    partition = topic.PartitionData(partition_index=0)
+    return DescribeQuorumRequest(topics=[topic(topic_name=METADATA_TOPIC, partitions=[partition])])
+
+
+def _time_of_controller(answer: Any) -> int | Failure | None:
+    if answer.error_code == CLUSTER_AUTHORIZATION_FAILED:
+        return None
+    if answer.error_code:
+        return of_error_code(answer.error_code)
+    ((partition,),) = (topic.partitions for topic in answer.topics)
+    if partition.error_code:
+        return of_error_code(partition.error_code)
+    for voter in partition.current_voters:
+        if voter.replica_id == partition.leader_id:
+            time_ms: int = voter.last_fetch_timestamp
+            return time_ms if time_ms > 0 else None
+    return NO_LEADER
+
+
+def librdkafka_version() -> str:
+    return str(confluent_kafka.libversion()[0])

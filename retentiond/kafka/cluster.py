@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
-from retentiond.kafka import (
-    broker_configs,
-    clock,
-    commits,
-    groups,
-    log_dirs,
-    members,
-    share,
-    topics,
-)
-from retentiond.kafka.connection import Connection
-from retentiond.kafka.leaders import Leaders
-from retentiond.kafka.link import Link
-from retentiond.kafka.offsets import Offsets
+from retentiond.kafka import brokers, log_dirs, topics
+from retentiond.kafka.client import Client
+from retentiond.kafka.confluent.client import RecordsClient
+from retentiond.kafka.groups import commits, listing, members
+from retentiond.kafka.network_client import NetworkClient
+from retentiond.kafka.offsets.leaders import Leaders
+from retentiond.kafka.offsets.lookups import Offsets
 from retentiond.kafka.port import (
     CoordinatorState,
     DeleteFailure,
+    EpochEnd,
     GroupMembers,
     ListedGroup,
     LogDirs,
     OffsetBound,
+    PartitionEpoch,
     TopicConfig,
     TopicDescription,
 )
-from retentiond.kafka.properties import ClientSettings
-from retentiond.kafka.records import RecordsClient
+from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Commit, Failure, TopicPartition
 
 P = ParamSpec("P")
@@ -40,6 +35,10 @@ T = TypeVar("T")
 Observer = Callable[[str, str, float], None]
 """Told of each request: (api, result "ok" or "failed", seconds)."""
 
+LOOK_TO_REQUEST = "look_to_request"
+"""In place of an api: from the answer of the look before a deletion until DeleteRecords was handed
+over. A topic that is recreated in that time can't be told."""
+
 THROTTLED = "throttled"
 """In place of an api: how long a request waits because of a broker's quota, before it goes out."""
 
@@ -47,25 +46,34 @@ THROTTLED = "throttled"
 class KafkaCluster:
     """Implements `retentiond.kafka.port.Kafka`. Safe to use from several threads."""
 
-    def __init__(self, settings: ClientSettings, observe: Observer) -> None:
+    def __init__(
+        self, settings: ClientSettings, observe: Observer, records: RecordsClient | None = None
+    ) -> None:
+        """``records``: where there is one already. Raises `ConfigError` for a value that librdkafka
+        refuses."""
+        self._records = records or RecordsClient(settings)
+        self._identity = self._records.identity
         # Three, so that a slow disk or a leader that searches its log holds up nobody else.
-        self._connection = Connection(settings, self._note_wait)
-        self._disks = Connection(settings, self._note_wait)
-        self._topics = Connection(settings, self._note_wait)
+        self._client = Client(settings, self._note_wait, self._identity)
+        self._disks = Client(settings, self._note_wait, self._identity)
+        self._topics = Client(settings, self._note_wait, self._identity)
         self._leaders = Leaders()
         self._offsets = Offsets(self._topics, self._leaders)
-        self._records = RecordsClient(settings)
         self._observe = observe
 
     def cluster_id(self) -> str:
-        described = self._timed("cluster_id", self._connection.run, Link.describe_cluster)
+        described = self._timed("cluster_id", self._client.run, NetworkClient.describe_cluster)
+        self._identity.check(described["cluster_id"])
         return str(described["cluster_id"])
 
     def cluster_time(self) -> int | Failure | None:
-        return self._timed("cluster_time", clock.cluster_time, self._connection)
+        return self._timed("cluster_time", brokers.cluster_time, self._client)
 
     def topic_names(self) -> frozenset[str]:
-        return self._timed("list_topics", self._records.topic_names)
+        listed = self._timed("list_topics", self._records.topic_names)
+        self._leaders.keep(listed)  # else a daemon would remember all that ever were
+        self._offsets.keep(listed)
+        return listed
 
     def describe_topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure]:
         return self._timed(
@@ -73,12 +81,18 @@ class KafkaCluster:
         )
 
     def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
-        return self._timed("describe_configs", topics.topic_configs, self._topics, names)
+        configs = self._timed("describe_configs", topics.topic_configs, self._topics, names)
+        self._offsets.learn_tiered(
+            {
+                name: config.remote_storage
+                for name, config in configs.items()
+                if isinstance(config, TopicConfig)
+            }
+        )
+        return configs
 
     def broker_configs(self, names: Collection[str]) -> Mapping[int, Mapping[str, str] | Failure]:
-        return self._timed(
-            "describe_broker_configs", broker_configs.broker_configs, self._connection, names
-        )
+        return self._timed("describe_broker_configs", brokers.broker_configs, self._client, names)
 
     def offsets(
         self, partitions: Collection[TopicPartition], bound: OffsetBound
@@ -90,39 +104,51 @@ class KafkaCluster:
     ) -> Mapping[TopicPartition, int | Failure | None]:
         return self._timed("list_offsets_by_time", self._offsets.offsets_at, timestamps_ms)
 
+    def epoch_ends(
+        self, asked: Collection[PartitionEpoch]
+    ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:
+        return self._timed("offset_for_leader_epoch", self._offsets.epoch_ends, asked)
+
     def log_dirs(self) -> LogDirs:
         return self._timed("describe_log_dirs", log_dirs.log_dirs, self._disks)
 
     def coordinator_state(self, earlier: CoordinatorState | None = None) -> CoordinatorState:
-        return self._timed("coordinator_state", groups.coordinator_state, self._connection, earlier)
+        return self._timed("coordinator_state", listing.coordinator_state, self._client, earlier)
 
     def coordinators_since(self, earlier: CoordinatorState) -> CoordinatorState:
-        return self._timed(
-            "coordinator_state", groups.coordinators_since, self._connection, earlier
-        )
+        return self._timed("coordinator_state", listing.coordinators_since, self._client, earlier)
 
     def list_groups(self) -> Sequence[ListedGroup]:
-        return self._timed("list_groups", groups.list_groups, self._connection)
+        return self._timed("list_groups", listing.list_groups, self._client)
 
     def commits(self, group_ids: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
-        return self._timed("offset_fetch", commits.commits, self._connection, group_ids)
+        return self._timed("offset_fetch", commits.commits, self._client, group_ids)
 
     def share_offsets(self, group_ids: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
-        return self._timed("share_offsets", share.share_offsets, self._connection, group_ids)
+        return self._timed("share_offsets", commits.share_offsets, self._client, group_ids)
 
     def members(self, listed: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
-        return self._timed("describe_groups", members.members, self._connection, listed)
+        return self._timed("describe_groups", members.members, self._client, listed)
+
+    def look_before_deleting(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[str, str | Failure]:
+        look = self._records.look_before_deleting
+        return self._timed("look_before_deleting", look, partitions)
 
     def delete_records(
-        self, cutoffs: Mapping[TopicPartition, int]
+        self, cutoffs: Mapping[TopicPartition, int], *, not_after: float = math.inf
     ) -> Mapping[TopicPartition, int | DeleteFailure]:
-        answers = self._timed("delete_records", self._records.delete_records, cutoffs)
+        answers = self._timed(
+            "delete_records", self._records.delete_records, cutoffs, not_after=not_after
+        )
+        self._observe(LOOK_TO_REQUEST, "ok", self._records.gap_s)
         if any(isinstance(answer, DeleteFailure) for answer in answers.values()):
             self._leaders.forget()  # what became of it is for today's leaders to say
         return answers
 
     def close(self) -> None:
-        self._connection.close()
+        self._client.close()
         self._disks.close()
         self._topics.close()
 
@@ -131,6 +157,8 @@ class KafkaCluster:
         self._observe(THROTTLED, "ok", seconds)
 
     def _timed(self, api: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Raises `OtherCluster`, whatever is asked, once two clusters have answered."""
+        self._identity.raise_if_two()
         started = time.monotonic()
         result = "failed"
         try:

@@ -1,24 +1,31 @@
-"""What is on the brokers' disks: DescribeLogDirs (KIP-113), asked of each broker.
+"""What is on the brokers' disks (DescribeLogDirs, KIP-113), and what the cluster assigns to them.
 
 Every folder is asked for, and not the topics of the metadata: those that nothing in the metadata
 accounts for are orphans (KIP-370). One counts only if the metadata read before does not place it
 on its broker, that broker's own metadata read after does not either, and it is still there
 then: so a topic that is just being created or deleted, or a reassignment, makes none. A topic
 that this principal may not describe is left out of the metadata, and is no orphan either.
+
+Topics are asked for by their names: a listing leaves out those that the principal may not see,
+without a word, while a name is answered with an error then. Each broker answers from its own copy
+of the metadata, and one that lags behind may not know yet what was assigned a moment ago: so all
+of them are asked. Replicas that are being added or removed count as replicas (KIP-455).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
-from kafka.protocol.admin import DescribeLogDirsRequest
+from kafka.protocol.admin import DescribeClusterRequest, DescribeLogDirsRequest
 
-from retentiond.kafka import protocol_failures
-from retentiond.kafka.connection import Connection
-from retentiond.kafka.link import Link, metadata_request
+from retentiond.kafka.brokers import request_for, settings_in
+from retentiond.kafka.client import Client
+from retentiond.kafka.errors.kafka_python import of_error_code, of_kafka_python
+from retentiond.kafka.network_client import NetworkClient, metadata_request
 from retentiond.kafka.port import LogDir, LogDirs, Replica
+from retentiond.kafka.topics import as_kafka_prints_it
 from retentiond.model import Failure, TopicPartition
 
 NOT_ALLOWED = Failure(
@@ -30,25 +37,25 @@ UNKNOWN_TOPIC = 3
 Assigned = dict[TopicPartition, tuple[int, ...]]
 
 
-def log_dirs(connection: Connection) -> LogDirs:
+def log_dirs(client: Client) -> LogDirs:
     """The directories of each broker of the metadata, or why they are not known."""
 
-    async def ask(link: Link) -> LogDirs:
-        metadata = await link.topics(None)
+    async def ask(network: NetworkClient) -> LogDirs:
+        metadata = await network.topics(None)
         assigned = _assigned(metadata)
         nodes = [broker.node_id for broker in metadata.brokers]
-        brokers = await _describe(link, nodes)
+        brokers = await _describe(network, nodes)
         strangers = {
             node: found
             for node in nodes
             if (found := {at for at in _shown(brokers[node]) if node not in assigned.get(at, ())})
         }
         if strangers:
-            orphans = await _confirmed(link, strangers)
+            orphans = await _confirmed(network, strangers)
             brokers = {node: _marked(brokers[node], orphans.get(node, set())) for node in nodes}
         return LogDirs(brokers, assigned)
 
-    return connection.run(ask)
+    return client.run(ask)
 
 
 def _assigned(metadata: Any) -> Assigned:
@@ -60,23 +67,27 @@ def _assigned(metadata: Any) -> Assigned:
     }
 
 
-async def _describe(link: Link, nodes: list[int]) -> dict[int, tuple[LogDir, ...] | Failure]:
-    answers = await link.send_all([(node, DescribeLogDirsRequest(topics=None)) for node in nodes])
+async def _describe(
+    network: NetworkClient, nodes: list[int]
+) -> dict[int, tuple[LogDir, ...] | Failure]:
+    answers = await network.send_all(
+        [(node, DescribeLogDirsRequest(topics=None)) for node in nodes]
+    )
     return {node: _directories(answer) for node, answer in zip(nodes, answers, strict=True)}
 
 
 def _directories(answer: Any) -> tuple[LogDir, ...] | Failure:
     """A broker has a directory at least: one that shows none does not show them to us."""
     if isinstance(answer, Exception):
-        return protocol_failures.of_kafka_python(answer)
+        return of_kafka_python(answer)
     if error := getattr(answer, "error_code", 0):
-        return protocol_failures.of_error_code(error)
+        return of_error_code(error)
     return tuple(map(_directory, answer.results)) or NOT_ALLOWED
 
 
 def _directory(result: Any) -> LogDir:
     if result.error_code:
-        failure = protocol_failures.of_error_code(result.error_code)
+        failure = of_error_code(result.error_code)
         return LogDir(result.log_dir, failure=failure)
     return LogDir(
         path=result.log_dir,
@@ -112,14 +123,14 @@ def _shown(directories: Iterable[LogDir] | Failure) -> set[TopicPartition]:
 
 
 async def _confirmed(
-    link: Link, strangers: Mapping[int, Collection[TopicPartition]]
+    network: NetworkClient, strangers: Mapping[int, Collection[TopicPartition]]
 ) -> dict[int, set[TopicPartition]]:
     """Those that their broker's own metadata don't know, and that are still there after it."""
     nodes = list(strangers)
-    answers = await link.send_all(
+    answers = await network.send_all(
         [(node, metadata_request(sorted({at.topic for at in strangers[node]}))) for node in nodes]
     )
-    again = await _describe(link, nodes)
+    again = await _describe(network, nodes)
     return {
         node: _nowhere(answer, strangers[node], node) & _shown(again[node])
         for node, answer in zip(nodes, answers, strict=True)
@@ -151,3 +162,106 @@ def _marked(
         )
         for directory in directories
     )
+
+
+WITH_FENCED = 2
+"""DescribeCluster tells of brokers that are down since this version."""
+
+RETENTION_KEYS = {
+    "log.retention.ms": 1,
+    "log.retention.minutes": 60_000,
+    "log.retention.hours": 3_600_000,
+}
+"""The first that is set counts, as in Kafka; in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReplicas:
+    """``topic_id``: base64 as Kafka prints it; None of brokers that know no ids.
+
+    ``brokers`` by partition; ``unclear`` are the partitions whose answer had an error.
+    """
+
+    topic_id: str | None
+    brokers: Mapping[int, frozenset[int]]
+    unclear: frozenset[int] = frozenset()
+
+
+Answer: TypeAlias = TopicReplicas | Failure | None
+"""None: there is no such topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """``registered``: the brokers that the cluster knows, and, where it ``tells_fenced``, also
+    those that are down (KIP-1073, Kafka 4.0).
+
+    ``answers``: by live broker, of each topic that was asked for, or why the broker gave none.
+    """
+
+    cluster_id: str
+    registered: frozenset[int]
+    tells_fenced: bool
+    may_describe_cluster: bool
+    answers: Mapping[int, Mapping[str, Answer] | Failure]
+
+
+def read_replicas(client: Client, topics: Collection[str]) -> ClusterView:
+    """Raises `KafkaUnavailable` when no broker answers."""
+
+    async def ask(network: NetworkClient) -> ClusterView:
+        await network.offsets_topic()  # today's brokers
+        cluster = await network.describe_cluster()
+        brokers = cluster["brokers"]
+        live = [each["broker_id"] for each in brokers if not each.get("is_fenced")]
+        answers = await network.send_all([(broker, metadata_request(topics)) for broker in live])
+        return ClusterView(
+            cluster_id=str(cluster["cluster_id"]),
+            registered=frozenset(each["broker_id"] for each in brokers),
+            tells_fenced=network.version_of(DescribeClusterRequest) >= WITH_FENCED,
+            may_describe_cluster="DESCRIBE" in (cluster["authorized_operations"] or ()),
+            answers={
+                broker: of_kafka_python(answer)
+                if isinstance(answer, Exception)
+                else _answers(answer)
+                for broker, answer in zip(live, answers, strict=True)
+            },
+        )
+
+    return client.run(ask)
+
+
+def read_retention_ms(client: Client, broker: int) -> int | Failure | None:
+    """The broker's own ``log.retention.*``; None is unlimited."""
+
+    async def ask(network: NetworkClient) -> int | Failure | None:
+        (answer,) = await network.send_all([(broker, request_for(broker, RETENTION_KEYS))])
+        settings = settings_in(answer)
+        return settings if isinstance(settings, Failure) else _retention_ms(settings)
+
+    return client.run(ask)
+
+
+def _answers(metadata: Any) -> dict[str, Answer]:
+    return {topic.name: _answer(topic) for topic in metadata.topics}
+
+
+def _answer(topic: Any) -> Answer:
+    if topic.error_code == UNKNOWN_TOPIC:
+        return None
+    if topic.error_code:
+        return of_error_code(topic.error_code)
+    return TopicReplicas(
+        topic_id=as_kafka_prints_it(topic.topic_id),
+        brokers={part.partition_index: frozenset(part.replica_nodes) for part in topic.partitions},
+        unclear=frozenset(part.partition_index for part in topic.partitions if part.error_code),
+    )
+
+
+def _retention_ms(values: Mapping[str, str]) -> int | Failure | None:
+    for key, unit_ms in RETENTION_KEYS.items():
+        value = values.get(key)
+        if value is not None:
+            retention_ms = int(value) * unit_ms
+            return None if retention_ms < 0 else retention_ms
+    return Failure("NOT_ANSWERED", "the broker did not tell its log.retention.*")

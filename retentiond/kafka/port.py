@@ -1,27 +1,41 @@
 """What retentiond asks of a Kafka cluster: the one seam between the product and its clients.
 
 `retentiond.kafka.cluster.KafkaCluster` implements it with confluent-kafka and kafka-python,
-`tests.fakes.FakeCluster` in memory; the same contract suite runs on both. Whatever fails for
-one topic, partition or group comes back as a `Failure` in its place and never vanishes; only
-when nothing can be read is `KafkaUnavailable` raised.
+`tests.support.fakes.FakeCluster` in memory; the same contract suite runs on both. Whatever fails
+for one topic, partition or group comes back as a `Failure` in its place and never vanishes; only
+when nothing can be read is `KafkaUnavailable` raised. All answers are of one cluster: once another
+one has answered, every call raises `retentiond.errors.OtherCluster`, for good.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from retentiond.model import Commit, Failure, GroupKind, TopicPartition
+
+INTERNAL_TOPICS = frozenset(
+    {
+        "__consumer_offsets",
+        "__transaction_state",
+        "__share_group_state",
+        "__cluster_metadata",
+        "__remote_log_metadata",
+    }
+)
+"""Kafka's own topics, also those that its metadata doesn't mark as internal."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic as the metadata shows it. ``topic_id`` is Kafka's, base64 as its tools print it."""
+    """A topic as the metadata shows it. ``topic_id`` is Kafka's, base64 as its tools print it; None
+    in a cluster that gives none (``inter.broker.protocol.version`` before 2.8)."""
 
     name: str
-    topic_id: str
+    topic_id: str | None
     is_internal: bool
     partitions: tuple[int, ...]  # ascending
 
@@ -36,6 +50,22 @@ class TopicConfig:
     segment_bytes: int | None = None  # None where it is not known
     segment_ms: int | None = None  # None where it is not known
     file_delete_delay_ms: int | None = None  # None where it is not known
+    remote_storage: bool = False  # closed segments are copied to remote storage (KIP-405)
+
+
+class EpochEnd(NamedTuple):
+    """What a leader says of an earlier leader epoch: ``known_epoch`` is that one, or the last one
+    before it that its log knows, and its records end below ``end_offset`` (KIP-101). Both are None
+    where it knows neither.
+    """
+
+    known_epoch: int | None
+    end_offset: int | None
+
+
+class PartitionEpoch(NamedTuple):
+    at: TopicPartition
+    leader_epoch: int
 
 
 class OffsetBound(Enum):
@@ -44,6 +74,16 @@ class OffsetBound(Enum):
     LOG_START = "log_start"
     HIGH_WATERMARK = "high_watermark"
     LAST_STABLE = "last_stable"
+    LOCAL_START = "local_start"  # of what is on the leader's disk (KIP-405, Kafka 3.6)
+
+
+AGE_NOT_YET_KNOWN = "AGE_NOT_YET_KNOWN"
+
+Target: TypeAlias = int | Literal[OffsetBound.HIGH_WATERMARK]
+"""First offset that is kept, or all that is below the high watermark when the leader is asked."""
+
+KAFKAS_HIGH_WATERMARK = -1
+"""The same in DeleteRecords and in Kafka's offsets file. No other method takes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +93,7 @@ class CoordinatorState:
     ``leaders`` holds (partition, leader, leader epoch) of every partition of
     ``__consumer_offsets``, more than one of a partition where brokers don't agree; it is empty
     before any group ever committed, and where the principal may not see that topic: then
-    ``may_describe_offsets`` is False. ``asleep`` are the partitions whose coordinator does not
+    ``may_describe_offsets`` is False. ``not_at_work`` are the partitions whose coordinator does not
     answer when it is asked, ascending; a principal that may not ask about every group
     (``may_ask``) can't know.
     """
@@ -63,7 +103,7 @@ class CoordinatorState:
     leaderless: tuple[int, ...]
     may_describe_cluster: bool
     may_describe_offsets: bool = True
-    asleep: tuple[int, ...] = ()
+    not_at_work: tuple[int, ...] = ()
     may_ask: bool = True
 
 
@@ -80,11 +120,15 @@ class GroupMembers:
     """What live members are subscribed or assigned to.
 
     ``patterns`` are subscriptions by regular expression, which the coordinator matches to
-    topics (KIP-848).
+    topics (KIP-848). ``changelogs`` are the topics that a streams group restores its state from
+    (KIP-1071), its sources among them where it keeps no other changelog. ``is_streams_classic``:
+    the members of a classic group are threads of Kafka Streams; then nothing tells its changelogs.
     """
 
     topics: frozenset[str]
     patterns: tuple[str, ...] = ()
+    changelogs: frozenset[str] = frozenset()
+    is_streams_classic: bool = False
 
 
 class RequestResult(Enum):
@@ -92,6 +136,7 @@ class RequestResult(Enum):
 
     REFUSED = "refused"  # the broker said no: nothing was moved
     MOVED = "moved"  # asked a broker that leads no more: ask again, it may have been applied
+    NOT_SENT = "not_sent"  # it was too late for it, or the leader silent: nothing went out
     UNKNOWN = "unknown"  # no answer, or an answer that doesn't rule out that it was applied
 
 
@@ -170,7 +215,18 @@ class Kafka(Protocol):
     def offsets_at(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int | Failure | None]:
-        """First offset whose record is at or after the timestamp; None: none is (Kafka's -1)."""
+        """First offset whose record is at or after the timestamp; None: none is (Kafka's -1).
+
+        Of a topic whose configuration was told to have remote storage it may be a lower offset,
+        below which all is surely older; and a `Failure` with `AGE_NOT_YET_KNOWN` where a further
+        call goes on with it.
+        """
+
+    def epoch_ends(
+        self, asked: Collection[PartitionEpoch]
+    ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:
+        """What the leaders say of those epochs; None: it is the one in which it leads now, and
+        which has not ended."""
 
     def log_dirs(self) -> LogDirs:
         """What every broker's log directories hold. Waits for no other request, nor they for it.
@@ -192,7 +248,9 @@ class Kafka(Protocol):
         """Groups of all kinds. Raises `KafkaUnavailable` if a broker did not answer."""
 
     def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
-        """All commits of each group."""
+        """All commits of each group. A real cluster's are `CommitColumns`, the port's own sequence
+        for a million of them (`retentiond.kafka.commit_columns`: only who reads commits loads
+        numpy)."""
 
     def share_offsets(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
         """The start offset of every share-partition of share groups, as commits (KIP-932)."""
@@ -200,9 +258,22 @@ class Kafka(Protocol):
     def members(self, groups: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
         """What the live members of each group read, as far as their protocol shows it."""
 
+    def look_before_deleting(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[str, str | Failure]:
+        """Each topic's id, by its name, through the very client that the next `delete_records` goes
+        out by, connected to the leaders and proven to belong to this cluster.
+
+        Raises `OtherCluster` where it does not, `KafkaUnavailable` where it can't ask.
+        """
+
     def delete_records(
-        self, cutoffs: Mapping[TopicPartition, int]
+        self, cutoffs: Mapping[TopicPartition, int], *, not_after: float = math.inf
     ) -> Mapping[TopicPartition, int | DeleteFailure]:
-        """DeleteRecords (KIP-107); the low watermark, or why not. Offsets must be positive."""
+        """DeleteRecords (KIP-107); the low watermark, or why not. Offsets must be positive.
+
+        It goes by name: `look_before_deleting` tells whose name that is. ``not_after``, in
+        `retentiond.clock.seconds_since_boot`, is looked at right before the request is handed over.
+        """
 
     def close(self) -> None: ...

@@ -1,20 +1,23 @@
-"""What operators did by hand, in the audit log beside what the daemon did."""
+"""What operators did by hand, in the audit log."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from retentiond.state.schema import AUDIT_NAME, open_for_writing, unusable
-from retentiond.state.sqlite import connect
+from retentiond.state.audit_file import AUDIT_NAME, open_for_writing, unusable
+from retentiond.state.state_dir import connect
+
+COLUMNS = "at_ms, operator, action, subject, detail"
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """``action``: pause, resume, forget, accept, or a request of delete-records and its outcome.
+    """``action``: pause, resume, forget, accept, or a request of delete-records or a removal of
+    orphans, and its outcome.
 
     ``subject``: the group that was forgotten, or the id of the request.
     """
@@ -26,23 +29,22 @@ class Action:
     detail: str
 
 
-def record(state_dir: Path, action: Action) -> None:
+def record_action(state_dir: Path, action: Action) -> None:
     """On disk when it returns; a running daemon goes on meanwhile. Raises `StateError`."""
     with _explained(state_dir), closing(open_for_writing(state_dir)) as connection:
         connection.execute(
-            "INSERT INTO actions (at_ms, operator, action, subject, detail) VALUES (?, ?, ?, ?, ?)",
-            (action.at_ms, action.operator, action.action, action.subject, action.detail),
+            f"INSERT INTO actions ({COLUMNS}) VALUES (?, ?, ?, ?, ?)", astuple(action)
         )
 
 
 def read_actions(state_dir: Path) -> tuple[Action, ...]:
     """Oldest first. Raises `StateError` when there is no audit log or it can't be read."""
-    query = "SELECT at_ms, operator, action, subject, detail FROM actions ORDER BY id"
     with (
         _explained(state_dir),
         closing(connect(state_dir / AUDIT_NAME, read_only=True)) as connection,
     ):
-        return tuple(Action(*row) for row in connection.execute(query))
+        rows = connection.execute(f"SELECT {COLUMNS} FROM actions ORDER BY id")
+        return tuple(Action(*row) for row in rows)
 
 
 @contextmanager

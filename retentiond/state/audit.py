@@ -1,13 +1,13 @@
 """The audit log: what was about to be deleted, on which evidence, and what became of it.
 
 Invariants: `Audit.intend` returns only once its batch is safely on disk (SQLite with a WAL and
-synchronous=FULL, one transaction), so that no request goes out that isn't recorded; an outcome
-is written once, and only an unknown one may still become known; `deleted` is refused by the
-table itself unless the low watermark reached the cutoff.
+synchronous=FULL, one transaction), in the files that are there for all to see, so that no request
+goes out that isn't recorded; an outcome is written once, and only an unknown one may still become
+known; `deleted` is refused by the table itself unless the low watermark reached the cutoff.
 
 One process writes (it holds the `StateLock`), and its threads take turns at the one connection.
-Whoever reads has a connection of its own (`retentiond.state.records`) and neither waits for the
-writer nor makes it wait. Nothing is ever removed: a deletion takes about 1 KB with the commits
+Whoever reads has a connection of its own (`retentiond.state.audit_records`) and neither waits for
+the writer nor makes it wait. Nothing is ever removed: a deletion takes about 1 KB with the commits
 of 60 groups.
 """
 
@@ -22,19 +22,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
-from retentiond.act.approved import Approved, GroupEvidence
-from retentiond.act.journal import Unsettled
-from retentiond.disk.awaited import Freed
-from retentiond.errors import StateError
-from retentiond.model import DeletionOutcome, Outcome
-from retentiond.state.records import (
-    EVERYTHING,
-    CycleRecord,
-    DeletionFilter,
-    DeletionRecord,
-    read_deletions,
-)
-from retentiond.state.schema import AUDIT_NAME, open_for_writing, unusable
+from retentiond.act.approved import Approved, GroupEvidence, Unsettled
+from retentiond.disks.freed import Freed
+from retentiond.errors import StateError, StateReplaced
+from retentiond.model import DeletionOutcome, Outcome, PlanRow
+from retentiond.state.audit_file import AUDIT_NAME, open_for_writing, unusable
+from retentiond.state.audit_records import CycleRecord
+from retentiond.state.state_dir import LOCK_NAME, DatabaseFiles
 
 _CYCLE_COLUMNS = [field.name for field in fields(CycleRecord)]
 
@@ -45,13 +39,21 @@ ON CONFLICT (cycle_id) DO UPDATE SET
     {", ".join(f"{name} = excluded.{name}" for name in _CYCLE_COLUMNS)}
 """
 
-_INTEND = """
-INSERT INTO deletions (
-    cycle_id, evidence_at_ms, requested_at_ms, group_list, committed_offsets,
-    topic, partition, topic_id, log_start_offset, cutoff,
-    high_watermark, min_committed_offset, binding_group, binding_committed_offset,
-    retention_offset, groups, records, detail, predicted_bytes
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+_ROW_COLUMNS = (
+    *("high_watermark", "min_committed_offset", "binding_group", "binding_committed_offset"),
+    *("retention_offset", "groups", "detail", "predicted_bytes", "predicted_remote_bytes"),
+    "consumed_retention_ms",
+)
+"""Those of a deletion that its row of the plan says."""
+
+_INTENT_COLUMNS = (
+    *("cycle_id", "evidence_at_ms", "requested_at_ms", "group_list", "committed_offsets"),
+    *("topic", "partition", "topic_id", "log_start_offset", "cutoff", "records", *_ROW_COLUMNS),
+)
+
+_INTEND = f"""
+INSERT INTO deletions ({", ".join(_INTENT_COLUMNS)})
+VALUES ({", ".join("?" * len(_INTENT_COLUMNS))})
 """
 
 _SETTLE = """
@@ -65,6 +67,11 @@ UPDATE deletions SET freed_bytes = ?
 WHERE cycle_id = ? AND topic = ? AND partition = ? AND freed_bytes IS NULL
 """
 
+_PREDICTED = """
+UPDATE deletions SET predicted_bytes = ?, predicted_remote_bytes = ?
+WHERE cycle_id = ? AND topic = ? AND partition = ?
+"""
+
 _UNSETTLED = """
 SELECT cycle_id, topic, partition, topic_id, cutoff, outcome
 FROM deletions JOIN cycles USING (cycle_id)
@@ -74,11 +81,12 @@ ORDER BY id
 
 
 class Audit:
-    """The one writer; a `retentiond.act.journal.Journal`. Every method may raise `StateError`."""
+    """The one writer; a `retentiond.act.approved.Journal`. Every method may raise `StateError`."""
 
     def __init__(self, state_dir: Path, connection: sqlite3.Connection) -> None:
-        self._state_dir = state_dir
+        self.state_dir = state_dir
         self._connection = connection
+        self._place = DatabaseFiles(connection, state_dir / AUDIT_NAME, state_dir / LOCK_NAME)
         self._turn = Lock()
 
     @classmethod
@@ -120,15 +128,8 @@ class Audit:
                         each.topic_id,
                         each.log_start_offset,
                         each.offset,
-                        each.row.high_watermark,
-                        each.row.min_committed_offset,
-                        each.row.binding_group,
-                        each.row.binding_committed_offset,
-                        each.row.retention_offset,
-                        each.row.groups,
                         each.offset - each.log_start_offset,
-                        each.row.detail,
-                        each.row.predicted_bytes,
+                        *(getattr(each.row, name) for name in _ROW_COLUMNS),
                     )
                     for each in batch
                 ],
@@ -165,6 +166,24 @@ class Audit:
                     f"{len(outcomes)} outcomes of cycle {cycle_id}; please report this"
                 )
 
+    def record_predicted(self, cycle_id: str, rows: Sequence[PlanRow]) -> None:
+        """What a cycle's deletions will free, by estimate."""
+        if rows:
+            with self._transaction() as connection:
+                connection.executemany(
+                    _PREDICTED,
+                    [
+                        (
+                            row.predicted_bytes,
+                            row.predicted_remote_bytes,
+                            cycle_id,
+                            row.topic,
+                            row.partition,
+                        )
+                        for row in rows
+                    ],
+                )
+
     def record_freed(self, freed: Sequence[Freed]) -> None:
         """What deletions turned out to have freed on disk; the first word counts."""
         if freed:
@@ -178,7 +197,7 @@ class Audit:
             try:
                 rows = self._connection.execute(_UNSETTLED, (cluster_id,)).fetchall()
             except sqlite3.Error as exc:
-                raise unusable(self._state_dir / AUDIT_NAME, exc) from exc
+                raise unusable(self.state_dir / AUDIT_NAME, exc) from exc
         return tuple(
             Unsettled(
                 cycle_id=row[0],
@@ -191,15 +210,12 @@ class Audit:
             for row in rows
         )
 
-    def deletions(self, wanted: DeletionFilter = EVERYTHING) -> Iterator[DeletionRecord]:
-        """Oldest first; from any thread, while others write."""
-        return read_deletions(self._state_dir, wanted)
-
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of it on disk, or nothing of it."""
+        """All of it on disk, or nothing of it; and in the files that are there."""
         with self._turn:
             try:
+                self._check_place()
                 self._connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield self._connection
@@ -207,8 +223,17 @@ class Audit:
                 except BaseException:
                     self._connection.rollback()
                     raise
+                self._check_place()
             except sqlite3.Error as exc:
-                raise unusable(self._state_dir / AUDIT_NAME, exc) from exc
+                raise unusable(self.state_dir / AUDIT_NAME, exc) from exc
+
+    def _check_place(self) -> None:
+        if (lost := self._place.lost()) is not None:
+            raise StateReplaced(
+                f"the audit log {self.state_dir / AUDIT_NAME} was removed or replaced while it "
+                f"was in use ({lost.name}), so nothing is deleted; put it back if it can be had, "
+                "and restart retentiond: it goes on with what is there, or begins a new log"
+            )
 
 
 class _GroupLists:

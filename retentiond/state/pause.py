@@ -1,4 +1,4 @@
-"""The brake: a file in ``state_dir`` that holds every deletion until it is gone.
+"""The pause: while its file is there, nothing is deleted.
 
 It survives restarts, needs no running daemon, and can be pulled with nothing but a shell:
 ``touch STATE_DIR/paused``. A file that can't be read pauses too.
@@ -7,11 +7,10 @@ It survives restarts, needs no running daemon, and can be pulled with nothing bu
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from retentiond.errors import StateError
+from retentiond.state.json_file import remove, write_json
 
 NAME = "paused"
 
@@ -53,28 +52,13 @@ def read_pause(state_dir: Path) -> Pause | None:
 
 def write_pause(state_dir: Path, pause: Pause) -> None:
     """On disk when it returns. Raises `StateError`."""
-    path = state_dir / NAME
-    unfinished = path.with_name(f"{NAME}.new")
-    try:
-        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with unfinished.open("w") as file:
-            json.dump(asdict(pause), file)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.rename(path)
-    except OSError as error:
-        raise StateError(f"can't write {path} ({error.strerror}), so nothing is paused") from error
-
-
-def _text(written: object) -> str | None:
-    return None if written is None else str(written)
+    write_json(state_dir / NAME, asdict(pause), ", so nothing is paused")
 
 
 def remove_pause(state_dir: Path) -> None:
     """Raises `StateError`."""
-    try:
-        (state_dir / NAME).unlink(missing_ok=True)
-    except OSError as error:
-        raise StateError(
-            f"can't remove {state_dir / NAME} ({error.strerror}), so it stays paused"
-        ) from error
+    remove(state_dir / NAME, ", so it stays paused")
+
+
+def _text(written: object) -> str | None:
+    return None if written is None else str(written)

@@ -14,11 +14,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from prometheus_client.registry import CollectorRegistry
 
 from retentiond.config import Http
-from retentiond.observe.exposition import Exposition
-from retentiond.observe.report import CycleReport
-from retentiond.observe.web import Board, application, serve
-from retentiond.page.routes import status_page
-from tests import scenes
+from retentiond.tell.metrics import Exposition
+from retentiond.tell.page.routes import status_page
+from retentiond.tell.report import CycleReport
+from retentiond.tell.web import Board, application, serve
+from tests.support import scenes
 
 PLAIN = Http(host="127.0.0.1", port=0)
 
@@ -31,7 +31,7 @@ class Site:
         self.board = Board(interval_ms=300_000)
         page = status_page(self.board, lambda: scenes.NOW_MS, state_dir)
         exposition = Exposition(CollectorRegistry())
-        app = application(self.board, exposition, lambda: scenes.NOW_MS, page)
+        app = application(self.board, exposition, page)
         self.server = serve(app, http)
         self.url = f"http{'s' if http.tls else ''}://127.0.0.1:{self.server.port}/"
 

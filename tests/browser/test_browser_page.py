@@ -13,9 +13,9 @@ from playwright.sync_api import Browser, HttpCredentials, Page, expect
 
 from retentiond.config import Http
 from retentiond.config.config import Tls
-from tests import scenes
 from tests.browser.conftest import OpenPage, Site
-from tests.certificates import Authority
+from tests.support import scenes
+from tests.support.certificates import Authority
 
 pytestmark = pytest.mark.browser
 
@@ -301,7 +301,7 @@ def test_every_state_can_be_read(
     site.show(scenes.report(scenes.plausible().plan.rows, problems=problems))
     page = visit(color_scheme=scheme)
     for trouble in (None, "KafkaUnavailable"):
-        site.board.trouble = trouble
+        site.board.problem = trouble
         page.reload()
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()

@@ -10,8 +10,7 @@ from devkit.embedded import EmbeddedKafka
 from tests.contract.driver import Driver
 from tests.contract.fake import FakeDriver
 from tests.contract.real import RealDriver
-
-OLD_VERSION = "3.9.1"
+from tests.support.releases import OLDEST
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +20,7 @@ def real_driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
 
 @pytest.fixture(scope="session")
 def old_driver() -> Iterator[RealDriver]:
-    with EmbeddedKafka(version=OLD_VERSION) as kafka:
+    with OLDEST.broker() as kafka:
         yield from _driver(kafka)
 
 
@@ -46,7 +45,7 @@ def driver(request: pytest.FixtureRequest) -> Driver:
     ]
 )
 def any_driver(request: pytest.FixtureRequest) -> Driver:
-    """As ``driver``, and a broker of `OLD_VERSION`: for what does not need Kafka 4."""
+    """As ``driver``, and a broker of the oldest release: for what does not need Kafka 4."""
     return _named(request)
 
 

@@ -19,7 +19,13 @@ class OpenTransaction(Protocol):
 
 
 class Driver(Protocol):
-    """Everything has happened, and shows, when a method returns."""
+    """Everything has happened, and shows, when a method returns.
+
+    ``tells_time``: only KRaft does (Kafka 3.3). ``tells_local_starts``: since KIP-405 (Kafka 3.6).
+    """
+
+    tells_time: bool
+    tells_local_starts: bool
 
     @property
     def kafka(self) -> Kafka:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from retentiond.model import GroupKind
-from tests.fakes import FakeCluster, Transaction
+from tests.support.fakes import FakeCluster, Transaction
 
 
 @dataclass
@@ -23,6 +23,8 @@ class FakeTransaction:
 
 
 class FakeDriver:
+    tells_time = tells_local_starts = True
+
     def __init__(self) -> None:
         self.kafka = FakeCluster()
 

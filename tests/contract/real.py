@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import kafka.errors as kp_errors
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import NewTopic
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka import TopicPartition as PythonPartition
 from kafka.structs import OffsetAndMetadata
@@ -19,9 +20,10 @@ from kafka.structs import OffsetAndMetadata
 from devkit.embedded import EmbeddedKafka, tools
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.port import OffsetBound
-from retentiond.kafka.properties import translate
+from retentiond.kafka.settings.properties import translate
 from retentiond.model import GroupKind, TopicPartition
-from tests.waiting import eventually
+from tests.support.releases import OLDEST
+from tests.support.waiting import eventually
 
 METADATA = "bytes that only the committer understands: \N{SNOWMAN}"
 
@@ -69,6 +71,7 @@ class RealDriver:
 
     def __init__(self, broker: EmbeddedKafka, servers: str | None = None) -> None:
         self.broker = broker
+        self.tells_time = self.tells_local_starts = broker.version != OLDEST.version
         self._servers = servers or broker.bootstrap_servers
         self.kafka = connect(self._servers)
         self._admin = broker.admin()
@@ -97,7 +100,16 @@ class RealDriver:
 
     def delete_topic(self, name: str) -> None:
         self._admin.delete_topics([name])[name].result(TIMEOUT_S)
-        eventually(lambda: name not in self._admin.list_topics(timeout=TIMEOUT_S).topics)
+        eventually(lambda: self._can_be_created(name))
+
+    def _can_be_created(self, name: str) -> bool:
+        """With a ZooKeeper a topic has gone from the metadata before it can be made anew."""
+        asked = self._admin.create_topics([NewTopic(name, 1)], validate_only=True)
+        try:
+            asked[name].result(TIMEOUT_S)
+        except KafkaException:
+            return False
+        return True
 
     def produce(self, topic: str, timestamps_ms: Sequence[int], partition: int = 0) -> None:
         for timestamp_ms in timestamps_ms:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.kafka.port import DeleteFailure, OffsetBound, RequestResult
+from retentiond.clock import seconds_since_boot
+from retentiond.kafka.port import DeleteFailure, OffsetBound, RequestResult, TopicDescription
 from retentiond.model import Failure, TopicPartition
 from tests.contract.driver import Driver
 
@@ -118,3 +119,34 @@ def test_an_offset_that_is_not_positive_deletes_nothing_at_all(
 
 def test_asked_for_nothing_it_deletes_nothing(any_driver: Driver) -> None:
     assert any_driver.kafka.delete_records({}) == {}
+
+
+def test_a_look_before_tells_the_ids_through_the_client_that_deletes(
+    any_driver: Driver, topic_name: str
+) -> None:
+    filled(any_driver, topic_name)
+    described = any_driver.kafka.describe_topics([topic_name])[topic_name]
+    assert isinstance(described, TopicDescription)
+    no_such = f"{topic_name}-which-is-not-there"
+    at = TopicPartition(topic_name, 0)
+
+    ids = any_driver.kafka.look_before_deleting([at, TopicPartition(no_such, 0)])
+
+    assert ids[topic_name] == described.topic_id
+    assert isinstance(ids[no_such], Failure)
+    assert any_driver.kafka.delete_records({at: 4}) == {at: 4}
+
+
+def test_when_it_is_too_late_for_a_request_none_goes_out(
+    any_driver: Driver, topic_name: str
+) -> None:
+    filled(any_driver, topic_name)
+    at = TopicPartition(topic_name, 0)
+
+    (answer,) = any_driver.kafka.delete_records(
+        {at: 4}, not_after=seconds_since_boot() - 0.001
+    ).values()
+
+    assert isinstance(answer, DeleteFailure)
+    assert answer.result is RequestResult.NOT_SENT
+    assert log_start(any_driver, topic_name) == 0

@@ -9,7 +9,7 @@ import pytest
 from retentiond.kafka.port import ListedGroup
 from retentiond.model import Commit, Failure, GroupKind
 from tests.contract.driver import Driver
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 KINDS_WITH_MEMBERS = [GroupKind.CLASSIC, GroupKind.CONSUMER]
 
@@ -152,7 +152,7 @@ def test_the_coordinators_are_those_that_lead_the_offsets_topic(any_driver: Driv
         (partition, 1) for partition in range(4)
     }
     assert state.leaderless == ()
-    assert state.asleep == ()
+    assert state.not_at_work == ()
     assert state.may_ask
     assert state.may_describe_cluster
     assert state.may_describe_offsets
@@ -164,21 +164,21 @@ def test_the_coordinators_are_those_that_lead_the_offsets_topic(any_driver: Driv
 
 def test_coordinators_that_lead_as_before_are_taken_for_what_they_were(any_driver: Driver) -> None:
     state = any_driver.kafka.coordinator_state()
-    asleep = replace(state, asleep=(0, 3))
+    not_at_work = replace(state, not_at_work=(0, 3))
 
-    assert any_driver.kafka.coordinators_since(asleep) == asleep
+    assert any_driver.kafka.coordinators_since(not_at_work) == not_at_work
 
 
 def test_coordinators_that_have_moved_since_are_asked(any_driver: Driver) -> None:
     state = any_driver.kafka.coordinator_state()
     moved = frozenset((partition, leader, epoch - 1) for partition, leader, epoch in state.leaders)
-    earlier = replace(state, leaders=moved, asleep=(0, 3))
+    earlier = replace(state, leaders=moved, not_at_work=(0, 3))
 
     assert any_driver.kafka.coordinators_since(earlier) == state
 
 
 def test_the_coordinators_of_another_cluster_are_asked(any_driver: Driver) -> None:
     state = any_driver.kafka.coordinator_state()
-    earlier = replace(state, cluster_id="another", asleep=(0, 3))
+    earlier = replace(state, cluster_id="another", not_at_work=(0, 3))
 
     assert any_driver.kafka.coordinators_since(earlier) == state

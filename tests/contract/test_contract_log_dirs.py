@@ -5,7 +5,7 @@ from __future__ import annotations
 from retentiond.kafka.port import LogDirs, Replica
 from retentiond.model import Failure, TopicPartition
 from tests.contract.driver import Driver
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 def replicas(found: LogDirs, topic: str) -> dict[int, list[Replica]]:

@@ -10,7 +10,7 @@ import pytest
 from retentiond.kafka.port import GroupMembers, ListedGroup
 from retentiond.model import Commit, Failure, GroupKind
 from tests.contract.driver import Driver
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 def members(driver: Driver, group: str) -> GroupMembers | Failure:

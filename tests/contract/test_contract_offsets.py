@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.kafka.port import OffsetBound
+from retentiond.kafka.port import EpochEnd, OffsetBound, PartitionEpoch
 from retentiond.model import Failure, TopicPartition
 from tests.contract.driver import Driver
 
@@ -86,6 +86,10 @@ def test_an_aborted_transaction_frees_the_last_stable_offset(
 def test_unknown_partitions_fail_in_their_place_and_spoil_no_other(
     any_driver: Driver, topic_name: str, bound: OffsetBound
 ) -> None:
+    if bound is OffsetBound.LOCAL_START and not any_driver.tells_local_starts:
+        nowhere = any_driver.kafka.offsets([TopicPartition("unknown", 0)], bound)
+        assert all(isinstance(each, Failure) for each in nowhere.values())
+        return
     any_driver.create_topic(topic_name)
     known, no_partition, no_topic = (
         TopicPartition(topic_name, 0),
@@ -159,3 +163,17 @@ def test_a_transactions_marker_counts_as_a_record(driver: Driver, topic_name: st
     driver.begin(topic_name, count=1).commit()
     driver.kafka.delete_records({TopicPartition(topic_name, 0): 1})
     assert first_at(driver, topic_name, driver.now_ms - HOUR_MS) == 1
+
+
+def test_the_epoch_in_which_a_leader_leads_has_not_ended(
+    any_driver: Driver, topic_name: str
+) -> None:
+    any_driver.create_topic(topic_name)
+    any_driver.produce(topic_name, [any_driver.now_ms] * 3)
+    now = PartitionEpoch(TopicPartition(topic_name, 0), 0)
+    unheard_of = PartitionEpoch(TopicPartition(topic_name, 0), 7)
+    elsewhere = PartitionEpoch(TopicPartition(topic_name, 1), 0)
+    told = dict(any_driver.kafka.epoch_ends([now, unheard_of, elsewhere]))
+    assert isinstance(told.pop(elsewhere), Failure)
+    assert told == {now: None, unheard_of: EpochEnd(None, None)}
+    assert any_driver.kafka.epoch_ends([]) == {}

@@ -61,6 +61,7 @@ def test_topic_ids_are_written_as_kafkas_tools_print_them(driver: Driver, topic_
     names = [f"{topic_name}-{number}" for number in range(20)]
     for description in driver.kafka.describe_topics(names).values():
         assert isinstance(description, TopicDescription)
+        assert description.topic_id is not None
         assert len(description.topic_id) == 22
         assert not set(description.topic_id) & set("+/=")
 

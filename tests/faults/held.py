@@ -11,8 +11,8 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import OffsetSpec
 
 from devkit.embedded import EmbeddedKafka
-from tests.integration.command import Process
-from tests.waiting import eventually
+from tests.support.brokers.command import Process
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,6 +52,7 @@ NO_LEADER = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.FENCED_LEADER_EPOCH,  # it leads again, and the client believes in the time before
+    KafkaError.UNKNOWN_LEADER_EPOCH,  # the client knows of an election, and the new leader not yet
 )
 
 

@@ -18,12 +18,14 @@ from typing import Any
 
 import confluent_kafka.admin
 
+import retentiond.act.carry_out
+import retentiond.after_acting
 import retentiond.cycle
 import retentiond.engine
 from retentiond.cli.main import main
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.state.audit import Audit, _GroupLists
-from retentiond.state.memory import Memory
+from retentiond.state.groups import GroupMemory
 from tests.faults import plain_plan
 
 POLL_S = 0.01
@@ -60,18 +62,18 @@ class Step:
 
 
 STEPS = {
-    "before the outcomes of earlier runs are read back": Step(retentiond.cycle, "reconcile"),
+    "before the outcomes of earlier runs are read back": Step(retentiond.engine, "reconcile"),
     "before the first reading": Step(retentiond.cycle, "gather", applies=is_first_reading),
-    "before the groups are remembered": Step(Memory, "remember"),
-    "while the groups are being remembered": Step(Memory, "_apply", after=True),
-    "after the groups are remembered": Step(Memory, "remember", after=True),
+    "before the groups are remembered": Step(GroupMemory, "remember"),
+    "while the groups are being remembered": Step(GroupMemory, "_apply", after=True),
+    "after the groups are remembered": Step(GroupMemory, "remember", after=True),
     "before the plan": Step(retentiond.cycle, "decide"),
     "after the plan": Step(retentiond.cycle, "decide", after=True),
-    "before the disks are looked at": Step(retentiond.cycle, "look"),
-    "after the disks are looked at": Step(retentiond.cycle, "look", after=True),
     "before the second reading": Step(retentiond.cycle, "gather", applies=is_second_reading),
-    "before the guard": Step(retentiond.cycle, "verify"),
-    "after the guard": Step(retentiond.cycle, "verify", after=True),
+    "before the newcomers are remembered": Step(GroupMemory, "remember_newcomers"),
+    "after the newcomers are remembered": Step(GroupMemory, "remember_newcomers", after=True),
+    "before the guard": Step(retentiond.act.carry_out, "verify"),
+    "after the guard": Step(retentiond.act.carry_out, "verify", after=True),
     "before the cycle's beginning is recorded": Step(Audit, "record_cycle", applies=has_begun),
     "after the cycle's beginning is recorded": Step(Audit, "record_cycle", True, has_begun),
     "while the intents are being written": Step(_GroupLists, "id_of"),
@@ -85,11 +87,16 @@ STEPS = {
     "after the outcomes are written": Step(Audit, "settle", after=True),
     "before the cycle's end is recorded": Step(Audit, "record_cycle", applies=has_finished),
     "after the cycle's end is recorded": Step(Audit, "record_cycle", True, has_finished),
-    "before what deletions freed is concluded": Step(retentiond.cycle, "conclude"),
+    "before it is recorded who waits": Step(retentiond.cycle, "write_waiting"),
+    "before the disks are looked at": Step(retentiond.after_acting, "read_disks"),
+    "after the disks are looked at": Step(retentiond.after_acting, "read_disks", after=True),
+    "before what deletions freed is concluded": Step(retentiond.after_acting, "conclude"),
+    "before it is recorded what deletions will free": Step(Audit, "record_predicted"),
+    "after it is recorded what deletions will free": Step(Audit, "record_predicted", after=True),
     "before what deletions freed is recorded": Step(Audit, "record_freed"),
     "after what deletions freed is recorded": Step(Audit, "record_freed", after=True),
-    "after what deletions freed is concluded": Step(retentiond.cycle, "conclude", after=True),
-    "before it is looked what is stuck": Step(retentiond.cycle, "with_stuck"),
+    "after what deletions freed is concluded": Step(retentiond.after_acting, "conclude", True),
+    "before it is looked what is stuck": Step(retentiond.after_acting, "with_stuck"),
 }
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from retentiond.collect.snapshot import Snapshot
 from retentiond.model import VERDICT_OF, PlanRow, Reason
+from retentiond.snapshot import Snapshot
 
 
 class NoSpark:
-    """In place of `retentiond.plan.session.SparkSessions`."""
+    """In place of `retentiond.spark.session.SparkSessions`."""
 
     def __init__(self, *_: Any, **__: Any) -> None: ...
 
@@ -21,9 +21,11 @@ class NoSpark:
 
     def stop(self) -> None: ...
 
+    def abandon(self) -> None: ...
+
 
 def decide(_session: object, snapshot: Snapshot) -> tuple[PlanRow, ...]:
-    """In place of `retentiond.plan.plan.decide`."""
+    """In place of `retentiond.decide.plan.decide`."""
     return tuple(_row(snapshot, number) for number in range(len(snapshot.partitions)))
 
 

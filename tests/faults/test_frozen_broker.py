@@ -12,11 +12,11 @@ import pytest
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.model import Outcome
-from retentiond.state.records import DeletionRecord, read_deletions
+from retentiond.state.audit_records import DeletionRecord, read_deletions
 from tests.contract.real import RealDriver
 from tests.faults.held import Held, log_start_if_led
-from tests.integration.command import consumed, settings, write
-from tests.waiting import eventually
+from tests.support.brokers.command import consumed, settings, write
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

@@ -1,6 +1,6 @@
 """Two minutes of the bench, and that its consumers notice what it is made to find.
 
-The bench's own judgement is tested in ``tests/unit/devkit/test_ledger_promise.py``.
+The bench's own judgement is tested in ``tests/unit/devkit/test_ledger_judge.py``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from confluent_kafka import Producer, TopicPartition
 
 from devkit.embedded import EmbeddedKafka
 from devkit.ledger.book import Book
-from devkit.ledger.promise import Kind, judge
-from devkit.ledger.reader import Reader
+from devkit.ledger.judge import Kind, judge
+from devkit.ledger.readers import Reader
 from devkit.ledger.record import encode
 from devkit.ledger.scenario import Group, Partition, Protocol, Topic, Writing
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -29,7 +29,9 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 @pytest.mark.spark
 @pytest.mark.timeout(1500)
-def test_no_group_loses_a_record_while_brokers_and_daemon_are_killed(tmp_path: Path) -> None:
+def test_no_reader_loses_a_record_while_brokers_are_killed_and_the_daemon_is_misled(
+    tmp_path: Path,
+) -> None:
     report = tmp_path / "report.json"
     done = subprocess.run(
         [sys.executable, "-m", "devkit.ledger", "--seconds", "120", "--json", str(report)],
@@ -56,6 +58,7 @@ def test_a_consumer_of_the_bench_notices_that_unread_records_were_deleted(
     log_file = tmp_path / "members.log"
     at = (topic_name, 0)
     kafka.create_topic(topic_name)
+    book.created(topic_name, "any", since_ms=0)
     write(kafka, book, at, range(10))
     read(kafka, book, at, protocol, log_file, up_to=10)
     write(kafka, book, at, range(10, 20))
@@ -63,8 +66,9 @@ def test_a_consumer_of_the_bench_notices_that_unread_records_were_deleted(
     unread = TopicPartition(*at, 15)
     admin.delete_records([unread])[unread].result(30)
     read(kafka, book, at, protocol, log_file, up_to=20)
-    assert [(each.offset, each.log_start) for each in book.resets] == [(10, 15)]
-    assert [each.kind for each in judge(book, [], {at: 15}).findings] == [Kind.RESET, Kind.MISSING]
+    assert [(each.start, each.end) for each in book.losses if each.reset] == [(10, 15)]
+    found = judge(book, [], {at: 15}, kafka.cluster_id).findings
+    assert [each.kind for each in found] == [Kind.RESET, Kind.MISSING]
 
 
 def write(kafka: EmbeddedKafka, book: Book, at: Partition, offsets: range) -> None:
@@ -72,7 +76,8 @@ def write(kafka: EmbeddedKafka, book: Book, at: Partition, offsets: range) -> No
     for offset in offsets:
         producer.produce(at[0], encode(1000 + offset), partition=at[1])
     assert producer.flush(30) == 0
-    book.owes(at, offsets)
+    for offset in offsets:
+        book.wrote((at[0], 0, at[1]), offset, 1000 + offset)
 
 
 def read(
@@ -86,7 +91,7 @@ def read(
 ) -> None:
     """A consumer that is gone once the group has committed that."""
     topic = Topic(at[0], partitions=1, writing=Writing.PLAIN, records_per_second=0)
-    group = Group(f"{at[0]}-readers", topic, protocol)
+    group = Group(f"{at[0]}-readers", (topic,), protocol)
     reader = Reader(kafka.bootstrap_servers, group, book, "any", log_file)
     reader.calm_down()
     reader.start()

@@ -13,18 +13,19 @@ from types import FunctionType
 
 import pytest
 
+import retentiond.act.carry_out
 import retentiond.cycle
 from devkit.embedded import EmbeddedKafka
-from retentiond.act.journal import Journal
+from retentiond.act.approved import Journal
 from retentiond.model import Outcome
 from retentiond.state.audit import Audit
-from retentiond.state.memory import Memory
-from retentiond.state.records import DeletionRecord, read_deletions
+from retentiond.state.audit_records import DeletionRecord, read_deletions
+from retentiond.state.groups import GroupMemory
 from tests.contract.real import RealDriver
 from tests.faults.held import Held, log_start
 from tests.faults.hold_at import STEPS
-from tests.integration.command import consumed, settings, write
-from tests.waiting import eventually
+from tests.support.brokers.command import consumed, settings, write
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -40,22 +41,27 @@ NOTHING_ON_DISK = STEP_NAMES[: STEP_NAMES.index("after the intents are written")
 NOTHING_REQUESTED = STEP_NAMES[: STEP_NAMES.index("while the request is under way")]
 
 PURE = {
+    "arranged",
     "begun",
+    "changes",
     "count_groups",
     "finished",
-    "known_topics",
-    "once_settled",
-    "unless_paused",
-    "within_limits",
+    "known_readers",
+    "limited",
+    "newly_seen",
+    "recalled",
+    "seconds_since_boot",
+    "still_waiting",
+    "tool_options",
 }
 """Parts of a cycle that read, write and ask nothing."""
 
-ONLY_READ = {"kept_by"}
+ONLY_READ = {"stored_by"}
 """What the state directory says, read before anything else."""
 
-HELD_IN_PARTS = {"execute"}
+HELD_IN_PARTS = {"after_acting", "execute"}
 
-NO_STEP = {"__init__", "open", "close", "unsettled", "deletions", "_transaction"}
+NO_STEP = {"__init__", "open", "close", "unsettled", "deletions", "_transaction", "_check_place"}
 """What an audit log can do besides writing."""
 
 
@@ -63,19 +69,18 @@ def test_every_part_of_a_cycle_is_a_step_below() -> None:
     held = {step.name for step in STEPS.values()}
     parts = {
         name
-        for name, part in vars(retentiond.cycle).items()
-        if isinstance(part, FunctionType) and part.__module__ != retentiond.cycle.__name__
+        for module in (retentiond.cycle, retentiond.act.carry_out)
+        for name, part in vars(module).items()
+        if isinstance(part, FunctionType) and part.__module__ != module.__name__
     } - {"NamedTuple", "dataclass", "field", "replace", "contextmanager"}
     assert parts == held & parts | PURE | ONLY_READ | HELD_IN_PARTS
 
 
 def test_every_write_of_a_cycle_to_the_memory_is_a_step_below() -> None:
-    held = {step.name for step in STEPS.values() if step.owner is Memory}
-    by_operators = {"forget", "accept_losses"}
-    writes = {name for name in vars(Memory) if callable(getattr(Memory, name))}
-    assert {n for n in writes if not n.startswith("__")} - {"open", "close", "recall"} == (
-        held | by_operators | {"_transaction"}
-    )
+    held = {step.name for step in STEPS.values() if step.owner is GroupMemory}
+    others = {"open", "close", "recall", "observed_ms", "forget", "accept_losses", "_transaction"}
+    writes = {name for name in vars(GroupMemory) if callable(getattr(GroupMemory, name))}
+    assert {name for name in writes if not name.startswith("__")} == held | others
 
 
 def test_every_write_to_the_audit_log_is_a_step_below() -> None:

@@ -14,7 +14,7 @@ import pytest
 from devkit.embedded import EmbeddedKafka, tools
 from retentiond.state.actions import read_actions
 from tests.contract.real import RealDriver
-from tests.integration.deleting import RECORDS, TOOL, Bench
+from tests.support.brokers.deleting import RECORDS, TOOL, Bench
 
 pytestmark = pytest.mark.broker
 
@@ -170,6 +170,7 @@ def test_json_is_one_object_with_a_row_for_each_partition(bench: Bench, topic_na
         "high_watermark": None,
         "records": None,
         "predicted_bytes": None,
+        "predicted_remote_bytes": None,
         "outcome": "deleted",
         "low_watermark": 10,
         "error": None,

@@ -15,8 +15,8 @@ import pytest
 
 from devkit.embedded import EmbeddedKafka
 from tests.contract.real import RealDriver
-from tests.integration.command import RETENTIOND
-from tests.integration.deleting import RECORDS, Bench
+from tests.support.brokers.command import RETENTIOND
+from tests.support.brokers.deleting import RECORDS, Bench
 
 pytestmark = pytest.mark.broker
 

@@ -10,8 +10,8 @@ import pytest
 
 from devkit.embedded import tools
 from tests.contract.real import RealDriver
-from tests.integration.deleting import TOOL, Bench
-from tests.integration.secured import KAFKAS_MODULES, PASSWORD, Secured, secured_kafka
+from tests.support.brokers.deleting import TOOL, Bench
+from tests.support.brokers.secured import KAFKAS_MODULES, PASSWORD, Secured, secured_kafka
 
 pytestmark = pytest.mark.broker
 

@@ -14,20 +14,19 @@ import pytest
 from confluent_kafka import Producer
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.collect.census import CoordinatorWatch
-from retentiond.collect.snapshot import partitions_of
+from retentiond.clock import now_ms
 from retentiond.config import load
-from retentiond.cycle import Tools, plan_cycle, run_cycle
-from retentiond.engine import now_ms
-from retentiond.explain.document import topic_document
-from retentiond.explain.evidence import evidence
-from retentiond.explain.partition import explained
-from retentiond.observe.report import rfc3339
-from retentiond.plan.session import SparkSessions
-from retentiond.state.kept import kept_in
-from retentiond.state.state import open_state
+from retentiond.cycle import CycleContext, plan_cycle, run_cycle
+from retentiond.gather.groups import LastCoordinators
+from retentiond.snapshot import partitions_of
+from retentiond.spark.session import SparkSessions
+from retentiond.state.state import open_state, stored_in
+from retentiond.tell.explain.document import topic_document
+from retentiond.tell.explain.evidence import evidence
+from retentiond.tell.explain.partition import explained
+from retentiond.words import rfc3339
 from tests.contract.real import RealDriver
-from tests.integration.command import Document, consumed, run, settings, write
+from tests.support.brokers.command import Document, consumed, run, settings, write
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -96,12 +95,12 @@ def found(spark: SparkSessions, tmp_path_factory: pytest.TempPathFactory) -> Ite
         topics = [entry(topic) for topic in ("orders", "backfilled", "stalled", "nowhere")]
         document = settings(kafka.bootstrap_servers, folder / "state", topics=topics)
         config = load(write(folder / "retentiond.yaml", document))
-        tools = Tools(driver.kafka, spark, now_ms, threading.Event(), CoordinatorWatch())
+        context = CycleContext(driver.kafka, spark, now_ms, threading.Event(), LastCoordinators())
         with open_state(config.state_dir) as state:
-            run_cycle(tools, config, state)
+            run_cycle(context, config, state)
         driver.produce("backfilled", [driver.now_ms - 2 * DAY_MS] * 5)
         driver.commit("search", {("backfilled", 0): 2})
-        report, snapshot, remembered = plan_cycle(tools, config, kept_in(config.state_dir))
+        report, snapshot, remembered = plan_cycle(context, config, stored_in(config.state_dir))
         partitions = partitions_of(snapshot)
         gathered = evidence(driver.kafka, report, snapshot, remembered, partitions)
         documents = {

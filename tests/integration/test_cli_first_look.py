@@ -14,7 +14,7 @@ from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.port import OffsetBound
 from retentiond.model import TopicPartition
 from tests.contract.real import RealDriver
-from tests.integration.command import Document, Done, run
+from tests.support.brokers.command import Document, Done, run
 
 pytestmark = pytest.mark.broker
 

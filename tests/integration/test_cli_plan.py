@@ -13,14 +13,12 @@ from typing import Any
 
 import pytest
 
-from devkit.embedded import DEFAULT_VERSION, EmbeddedKafka
 from retentiond.model import GroupKind
 from tests.contract.real import RealDriver
-from tests.integration.command import Document, Done, consumed, run, settings, write
+from tests.support.brokers.command import Document, Done, consumed, run, settings, write
+from tests.support.releases import NEWEST, OLDEST, Release
 
 pytestmark = pytest.mark.broker
-
-OLD_VERSION = "3.9.1"
 
 HOUR_MS = 3_600_000
 
@@ -63,7 +61,7 @@ GROUP_UNREADABLE = consumed("group-unreadable", groups={"exclude": []})
 class Planned:
     """The plan of a broker on which each topic is about one reason."""
 
-    version: str
+    release: Release
     servers: str
     config: Path
     folder: Path
@@ -81,15 +79,15 @@ class Planned:
         return f"{row['verdict']}: {row['reason']}"
 
 
-@pytest.fixture(scope="module", params=[DEFAULT_VERSION, OLD_VERSION])
+@pytest.fixture(scope="module", params=[NEWEST, OLDEST], ids=str)
 def planned(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Planned]:
     folder = tmp_path_factory.mktemp("plan")
-    with EmbeddedKafka(version=request.param) as kafka, closing(RealDriver(kafka)) as driver:
+    with request.param.broker() as kafka, closing(RealDriver(kafka)) as driver:
         populate(driver)
         topics = TOPICS[:]
-        if request.param == DEFAULT_VERSION:
+        if request.param is NEWEST:
             with driver.subscribed(SHARE_GROUP, GroupKind.SHARE, ["group-unreadable"]):
                 topics.append(GROUP_UNREADABLE)
         document = settings(
@@ -259,7 +257,7 @@ def test_open_transaction(planned: Planned) -> None:
 
 
 def test_group_unreadable(planned: Planned) -> None:
-    if planned.version != DEFAULT_VERSION:
+    if planned.release is not NEWEST:
         pytest.skip("share groups came with Kafka 4")
     assert planned.verdict("group-unreadable") == "hold: group_unreadable"
     assert planned.row("group-unreadable")["binding_group"] == SHARE_GROUP
@@ -280,7 +278,7 @@ def test_a_plan_deletes_nothing_and_leaves_nothing_behind(planned: Planned) -> N
 def test_with_exit_code_a_plan_with_deletions_ends_with_3_and_prints_a_table(
     planned: Planned,
 ) -> None:
-    if planned.version != DEFAULT_VERSION:
+    if planned.release is not NEWEST:
         pytest.skip("what it prints does not depend on the broker")
     done = run("--config", planned.config.name, "plan", "--exit-code", cwd=planned.folder)
     assert (done.code, done.err) == (3, "")

@@ -23,9 +23,9 @@ from confluent_kafka.admin import (
 )
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.state.lock import StateLock
+from retentiond.state.state_dir import StateLock
 from tests.contract.real import RealDriver
-from tests.integration.command import Done, consumed, run, settings, write
+from tests.support.brokers.command import Done, consumed, run, settings, write
 
 pytestmark = pytest.mark.broker
 
@@ -138,7 +138,7 @@ def test_the_next_run_finds_nothing_more_to_delete(runs: Runs) -> None:
 
 
 def test_without_another_wish_a_run_prints_a_table(runs: Runs) -> None:
-    _, held, orders, _, summary = runs.again.out.splitlines()
+    _, held, orders, *_, summary = runs.again.out.splitlines()
     assert held.split() == ["held-0", "-", "hold:", "no_group", "-"]
     assert orders.split() == ["orders-0", "-", "nothing:", "not_consumed", "billing"]
     assert summary == "2 partitions of 2 topics: 0 of 0 records deleted; 1 held."
@@ -156,7 +156,7 @@ def test_the_audit_log_has_the_real_deletion_with_its_evidence(runs: Runs) -> No
     assert (runs.audit.code, runs.audit.err) == (0, "")
     (deletion,) = runs.audit.audit
     planned = runs.real.plan["partitions"][1]
-    same = planned.keys() - {"detail", "size_bytes"}
+    same = planned.keys() - {"detail", "size_bytes", "remote_bytes"}
     assert {name: deletion[name] for name in same} == {name: planned[name] for name in same}
     assert deletion["cycle_id"] == runs.real.plan["cycle_id"]
     assert deletion["evidence"] == {"billing": 7, "search": 9}
@@ -184,10 +184,15 @@ def test_a_refused_deletion_ends_with_1_and_the_others_are_done(
     admin = driver.broker.admin()
     assert [log_start(admin, topic) for topic in ("forbidden", "permitted")] == [0, 7]
     audited = run("audit", "--output", "json", cwd=tmp_path).audit
-    assert [(row["topic"], row["outcome"], row["error"]) for row in audited] == [
-        ("forbidden", "failed", forbidden["error"]),
-        ("permitted", "deleted", None),
+    assert [(row["topic"], row["outcome"]) for row in audited] == [
+        ("forbidden", "failed"),
+        ("permitted", "deleted"),
     ]
+    # The plan offers the whole command, with the cluster's address; the audit log has the answer.
+    assert f"--bootstrap-server {driver.broker.bootstrap_servers} " in forbidden["error"]
+    refused, deleted = (row["error"] for row in audited)
+    assert refused.startswith("TOPIC_AUTHORIZATION_FAILED: grant this principal DELETE")
+    assert deleted is None
 
 
 def forbid(admin: AdminClient, topic: str, operation: AclOperation) -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from tests.contract.real import RealDriver
 from tests.faults.held import ENVIRONMENT, Held, held_command
-from tests.integration.command import Done, Process, run, settings, write
-from tests.integration.secured import (
+from tests.support.brokers.command import Done, Process, run, settings, write
+from tests.support.brokers.secured import (
     KAFKAS_MODULES,
     PASSWORD,
     USER,
@@ -25,8 +25,8 @@ from tests.integration.secured import (
     Secured,
     secured_kafka,
 )
-from tests.integration.unsafe import REFUSALS, Refusal
-from tests.waiting import eventually
+from tests.support.brokers.unsafe import REFUSALS, Refusal
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

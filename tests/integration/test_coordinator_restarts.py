@@ -16,7 +16,7 @@ from devkit.embedded.node import Node
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.port import CoordinatorState
 from tests.contract.real import RealDriver
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -34,7 +34,7 @@ def at_work(driver: RealDriver) -> CoordinatorState | None:
         state = driver.kafka.coordinator_state()
     except KafkaUnavailable:
         return None
-    return None if state.asleep or state.leaderless else state
+    return None if state.not_at_work or state.leaderless else state
 
 
 @pytest.mark.parametrize("end", [Node.kill, Node.stop])

@@ -17,11 +17,12 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as parse_prometheus
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.state.records import read_cycles, read_deletions
+from retentiond.state.audit_records import read_deletions
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
-from tests.integration.command import Document, Process, consumed, run, settings, write
-from tests.waiting import eventually
+from tests.support.audited import read_cycles
+from tests.support.brokers.command import Document, Process, consumed, run, settings, write
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

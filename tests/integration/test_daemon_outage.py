@@ -15,8 +15,8 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from tests.contract.real import RealDriver
 from tests.faults.held import Held, log_start
-from tests.integration.command import Process, settings, write
-from tests.waiting import eventually
+from tests.support.brokers.command import Process, settings, write
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -76,10 +76,13 @@ def test_a_daemon_outlives_two_outages_and_says_so_once_each(
         node.kill()
         daemon.await_events("retentiond.cycle_failed", 2)
         _, why = eventually(lambda: readiness(daemon), lambda ready: ready[0] == 503)
-        assert why == "no complete cycle within 3 intervals; KafkaUnavailable\n"
+        assert why.startswith("no complete cycle within 3 ")  # intervals, or times what one took
+        assert why.endswith("; KafkaUnavailable\n")
         served = daemon.get("/api/plan").json()  # the last one
         planned_at = datetime.fromisoformat(served["planned_at"])
-        assert (datetime.now(UTC) - planned_at).total_seconds() > UNREADY_AFTER_S
+        age_s = (datetime.now(UTC) - planned_at).total_seconds()
+        # Where the broker died amid a reading, what was left of that one is the last plan.
+        assert age_s > UNREADY_AFTER_S or not served["complete"]
         assert served["partitions"][0]["topic"] == "orders"
         node.start()
         daemon.await_events("retentiond.cycle_recovered", 2)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.command import Process, settings, write
-from tests.waiting import eventually
+from tests.support.brokers.command import Process, settings, write
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark
 

@@ -13,11 +13,11 @@ from confluent_kafka import Producer
 from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.port import LogDir
 from retentiond.model import Failure, TopicPartition
-from retentiond.plan.session import SparkSessions
+from retentiond.spark.session import SparkSessions
 from tests.contract.real import TIMEOUT_S, RealDriver
-from tests.integration.command import run, write
-from tests.integration.cycles import Retentiond, row_of
-from tests.waiting import eventually
+from tests.support.brokers.command import run, write
+from tests.support.brokers.cycles import Retentiond, row_of
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 

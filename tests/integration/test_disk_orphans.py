@@ -8,10 +8,10 @@ from contextlib import closing
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.disk.reading import sorted_out
+from retentiond.disks.log_dirs import sorted_out
 from retentiond.model import Failure
 from tests.contract.real import RealDriver
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

@@ -12,14 +12,13 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka import KafkaAdminClient
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.disk.history import Patience
-from retentiond.disk.stuck import Stuck, StuckCause
-from retentiond.disk.watch import DiskWatch
+from retentiond.disks.broker_disks import BrokerDisks
+from retentiond.disks.stuck import Patience, Stuck, StuckCause
 from retentiond.kafka.port import Replica
 from retentiond.model import Failure, TopicPartition
 from tests.contract.real import TIMEOUT_S, RealDriver
-from tests.integration.gathering import policy, snapshot
-from tests.waiting import eventually
+from tests.support.brokers.gathering import policy, snapshot
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -51,7 +50,7 @@ class Stage:
     def __init__(self, kafka: EmbeddedKafka, driver: RealDriver, topic: str) -> None:
         self.at = TopicPartition(topic, 0)
         self.driver = driver
-        self.watch = DiskWatch(PATIENCE, CHECK_INTERVAL_MS)
+        self.disks = BrokerDisks(PATIENCE, CHECK_INTERVAL_MS)
         self._admin = kafka.admin()
         self._kafka = kafka
         kafka.create_topic(topic, 1, {"segment.bytes": str(MIB)}, replication_factor=2)
@@ -63,10 +62,10 @@ class Stage:
     def look(self) -> tuple[Stuck, ...]:
         """One more reading, and what is stuck by it."""
         taken = snapshot(self.driver.kafka, policy(self.at.topic, minutes=0))
-        self.watch.begin(self.driver.kafka)
-        reading = self.watch.look(taken)
+        self.disks.begin(self.driver.kafka)
+        reading = self.disks.reading(taken)
         assert reading.problems == ()
-        return self.watch.stuck(self.driver.kafka, taken, reading)
+        return self.disks.stuck(self.driver.kafka, taken, reading)
 
     def await_stuck(self, cause: StuckCause) -> Stuck:
         """Looks again and again; what is said of that cause."""

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.doctor.finding import Level
+from retentiond.tools.doctor.finding import Level
 from tests.contract.real import RealDriver
-from tests.integration.command import Process, consumed, run, settings, write
-from tests.integration.examined import about, bad, examined
-from tests.integration.three import Three
-from tests.waiting import eventually
+from tests.support.brokers.command import Process, consumed, run, settings, write
+from tests.support.brokers.examined import about, bad, examined
+from tests.support.brokers.three import Three
+from tests.support.releases import Release
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -43,14 +44,20 @@ def read_topic(driver: RealDriver, topic_name: str) -> Iterator[str]:
     driver.delete_group(f"readers-of-{topic_name}")
 
 
-def test_a_sound_cluster_has_no_problem_and_no_warning(
-    any_kafka: EmbeddedKafka, read_topic: str, tmp_path: Path
+def test_a_sound_cluster_has_no_problem_and_no_warning_but_that_a_zookeeper_tells_no_time(
+    release: Release, any_kafka: EmbeddedKafka, read_topic: str, tmp_path: Path
 ) -> None:
     found = examined(any_kafka.bootstrap_servers, tmp_path, [read_topic])
-    assert bad(found, {subject for _, subject in bad(found)} - {"disk"}) == []
+    expected = [(Level.WARNING, "clocks")] if release.zookeeper else []
+    assert bad(found, {subject for _, subject in bad(found)} - {"disk"}) == expected
     (brokers,) = about(found, "brokers")
-    release = ".".join(any_kafka.version.split(".")[:2])
-    assert brokers.sentence == f"1 of 1 answer: 1; by what they speak Kafka {release}"
+    said = {"4.4": "4.4 or newer"}
+    major_minor = ".".join(any_kafka.version.split(".")[:2])
+    assert brokers.sentence == (
+        f"1 of 1 answer: 1; by what they speak Kafka {said.get(major_minor, major_minor)}"
+    )
+    (clocks,) = about(found, "clocks")
+    assert ("this host's clock alone" in clocks.sentence) is release.zookeeper
 
 
 def test_what_does_not_fit_a_topic_is_found_on_a_real_broker(
@@ -81,7 +88,7 @@ def test_what_does_not_fit_a_topic_is_found_on_a_real_broker(
     levels = {
         each["subject"]: each["level"]
         for each in json.loads(done.out)["findings"]
-        if each["level"] != "ok" and each["subject"] != "disk"
+        if each["level"] != "ok" and each["subject"] not in ("disk", "clocks")
     }
     assert levels == {
         f"topic {short}": "problem",

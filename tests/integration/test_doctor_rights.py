@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourceType
 
-from retentiond.doctor.examine import Examination
-from retentiond.doctor.finding import Level
-from tests.integration.examined import about, bad, examined
-from tests.integration.guarded import (
+from retentiond.tools.doctor.examine import Examination
+from retentiond.tools.doctor.finding import Level
+from tests.support.brokers.examined import about, bad, examined
+from tests.support.brokers.guarded import (
     CLUSTER,
     ENOUGH,
     EVERY_GROUP,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.doctor.examine import Examination
-from retentiond.doctor.finding import Level
-from tests.integration.examined import about, examined
-from tests.integration.secured import Section, Secured, secured_kafka, shows
-from tests.integration.unsafe import REFUSALS, Refusal
+from retentiond.tools.doctor.examine import Examination
+from retentiond.tools.doctor.finding import Level
+from tests.support.brokers.examined import about, examined
+from tests.support.brokers.secured import Section, Secured, secured_kafka, shows
+from tests.support.brokers.unsafe import REFUSALS, Refusal
 
 pytestmark = pytest.mark.broker
 

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclBinding, AclPermissionType, ResourceType
 
-from retentiond.collect.census import HIDDEN_GROUPS
-from retentiond.kafka.grants import DESCRIBE_GROUPS
-from retentiond.plan.session import SparkSessions
+from retentiond.gather.groups import HIDDEN_GROUPS
+from retentiond.kafka.errors.missing_rights import DESCRIBE_GROUPS
+from retentiond.model import Failure
+from retentiond.spark.session import SparkSessions
+from tests.contract.real import RealDriver
 from tests.faults.held import log_start
-from tests.integration.command import consumed
-from tests.integration.cycles import Retentiond, Told, deleted_up_to, row_of, told
-from tests.integration.guarded import (
+from tests.support.brokers.command import consumed
+from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, row_of, told
+from tests.support.brokers.guarded import (
     CLUSTER,
     ENOUGH,
     EVERY_GROUP,
@@ -24,6 +26,8 @@ from tests.integration.guarded import (
     guarded_kafka,
     rule,
 )
+from tests.support.brokers.java_clients import copying
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -165,3 +169,37 @@ def test_where_the_offsets_topic_is_hidden_everything_is_held_and_the_missing_ri
         "(kafka-acls --add --topic __consumer_offsets --operation Describe)",
     )
     assert stage.log_start == 0
+
+
+def has_committed(driver: RealDriver, group: str, topic: str, offset: int) -> bool:
+    commits = driver.kafka.commits([group])[group]
+    assert not isinstance(commits, Failure)
+    return any((each.topic, each.offset) == (topic, offset) for each in commits)
+
+
+def test_a_streams_group_that_can_not_be_described_holds_what_it_may_read(
+    guarded: Guarded, stage: Stage, checked: Retentiond, tmp_path: Path
+) -> None:
+    """It has commits on a topic that may be seen, none on the one with records, and one of its
+    sources may not be seen, so that nobody is told which they are."""
+    driver, group = guarded.driver, f"copies-{stage.topic}"
+    read, hidden, sink = (f"{stage.topic}-{each}" for each in ("read", "hidden", "sink"))
+    source = f"{stage.topic}-source"
+    for name in (read, hidden, sink, source):
+        driver.create_topic(name)
+    driver.produce(read, [driver.now_ms])
+    with copying(driver.broker, group, read, sink, tmp_path / "app", hidden, source):
+        eventually(lambda: has_committed(driver, group, read, 1))
+    driver.produce(source, [driver.now_ms] * 10)
+    driver.commit(stage.fast, {(source, 0): 10})
+    unseen = rule((ResourceType.TOPIC, hidden), permission=AclPermissionType.DENY)
+    guarded.grant(*ENOUGH, unseen)
+    assert guarded.port.commits([group])[group]
+
+    checked.config = Retentiond(guarded.port, SparkSessions("", {}), tmp_path, source).config
+    report = checked.cycle()
+
+    row = row_of(report, source)
+    assert (row.verdict, row.reason, row.binding_group) == ("hold", "group_unreadable", group)
+    assert log_start(driver.broker, source) == 0
+    driver.delete_group(group)

@@ -16,10 +16,10 @@ import pytest
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.cluster import KafkaCluster
-from retentiond.plan.session import SparkSessions
+from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver
-from tests.integration.gathering import Interrupted
-from tests.integration.slow_groups import (
+from tests.support.brokers.gathering import Interrupted
+from tests.support.brokers.slow_groups import (
     SLOW,
     TOPICS,
     Forgetful,
@@ -28,8 +28,8 @@ from tests.integration.slow_groups import (
     produce_and_read,
     slow_group,
 )
-from tests.integration.three import OFFSETS_TOPIC, Three
-from tests.waiting import eventually
+from tests.support.brokers.three import OFFSETS_TOPIC, Three
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 

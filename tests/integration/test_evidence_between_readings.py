@@ -15,10 +15,10 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.port import TopicDescription
 from retentiond.model import GroupKind
-from retentiond.plan.session import SparkSessions
+from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver, RealTransaction
 from tests.faults.held import log_start
-from tests.integration.cycles import Retentiond, Told, deleted_up_to, row_of, told
+from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, row_of, told
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 

@@ -16,14 +16,15 @@ from typing import Any
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.kafka import records
 from retentiond.kafka.cluster import KafkaCluster
+from retentiond.kafka.confluent import client
 from retentiond.model import Outcome
-from retentiond.plan.session import SparkSessions
+from retentiond.spark.session import SparkSessions
+from tests.contract.real import RealDriver
 from tests.faults.held import log_start
-from tests.integration.cycles import Retentiond, Told, deleted_up_to, row_of, told
-from tests.integration.gathering import Interrupted
-from tests.integration.slow_groups import (
+from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, row_of, told
+from tests.support.brokers.gathering import Interrupted
+from tests.support.brokers.slow_groups import (
     RECORDS,
     SLOW,
     TOPICS,
@@ -32,8 +33,8 @@ from tests.integration.slow_groups import (
     patient,
     produce_and_read,
 )
-from tests.integration.three import OFFSETS_TOPIC, Three
-from tests.waiting import eventually
+from tests.support.brokers.three import OFFSETS_TOPIC, Three
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -128,7 +129,7 @@ def test_a_leader_that_moves_after_the_plan_and_again_after_the_guard_is_followe
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "DELETE_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(client, "DELETE_TIMEOUT_S", 1.0)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -163,7 +164,7 @@ def test_a_deletion_that_a_follower_lets_time_out_is_read_back_from_the_leader(
     with three.paused(3, at_once=False) as pause:
         kafka: Any = Interrupted(port, "delete_records", pause)
         report = eventually(lambda: retentiond.cycle(kafka=kafka), lambda found: found.outcomes)
-    assert report.seconds["delete"] > records.DELETE_TIMEOUT_S  # the answer was that it took longer
+    assert report.seconds["delete"] > client.DELETE_TIMEOUT_S  # the answer was that it took longer
     (outcome,) = report.outcomes.values()
     if outcome.outcome is Outcome.UNKNOWN:  # the client turned to the frozen one for it
         assert "could not be read back" in str(outcome.error)
@@ -197,3 +198,38 @@ def test_a_group_that_read_what_an_unclean_election_lost_holds(
     )
     assert row_of(report, topic_name).high_watermark == 4
     assert log_start(three.kafka, topic_name) == 0
+
+
+def test_a_group_whose_records_an_unclean_election_replaced_holds_though_the_log_has_grown_past_it(
+    three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path, topic_name: str
+) -> None:
+    """Broker 2 has four of ten records when it dies. It is elected when broker 1 does, and takes
+    twenty more; the group has read eight records of the first log, four of which are left."""
+    group = f"readers-of-{topic_name}"
+    three.lead(OFFSETS_TOPIC, 3)
+    three.create_topic(topic_name, {0: [1, 2]})
+    three.driver.produce(topic_name, [three.driver.now_ms] * 4)
+    three.node(2).kill()
+    eventually(lambda: three.fenced(2))
+    three.driver.produce(topic_name, [three.driver.now_ms] * 6)
+    three.read(group, topic_name, 8)
+    retentiond = Retentiond(port, spark, tmp_path, topic_name)
+    with three.killed(1):
+        eventually(lambda: three.fenced(1))
+        three.node(2).start()
+        three.elect_uncleanly(topic_name, 2)
+        with closing(RealDriver(three.kafka)) as another:  # a producer that knows no records lost
+            another.produce(topic_name, [another.now_ms] * 20)
+        report = eventually(retentiond.cycle, lambda found: found.plan.complete)
+        held = told(report, topic_name)
+        assert (held.verdict, held.reason) == ("hold", "commit_beyond_end")
+        assert held.sentence is not None
+        assert held.sentence.endswith(
+            "what it has read was lost, and other records are in its place"
+        )
+        assert row_of(report, topic_name).high_watermark == 24
+        assert log_start(three.kafka, topic_name) == 0
+
+        three.read(group, topic_name, 24)
+        report = eventually(retentiond.cycle, lambda found: found.plan.complete)
+        assert deleted_up_to(report, topic_name) == log_start(three.kafka, topic_name) == 24

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,17 +14,18 @@ from confluent_kafka.admin import NewPartitions
 from kafka.protocol.consumer import OffsetCommitRequest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.kafka.connection import Connection
-from retentiond.kafka.link import Link
+from retentiond.kafka.client import Client
+from retentiond.kafka.groups.coordinators import coordinators
+from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.port import OffsetBound
-from retentiond.kafka.properties import translate
+from retentiond.kafka.settings.properties import translate
 from retentiond.model import Failure, TopicPartition
-from retentiond.plan.session import SparkSessions
+from retentiond.spark.session import SparkSessions
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.faults.held import log_start
-from tests.integration.command import run, settings, write
-from tests.integration.cycles import Retentiond, Told, deleted_up_to, row_of, told
-from tests.waiting import eventually
+from tests.support.brokers.command import consumed, run, settings, write
+from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, row_of, told
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -47,6 +49,12 @@ class Stage:
         for partition in range(partitions):
             driver.produce(topic, [driver.now_ms] * 10, partition)
 
+    def recreate(self, records: int) -> None:
+        self.driver.delete_topic(self.topic)
+        self.driver.create_topic(self.topic)
+        with closing(RealDriver(self.driver.broker)) as driver:  # whose producer knows no other
+            driver.produce(self.topic, [driver.now_ms] * records)
+
     def commit(self, group: str, *offsets: int) -> None:
         """One for each partition, from the first on."""
         self.driver.commit(
@@ -68,24 +76,26 @@ class Stage:
         treat it as they do one that is older than ``offsets.retention.minutes``.
         """
 
-        async def commit(link: Link) -> list[int]:
+        async def commit(network: NetworkClient) -> list[int]:
             topic = OffsetCommitRequest.OffsetCommitRequestTopic
             at = topic.OffsetCommitRequestPartition(
                 partition_index=partition, committed_offset=offset, committed_metadata=""
             )
-            answer = await link.send(
+            (node,) = (await coordinators(network, [group])).values()
+            assert isinstance(node, int)
+            answer = await network.send(
                 OffsetCommitRequest(
                     group_id=group,
                     retention_time_ms=1,
                     topics=[topic(name=self.topic, partitions=[at])],
                     max_version=4,
                 ),
-                await link.coordinator_of(group),
+                node,
             )
             return [each.error_code for topic in answer.topics for each in topic.partitions]
 
         settings = translate({"bootstrap.servers": self.driver.broker.bootstrap_servers})
-        with closing(Connection(settings)) as connection:
+        with closing(Client(settings)) as connection:
             assert connection.run(commit) == [0]
         eventually(lambda: partition not in self.commits(group))
 
@@ -163,7 +173,6 @@ def test_a_group_that_comes_back_below_what_is_gone_is_shown_and_holds(
 def test_a_consumer_that_outlives_its_topic_and_commits_its_old_position_holds_the_new_one(
     stage: Stage, retentiond: Retentiond
 ) -> None:
-    stage.commit(stage.fast, 10)
     stage.commit(stage.slow, 7)
     retentiond.cycle()
     stage.driver.delete_topic(stage.topic)
@@ -189,9 +198,92 @@ def test_a_consumer_that_outlives_its_topic_and_commits_its_old_position_holds_t
         8,
         6,
     )
-    # The other group had read the old topic only, and is not waited for on the new one.
     stage.commit(stage.slow, 2)
     assert deleted_up_to(retentiond.cycle(), stage.topic) == stage.log_start() == 2
+
+
+def test_a_commit_that_is_older_than_its_topic_does_not_count_when_the_log_grows_past_it(
+    stage: Stage, retentiond: Retentiond
+) -> None:
+    """A consumer that outlives its topic commits its old position, is out of range, and begins at
+    the log start. Both topics are written in leader epoch 0."""
+    stage.commit(stage.slow, 7)
+    retentiond.cycle()
+    stage.driver.delete_topic(stage.topic)
+    eventually(lambda: not stage.commits(stage.slow))
+    stage.driver.create_topic(stage.topic)
+    stage.driver.produce(stage.topic, [stage.driver.now_ms] * 6)
+    stage.commit(stage.slow, 8)
+    assert told(retentiond.cycle(), stage.topic).reason == "topic_recreated"
+
+    stage.driver.produce(stage.topic, [stage.driver.now_ms] * 6)
+    for _ in range(2):
+        stage.commit(stage.slow, 8)  # again and again
+        report = retentiond.cycle()
+        assert told(report, stage.topic) == Told(
+            "hold",
+            "commit_beyond_end",
+            f"group {stage.slow} has committed 8 before this log had so many records, or on an "
+            "earlier topic of that name: it counts when it moves",
+        )
+        assert row_of(report, stage.topic).binding_group == stage.slow
+    assert stage.log_start() == 0
+
+    stage.commit(stage.slow, 9)
+    assert deleted_up_to(retentiond.cycle(), stage.topic) == stage.log_start() == 9
+
+
+class Position:
+    """What an external reader has told in a file, or with the batches of a Spark query."""
+
+    def __init__(self, folder: Path, kind: str, topic: str) -> None:
+        self._topic = topic
+        self._place = folder / "position"
+        self._batches = 0
+        self.name = f"lake-{topic}"
+        self.reader = {"name": self.name, kind: str(self._place)}
+        self.tell = {"offsets": self._to_a_file, "spark_checkpoint": self._of_a_batch}[kind]
+
+    def _to_a_file(self, offset: int) -> None:
+        self._place.write_text(json.dumps({self._topic: {"0": offset}}))
+
+    def _of_a_batch(self, offset: int) -> None:
+        for folder in ("offsets", "commits"):
+            (self._place / folder).mkdir(parents=True, exist_ok=True)
+        source = json.dumps({self._topic: {"0": offset}})
+        (self._place / "offsets" / str(self._batches)).write_text(f"v1\n{{}}\n{source}")
+        (self._place / "commits" / str(self._batches)).write_text("v1\n{}")
+        self._batches += 1
+
+
+@pytest.mark.parametrize("kind", ["offsets", "spark_checkpoint"])
+def test_an_external_position_that_is_older_than_its_topic_does_not_count_until_it_moves(
+    driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str, kind: str
+) -> None:
+    """A query goes on from its checkpoint, whatever topic has that name now."""
+    stage = Stage(driver, topic_name)
+    position = Position(tmp_path, kind, topic_name)
+    rules = {"groups": {"external": [position.reader]}}
+    retentiond = Retentiond(driver.kafka, spark, tmp_path, consumed(topic_name, **rules))
+    position.tell(7)
+    assert deleted_up_to(retentiond.cycle(), topic_name) == 7
+    stage.recreate(records=12)
+    assert told(retentiond.cycle(), topic_name).reason == "topic_recreated"
+
+    for _ in range(2):
+        position.tell(7)  # again and again
+        report = retentiond.cycle()
+        assert told(report, topic_name) == Told(
+            "hold",
+            "commit_beyond_end",
+            f"external reader {position.name} has committed 7 before this log had so many records, "
+            "or on an earlier topic of that name: it counts when it moves",
+        )
+        assert row_of(report, topic_name).binding_group == position.name
+    assert stage.log_start() == 0
+
+    position.tell(9)
+    assert deleted_up_to(retentiond.cycle(), topic_name) == stage.log_start() == 9
 
 
 def test_a_partition_that_is_added_is_held_from_its_first_record_on_until_it_is_read(

@@ -6,7 +6,9 @@ is gone from the cluster, only the memory keeps the other seven.
 
 from __future__ import annotations
 
+import itertools
 import resource
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,14 +16,21 @@ from pathlib import Path
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.model import Outcome
-from retentiond.plan.session import SparkSessions
-from retentiond.state.memory_file import NAME
+from retentiond.clock import Uptime, now_ms
+from retentiond.config import Config
+from retentiond.config.config import Schedule
+from retentiond.errors import StateError
+from retentiond.model import Outcome, Reason
+from retentiond.spark.session import SparkSessions
+from retentiond.state.groups import recall
+from retentiond.state.groups_file import NAME
 from tests.contract.real import RealDriver
 from tests.faults.held import Held, log_start
-from tests.integration.command import consumed, run, settings, write
-from tests.integration.cycles import Retentiond, Told, deleted_up_to, told
-from tests.waiting import eventually
+from tests.support.brokers.command import consumed, run, settings, write
+from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, row_of, told
+from tests.support.waiting import eventually
+
+DAY_MS = 24 * 60 * 60 * 1000
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -38,10 +47,20 @@ class Stage:
         servers = driver.broker.bootstrap_servers
         document = settings(servers, folder / "state", dry_run=False, topics=[consumed(topic)])
         write(folder / "retentiond.yaml", document)
-        driver.create_topic(topic)
-        driver.produce(topic, [driver.now_ms] * 10)
+        self.make_topic()
         self.commit(self.fast, 10)
         self.commit(self.slow, 3)
+
+    def make_topic(self) -> None:
+        self.driver.create_topic(self.topic)
+        self.driver.produce(self.topic, [self.driver.now_ms] * 10)
+
+    def wait_for_vanished(self, duration: str) -> None:
+        policy = consumed(self.topic, groups={"forget_vanished_after": duration})
+        document = settings(
+            "not used here:9092", self.folder / "state", dry_run=False, topics=[policy]
+        )
+        self.retentiond.config = Config.model_validate(document)
 
     def commit(self, group: str, offset: int) -> None:
         self.driver.commit(group, {(self.topic, 0): offset})
@@ -159,6 +178,103 @@ def test_a_memory_that_is_damaged_holds_everything_until_an_operator_accepts_it(
     accepted = run("groups", "accept", "--yes", cwd=stage.folder)
     assert accepted.code == 0, accepted.err
     assert deleted_up_to(stage.retentiond.cycle(), stage.topic) == 10  # the operator's word
+
+
+@pytest.mark.parametrize("behind_ms", [40 * DAY_MS, -40 * DAY_MS])
+def test_a_clock_that_was_wrong_once_does_not_shorten_the_wait_for_a_group(
+    stage: Stage, behind_ms: int
+) -> None:
+    """Only in the cycle that first misses the group, and in the one before."""
+    stage.wait_for_vanished("30d")
+    wrong = stage.retentiond.cycle(now=lambda: now_ms() - behind_ms)
+    assert told(wrong, stage.topic).reason == "not_consumed"
+    stage.driver.delete_group(stage.slow)
+    wrong = stage.retentiond.cycle(now=lambda: now_ms() - behind_ms)
+    assert told(wrong, stage.topic) == stage.waits_for_the_slow_group
+    for _ in range(2):
+        assert stage.told == stage.waits_for_the_slow_group
+    assert stage.log_start == 3
+
+
+def test_a_group_is_forgotten_when_it_was_observed_to_be_gone_for_long_enough(
+    stage: Stage,
+) -> None:
+    stage.wait_for_vanished("2s")
+    stage.driver.delete_group(stage.slow)
+    begun = time.monotonic()
+    assert stage.told == stage.waits_for_the_slow_group
+    eventually(lambda: deleted_up_to(stage.retentiond.cycle(), stage.topic) == 10)
+    assert time.monotonic() - begun >= 2
+
+
+def test_the_state_of_another_cluster_is_refused_and_left_as_it_is(
+    stage: Stage, expiring: Stage
+) -> None:
+    """The other cluster has a topic of that name too, where nobody waits for the slow group."""
+    stage.driver.delete_group(stage.slow)
+    assert stage.told == stage.waits_for_the_slow_group
+    other = expiring.driver
+    other.create_topic(stage.topic)
+    other.produce(stage.topic, [other.now_ms] * 10)
+    other.commit(stage.fast, {(stage.topic, 0): 10})
+    files = {each: each.read_bytes() for each in (stage.folder / "state").glob("*.db")}
+
+    refused = (
+        f"belongs to cluster {stage.driver.broker.cluster_id}, and kafka.bootstrap.servers lead "
+        f"to cluster {other.broker.cluster_id}"
+    )
+    with pytest.raises(StateError, match=refused):
+        stage.retentiond.cycle(kafka=other.kafka)
+    document = settings(
+        other.broker.bootstrap_servers,
+        stage.folder / "state",
+        dry_run=False,
+        topics=[consumed(stage.topic)],
+    )
+    write(stage.folder / "other.yaml", document)
+    done = run("plan", "--config", "other.yaml", cwd=stage.folder)
+    assert done.code != 0
+    assert refused in done.err
+    assert {each: each.read_bytes() for each in files} == files
+    assert log_start(other.broker, stage.topic) == 0
+
+    assert stage.told == stage.waits_for_the_slow_group
+    assert stage.log_start == 3
+
+
+def test_a_topic_that_is_gone_leaves_the_memory_after_a_day_and_not_before(stage: Stage) -> None:
+    """And what is back in time finds its readers waited for."""
+    stage.retentiond.config = stage.retentiond.config.model_copy(
+        update={"schedule": Schedule.model_validate({"interval": "1h"})}
+    )
+
+    hours_up = itertools.count()
+
+    def uptime() -> Uptime:
+        return Uptime("a-boot", next(hours_up) * 3_600_000)
+
+    def later(hours: int) -> set[str]:
+        """The topics that are remembered after so many hourly cycles."""
+        for _ in range(hours):
+            stage.retentiond.cycle(uptime=uptime)
+        known = recall(stage.retentiond.config.state_dir)
+        return {each.topic for each in known.commits} | {*known.topics}
+
+    stage.driver.delete_topic(stage.topic)
+    assert later(23) == {stage.topic}
+    stage.driver.create_topic(stage.topic)
+    with closing(RealDriver(stage.driver.broker)) as fresh:  # the other one's producer missed it
+        fresh.produce(stage.topic, [fresh.now_ms] * 10)
+    stage.commit(stage.fast, 10)
+    assert later(2) == {stage.topic}
+    row = row_of(stage.retentiond.cycle(), stage.topic)
+    assert row.binding_group == stage.slow
+    # Kafka removes a group that has lost its last commit some time later.
+    assert row.reason in (Reason.GROUP_VANISHED, Reason.GROUP_WITHOUT_COMMIT)
+
+    stage.driver.delete_topic(stage.topic)
+    assert later(24) == {stage.topic}
+    assert later(2) == set()
 
 
 def test_commits_that_the_broker_lets_expire_after_a_minute_are_waited_for(

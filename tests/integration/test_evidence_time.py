@@ -14,12 +14,12 @@ import pytest
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.model import TopicPartition
-from retentiond.plan.session import SparkSessions
+from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
-from tests.integration.command import consumed
-from tests.integration.cycles import Retentiond, Told, deleted_up_to, row_of, told
-from tests.integration.gathering import HOUR_MS
+from tests.support.brokers.command import consumed
+from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, row_of, told
+from tests.support.brokers.gathering import HOUR_MS
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -13,14 +15,16 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
 from devkit.embedded import EmbeddedKafka
+from retentiond.kafka.port import Kafka
 from retentiond.model import Outcome
-from retentiond.plan.session import SparkSessions
-from retentiond.state.records import DeletionRecord, read_deletions
-from tests.contract.real import RealDriver
+from retentiond.spark.session import SparkSessions
+from retentiond.state.audit_records import DeletionRecord, read_deletions
+from retentiond.tell.report import CycleReport
+from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.faults.held import Held, log_start
-from tests.integration.command import consumed, settings, write
-from tests.integration.cycles import Retentiond, Told, deleted_up_to, told
-from tests.integration.gathering import Interrupted
+from tests.support.brokers.command import consumed, settings, write
+from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, told
+from tests.support.brokers.gathering import Interrupted
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -64,10 +68,22 @@ def test_what_another_one_has_just_deleted_is_not_deleted_again(
 def test_two_that_ask_for_the_same_at_the_same_time_are_both_right(
     driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic: str
 ) -> None:
-    one, other = (Retentiond(driver.kafka, spark, tmp_path / at, topic) for at in ("one", "other"))
-    kafka: Any = Interrupted(driver.kafka, "delete_records", other.cycle)
-    assert deleted_up_to(one.cycle(kafka=kafka), topic) == 7
-    assert outcomes(one.audit) == outcomes(other.audit) == [(7, Outcome.DELETED)]
+    """They meet twice: before their second readings, which would else be old for whoever waits."""
+    guards, requests = Barrier(2, timeout=TIMEOUT_S), Barrier(2, timeout=TIMEOUT_S)
+
+    def cycle(retentiond: Retentiond, kafka: Kafka) -> CycleReport:
+        meeting: Any = Interrupted(kafka, "delete_records", requests.wait)
+        return retentiond.cycle(kafka=meeting, before_guard=guards.wait)
+
+    with closing(RealDriver(driver.broker)) as second, ThreadPoolExecutor(2) as both:
+        clients = (driver.kafka, second.kafka)
+        pair = [
+            Retentiond(client, spark, tmp_path / name, topic)
+            for name, client in zip(("one", "other"), clients, strict=True)
+        ]
+        reports = list(both.map(cycle, pair, clients))
+    assert [deleted_up_to(report, topic) for report in reports] == [7, 7]
+    assert [outcomes(each.audit) for each in pair] == [[(7, Outcome.DELETED)]] * 2
     assert log_start(driver.broker, topic) == 7
 
 
@@ -138,7 +154,9 @@ def test_two_daemons_delete_no_record_that_is_unread_and_both_audit_logs_are_tru
             assert "retentiond.cycle_failed" not in one.said + other.said
         slow.read(fast.next - slow.next)
 
-    deletions = [each for audit in audits() for each in audit]
+    # On a busy machine evidence may grow too old for a request; then none goes out.
+    recorded = [each for audit in audits() for each in audit]
+    deletions = [each for each in recorded if each.outcome is not Outcome.NOT_ATTEMPTED]
     assert {each.outcome for each in deletions} == {Outcome.DELETED}
     cutoffs = [each.row.cutoff or 0 for each in deletions]
     assert max(cutoffs) == log_start(driver.broker, topic_name)

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.collect.snapshot import PartitionReading
+from retentiond.config import Config
+from retentiond.gather import external_positions
 from retentiond.kafka.port import OffsetBound
 from retentiond.model import Failure, GroupKind, TopicPartition
+from retentiond.snapshot import PartitionReading
 from tests.contract.real import RealDriver
-from tests.integration.gathering import (
+from tests.support.brokers.gathering import (
     HOUR_MS,
     Interrupted,
     commits,
@@ -26,8 +28,9 @@ from tests.integration.gathering import (
     policy,
     snapshot,
 )
-from tests.integration.three import OFFSETS_TOPIC
-from tests.waiting import eventually
+from tests.support.brokers.three import OFFSETS_TOPIC
+from tests.support.tokens import dripping
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -49,6 +52,44 @@ def old_and_young(driver: RealDriver, topic: str, partition: int = 0) -> None:
     """Four records of two hours ago, two of now."""
     now = driver.now_ms
     driver.produce(topic, [now - 2 * HOUR_MS] * 4 + [now] * 2, partition)
+
+
+@pytest.mark.timeout(60)
+def test_a_members_pattern_that_backtracks_holds_nothing_up(
+    new_driver: RealDriver, topic_name: str
+) -> None:
+    topic = f"{'abcdefgh.' * 5}{topic_name}"
+    for each in (topic, topic_name):
+        new_driver.create_topic(each)
+    new_driver.commit(f"{topic_name}-other", {TopicPartition(topic, 0): 0})
+    pattern = f"^(([a-z.]+)+!|{topic_name})"  # its member has joined once it has a partition
+    with new_driver.subscribed(topic_name, GroupKind.CONSUMER, pattern=pattern):
+        taken = snapshot(new_driver.kafka, policy(topic))
+
+    assert taken.complete
+    assert not taken.readers  # beside the group that has committed
+
+
+@pytest.mark.timeout(60)
+def test_an_external_reader_whose_address_drips_holds_its_topic_and_nothing_up(
+    new_driver: RealDriver, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(external_positions, "MOST_SECONDS", 1.0)
+    new_driver.create_topic(topic_name)
+    with dripping(first=b"HTTP/1.1 200 OK\r\nX-Header: ") as port:
+        place = {"name": "export", "offsets": f"http://127.0.0.1:{port}/"}
+        enabled = {"name": topic_name, "retention.commitoffset.enable": True}
+        config = Config.model_validate(
+            {
+                "kafka": {"bootstrap.servers": "not used here:9092"},
+                "topics": [{**enabled, "groups": {"external": [place]}}],
+            }
+        )
+        taken = snapshot(new_driver.kafka, config)
+
+    trouble = groups(taken)["export"].problem
+    assert trouble is not None
+    assert trouble.message == "its address takes more than 1 s to answer"
 
 
 def test_a_topic_is_gathered_with_its_offsets_groups_and_commits(
@@ -195,3 +236,23 @@ def test_where_nobody_has_committed_yet_a_reading_is_complete_and_makes_no_topic
         driver.commit("billing", {("orders", 0): 0})
         assert OFFSETS_TOPIC in driver.kafka.topic_names()
         assert groups(snapshot(driver.kafka, policy("orders"))).keys() == {"billing"}
+
+
+def test_a_topic_that_is_gone_is_remembered_by_no_client(
+    driver: RealDriver, topic_name: str
+) -> None:
+    stays, goes = f"{topic_name}-stays", f"{topic_name}-goes"
+    at = [TopicPartition(name, 0) for name in (stays, goes)]
+    for name in (stays, goes):
+        driver.create_topic(name)
+    driver.kafka.topic_configs([stays, goes])
+    driver.kafka.offsets(at, OffsetBound.LOG_START)
+    driver.delete_topic(goes)
+
+    eventually(driver.kafka.topic_names, lambda names: goes not in names)
+    driver.kafka.offsets(at[:1], OffsetBound.LOG_START)
+
+    leaders, offsets = driver.kafka._leaders, driver.kafka._offsets
+    for remembered in (leaders._topics, leaders._read_at, leaders._ids, offsets._tiered):
+        assert stays in remembered
+        assert goes not in remembered

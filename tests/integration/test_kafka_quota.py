@@ -9,12 +9,12 @@ import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest
 
 from devkit.embedded import EmbeddedKafka
+from retentiond.kafka.client import Client
 from retentiond.kafka.cluster import THROTTLED, KafkaCluster
-from retentiond.kafka.connection import Connection
 from retentiond.kafka.port import OffsetBound, TopicDescription
-from retentiond.kafka.properties import translate
+from retentiond.kafka.settings.properties import translate
 from retentiond.model import TopicPartition
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -41,7 +41,7 @@ def set_quota(kafka: EmbeddedKafka, percentage: float | None) -> None:
         validate_only=False,
     )
     settings = translate({"bootstrap.servers": kafka.bootstrap_servers})
-    with closing(Connection(settings)) as connection:
+    with closing(Client(settings)) as connection:
         answer = connection.run(lambda link: link.send(request))
     assert [each.error_code for each in answer.entries] == [0]
 
@@ -66,7 +66,7 @@ def test_every_request_waits_its_turn_and_none_fails(
             waited.append(seconds)
 
     def ask(cluster: KafkaCluster) -> list[float]:
-        assert not cluster.coordinator_state().asleep
+        assert not cluster.coordinator_state().not_at_work
         cluster.list_groups()
         assert isinstance(cluster.describe_topics([topic_name])[topic_name], TopicDescription)
         for bound in OffsetBound:

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka import connection, records
+from retentiond.kafka import client as kafka_python_client
 from retentiond.kafka.cluster import KafkaCluster
-from retentiond.kafka.properties import translate
-from tests.integration.secured import (
+from retentiond.kafka.confluent import client
+from retentiond.kafka.settings.properties import translate
+from tests.support.brokers.secured import (
     MECHANISMS,
     PASSWORD,
     USER,
@@ -24,9 +25,9 @@ from tests.integration.secured import (
     secured_kafka,
     shows,
 )
-from tests.integration.unsafe import REFUSALS, Refusal
-from tests.tokens import Endpoint, serving
-from tests.waiting import eventually
+from tests.support.brokers.unsafe import REFUSALS, Refusal
+from tests.support.tokens import Endpoint, serving
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -144,8 +145,8 @@ def test_a_refused_token_is_one_sentence_of_both_clients(secured: Secured) -> No
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "CONNECT_TIMEOUT_MS", 1500)
-    monkeypatch.setattr(records, "METADATA_TIMEOUT_S", 1.5)
+    monkeypatch.setattr(kafka_python_client, "CONNECT_TIMEOUT_MS", 1500)
+    monkeypatch.setattr(client, "METADATA_TIMEOUT_S", 1.5)
 
 
 @pytest.fixture

@@ -7,17 +7,23 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.collect.snapshot import Snapshot
-from retentiond.kafka.port import GroupMembers
+from retentiond.decide.plan import decide
+from retentiond.kafka.port import GroupMembers, OffsetBound
 from retentiond.model import GroupKind, Reason, TopicPartition, Verdict
-from retentiond.plan.plan import decide
-from retentiond.plan.session import SparkSessions
+from retentiond.snapshot import Snapshot
+from retentiond.spark.session import SparkSessions
+from retentiond.tell.first_look.policy import unseen_readers
+from retentiond.tell.first_look.starting_config import Origin, starting_config
 from tests.contract.real import RealDriver
-from tests.integration.gathering import HOUR_MS, commits, groups, policy, snapshot
-from tests.integration.streams_app import copying
-from tests.waiting import eventually
+from tests.support.brokers.cycles import Retentiond, told
+from tests.support.brokers.examined import about, examined
+from tests.support.brokers.gathering import HOUR_MS, commits, groups, policy, snapshot
+from tests.support.brokers.java_clients import copying, keeping_a_table
+from tests.support.builders.reports import report
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -89,3 +95,83 @@ def test_a_streams_group_without_a_commit_holds_what_its_topology_reads(
 
     assert (row.verdict, row.reason) == (Verdict.HOLD, Reason.GROUP_WITHOUT_COMMIT)
     assert row.binding_group == topic_name
+
+
+ENTRIES = 20
+
+
+def test_a_changelog_that_is_a_source_is_not_deleted_from_and_restores_every_entry(
+    kafka: EmbeddedKafka,
+    driver: RealDriver,
+    spark: SparkSessions,
+    topic_name: str,
+    tmp_path: Path,
+) -> None:
+    """The table's changelog is its source, whose cleanup.policy is delete."""
+    driver.create_topic(topic_name)
+    fill(kafka, topic_name)
+    retentiond = Retentiond(driver.kafka, spark, tmp_path, topic_name)
+    with keeping_a_table(kafka, topic_name, topic_name, tmp_path / "first", "streams") as entries:
+        eventually(entries, lambda found: found == ENTRIES)
+        eventually(
+            lambda: commits(snapshot(driver.kafka, policy(topic_name))).get(
+                (topic_name, TopicPartition(topic_name, 0))
+            ),
+            lambda offset: offset == ENTRIES,
+        )
+        with_members = told(retentiond.cycle(), topic_name)
+    eventually(
+        lambda: groups(snapshot(driver.kafka, policy(topic_name)))[topic_name].state,
+        lambda state: state == "Empty",
+    )
+    without_members = told(retentiond.cycle(), topic_name)
+
+    for verdict, reason, sentence in (with_members, without_members):
+        assert (verdict, reason) == ("hold", "not_deletable")
+        assert sentence == (
+            f"the topic is a changelog of group {topic_name}, which restores its state from it"
+        )
+    at = TopicPartition(topic_name, 0)
+    assert driver.kafka.offsets([at], OffsetBound.LOG_START) == {at: 0}
+    # On another host there is no local state.
+    with keeping_a_table(kafka, topic_name, topic_name, tmp_path / "second", "streams") as entries:
+        eventually(entries, lambda found: found == ENTRIES)
+
+
+def fill(kafka: EmbeddedKafka, topic: str) -> None:
+    """Records of as many keys."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
+    for number in range(ENTRIES):
+        producer.produce(topic, b"value", str(number).encode(), partition=0)
+    assert producer.flush(30) == 0
+
+
+def test_a_classic_java_clientslication_is_known_and_its_source_left_disabled(
+    kafka: EmbeddedKafka,
+    driver: RealDriver,
+    spark: SparkSessions,
+    topic_name: str,
+    tmp_path: Path,
+) -> None:
+    """Nothing tells what its changelogs are."""
+    driver.create_topic(topic_name)
+    fill(kafka, topic_name)
+    with keeping_a_table(kafka, topic_name, topic_name, tmp_path, "classic") as entries:
+        eventually(entries, lambda found: found == ENTRIES)
+        taken = snapshot(driver.kafka, policy(topic_name))
+        found = groups(taken)
+        (source,) = about(
+            examined(kafka.bootstrap_servers, tmp_path, [topic_name]), f"topic {topic_name}"
+        )[:1]
+    looks_like_it = f"group {topic_name} looks like Kafka Streams, which may have no other change"
+    unseen = unseen_readers(driver.kafka.topic_names(), taken.groups)
+    origin = Origin(taken.cluster_id, {"bootstrap.servers": "localhost:9092"}, (), HOUR_MS, "now")
+    readers = {topic_name: [topic_name]}
+    written = starting_config(report(decide(spark, taken)).answers, readers, origin, unseen)
+    assert f"  # Not enabled: {looks_like_it}" in written
+    assert "enable: true" not in written
+    assert f"      required: ['{topic_name}']\n" in written
+    assert source.sentence.startswith(f"read by group {topic_name}, which looks like Kafka Streams")
+    assert found[topic_name].is_streams_classic
+    assert [name for name, group in found.items() if group.is_streams_classic] == [topic_name]
+    assert not taken.changelogs

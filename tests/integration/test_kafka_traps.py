@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.collect.snapshot import Snapshot
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.cluster import KafkaCluster
-from retentiond.kafka.port import OffsetBound, TopicDescription
+from retentiond.kafka.port import DeleteFailure, OffsetBound, RequestResult, TopicDescription
 from retentiond.model import Commit, Failure, TopicPartition
+from retentiond.snapshot import Snapshot
 from tests.contract.real import connect
-from tests.integration.gathering import (
+from tests.support.brokers.gathering import (
     Interrupted,
     commits,
     groups,
@@ -30,8 +30,8 @@ from tests.integration.gathering import (
     policy,
     snapshot,
 )
-from tests.integration.three import OFFSETS_TOPIC, Three
-from tests.waiting import eventually
+from tests.support.brokers.three import OFFSETS_TOPIC, Three
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -81,7 +81,13 @@ def look_ups(kafka: KafkaCluster) -> dict[str, Mapping[TopicPartition, object]]:
     return found
 
 
-HEALTHY = {"log_start": 0, "high_watermark": RECORDS, "last_stable": RECORDS, "by_time": 0}
+HEALTHY = {
+    "log_start": 0,
+    "high_watermark": RECORDS,
+    "last_stable": RECORDS,
+    "local_start": 0,
+    "by_time": 0,
+}
 
 
 def test_after_its_leader_has_moved_a_partition_is_read_from_the_new_one(
@@ -97,7 +103,7 @@ def test_after_its_leader_has_moved_a_partition_is_read_from_the_new_one(
 
 
 def test_where_nothing_moves_every_coordinator_answers(port: KafkaCluster) -> None:
-    state = eventually(port.coordinator_state, lambda state: not state.asleep)
+    state = eventually(port.coordinator_state, lambda state: not state.not_at_work)
 
     assert len({leader for _, leader, _ in state.leaders}) > 1  # else any name belongs there
     assert state.may_ask
@@ -158,6 +164,34 @@ def test_a_frozen_leader_spoils_its_own_partitions_only(three: Three, port: Kafk
         answers = port.offsets(ORDERS, OffsetBound.HIGH_WATERMARK)
     assert isinstance(answers[ORDERS[1]], Failure)
     assert (answers[ORDERS[0]], answers[ORDERS[2]]) == (RECORDS, RECORDS)
+
+
+def test_a_leader_that_is_frozen_before_the_look_gets_no_request_and_applies_none_when_it_goes_on(
+    three: Three, port: KafkaCluster, topic_name: str
+) -> None:
+    three.create_topic(topic_name, {0: [1], 1: [2], 2: [3]})
+    wanted = {TopicPartition(topic_name, partition): 3 for partition in range(3)}
+    for at in wanted:
+        three.driver.produce(topic_name, [three.driver.now_ms] * RECORDS, at.partition)
+    port.topic_names()
+
+    def look() -> bool:
+        try:
+            return bool(port.look_before_deleting(wanted))
+        except KafkaUnavailable:  # the frozen one was to tell about the cluster
+            return False
+
+    with three.paused(2):
+        eventually(look)
+        threading.Timer(1.0, three.node(2).resume).start()  # soon enough for whoever waits for it
+        answers = dict(port.delete_records(wanted))
+        frozen = answers.pop(TopicPartition(topic_name, 1))
+        assert isinstance(frozen, DeleteFailure)
+        assert frozen.result is RequestResult.NOT_SENT
+        assert list(answers.values()) == [3, 3]
+
+    starts = port.offsets(wanted, OffsetBound.LOG_START)
+    assert list(starts.values()) == [3, 0, 3]
 
 
 def test_a_dead_broker_is_a_failure_wherever_it_is_missed_until_it_is_back(

@@ -14,14 +14,15 @@ import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourceType
 
 from devkit.embedded import tools
-from retentiond.collect.census import HIDDEN_GROUPS
-from retentiond.kafka.grants import DESCRIBE_GROUPS, DESCRIBE_READ_TOPICS
+from retentiond.gather.groups import HIDDEN_GROUPS
+from retentiond.kafka.errors.missing_rights import DESCRIBE_GROUPS, DESCRIBE_READ_TOPICS
 from retentiond.model import GroupKind, Outcome
-from retentiond.observe.report import CycleReport
-from retentiond.plan.session import SparkSessions
+from retentiond.spark.session import SparkSessions
+from retentiond.tell.report import CycleReport
+from retentiond.tools.delete_records.bounds import Bounds, work_out
 from tests.faults.held import log_start
-from tests.integration.cycles import Retentiond, deleted_up_to, row_of, told
-from tests.integration.guarded import (
+from tests.support.brokers.cycles import Retentiond, deleted_up_to, row_of, told
+from tests.support.brokers.guarded import (
     CLUSTER,
     EVERY_GROUP,
     EVERY_TOPIC,
@@ -169,3 +170,19 @@ def test_a_rule_that_denies_beats_one_that_allows(stage: Stage) -> None:
     held = told(stage.cycle(denied), stage.topic)
     assert (held.verdict, held.reason) == ("hold", "group_unreadable")
     assert stage.log_start == 0
+
+
+def test_records_are_not_deleted_by_hand_by_an_age_that_tiered_storage_may_hide(
+    stage: Stage, guarded: Guarded
+) -> None:
+    """Without DescribeConfigs nobody can tell whether it is tiered."""
+    everything = Bounds(before_ms=guarded.driver.now_ms + 1_000)
+    guarded.grant(*stage.rights.values())
+    (item,) = work_out(guarded.port, [stage.topic], everything)
+    assert item.target == 10
+
+    guarded.grant(*(right for name, right in stage.rights.items() if name != "configs"))
+    (item,) = work_out(guarded.port, [stage.topic], everything)
+    assert (item.outcome, item.target) == (Outcome.FAILED, None)
+    grant = f"kafka-acls --add --topic {stage.topic} --operation DescribeConfigs"
+    assert grant in str(item.error)

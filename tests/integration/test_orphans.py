@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import mkdtemp
 
 import bcrypt
 import pytest
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.state.actions import read_actions
-from tests.integration.command import Process
-from tests.integration.orphaned import COMES_BACK, DAY_MS, STAYS, THIRD, Orphaned
-from tests.waiting import eventually
+from tests.support.brokers.command import HostClock, Process
+from tests.support.brokers.orphaned import COMES_BACK, DAY_MS, STAYS, THIRD, Orphaned
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -97,7 +99,7 @@ def test_they_are_served_as_metrics_until_it_is_told_to_end(orphaned: Orphaned) 
     serve = ("--serve", "127.0.0.1:0", "--http-config", "http.yaml")
     arguments = (*serve, "--interval", "1s", "--remove", "--yes")
     with Process("orphans", *orphaned.options(), *arguments, cwd=orphaned.folder) as sidecar:
-        sidecar.await_events("retentiond.orphans", 2)
+        sidecar.await_events("retentiond.tools.orphans", 2)
         assert sidecar.get("/metrics").status_code == 401
         lines = sidecar.get("/metrics", ("ada", "right")).text.splitlines()
         labels = f'{{broker="{COMES_BACK}",log_dir="{orphaned.log_dir}"}}'
@@ -137,12 +139,43 @@ def test_what_no_broker_has_open_goes_while_it_runs(orphaned: Orphaned) -> None:
     orphaned.await_in_sync("kept", (STAYS, COMES_BACK))
 
 
+def test_a_clock_that_was_behind_at_one_look_makes_no_orphan_older(
+    orphaned: Orphaned, tmp_path: Path
+) -> None:
+    """From here on the broker is down. By what the clock is behind nothing was changed, or it would
+    count from then on; that grows until it is more than two looks take."""
+    orphaned.node.stop()
+    files = [path for name in ORPHANS for path in orphaned.folders()[name].iterdir()]
+    touched = max(path.stat().st_ctime for path in files)
+    clock = HostClock(tmp_path)
+
+    def look_twice() -> tuple[bool, set[str | None]]:
+        """Whether they were in time, and why each is kept. Nobody has looked before them."""
+        behind_s = int(time.time() - touched)
+        state_dir = mkdtemp(dir=tmp_path)
+        began = time.monotonic()
+        for ahead_s in (-behind_s, 0):
+            clock.set(ahead_s)
+            found = orphaned.look(
+                *("--state-dir", state_dir, "--retention", "7d", "--after", f"{behind_s}s"),
+                environment=clock.environment,
+            )
+        return time.monotonic() - began < behind_s, {
+            each["reason"] for each in found["orphans"] if each["topic"] != "young"
+        }
+
+    _, reasons = eventually(look_twice, lambda found: found[0], timeout_s=240)
+    assert reasons
+    for reason in reasons:
+        assert reason is not None
+        assert "for too short a time" in reason
+
+
 def test_while_the_broker_is_down_its_strays_go_and_it_starts_without_them(
     orphaned: Orphaned,
 ) -> None:
     """The age counts on from the looks before; the broker's retention is remembered."""
     first = {each["folder"]: each["since"] for each in orphaned.look()["orphans"]}
-    orphaned.node.stop()
     look = orphaned.look("--remove", "--yes", "--after", "0s")
     reasons = {each["topic"]: each["reason"] for each in look["orphans"]}
     assert "within the retention period" in reasons.pop("young")

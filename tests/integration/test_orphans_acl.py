@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, ResourceType
 
-from tests.integration.command import run
-from tests.integration.guarded import CLUSTER, EVERY_TOPIC, Guarded, guarded_kafka, rule
+from tests.support.brokers.command import run
+from tests.support.brokers.guarded import CLUSTER, EVERY_TOPIC, Guarded, guarded_kafka, rule
 
 pytestmark = pytest.mark.broker
 

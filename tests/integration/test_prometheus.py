@@ -11,10 +11,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from devkit.embedded import EmbeddedKafka
 from tests.contract.real import RealDriver
-from tests.dashboard import queries
-from tests.integration.command import Process, settings, write
-from tests.prometheus import DEPLOYED, Prometheus, running_prometheus
-from tests.waiting import eventually
+from tests.support.brokers.command import Process, settings, write
+from tests.support.dashboard import queries
+from tests.support.prometheus import DEPLOYED, Prometheus, running_prometheus
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -28,7 +28,7 @@ Series = dict[tuple[str, str], float]
 
 @pytest.fixture(scope="module")
 def driver() -> Iterator[RealDriver]:
-    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+    with EmbeddedKafka(tiered=True) as kafka, closing(RealDriver(kafka)) as driver:
         yield driver
 
 
@@ -40,6 +40,7 @@ def topics(driver: RealDriver) -> None:
     - late: half an hour is left until Kafka's retention takes what nobody has read.
     - lost: that time has passed an hour ago.
     - kept: nothing is read, and Kafka keeps it for ever.
+    - tiered: it may have records in remote storage.
     """
     for topic, age_h, retention_h in (
         ("orders", 0, 24.0),
@@ -50,9 +51,11 @@ def topics(driver: RealDriver) -> None:
         retention_ms = -1 if retention_h is None else int(retention_h * HOUR_MS)
         driver.create_topic(topic, 1, {"retention.ms": str(retention_ms)})
         driver.produce(topic, [int(driver.now_ms - age_h * HOUR_MS)] * 10)
+    driver.create_topic("tiered", 1, {"remote.storage.enable": "true", "retention.ms": "-1"})
+    driver.produce("tiered", [driver.now_ms] * 10)
     for group, offset in (("billing", 4), ("search", 7), ("audit", 10)):
         driver.commit(group, {("orders", 0): offset})
-    for topic in ("late", "lost", "kept"):
+    for topic in ("late", "lost", "kept", "tiered"):
         driver.commit("billing", {(topic, 0): 0})
 
 

@@ -8,11 +8,10 @@ from unittest import mock
 import psutil
 import pytest
 
-from retentiond import class_archive
-from retentiond.plan import jvm, slim_spark
-from retentiond.plan.plan import decide
-from retentiond.plan.session import SparkSessions
-from tests.integration.spark_processes import in_a_process
+from retentiond.decide.plan import decide
+from retentiond.spark import class_archive, jvm, packaging
+from retentiond.spark.session import SparkSessions
+from tests.support.brokers.spark_processes import in_a_process
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -53,7 +52,7 @@ def main_at(archive: Path) -> int:
     """In this process, whose logs it configures."""
     with (
         mock.patch.object(class_archive, "CLASS_ARCHIVE", archive),
-        mock.patch.object(slim_spark, "HOME", archive.with_name("spark")),
+        mock.patch.object(packaging, "HOME", archive.with_name("spark")),
     ):
         return class_archive.main()
 
@@ -69,8 +68,8 @@ def test_it_is_said_where_nothing_can_be_kept(tmp_path: Path) -> None:
 
 def jars_of_a_jvm_that_plans(home: Path) -> list[str]:
     """Those that it has open, in this process, which has no other."""
-    slim_spark.HOME = home
-    slim_spark.make(home)
+    packaging.HOME = home
+    packaging.make(home)
     sessions = SparkSessions("local[2]", {})
     try:
         assert decide(sessions, class_archive.example())
@@ -85,7 +84,7 @@ def test_a_plan_needs_none_of_the_jars_that_are_left_out(tmp_path: Path) -> None
     opened, _ = in_a_process(folder(tmp_path / "plan"), jars_of_a_jvm_that_plans, tmp_path / "home")
 
     assert len(opened) > 100
-    assert not [name for name in opened if name.startswith(slim_spark.NEEDLESS)]
+    assert not [name for name in opened if name.startswith(packaging.NEEDLESS)]
 
 
 def folder(path: Path) -> Path:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import re
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -15,22 +17,30 @@ import psutil
 import pytest
 from pyspark import SparkContext
 
+from retentiond.decide import plan
+from retentiond.decide.plan import decide
 from retentiond.errors import SparkUnavailable
 from retentiond.model import PlanRow
-from retentiond.plan import plan
-from retentiond.plan.plan import decide
-from retentiond.plan.session import SparkSessions
-from tests import oracle
-from tests.integration.spark_processes import in_a_process
-from tests.unit.act.readings import healthy
-from tests.waiting import eventually
+from retentiond.spark.session import SparkSessions
+from tests.support import oracle
+from tests.support.brokers.spark_processes import in_a_process
+from tests.support.builders.guard_readings import healthy
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 def jvms() -> list[psutil.Process]:
     """This process's JVMs, zombies included."""
-    return [each for each in psutil.Process().children(recursive=True) if "java" in each.name()]
+    return [each for each in psutil.Process().children(recursive=True) if "java" in name(each)]
+
+
+def name(process: psutil.Process) -> str:
+    """Empty for a process that ended while the others were listed."""
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def kill_jvm() -> None:
@@ -109,6 +119,161 @@ def test_a_jvm_killed_during_a_plan_fails_that_plan_alone(tmp_path: Path) -> Non
     assert stderr == ""
 
 
+def stop_the_jvm() -> psutil.Process:
+    """As a debugger does it, or a frozen cgroup: it lives, and answers nothing. One that is just
+    starting is a script of Spark's as yet."""
+    (jvm,) = eventually(psutil.Process().children)
+    jvm.suspend()
+    return jvm
+
+
+def outlive_stopped_jvms() -> tuple[list[str], list[PlanRow], list[bool]]:
+    """One that stops in the midst of a plan, one between two, and one that is just starting. One
+    that there is time to replace costs no plan."""
+    sessions = SparkSessions("local[2]", {}, timeout_s=6)
+    honest: Callable[..., object] = plan.judged_partitions
+    stopped: list[psutil.Process] = []
+
+    def stops(*arguments: object) -> object:
+        stopped.append(stop_the_jvm())
+        return honest(*arguments)
+
+    def sentence() -> str:
+        began = time.monotonic()
+        with pytest.raises(SparkUnavailable) as caught:
+            decide(sessions, healthy().snapshot())
+        assert time.monotonic() - began < 6 + 10
+        assert jvms() == []
+        return str(caught.value)
+
+    def plan_once() -> list[PlanRow]:
+        sessions.timeout_s = 120
+        planned = rows(sessions)
+        sessions.timeout_s = 6
+        return planned
+
+    plan_once()
+    plan.judged_partitions = stops  # type: ignore[assignment]  # this process is the scenario's own
+    sentences = [sentence()]
+    plan.judged_partitions = honest  # type: ignore[assignment]  # as above
+    plan_once()
+    stopped.append(stop_the_jvm())
+    sentences.append(sentence())
+    starting = threading.Thread(target=lambda: stopped.append(stop_the_jvm()))
+    starting.start()
+    sentences.append(sentence())
+    starting.join()
+    plan_once()
+    stopped.append(stop_the_jvm())
+    planned = plan_once()
+    before_the_end = stop_the_jvm()
+    sessions.stop()
+    gone = [not each.is_running() for each in (*stopped, before_the_end)]
+    return sentences, planned, gone
+
+
+def test_a_jvm_that_answers_nothing_is_replaced_in_time(tmp_path: Path) -> None:
+    (sentences, planned, gone), stderr = in_a_process(tmp_path, outlive_stopped_jvms)
+
+    given_up = (
+        "Spark has not answered within 6 s (spark.timeout), so it was given up; the next cycle "
+        "starts another session"
+    )
+    assert stderr == ""
+    assert sentences == [given_up] * 3
+    assert planned == oracle.plan(healthy().snapshot())
+    assert gone == [True] * 5
+
+
+SECRET = "hunter2-wherever-it-may-be"
+
+
+def command_lines_with(secret: str) -> set[str]:
+    """Of all processes of this host."""
+    found = set()
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended
+            text = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if secret in text:
+                found.add(text)
+    return found
+
+
+def plan_with_secrets() -> tuple[set[str], int, list[str | None]]:
+    """Command lines that were seen to hold one, how often was looked while Spark started, and the
+    settings as they have arrived."""
+    odd = f" {SECRET} é=:#!\\n\t'\" "
+    sessions = SparkSessions(
+        "local[2]",
+        {
+            "spark.retentiond.password": odd,
+            "spark.driver.extraJavaOptions": f"-Dpassword={SECRET} '-Dother=a \\b \"#c'",
+            "spark.driver.defaultJavaOptions": f"-Dfirst={SECRET}",
+            "spark.driver.memory": "700m",
+        },
+    )
+    seen: set[str] = set()
+    looks = 0
+    starting = threading.Thread(target=sessions.start)
+    starting.start()
+    while starting.is_alive():
+        seen |= command_lines_with(SECRET)
+        looks += bool(jvms())
+    seen |= command_lines_with(SECRET)
+    with sessions.use() as session:
+        java = session._jvm.java.lang  # type: ignore[union-attr]  # py4j has no types
+        arrived = [
+            session.conf.get("spark.retentiond.password"),
+            *map(java.System.getProperty, ("password", "other", "first")),
+            str(java.Runtime.getRuntime().maxMemory() // 2**20),
+        ]
+    sessions.stop()
+    left = [str(each) for each in Path(tempfile.gettempdir()).glob("retentiond-spark-*/settings")]
+    assert not any(SECRET in Path(each).read_text() for each in left)
+    return seen, looks, [arrived[0] == odd and "as it is", *arrived[1:]]
+
+
+def ports_of_plans() -> tuple[set[int], int]:
+    """The ports that Spark's JVM opens for plans alone, and how often was looked at them."""
+    sessions = SparkSessions("local[2]", {})
+    rows(sessions)
+    (jvm,) = jvms()
+    before = listening(jvm)
+    opened: set[int] = set()
+    looks = 0
+    planning = threading.Thread(target=lambda: [rows(sessions) for _ in range(20)])
+    planning.start()
+    while planning.is_alive():
+        opened |= listening(jvm) - before
+        looks += 1
+    sessions.stop()
+    return opened, looks
+
+
+def listening(process: psutil.Process) -> set[int]:
+    """The ports at which it waits for connections."""
+    found = process.net_connections("tcp")
+    return {each.laddr.port for each in found if each.status == psutil.CONN_LISTEN}
+
+
+def test_no_plan_opens_a_port_that_takes_the_first_client_that_comes(tmp_path: Path) -> None:
+    (opened, looks), _ = in_a_process(tmp_path, ports_of_plans)
+
+    assert opened == set()
+    assert looks > 20
+
+
+def test_no_setting_of_spark_stands_in_a_command_line(tmp_path: Path) -> None:
+    (seen, looks, arrived), stderr = in_a_process(tmp_path, plan_with_secrets)
+
+    assert seen == set()
+    assert looks > 10
+    assert arrived[0] == "as it is"
+    assert arrived[1:4] == [SECRET, 'a \\b "#c', SECRET]
+    assert 600 < int(arrived[4] or 0) <= 700
+    assert stderr == ""
+
+
 def stop_while_it_starts() -> tuple[float, int]:
     """Seconds that the stop took, and the JVM that was on its way."""
     sessions = SparkSessions("local[2]", {})
@@ -126,7 +291,7 @@ def stop_while_it_starts() -> tuple[float, int]:
     sessions.stop()
     took = time.monotonic() - started
     starting.join()
-    assert refused == ["Spark was stopped while it started"]
+    assert refused == ["Spark was stopped meanwhile"]
     assert jvms() == []
     return took, jvm.pid
 

@@ -13,20 +13,20 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from retentiond.collect.snapshot import Snapshot
+from retentiond.decide.plan import decide
 from retentiond.errors import SparkUnavailable
 from retentiond.model import PlanRow
-from retentiond.plan.plan import decide
-from retentiond.plan.session import SparkSessions
-from tests import oracle
-from tests.integration.spark_processes import (
+from retentiond.snapshot import Snapshot
+from retentiond.spark.session import SparkSessions
+from tests.support import oracle
+from tests.support.brokers.spark_processes import (
     connect_server,
     free_port,
     in_a_process,
     standalone,
 )
-from tests.strategies import together, worlds
-from tests.unit.act.readings import Reading
+from tests.support.builders.guard_readings import Reading
+from tests.support.strategies import together, worlds
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

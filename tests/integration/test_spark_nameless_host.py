@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from retentiond.decide.plan import decide
 from retentiond.errors import SparkUnavailable
 from retentiond.model import PlanRow
-from retentiond.plan.jvm import JAVA_OPTIONS
-from retentiond.plan.plan import decide
-from retentiond.plan.session import SparkSessions
-from tests import oracle
-from tests.integration.spark_processes import in_a_process
-from tests.unit.act.readings import healthy
+from retentiond.spark.jvm import JAVA_OPTIONS
+from retentiond.spark.session import SparkSessions
+from tests.support import oracle
+from tests.support.brokers.spark_processes import in_a_process
+from tests.support.builders.guard_readings import healthy
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -6,17 +6,23 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentiond.collect.commit_rows import commit_rows
-from retentiond.collect.snapshot import COMMIT_SCHEMA, GroupTopic, PartitionReading, TopicReading
-from retentiond.collect.topics import EnabledTopic
-from retentiond.commit_columns import CommitColumns
 from retentiond.config import TopicPolicy
+from retentiond.gather.assemble import commit_rows
+from retentiond.gather.topics import EnabledTopic
+from retentiond.kafka.commit_columns import CommitColumns
 from retentiond.model import Commit
+from retentiond.snapshot import COMMIT_SCHEMA, GroupTopic, PartitionReading, TopicReading
 
 NAMES = st.sampled_from(["clicks", "orders", "payments"])
 NUMBERS = st.one_of(st.integers(0, 4), st.sampled_from([2**31 - 1, 2**63 - 1]))
 OFFSETS = st.one_of(st.none(), st.integers(0, 2**63 - 1))
-COMMITS = st.lists(st.builds(Commit, NAMES, NUMBERS, OFFSETS), max_size=8)
+EPOCHS = st.none() | st.integers(0, 9)
+COMMITS = st.lists(
+    st.builds(Commit, NAMES, NUMBERS, OFFSETS, EPOCHS).map(
+        lambda each: each._replace(leader_epoch=None) if each.offset is None else each
+    ),
+    max_size=8,
+)
 LAYOUTS = st.dictionaries(NAMES, st.sets(st.integers(0, 4), max_size=4), max_size=3)
 
 
@@ -59,19 +65,19 @@ def test_every_commit_finds_its_partition_or_is_a_stray(
             group: CommitColumns.of(those) if as_columns else those
             for group, those in commits.items()
         },
-        topics,
+        {topic.reading.name: at for at, topic in enumerate(topics)},
         readings(topics),
     )
     every = [(group, *commit) for group, those in commits.items() for commit in those]
     assert rows.schema == COMMIT_SCHEMA
     assert list(zip(*(column.to_pylist() for column in rows.columns), strict=True)) == [
-        (group, places[topic, number], offset)
-        for group, topic, number, offset in every
+        (group, places[topic, number], offset, epoch)
+        for group, topic, number, offset, epoch in every
         if (topic, number) in places
     ]
     assert strays == {
         GroupTopic(group, sorted(layout).index(topic))
-        for group, topic, number, _ in every
+        for group, topic, number, *_ in every
         if topic in layout and (topic, number) not in places
     }
 

@@ -6,7 +6,6 @@ is read from the tables once more, in the plainest way.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,11 +14,12 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from retentiond.act.guard import Verified, verify
-from retentiond.act.limits import within_limits
-from retentiond.collect.snapshot import Snapshot
 from retentiond.config import Limits, PolicyConflict
+from retentiond.config.values import Pattern
+from retentiond.decide.limits import within_limits
 from retentiond.model import Failure, PlanRow, Reason, TopicPartition, Verdict
-from tests.unit.act.readings import POLICY, Reading, deletion, group, partition, topic
+from retentiond.snapshot import Snapshot
+from tests.support.builders.guard_readings import POLICY, Reading, deletion, group, partition, topic
 
 TOPICS = ("clicks", "orders")
 PARTITIONS = [TopicPartition(name, number) for name in TOPICS for number in (0, 1)]
@@ -44,13 +44,13 @@ TOPIC_TROUBLES: list[dict[str, object]] = [
 
 
 @st.composite
-def readings(draw: st.DrawFn) -> Reading:
+def readings(draw: st.DrawFn) -> Reading:  # noqa: PLR0912 - one branch for each trouble
     policies = st.sampled_from(
         [POLICY] * 12
         + [
             replace(POLICY, min_groups=2),
             replace(POLICY, required_groups=("search",)),
-            replace(POLICY, excluded=(re.compile("aud.*"),)),
+            replace(POLICY, excluded=(Pattern("aud.*"),)),
             replace(POLICY, enabled=False),
         ]
     )
@@ -86,7 +86,10 @@ def readings(draw: st.DrawFn) -> Reading:
                 key: value for key, value in reading.remembered.items() if key[0] != name
             }
         elif draw(seldom):
-            reading.readers.add((name, draw(st.sampled_from(TOPICS))))
+            pairs_of_groups = draw(st.sampled_from([reading.readers, reading.changelogs]))
+            pairs_of_groups.add((name, draw(st.sampled_from(TOPICS))))
+        elif draw(seldom):
+            reading.remembered_readers.add((name, draw(st.sampled_from(TOPICS))))
         elif draw(seldom):
             reading.groups[name] = replace(reading.groups[name], failure=LOST)
     if draw(seldom):
@@ -145,7 +148,7 @@ def relevant(snapshot: Snapshot, name: str) -> set[str]:
         for row in table.to_pylist():
             if partition_of(snapshot, row["partition_id"]).topic == name:
                 groups.add(snapshot.groups[row["group_id"]].group_id)
-    for reader in snapshot.readers:
+    for reader in snapshot.readers | snapshot.remembered_readers:
         if snapshot.topics[reader.topic].name == name:
             groups.add(snapshot.groups[reader.group].group_id)
     groups.update(each.group_id for each in snapshot.groups if each.failure is not None)
@@ -164,6 +167,11 @@ def forbidden(snapshot: Snapshot, name: str) -> bool:
         or "compact" in found.cleanup_policy
         or found.forced_retention_ms == 1
         or bool(snapshot.problems)
+        or any(
+            snapshot.topics[each.topic] is found
+            and not found.policy.excludes(snapshot.groups[each.group].group_id)
+            for each in snapshot.changelogs
+        )
     )
 
 

@@ -1,137 +1,345 @@
-"""Lives of the model that once made the ledger complain, with and without a cause."""
+"""Lives of the model: ways in which readers have lost records once, and what is rare in a walk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
+from typing import Any
 
 import pytest
 
-from retentiond.model import GroupKind, Outcome, Reason
-from tests.fakes import HowDeletionEnds
-from tests.property.model.changes import Change
-from tests.property.model.machine import Model
-from tests.property.model.rules import HOUR_MS, Rules, TopicRule
+from retentiond import clock
+from retentiond.gather import groups
+from retentiond.kafka.port import GroupMembers
+from retentiond.model import Failure, GroupKind, Reason
+from tests.property.model.harm import Harm
+from tests.property.model.rules import DAY_MS, HOUR_MS, Rules
+from tests.property.model.walk import Life, Step, live
 
-MOMENTS = 50
-"""More than a cycle has."""
-
-
-@contextmanager
-def living(rules: Rules) -> Iterator[Model]:
-    """Two topics of two partitions each, with two groups that read them."""
-    model = Model()
-    model.begin(rules=rules, start="well")
-    try:
-        yield model
-    finally:
-        model.teardown()
+CYCLE: Step = ("cycle",)
 
 
-@pytest.fixture
-def life() -> Iterator[Model]:
-    """Records may go as soon as they are consumed."""
-    with living(Rules({"a": TopicRule(0), "b": TopicRule(0)})) as model:
-        yield model
+def amid_a_cycle(moment: int | str, *steps: Step) -> Step:
+    return ("cycle", "sound", {moment: steps})
 
 
-def test_a_request_for_a_partition_that_its_recreated_topic_lacks_reaches_nothing(
-    life: Model,
-) -> None:
-    recreated = Change("recreate", ("a", 1, False))
-    life.a_cycle_runs_while_things_change(
-        before="busy and well", order=[], due=[("before intend", recreated)], ending=None
-    )
-    life.nothing_was_deleted_unasked()
-
-    assert life.ledger.met["requests that reached another topic"]
+def has_read_half(agent: str, topic: str) -> tuple[Step, ...]:
+    """It subscribes to one topic, and commits in the midst of it."""
+    tells = (("tell", agent, topic, partition) for partition in (0, 1))
+    return (("subscribe", agent, (topic,)), ("read", agent, 2), *tells)
 
 
-def test_a_request_that_was_refused_is_not_taken_for_the_one_before_that_was_undone(
-    life: Model,
-) -> None:
-    life.a_cycle_runs(before="busy and well", order=[])
-    life.something_breaks(Change("set_back", ("a", 0, 200)))
-    life.a_cycle_runs_while_things_change(
-        before="idle", order=[], due=[], ending=HowDeletionEnds.REFUSED
-    )
-    life.nothing_was_deleted_unasked()
+NOTHING_GOES_FROM_B: tuple[Step, ...] = (
+    CYCLE,
+    ("produce", 0, "a", 0, 4, 3 * HOUR_MS),
+    ("catch_up", 0, 0),
+)
 
-    assert life.ledger.met[f"outcome {Outcome.FAILED}"]
+IS_GONE_WHEN_MORE_COMES: tuple[Step, ...] = (
+    ("crash", "g3"),
+    ("vanish", "g3"),
+    ("produce", 0, "b", 0, 4, 3 * HOUR_MS),
+    ("catch_up", 0, 0),
+    CYCLE,
+)
+
+WAYS_TO_LOSE: dict[str, tuple[Step, ...]] = {
+    "a new reader crashes before its first commit, and its group is still listed": (
+        ("subscribe", "g3", ("a",)),
+        CYCLE,
+        ("crash", "g3"),
+        CYCLE,
+    ),
+    "a new reader crashes before its first commit, and its group is gone": (
+        ("subscribe", "g3", ("a",)),
+        CYCLE,
+        ("crash", "g3"),
+        ("vanish", "g3"),
+        CYCLE,
+    ),
+    "a reader of another topic adds this one, and crashes before it commits here": (
+        ("subscribe", "g3", ("b",)),
+        ("catch_up", 0, 0),
+        ("subscribe", "g3", ("a", "b")),
+        CYCLE,
+        ("crash", "g3"),
+        CYCLE,
+    ),
+    "a reader by pattern crashes before its first commit": (
+        ("subscribe", "g3", ("a",), "pattern", "consumer"),
+        CYCLE,
+        ("crash", "g3"),
+        ("vanish", "g3"),
+        CYCLE,
+    ),
+    "a reader that only the second reading shows crashes before its first commit": (
+        amid_a_cycle("decide", ("subscribe", "g3", ("a",))),
+        ("crash", "g3"),
+        ("vanish", "g3"),
+        CYCLE,
+    ),
+    "only the second reading shows a reader of a topic of which nothing goes, and it crashes": (
+        *NOTHING_GOES_FROM_B,
+        amid_a_cycle("decide", ("subscribe", "g3", ("b",))),
+        *IS_GONE_WHEN_MORE_COMES,
+    ),
+    "only the second reading shows a reader by pattern of such a topic, and it crashes": (
+        *NOTHING_GOES_FROM_B,
+        amid_a_cycle("decide", ("subscribe", "g3", ("b",), "pattern", "consumer")),
+        *IS_GONE_WHEN_MORE_COMES,
+    ),
+    "only the second reading shows that a reader waits for a topic that is not there yet": (
+        ("delete_topic", "b"),
+        CYCLE,
+        ("heal",),
+        ("busy", 4, 3 * HOUR_MS, 0),
+        ("delete_topic", "b"),
+        amid_a_cycle("decide", ("subscribe", "g3", ("b",))),
+        ("crash", "g3"),
+        ("vanish", "g3"),
+        ("heal",),
+        ("busy", 4, 3 * HOUR_MS, 0),
+        CYCLE,
+        CYCLE,
+        CYCLE,
+    ),
+    "a topic is recreated while one of its readers is away": (
+        CYCLE,
+        ("crash", "g1"),
+        ("recreate", "a", 2, 4, False),
+        CYCLE,
+        ("catch_up", 0, 0),
+        CYCLE,
+    ),
+    "both clients come to another cluster after the last reading": (
+        ("produce", 0, "a", 0, 4),
+        ("produce", 1, "a", 0, 4),
+        ("catch_up", 0, 0),
+        amid_a_cycle("after intend", ("fail_over", "both", 1)),
+    ),
+    "the client that deletes comes to another cluster than the one that reads": (
+        ("produce", 0, "a", 0, 4),
+        ("produce", 1, "a", 0, 4),
+        ("catch_up", 0, 0),
+        ("fail_over", "deleting", 1),
+        CYCLE,
+        CYCLE,
+    ),
+    "the state is used for another cluster, and then for its own again": (
+        *has_read_half("g3", "a"),
+        CYCLE,
+        ("crash", "g3"),
+        ("vanish", "g3"),
+        CYCLE,
+        ("restart", 1, 0),
+        CYCLE,
+        ("restart", 0, 0),
+        CYCLE,
+        CYCLE,
+    ),
+    "a topic is recreated between the second reading and the request": (
+        amid_a_cycle("before intend", ("recreate", "a", 2, 100, False)),
+    ),
+    "a streams application that can't be described has commits elsewhere": (
+        ("subscribe", "g3", ("a", "b"), "name", "streams"),
+        ("read", "g3", 4),
+        ("tell", "g3", "b", 0),
+        ("advance", 6_000),
+        ("breaks", "fail", "members", "g3"),
+        CYCLE,
+    ),
+    "the host's clock is far behind when a group is missed, and then right": (
+        *has_read_half("g3", "a"),
+        CYCLE,
+        ("crash", "g3"),
+        ("vanish", "g3"),
+        ("set_clock", -40 * DAY_MS),
+        CYCLE,
+        ("set_clock", 0),
+        CYCLE,
+    ),
+    "a log loses its end, and grows past a commit that was made on it": (
+        ("truncate", "a", 0, 2),
+        ("produce", 0, "a", 0, 4),
+        ("advance", 6_000),
+        CYCLE,
+    ),
+    "a topic is recreated, and the commits on it are older than it": (
+        CYCLE,
+        ("recreate", "a", 2, 0, True),
+        ("read", "g1", 1),
+        ("read", "g2", 1),
+        ("produce", 0, "a", 0, 6, 3 * HOUR_MS),
+        ("advance", 6_000),
+        CYCLE,
+        CYCLE,
+    ),
+    "a reader's commits are answered in a cycle whose members can't be asked, and it is gone": (
+        *has_read_half("g3", "a"),
+        amid_a_cycle("members", ("cut",)),
+        ("vanish", "g3"),
+        CYCLE,
+    ),
+    "a reader waits for a topic that is not there yet, and is gone when it comes": (
+        ("delete_topic", "b"),
+        CYCLE,
+        ("heal",),
+        ("vanish", "g1"),
+        ("busy", 4, 3 * HOUR_MS, 0),
+        CYCLE,
+        CYCLE,
+        CYCLE,
+    ),
+    "the process is frozen between the second reading and the request": (
+        amid_a_cycle("before intend", ("reset", "g1", "earliest"), ("advance", 28_000)),
+    ),
+}
 
 
-def test_a_group_that_is_hidden_after_the_plan_holds_whenever_it_is_shown_again(
-    life: Model,
-) -> None:
-    """Also where rights were given back before the guard asked about them."""
-    elsewhere = Change("join", ("g3", GroupKind.CLASSIC, ("bystander",), False))
-    life.a_group_changes(elsewhere)
-    held: set[bool] = set()
-    for moment in range(MOMENTS):
-        life.ledger.met.clear()
-        life.a_cycle_runs_while_things_change(
-            before="busy and well",
-            order=[],
-            due=[("within remember", Change("deny", ("g3",))), (moment, Change("heal"))],
-            ending=None,
-        )
-        life.nothing_was_deleted_unasked()
-        held.add(not life.ledger.met["requests"])
+@pytest.mark.parametrize("steps", WAYS_TO_LOSE.values(), ids=WAYS_TO_LOSE)
+def test_no_reader_loses_a_record_when(steps: tuple[Step, ...]) -> None:
+    _met, harm = live(Life(steps, Rules(forget_ms=2 * HOUR_MS)))
 
-    assert held == {True, False}
+    assert harm is None
 
 
-def test_where_no_topic_is_left_a_plan_is_complete_although_a_group_is_hidden(life: Model) -> None:
-    for topic in ("a", "b"):
-        life.a_topic_changes(change=Change("delete_topic", (topic,)))
-    life.a_cycle_runs_while_things_change(
-        before="busy", order=[], due=[(0, Change("deny", ("g1",)))], ending=None
-    )
-    life.nothing_was_deleted_unasked()
+def test_a_guard_that_is_alone_holds_what_the_plan_would_delete() -> None:
+    met, harm = live(Life((("catch_up", 0, 0), *has_read_half("g3", "a"), ("cycle", "reckless"))))
 
-    assert life.ledger.first.hidden
+    assert harm is None
+    assert met[Reason.EVIDENCE_CHANGED]
+
+
+GOES_BACK_TOO_LATE: tuple[Step, ...] = (
+    ("breaks", "end_next_deletions", "times_out_late"),
+    CYCLE,
+    ("reset", "g1", "earliest"),
+    ("breaks", "thaw"),
+    ("produce", 0, "a", 0, 2),
+)
 
 
 @pytest.mark.parametrize(
-    ("rare", "reason"),
+    ("rare", "reason", "rules"),
     [
-        (Change("commit", ("g1", "a", 0, -2)), Reason.COMMIT_BEYOND_END),
-        (Change("rewind", ("g1", "a", 9)), Reason.COMMIT_REWOUND),
-        (Change("begin_afresh", ("a", 0)), Reason.OPEN_TRANSACTION),
-        (Change("produce", ("a", 0, 1)), Reason.NOT_CONSUMED),
-        (Change("configure", ("a", "cleanup.policy", "compact")), Reason.NOT_DELETABLE),
-        (Change("configure", ("a", "retention.ms", "0")), Reason.RETENTION_EXCEEDS_FORCED),
+        ((), Reason.TOO_FEW_GROUPS, Rules(min_groups=3)),
+        ((("pause",),), Reason.PAUSED, Rules()),
+        (
+            (("vanish", "g1"), ("vanish", "g2"), CYCLE, ("forget", "g1"), ("forget", "g2")),
+            Reason.NO_GROUP,
+            Rules(),
+        ),
+        ((("subscribe", "g3", ("a",)),), Reason.GROUP_WITHOUT_COMMIT, Rules()),
+        (GOES_BACK_TOO_LATE, Reason.COMMIT_REWOUND, Rules()),
+        ((("truncate", "b", 0, 1),), Reason.COMMIT_BEYOND_END, Rules()),
+        ((CYCLE, ("begin", "a", 0)), Reason.OPEN_TRANSACTION, Rules()),
+        ((("configure", "a", "cleanup.policy", "compact"),), Reason.NOT_DELETABLE, Rules()),
+        (
+            (("configure", "a", "retention.ms", "0"),),
+            Reason.RETENTION_EXCEEDS_FORCED,
+            Rules(age_ms=HOUR_MS),
+        ),
     ],
 )
-def test_what_is_rare_comes_up(rare: Change, reason: Reason) -> None:
+def test_what_is_rare_comes_up(rare: tuple[Step, ...], reason: Reason, rules: Rules) -> None:
     """With it, each reason but `Reason.POLICY_CONFLICT` comes up, here or in `test_model`."""
-    topic = TopicRule(HOUR_MS)
-    with living(Rules({"a": topic, "b": topic})) as life:
-        life.a_cycle_meets_what_is_rare(rare, order=[], due=[])
-        life.nothing_was_deleted_unasked()
+    steps: tuple[Any, ...] = (CYCLE, ("busy", 2, 3 * HOUR_MS, 0), *rare, CYCLE)
+    met, harm = live(Life(steps, rules))
 
-        assert life.ledger.met[reason]
+    assert harm is None
+    assert met[reason]
 
 
-@pytest.mark.parametrize(
-    ("topic", "reason"),
-    [
-        (TopicRule(0, required=("g3",)), Reason.REQUIRED_GROUP_MISSING),
-        (TopicRule(0, min_groups=3), Reason.TOO_FEW_GROUPS),
-    ],
+def told_by_commits(group: Any, commits: Any, members: Any) -> Failure | None:
+    """In place of the census's: a streams group's commits stand for its topology."""
+    if isinstance(members, Failure) and group.kind is GroupKind.STREAMS and commits:
+        members = GroupMembers(frozenset())
+    return FAILURE_OF(group, commits, members)
+
+
+def forgotten_by_dates(policy: Any, last: Any) -> bool:
+    """In place of the time that was observed: the difference of two dates."""
+    forget_ms = policy.forget_vanished_after_ms
+    if forget_ms is None or last.absent_since_ms is None:
+        return False
+    now_ms = clock.time.time_ns() // 1_000_000  # type: ignore[attr-defined]  # the world's
+    return bool(now_ms - last.absent_since_ms >= forget_ms)
+
+
+FAILURE_OF = groups._failure
+
+NO_READERS: tuple[str, Any] = (
+    "retentiond.memory.recall._readers_without_commit",
+    lambda *_: [],
 )
-def test_groups_that_a_policy_asks_for_are_missed(topic: TopicRule, reason: Reason) -> None:
-    with living(Rules({"a": topic, "b": topic})) as life:
-        life.a_cycle_runs(before="busy and well", order=[])
-        life.nothing_was_deleted_unasked()
+NO_LOOK: tuple[str, Any] = (
+    "retentiond.act.request.Requester._last_look",
+    lambda *_: {},
+)
+NO_IDENTITY: tuple[str, Any] = ("retentiond.kafka.identity.ClusterIdentity.check", lambda *_: None)
 
-        assert life.ledger.met[reason]
-        assert not life.ledger.met["requests"]
+NO_MEMORY_OF_COMMITS: tuple[str, Any] = (
+    "retentiond.memory.recall.stale_commits",
+    lambda commits, *_: commits.slice(0, 0),
+)
+
+NOBODY_WAITS: tuple[str, Any] = ("retentiond.gather.gather._awaited", lambda *_: {})
+
+NOBODY_BESIDE: tuple[str, Any] = ("retentiond.gather.gather._beside", lambda *_: {})
+
+WITHOUT: dict[str, tuple[tuple[str, Any], ...]] = {
+    "a new reader crashes before its first commit, and its group is still listed": (NO_READERS,),
+    "a new reader crashes before its first commit, and its group is gone": (NO_READERS,),
+    "a reader of another topic adds this one, and crashes before it commits here": (NO_READERS,),
+    "a reader by pattern crashes before its first commit": (NO_READERS,),
+    "a reader that only the second reading shows crashes before its first commit": (
+        ("retentiond.state.groups.GroupMemory.remember_newcomers", lambda *_: None),
+    ),
+    "only the second reading shows a reader of a topic of which nothing goes, and it crashes": (
+        NOBODY_BESIDE,
+    ),
+    "only the second reading shows a reader by pattern of such a topic, and it crashes": (
+        NOBODY_BESIDE,
+    ),
+    "only the second reading shows that a reader waits for a topic that is not there yet": (
+        NOBODY_BESIDE,
+    ),
+    "a topic is recreated while one of its readers is away": (NO_READERS,),
+    "both clients come to another cluster after the last reading": (NO_IDENTITY, NO_LOOK),
+    "the client that deletes comes to another cluster than the one that reads": (
+        NO_IDENTITY,
+        NO_LOOK,
+    ),
+    "the state is used for another cluster, and then for its own again": (
+        NO_READERS,
+        NO_MEMORY_OF_COMMITS,
+        ("retentiond.gather.gather.refuse_another_cluster", lambda *_: None),
+        ("retentiond.state.groups.refuse_another_cluster", lambda *_: None),
+    ),
+    "a topic is recreated between the second reading and the request": (NO_LOOK,),
+    "a streams application that can't be described has commits elsewhere": (
+        ("retentiond.gather.groups._failure", told_by_commits),
+    ),
+    "the host's clock is far behind when a group is missed, and then right": (
+        ("retentiond.memory.recall.is_forgotten", forgotten_by_dates),
+    ),
+    "a log loses its end, and grows past a commit that was made on it": (
+        ("retentiond.gather.gather.with_epochs", lambda snapshot, _kafka: snapshot),
+    ),
+    "a topic is recreated, and the commits on it are older than it": (NO_MEMORY_OF_COMMITS,),
+    "a reader waits for a topic that is not there yet, and is gone when it comes": (NOBODY_WAITS,),
+    "the process is frozen between the second reading and the request": (
+        ("retentiond.act.delete._Run.objection", lambda _: None),
+        ("retentiond.act.delete._Run.not_after", math.inf),
+    ),
+}
+"""What keeps each of them from happening, and what stands in its place when it is taken out."""
 
 
-def test_a_paused_daemon_says_so(life: Model) -> None:
-    life.an_operator_acts("pauses", "g1")
-    life.a_cycle_runs(before="busy", order=[])
+@pytest.mark.parametrize("name", WITHOUT)
+def test_without_its_mend_the_reader_loses_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the life above would prove nothing."""
+    for part, stand_in in WITHOUT[name]:
+        monkeypatch.setattr(part, stand_in)
+    _met, harm = live(Life(WAYS_TO_LOSE[name], Rules(forget_ms=2 * HOUR_MS)))
 
-    assert life.ledger.met[Reason.PAUSED]
-    assert not life.ledger.met["requests"]
+    assert isinstance(harm, Harm)

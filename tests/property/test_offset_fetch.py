@@ -10,7 +10,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from kafka.protocol.consumer import OffsetFetchResponse
 
-from retentiond.kafka.offset_fetch import BATCHED_OFFSETS, decode_offsets
+from retentiond.kafka.wire.offset_fetch import BATCHED_OFFSETS, decode_offsets
 from retentiond.model import Commit
 
 Group = OffsetFetchResponse.OffsetFetchResponseGroup
@@ -59,6 +59,14 @@ def encoded(response: Any) -> bytes:
     return bytes(response.encode(version=BATCHED_OFFSETS))
 
 
+def _offset_and_epoch(row: Any) -> tuple[int | None, int | None]:
+    """None where an error came instead; the epoch is -1 where the client told none."""
+    if row.error_code:
+        return None, None
+    epoch = row.committed_leader_epoch
+    return row.committed_offset, None if epoch < 0 else epoch
+
+
 def by_kafka_python(body: bytes) -> list[tuple[str, int, list[Commit]]]:
     return [
         (
@@ -68,7 +76,7 @@ def by_kafka_python(body: bytes) -> list[tuple[str, int, list[Commit]]]:
                 Commit(
                     topic.name,
                     row.partition_index,
-                    None if row.error_code else row.committed_offset,
+                    *_offset_and_epoch(row),
                 )
                 for topic in group.topics
                 for row in topic.partitions

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from retentiond.collect.snapshot import Snapshot
 from retentiond.config import PolicyConflict
+from retentiond.decide.plan import decide
 from retentiond.model import PlanRow, Reason, Verdict
-from retentiond.plan.plan import decide
-from retentiond.plan.session import SparkSessions
-from tests import oracle
-from tests.strategies import HIDDEN, prefix, simpler, together, worlds, worse
-from tests.unit.act.readings import Reading
+from retentiond.snapshot import Snapshot
+from retentiond.spark.session import SparkSessions
+from tests.support import oracle
+from tests.support.builders.guard_readings import Reading
+from tests.support.strategies import HIDDEN, prefix, simpler, together, worlds, worse
 
 pytestmark = pytest.mark.spark
 
@@ -122,7 +122,7 @@ def all_planned(spark: SparkSessions) -> list[Planned]:
             snapshot = seen_with(hidden, together(batch))
             rows, expected = planned(spark, snapshot), oracle.plan(snapshot)
             assert len(rows) == len(expected)
-            with mock.patch("retentiond.plan.frames.FEW_COMMITS", 0):  # in several tasks
+            with mock.patch("retentiond.decide.star_schema.FEW_COMMITS", 0):  # in several tasks
                 assert planned(spark, snapshot) == rows
             found += [
                 Planned(world, apart(number, rows), apart(number, expected), hidden)

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from retentiond import class_archive
 from retentiond.config import Config, Http, load
+from retentiond.spark import class_archive
 
 ROOT = Path(__file__).parents[2]
 Instruction = tuple[str, str]
@@ -144,7 +144,7 @@ def test_the_default_http_port_is_exposed_checked_mapped_and_scraped(deployed: C
     (scrape,) = read_yaml("deploy/prometheus/prometheus.yml")["scrape_configs"]
 
     assert final("EXPOSE") == str(port)
-    assert final("HEALTHCHECK").endswith(f'"retentiond.alive", "{port}"]')
+    assert final("HEALTHCHECK").endswith(f'"retentiond.healthcheck", "{port}"]')
     assert service("retentiond")["ports"] == [f"127.0.0.1:{port}:{port}"]
     assert deployed.http == Http()
     assert scrape["static_configs"] == [{"targets": [f"retentiond:{port}"]}]

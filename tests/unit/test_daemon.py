@@ -6,21 +6,23 @@ import queue
 import signal
 import ssl
 import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
 
-from retentiond.cycle import Stopped
-from retentiond.engine import now_ms
-from retentiond.errors import KafkaUnavailable, SparkUnavailable
+from retentiond.clock import Stopped
+from retentiond.errors import KafkaUnavailable, OtherCluster, SparkUnavailable, StateError
 from retentiond.model import DeletionOutcome, Outcome
-from retentiond.observe import events
-from retentiond.observe.report import CycleReport, figures
-from tests.certificates import Authority
+from retentiond.tell import logs
+from retentiond.tell.report import CycleReport, figures
+from retentiond.tell.web import STUCK_S
+from tests.support.builders.daemons import Bench, Step, live, settings, until
+from tests.support.builders.reports import outcome, report, row
+from tests.support.certificates import Authority
 from tests.unit.config.files import HASH
-from tests.unit.daemons import Bench, Step, live, settings
-from tests.unit.observe.reports import outcome, report, row
 
 
 def failing(error: Exception) -> Step:
@@ -37,11 +39,11 @@ NO_SPARK = failing(SparkUnavailable("Spark can't be started"))
 def test_the_first_cycle_is_due_at_once_and_then_every_interval() -> None:
     bench = live(config=settings(schedule={"interval": "90s"}))
     assert bench.scheduler.interval_s == 90
-    assert bench.events(events.STARTED)[0]["interval_seconds"] == 90
+    assert bench.events(logs.STARTED)[0]["interval_seconds"] == 90
 
 
 def test_the_first_line_says_what_runs() -> None:
-    (line,) = live().events(events.STARTED)
+    (line,) = live().events(logs.STARTED)
     assert line.pop("port") > 0
     assert line.keys() >= {"version", "spark_version", "librdkafka_version"}
     assert (
@@ -63,7 +65,7 @@ def test_spark_is_started_before_it_is_needed() -> None:
 def test_a_cycle_is_one_line_with_its_figures() -> None:
     done = report([row("orders")], [outcome("orders")])
     bench = live(lambda bench: bench.tick(lambda: done))
-    assert bench.events(events.CYCLE) == [
+    assert bench.events(logs.CYCLE) == [
         {"event": "retentiond.cycle", "log_level": "info", **figures(done)}
     ]
 
@@ -76,15 +78,43 @@ def test_a_cycle_whose_evidence_is_in_doubt_is_a_warning_each_time() -> None:
             bench.tick(lambda: doubtful)
 
     warning = {"event": "retentiond.cycle", "log_level": "warning", **figures(doubtful)}
-    assert live(two_cycles).events(events.CYCLE) == [warning, warning]
+    assert live(two_cycles).events(logs.CYCLE) == [warning, warning]
+
+
+@pytest.mark.parametrize(
+    ("failure", "is_shown_whole"), [(StateError("the disk is full"), False), (ValueError(), True)]
+)
+def test_a_cycle_that_failed_after_it_had_deleted_is_an_error(
+    failure: Exception, is_shown_whole: bool
+) -> None:
+    failed = replace(report([row("orders")], [outcome("orders")]), failure=failure)
+    (line,) = live(lambda bench: bench.tick(lambda: failed)).events(logs.CYCLE)
+    assert (line["log_level"], line["result"], line["records_deleted"]) == ("error", "failed", 90)
+    assert (line["exc_info"] is failure) is is_shown_whole
+
+
+def test_a_cycle_that_failed_after_it_had_deleted_is_tried_again_soon() -> None:
+    deleted = report([row("orders")], [outcome("orders")])
+
+    def play(bench: Bench) -> None:
+        failed = replace(deleted, failure=StateError("the disk is full"))
+        assert bench.retry_delay_s(lambda: failed) == 1
+        assert bench.retry_delay_s(lambda: failed) == 2
+        bench.tick(lambda: deleted)
+        other = replace(deleted, failure=OtherCluster("two clusters answer"))
+        bench.tick(lambda: other)
+        assert "two clusters answer" in bench.get("/readyz").text
+
+    bench = live(play)
+    assert [line["tries"] for line in bench.events(logs.CYCLE_RECOVERED)] == [2]
 
 
 def test_a_cycle_without_trouble_is_all_that_is_said() -> None:
     bench = live(lambda bench: bench.tick())
-    assert [line["event"] for line in bench.log if line["event"] != events.STARTED] == [
-        events.CYCLE,
-        events.STOPPING,
-        events.STOPPED,
+    assert [line["event"] for line in bench.log if line["event"] != logs.STARTED] == [
+        logs.CYCLE,
+        logs.STOPPING,
+        logs.STOPPED,
     ]
 
 
@@ -96,7 +126,7 @@ def test_a_deletion_that_failed_or_may_have_is_a_warning_of_its_own() -> None:
         outcome("orders", 2, Outcome.UNKNOWN),
     ]
     bench = live(lambda bench: bench.tick(lambda: report(rows, outcomes)))
-    assert bench.events(events.DELETION_UNCLEAR) == [
+    assert bench.events(logs.DELETION_UNCLEAR) == [
         {
             "event": "retentiond.deletion_unclear",
             "log_level": "warning",
@@ -115,7 +145,7 @@ def test_what_an_earlier_run_left_open_is_said_when_it_is_settled() -> None:
         bench.tick()
         bench.tick()
 
-    assert live(play).events(events.DELETION_SETTLED) == [
+    assert live(play).events(logs.DELETION_SETTLED) == [
         {
             "event": "retentiond.deletion_settled",
             "log_level": "info",
@@ -170,7 +200,7 @@ def test_weeks_of_failures_are_survived() -> None:
         assert bench.retry_delay_s(NO_KAFKA) == 60
 
     bench = live(play)
-    assert len(bench.events(events.CYCLE_FAILED)) == 1
+    assert len(bench.events(logs.CYCLE_FAILED)) == 1
 
 
 def test_a_failure_is_said_once_and_not_for_each_try() -> None:
@@ -178,7 +208,7 @@ def test_a_failure_is_said_once_and_not_for_each_try() -> None:
         for _ in range(5):
             bench.tick(NO_KAFKA)
 
-    assert live(play).events(events.CYCLE_FAILED) == [
+    assert live(play).events(logs.CYCLE_FAILED) == [
         {
             "event": "retentiond.cycle_failed",
             "log_level": "error",
@@ -193,7 +223,7 @@ def test_another_kind_of_failure_is_said_again() -> None:
         for cycle in (NO_KAFKA, NO_KAFKA, NO_SPARK, NO_SPARK, NO_KAFKA):
             bench.tick(cycle)
 
-    assert [line["error"] for line in live(play).events(events.CYCLE_FAILED)] == [
+    assert [line["error"] for line in live(play).events(logs.CYCLE_FAILED)] == [
         "kafka:9092 can't be asked",
         "Spark can't be started",
         "kafka:9092 can't be asked",
@@ -213,7 +243,7 @@ def test_another_cause_of_the_same_failure_is_said_again_and_shown_by_readiness(
             "no complete cycle yet; KafkaUnavailable: login refused\n"
         )
 
-    assert [line["error"] for line in live(play).events(events.CYCLE_FAILED)] == [
+    assert [line["error"] for line in live(play).events(logs.CYCLE_FAILED)] == [
         "kafka:9092: certificate expired",
         "kafka:9092: login refused",
     ]
@@ -224,7 +254,7 @@ def test_recovery_is_said_once_with_the_number_of_tries() -> None:
         for cycle in (NO_KAFKA, NO_KAFKA, report, report):
             bench.tick(cycle)
 
-    assert live(play).events(events.CYCLE_RECOVERED) == [
+    assert live(play).events(logs.CYCLE_RECOVERED) == [
         {"event": "retentiond.cycle_recovered", "log_level": "info", "tries": 2}
     ]
 
@@ -234,7 +264,7 @@ def test_a_failure_after_a_recovery_is_said_again() -> None:
         for cycle in (NO_KAFKA, report, NO_KAFKA):
             bench.tick(cycle)
 
-    assert len(live(play).events(events.CYCLE_FAILED)) == 2
+    assert len(live(play).events(logs.CYCLE_FAILED)) == 2
 
 
 def test_an_unexpected_exception_does_not_end_the_daemon_and_is_shown_whole() -> None:
@@ -243,9 +273,9 @@ def test_an_unexpected_exception_does_not_end_the_daemon_and_is_shown_whole() ->
         bench.tick(report)
 
     bench = live(play)
-    (line,) = bench.events(events.CYCLE_FAILED)
+    (line,) = bench.events(logs.CYCLE_FAILED)
     assert (line["error"], line["exc_info"]) == ("a bug", True)
-    assert len(bench.events(events.CYCLE)) == 1
+    assert len(bench.events(logs.CYCLE)) == 1
 
 
 def test_a_failed_cycle_is_counted_and_makes_the_daemon_unready_in_words() -> None:
@@ -262,10 +292,51 @@ def test_a_failed_cycle_is_counted_and_makes_the_daemon_unready_in_words() -> No
 def test_a_metric_says_whether_the_daemon_is_ready() -> None:
     def play(bench: Bench) -> None:
         assert "\nretentiond_ready 0.0\n" in bench.get("/metrics").text
-        bench.tick(lambda: report(planned_at_ms=now_ms()))
+        bench.tick(report)
         assert "\nretentiond_ready 1.0\n" in bench.get("/metrics").text
-        bench.tick(lambda: report(planned_at_ms=1))
+        bench.later_s = 181
         assert "\nretentiond_ready 0.0\n" in bench.get("/metrics").text
+
+    live(play)
+
+
+@pytest.mark.parametrize("set_by_s", [-7200, 7200])
+def test_cycles_go_on_in_their_interval_when_the_clock_is_set(set_by_s: float) -> None:
+    def play(bench: Bench) -> None:
+        bench.tick(report)
+        due = datetime.now(UTC) + timedelta(seconds=30)
+        bench.scheduler.next_run_time = due
+        bench.clock_ahead_s = set_by_s
+        until(lambda: bench.scheduler.next_run_time != due)
+        # This process's own clock, which was not set, bounds it by an interval from now.
+        latest = datetime.now(UTC) + timedelta(seconds=60)
+        assert bench.scheduler.next_run_time is not None
+        assert bench.scheduler.next_run_time <= min(latest, due + timedelta(seconds=set_by_s + 1))
+        assert bench.get("/readyz").status_code == 200
+
+    bench = live(play)
+    (told,) = bench.events(logs.CLOCK_SET)
+    assert told["seconds"] == set_by_s
+
+
+def test_a_cycle_that_hangs_is_seen_at_healthz() -> None:
+    def play(bench: Bench) -> None:
+        go_on = threading.Event()
+
+        def hangs() -> CycleReport:
+            assert go_on.wait(20)
+            return report()
+
+        cycle = threading.Thread(target=bench.tick, args=(hangs,))
+        cycle.start()
+        assert bench.get("/healthz").status_code == 200
+        bench.later_s = STUCK_S + 2 * 120 + 1
+        answer = bench.get("/healthz")
+        assert answer.status_code == 503
+        assert answer.text.startswith("the cycle under way has given no sign for 54")
+        go_on.set()
+        cycle.join()
+        assert bench.get("/healthz").status_code == 200
 
     live(play)
 
@@ -285,8 +356,8 @@ def test_both_signals_end_it_and_release_what_it_holds(number: signal.Signals) -
     bench = live(end=number)
     assert bench.finished
     assert bench.engines[0].closed
-    assert [line["signal"] for line in bench.events(events.STOPPING)] == [number.name]
-    assert [line["abandoned_a_cycle"] for line in bench.events(events.STOPPED)] == [False]
+    assert [line["signal"] for line in bench.events(logs.STOPPING)] == [number.name]
+    assert [line["abandoned_a_cycle"] for line in bench.events(logs.STOPPED)] == [False]
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{bench.port}/healthz")
 
@@ -313,7 +384,7 @@ def test_a_signal_that_comes_right_before_the_wait_is_heard_soon_after(
 
 def test_a_cycle_that_gives_way_to_the_end_is_no_failure() -> None:
     bench = live(lambda bench: bench.tick(failing(Stopped())))
-    assert bench.events(events.CYCLE_FAILED) == []
+    assert bench.events(logs.CYCLE_FAILED) == []
     assert bench.finished
 
 
@@ -339,8 +410,8 @@ def test_the_end_waits_for_the_deletion_under_way(monkeypatch: pytest.MonkeyPatc
 
     bench = live(play)
     assert bench.finished
-    assert [line["event"] for line in bench.log][-2:] == [events.CYCLE, events.STOPPED]
-    assert bench.events(events.CYCLE)[0]["records_deleted"] == 90
+    assert [line["event"] for line in bench.log][-2:] == [logs.CYCLE, logs.STOPPED]
+    assert bench.events(logs.CYCLE)[0]["records_deleted"] == 90
 
 
 @pytest.mark.parametrize(("deleting", "wait"), [(False, "READ_S"), (True, "FINISH_S")])
@@ -373,7 +444,7 @@ def test_a_cycle_that_does_not_end_is_abandoned_in_time(
     threads[0].join()
     assert not bench.finished
     assert not bench.engines[0].closed  # its clients are in use
-    assert [line["abandoned_a_cycle"] for line in bench.events(events.STOPPED)] == [True]
+    assert [line["abandoned_a_cycle"] for line in bench.events(logs.STOPPED)] == [True]
 
 
 def test_the_end_does_not_wait_until_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,7 +456,7 @@ def test_the_end_does_not_wait_until_memory_is_given_back(monkeypatch: pytest.Mo
         release.wait()
 
     def play(bench: Bench) -> None:
-        monkeypatch.setattr("retentiond.garbage.give_back", give_back)
+        monkeypatch.setattr("retentiond.garbage_collection.give_back", give_back)
         threads.append(threading.Thread(target=bench.tick))
         threads[0].start()
         assert giving.wait(10)
@@ -396,14 +467,14 @@ def test_the_end_does_not_wait_until_memory_is_given_back(monkeypatch: pytest.Mo
         release.set()
     threads[0].join()
     assert bench.finished
-    assert [line["abandoned_a_cycle"] for line in bench.events(events.STOPPED)] == [False]
+    assert [line["abandoned_a_cycle"] for line in bench.events(logs.STOPPED)] == [False]
 
 
 def test_a_cycle_that_ends_during_the_end_gives_no_memory_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given: list[bool] = []
-    monkeypatch.setattr("retentiond.garbage.give_back", lambda: given.append(True))
+    monkeypatch.setattr("retentiond.garbage_collection.give_back", lambda: given.append(True))
 
     def play(bench: Bench) -> None:
         started, stopping = threading.Event(), threading.Event()
@@ -437,7 +508,7 @@ def test_clients_that_do_not_close_are_left_to_the_end_of_the_process(
     finally:
         release.set()
     assert not bench.finished
-    assert [line["abandoned_a_cycle"] for line in bench.events(events.STOPPED)] == [False]
+    assert [line["abandoned_a_cycle"] for line in bench.events(logs.STOPPED)] == [False]
 
 
 def test_no_cycle_begins_once_the_end_was_asked_for() -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from retentiond.engine import now_ms
-from retentiond.errors import ConfigError, KafkaUnavailable
-from retentiond.observe import events
-from retentiond.observe.report import CycleReport
-from tests.unit.daemons import Bench, live, settings
-from tests.unit.observe.reports import report
+from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster
+from retentiond.tell import logs
+from retentiond.tell.report import CycleReport
+from tests.support.builders.daemons import Bench, live, settings
+from tests.support.builders.reports import report
 
 OTHER_TOPIC = settings(topics=[{"name": "payments", "retention.commitoffset.enable": True}])
 OTHER_KAFKA = settings(kafka={"bootstrap.servers": "elsewhere:9092"})
@@ -30,16 +29,15 @@ def test_a_good_file_is_in_force_from_the_next_cycle_on() -> None:
 
 def test_what_was_reloaded_is_one_line() -> None:
     bench = live(lambda bench: bench.reload(settings(dry_run=False)))
-    assert bench.events(events.CONFIG_RELOADED) == [
+    assert bench.events(logs.CONFIG_RELOADED) == [
         {"event": "retentiond.config_reloaded", "log_level": "info", "dry_run": False}
     ]
 
 
 def test_a_new_interval_counts_from_now_on_for_the_schedule_and_for_readiness() -> None:
-    ten_minutes_ago = report(planned_at_ms=now_ms() - 600_000)
-
     def play(bench: Bench) -> None:
-        bench.tick(lambda: ten_minutes_ago)
+        bench.tick(report)
+        bench.later_s = 600
         assert bench.get("/readyz").status_code == 503
         bench.scheduler.next_run_time = None
         bench.reload(settings(schedule={"interval": "300s"}))
@@ -56,7 +54,7 @@ def test_a_bad_file_is_refused_with_its_error_and_the_old_one_stays() -> None:
         bench.tick()
 
     bench = live(play)
-    assert bench.events(events.CONFIG_REFUSED) == [
+    assert bench.events(logs.CONFIG_REFUSED) == [
         {
             "event": "retentiond.config_refused",
             "log_level": "error",
@@ -107,16 +105,65 @@ def test_clients_that_cannot_be_made_are_a_refusal_and_the_old_ones_go_on() -> N
 
     bench = live(play)
     assert len(bench.engines[0].configs_used) == 2
-    assert [line["error"] for line in bench.events(events.CONFIG_REFUSED)] == [
+    assert [line["error"] for line in bench.events(logs.CONFIG_REFUSED)] == [
         "kafka.ssl.ca.location: there is no such file"
     ]
+
+
+def test_a_reload_while_another_one_is_adopted_is_in_force_at_once() -> None:
+    last = settings(kafka={"bootstrap.servers": "elsewhere:9092"}, spark={"master": "local[1]"})
+
+    def play(bench: Bench) -> None:
+        bench.reload(OTHER_KAFKA)
+        bench.while_made = lambda: bench.reload(last)
+        bench.tick()
+        assert bench.engines[1].config == OTHER_KAFKA
+        assert bench.engines[1].in_force() == last
+
+    live(play)
+
+
+def test_a_reload_while_another_one_is_refused_is_not_lost() -> None:
+    def play(bench: Bench) -> None:
+        bench.reload(OTHER_KAFKA)
+        bench.refusal = ConfigError("there is no such file", path="kafka.ssl.ca.location")
+        bench.while_made = lambda: bench.reload(OTHER_TOPIC)
+        bench.tick()
+        bench.tick()
+
+    assert live(play).engines[0].configs_used[-1] == OTHER_TOPIC
+
+
+def test_the_interval_of_a_refused_file_is_not_kept() -> None:
+    def play(bench: Bench) -> None:
+        bench.refusal = ConfigError("there is no such file", path="kafka.ssl.ca.location")
+        bench.reload(
+            settings(kafka={"bootstrap.servers": "elsewhere:9092"}, schedule={"interval": "300s"})
+        )
+        bench.tick()
+        assert bench.scheduler.interval_s == 60
+
+    live(play)
+
+
+def test_a_reload_does_not_settle_that_two_clusters_answered() -> None:
+    def two_clusters() -> CycleReport:
+        raise OtherCluster("two clusters answer")
+
+    def play(bench: Bench) -> None:
+        bench.tick(two_clusters)
+        bench.reload(OTHER_KAFKA)
+        bench.tick(two_clusters)
+        assert "two clusters answer" in bench.get("/readyz").text
+
+    assert len(live(play).engines) == 1
 
 
 def test_settings_that_are_read_at_the_start_only_are_named() -> None:
     def play(bench: Bench) -> None:
         bench.reload(settings(Path("/elsewhere"), http={"host": "127.0.0.1", "port": 1}))
 
-    assert live(play).events(events.CONFIG_NEEDS_RESTART) == [
+    assert live(play).events(logs.CONFIG_NEEDS_RESTART) == [
         {
             "event": "retentiond.config_needs_restart",
             "log_level": "warning",
@@ -127,7 +174,7 @@ def test_settings_that_are_read_at_the_start_only_are_named() -> None:
 
 def test_a_file_that_changed_nothing_of_that_needs_no_restart() -> None:
     bench = live(lambda bench: bench.reload(OTHER_TOPIC))
-    assert bench.events(events.CONFIG_NEEDS_RESTART) == []
+    assert bench.events(logs.CONFIG_NEEDS_RESTART) == []
 
 
 def test_a_reload_ends_no_back_off_report() -> None:
@@ -141,4 +188,4 @@ def test_a_reload_ends_no_back_off_report() -> None:
         bench.reload(OTHER_TOPIC)
         bench.tick(no_kafka)
 
-    assert len(live(play).events(events.CYCLE_FAILED)) == 1
+    assert len(live(play).events(logs.CYCLE_FAILED)) == 1

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from retentiond.observe.definitions import ALL, HISTOGRAM
-from tests.prometheus import DEPLOYED, ROOT, tool
+from retentiond.tell.metric_definitions import ALL, HISTOGRAM
+from tests.support.prometheus import DEPLOYED, ROOT, tool
 
 RULE_FILES = ("recording_rules.yml", "alerts.yml")
 METRIC = re.compile(r"(?<![\w:])retentiond_\w+")

@@ -23,7 +23,7 @@ from devkit.bench.layouts import LAYOUTS, L, Layout
 from devkit.bench.result import RESULTS, Measurement, Result
 from devkit.bench.seed import seed
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
-from retentiond.observe import logs
+from retentiond.tell import logs
 
 PARTS = ("gather", "others", "decide", "delete", "daemon")
 

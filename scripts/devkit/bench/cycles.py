@@ -22,10 +22,9 @@ from devkit.embedded import EmbeddedKafka
 from retentiond.config import Config
 from retentiond.engine import Engine, build_versions
 from retentiond.model import Outcome
-from retentiond.observe.exposition import Exposition
-from retentiond.observe.metrics import Metrics
-from retentiond.observe.report import CycleReport
 from retentiond.state.state import open_state
+from retentiond.tell.metrics import Exposition, Metrics
+from retentiond.tell.report import CycleReport
 
 STEPS = ("gather", "decide", "guard", "record")
 

@@ -1,6 +1,5 @@
 """Deciding alone, on snapshots that no broker would hold so many of."""
 
-import re
 from functools import partial
 
 import numpy as np
@@ -10,18 +9,19 @@ import pyarrow.compute as pc
 from devkit.bench.result import Result
 from devkit.bench.settings import MASTER
 from devkit.bench.timing import median
-from retentiond import garbage
-from retentiond.collect.snapshot import (
+from retentiond import garbage_collection
+from retentiond.config import TopicPolicy
+from retentiond.config.values import Pattern
+from retentiond.decide.plan import decide
+from retentiond.model import GroupKind
+from retentiond.snapshot import (
     COMMIT_SCHEMA,
     GroupReading,
     PartitionReading,
     Snapshot,
     TopicReading,
 )
-from retentiond.config import TopicPolicy
-from retentiond.model import GroupKind
-from retentiond.plan.plan import decide
-from retentiond.plan.session import SparkSessions
+from retentiond.spark.session import SparkSessions
 
 AT_MOST_S = {100_000: 0.4, 1_000_000: 0.9, 10_000_000: 3.0}
 """By commit rows."""
@@ -33,7 +33,7 @@ RECORDS = 1_000_000
 
 def measure() -> list[Result]:
     """`decide` from a snapshot in Python to rows in Python, warm."""
-    garbage.look_rarely()  # as the daemon does
+    garbage_collection.collect_rarely()  # as the daemon does
     sessions = SparkSessions(MASTER, {})
     try:
         return [
@@ -84,9 +84,7 @@ def snapshot(partitions: int, groups_each: int) -> Snapshot:
     """Healthy topics; every group reads whole topics, and stands somewhere."""
     topics = partitions // PARTITIONS_PER_TOPIC
     groups = 4 * groups_each
-    policy = TopicPolicy(
-        enabled=True, consumed_retention_ms=0, excluded=(re.compile("console-.*"),)
-    )
+    policy = TopicPolicy(enabled=True, consumed_retention_ms=0, excluded=(Pattern("console-.*"),))
     random = np.random.default_rng(1)
     readers = np.stack([random.permutation(groups)[:groups_each] for _ in range(topics)])
     partition_ids = np.repeat(np.arange(partitions, dtype=np.int32), groups_each)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -20,12 +20,13 @@ from devkit.bench.result import Result
 from devkit.bench.timing import RUNS, seconds
 from devkit.embedded import EmbeddedKafka, tools
 from retentiond.act.approved import Approved, GroupEvidence
-from retentiond.act.delete import execute
+from retentiond.act.delete import EvidenceAge, execute
+from retentiond.clock import seconds_since_boot
 from retentiond.kafka.cluster import KafkaCluster
-from retentiond.kafka.properties import translate
-from retentiond.model import GroupKind, Outcome, PlanRow, Reason, Verdict
+from retentiond.kafka.settings.properties import translate
+from retentiond.model import Failure, GroupKind, Outcome, PlanRow, Reason, Verdict
 from retentiond.state.audit import Audit
-from retentiond.state.records import CycleRecord
+from retentiond.state.audit_records import CycleRecord
 
 TOOL = "org.apache.kafka.tools.DeleteRecordsCommand"
 DELETE_WARM_UP = 12
@@ -78,11 +79,17 @@ def _ours(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[
     )
     cycles = (f"bench-{number}" for number in count())
     with closing(cluster), closing(Audit.open(folder)) as audit:
+        described = cluster.describe_topics([layout.topic(n) for n in range(layout.topics)])
+        ids = {
+            name: each.topic_id
+            for name, each in described.items()
+            if not isinstance(each, Failure) and each.topic_id is not None
+        }
 
         def delete(offset: int) -> None:
             now_ms = int(time.time() * 1000)
             cycle_id = next(cycles)
-            approved = list(_approved(layout, offset))
+            approved = list(_approved(layout, ids, offset))
             number = len(approved)
             audit.record_cycle(
                 CycleRecord(cycle_id, "bench", now_ms, False, True, number, number, held=0)
@@ -92,7 +99,7 @@ def _ours(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[
                 cluster,
                 audit,
                 cycle_id=cycle_id,
-                evidence_at_ms=now_ms,
+                evidence=EvidenceAge(now_ms, seconds_since_boot()),
                 now=lambda: now_ms,
                 stop=threading.Event(),
             )
@@ -155,7 +162,7 @@ def _partitions(layout: Layout) -> Iterator[tuple[str, int]]:
             yield layout.topic(topic), partition
 
 
-def _approved(layout: Layout, offset: int) -> Iterator[Approved]:
+def _approved(layout: Layout, ids: Mapping[str, str], offset: int) -> Iterator[Approved]:
     """What the guard would hand over for every partition, with ten groups' commits."""
     evidence = tuple(
         GroupEvidence(layout.group(number), GroupKind.CLASSIC, FIRST) for number in range(10)
@@ -164,7 +171,7 @@ def _approved(layout: Layout, offset: int) -> Iterator[Approved]:
         row = PlanRow(
             topic=topic,
             partition=partition,
-            topic_id="bench",
+            topic_id=ids[topic],
             log_start_offset=offset - 1,
             high_watermark=FIRST,
             min_committed_offset=offset,
@@ -177,4 +184,4 @@ def _approved(layout: Layout, offset: int) -> Iterator[Approved]:
             groups=len(evidence),
             records=1,
         )
-        yield Approved(topic, partition, "bench", offset, offset - 1, evidence, row)
+        yield Approved(topic, partition, ids[topic], offset, offset - 1, evidence, row)

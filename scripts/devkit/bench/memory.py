@@ -21,7 +21,7 @@ from devkit.bench.result import Result
 from devkit.bench.settings import settings
 from devkit.embedded import EmbeddedKafka
 from devkit.embedded.ports import LOOPBACK, PortReservations
-from retentiond.observe import events
+from retentiond.tell import logs
 
 COLD_STARTS = 1
 """Its brokers answer such requests for the first time. It doesn't count."""
@@ -40,7 +40,7 @@ SCRAPE_S = 15.0
 
 MIB = 1024 * 1024
 
-CYCLE = f'"event": "{events.CYCLE}"'.encode()
+CYCLE = f'"event": "{logs.CYCLE}"'.encode()
 
 COMMAND = Path(sys.executable).with_name("retentiond")
 

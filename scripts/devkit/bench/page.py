@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pyspark
@@ -16,14 +17,28 @@ from devkit.bench.memory import LOOK_S, STARTS, cores
 from devkit.bench.result import Measurement, Result
 from devkit.bench.timing import RUNS, WARM_UP
 from devkit.embedded import default_version
-from retentiond.kafka.versions import librdkafka_version
+from retentiond.kafka.brokers import librdkafka_version
 
 FILE = Path(__file__).resolve().parents[3] / "bench" / "README.md"
 
 HEADINGS = ("what", "figure", "target")
 
+AT_A_GLANCE = {
+    "one dry-run cycle": "whole dry-run cycle",
+    "- of it, reading the cluster": "gather",
+    "one cycle that deletes from every partition": "whole cycle with *",
+    "memory of the daemon, Python and Java": "both after *",
+    "from the start to the first plan": "start of the daemon to its first plan",
+    "the broker's CPU, with a cycle each minute": "the broker's CPU for a dry-run cycle *",
+    "klag-exporter reads all group offsets": "klag-exporter, one refresh *",
+    "kafka-consumer-groups reads them": "kafka-consumer-groups, whole process",
+}
+"""What a user compares by, and the names of its figures; of several the largest counts."""
+
 TEXT = """\
 # How fast it is
+
+{glance}
 
 `scripts/bench` measured this on {date}:
 {machine}.
@@ -83,6 +98,7 @@ def write(measured: Measurement) -> None:
     FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(
         TEXT.format(
+            glance="\n".join(at_a_glance(measured.results)),
             date=machine.pop("date"),
             machine=", ".join(f"{name} {value}" for name, value in machine.items()),
             runs=RUNS,
@@ -103,6 +119,23 @@ def write(measured: Measurement) -> None:
             table="\n".join(f"| {' | '.join(row)} |" for row in rows),
         )
     )
+
+
+def at_a_glance(results: Sequence[Result]) -> list[str]:
+    """The result in a few lines of Markdown: a column for each layout that was measured."""
+    layouts = [name for name in LAYOUTS if _largest(results, f"{name}: *")]
+    lines = [f"| | {' | '.join(layouts)} |", f"|---|{'---:|' * len(layouts)}"]
+    for label, names in AT_A_GLANCE.items():
+        found = [_largest(results, f"{layout}: {names}") for layout in layouts]
+        if any(found):
+            cells = [each.shown(each.value) if each else "" for each in found]
+            lines.append(f"| {label} | {' | '.join(cells)} |")
+    return lines
+
+
+def _largest(results: Sequence[Result], names: str) -> Result | None:
+    found = [each for each in results if fnmatchcase(each.what, names)]
+    return max(found, key=lambda each: each.value, default=None)
 
 
 def show(console: Console, results: Sequence[Result]) -> None:

@@ -25,25 +25,25 @@ def _health() -> Panels:
         steps=((1, BAD),),
     )
     yield figure(
-        About("Last complete cycle", "s", "How long ago all evidence was complete."),
+        About("Last complete cycle", "s", "Time since a cycle was last complete."),
         Query(f"time() - min(retentiond_last_complete_cycle_timestamp_seconds{{{DAEMON}}})"),
         steps=((900, WARN), (3600, BAD)),
     )
     yield figure(
-        About("Records deleted", "short", "Within the time shown above."),
+        About("Records deleted", "short", "In the time range of the dashboard."),
         Query(f"sum(increase(retentiond_records_deleted_total{{{TOPIC}}}[$__range]))"),
     )
     yield figure(
-        About("Bytes freed", "bytes", "On the disks of all replicas, in the time shown."),
+        About("Bytes freed", "bytes", "On the disks of all replicas, in that time range."),
         Query(f"sum(increase(retentiond_bytes_freed_total{{{TOPIC}}}[$__range]))"),
     )
     yield figure(
-        About("Partitions held", "short", "Nothing is deleted from these, for want of proof."),
+        About("Partitions held", "short", "Nothing is deleted from these; see the reasons."),
         Query(f"sum(topic:retentiond_held_partitions:sum{{{TOPIC}}}) or vector(0)"),
         steps=((1, WARN),),
     )
     yield figure(
-        About("Groups vanished", "short", "Seen before, gone now: their last commits hold."),
+        About("Groups vanished", "short", "Seen before and no longer listed; they hold."),
         Query(f'sum(retentiond_groups{{{DAEMON}, state="vanished"}}) or vector(0)'),
         steps=((1, WARN),),
     )
@@ -56,7 +56,7 @@ def _deletion() -> Panels:
         stacked=True,
     )
     yield graph(
-        About("Records that may go and are still there", "short", "After the last cycle."),
+        About("Records that may be deleted", "short", "Still there after the last cycle."),
         Query(f"sum by (topic) (retentiond_reclaimable_records{{{TOPIC}}})", "{{topic}}"),
     )
     yield graph(
@@ -67,7 +67,7 @@ def _deletion() -> Panels:
         ),
     )
     yield graph(
-        About("Records there", "short", "From the log start to the high watermark."),
+        About("Records", "short", "From log start offset to high watermark."),
         Query(f"sum by (topic) (topic:retentiond_records:sum{{{TOPIC}}})", "{{topic}}"),
         stacked=True,
     )
@@ -76,9 +76,9 @@ def _deletion() -> Panels:
 def _holds() -> Panels:
     yield bars(
         About(
-            "Time until Kafka deletes what is unread",
+            "Time until Kafka deletes unread records",
             "s",
-            "By Kafka's own retention; the 20 groups in greatest danger. Negative is loss.",
+            "By Kafka's own retention; the 20 groups with the least time. Negative is loss.",
         ),
         Query(
             f"bottomk(20, retentiond_forced_retention_margin_seconds{{{TOPIC}}})",
@@ -87,7 +87,7 @@ def _holds() -> Panels:
         steps=((LOST_S, BAD), (LITTLE_S, WARN), (ENOUGH_S, GOOD)),
     )
     yield graph(
-        About("Bytes that one group alone keeps", "bytes", "By estimate, on all replicas."),
+        About("Bytes that one group alone keeps", "bytes", "Estimated, on all replicas."),
         Query(f"topk(10, group:retentiond_kept_bytes:sum{{{TOPIC}}})", "{{group}} on {{topic}}"),
     )
     yield graph(
@@ -98,7 +98,7 @@ def _holds() -> Panels:
         ),
     )
     yield graph(
-        About("Partitions by reason", "short", "What the last plan decided about each, why."),
+        About("Partitions by reason", "short", "By verdict and reason of the last plan."),
         Query(
             f"sum by (verdict, reason) (retentiond_partitions{{{TOPIC}}})",
             "{{verdict}}: {{reason}}",
@@ -106,7 +106,7 @@ def _holds() -> Panels:
         stacked=True,
     )
     yield graph(
-        About("Unread by the slowest group", "short", "High watermark less smallest commit."),
+        About("Lag of the slowest group", "short", "High watermark less least commit."),
         Query(
             f"sum by (topic) (retentiond_high_watermark{{{TOPIC}}}"
             f" - retentiond_min_committed_offset{{{TOPIC}}})",
@@ -122,31 +122,56 @@ def _holds() -> Panels:
 
 def _disks() -> Panels:
     yield graph(
-        About("Size of the topics", "bytes", "On the disks of all replicas."),
+        About(
+            "Size of the topics",
+            "bytes",
+            "On the disks of all replicas; in remote storage by estimate.",
+        ),
         Query(f"sum by (topic) (retentiond_log_size_bytes{{{TOPIC}}})", "{{topic}}"),
+        Query(f"sum by (topic) (retentiond_remote_log_size_bytes{{{TOPIC}}})", "{{topic}}, remote"),
         stacked=True,
     )
     yield graph(
         About("Predicted to be freed", "bytes", "By the last plan's deletions."),
         Query(f"sum by (topic) (retentiond_predicted_bytes{{{TOPIC}}})", "{{topic}}"),
+        Query(
+            f"sum by (topic) (retentiond_predicted_remote_bytes{{{TOPIC}}})", "{{topic}}, remote"
+        ),
     )
     yield graph(
-        About("Orphans", "bytes", "Partitions on a disk where the cluster has none."),
+        About("Orphans", "bytes", "Partitions that the cluster does not assign there."),
         Query(
             f"sum by (broker, log_dir) (retentiond_orphan_log_partition_size_bytes{{{DAEMON}}})",
             "broker {{broker}}, {{log_dir}}",
         ),
     )
     yield graph(
-        About("Partitions whose retention stands still", "short", "By cause (KAFKA-9087)."),
+        About("Partitions with stuck retention", "short", "By cause (KAFKA-9087)."),
         Query(
             f"sum by (cause) (retentiond_stuck_retention_partitions{{{TOPIC}}}) or vector(0)",
             "{{cause}}",
         ),
     )
+    yield graph(
+        About("Free on the brokers' disks", "percentunit", "Of each log directory's disk."),
+        Query(
+            f"min by (broker, log_dir) (retentiond_log_dir_usable_bytes{{{DAEMON}}}"
+            f" / retentiond_log_dir_total_bytes{{{DAEMON}}})",
+            "broker {{broker}}, {{log_dir}}",
+        ),
+    )
+    yield graph(
+        About("History", "bytes", "What cycles have seen, as it is kept."),
+        Query(f"sum by (instance) (retentiond_history_bytes{{{DAEMON}}})", "{{instance}}"),
+    )
 
 
 def _work() -> Panels:
+    yield figure(
+        About("History not written", "short", "Failures in the time range of the dashboard."),
+        Query(f"sum(increase(retentiond_history_failures_total{{{DAEMON}}}[$__range]))"),
+        steps=((1, WARN),),
+    )
     yield graph(
         About("Cycles by result", "short", "Within an hour."),
         Query(
@@ -166,7 +191,7 @@ def _work() -> Panels:
         span=8,
     )
     yield graph(
-        About("Kafka's answers", "s", "The slowest twentieth, by request."),
+        About("Kafka's answers", "s", "95th percentile, by request."),
         Query(
             "histogram_quantile(0.95, sum by (le, api)"
             f" (rate(retentiond_kafka_request_duration_seconds_bucket{{{DAEMON}}}[30m])))",

@@ -10,11 +10,11 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from rich.console import Console
 
-from devkit.demo.daemon import Daemon
+from devkit.demo.daemon import CommandError, Daemon
 from devkit.demo.interrupt import raise_on_signals
 from devkit.demo.play import play
 from devkit.demo.stage import Stage
-from devkit.demo.summary import print_summary
+from devkit.demo.summary import print_past, print_summary
 from devkit.demo.verdict import problems_of_end, problems_of_record, problems_of_run
 from devkit.demo.view import View
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
@@ -30,10 +30,12 @@ def main() -> int:
     folder = options.keep or Path(tempfile.mkdtemp(prefix="retentiond-demo-"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return 0 if _demonstrate(console, folder.resolve(), options.seconds) else 1
+        report = options.keep or Path(tempfile.gettempdir())
+        report_file = report.resolve() / "retentiond-demo-report.html"
+        return 0 if _demonstrate(console, folder.resolve(), options.seconds, report_file) else 1
     except KeyboardInterrupt:
         return INTERRUPTED
-    except EmbeddedKafkaError as error:
+    except (EmbeddedKafkaError, CommandError) as error:
         print(error, file=sys.stderr)
         return 1
     except (KafkaException, TimeoutError) as error:
@@ -44,7 +46,7 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _demonstrate(console: Console, folder: Path, seconds: float) -> bool:
+def _demonstrate(console: Console, folder: Path, seconds: float, report_file: Path) -> bool:
     """Whether all went well."""
     started = time.monotonic()
     broker = EmbeddedKafka()
@@ -69,6 +71,8 @@ def _demonstrate(console: Console, folder: Path, seconds: float) -> bool:
         print_summary(console, topics, len(stage.faults()), problems)
         if problems:
             console.print(f"retentiond's log ends so:\n{daemon.last_words()}", soft_wrap=True)
+        else:
+            print_past(console, daemon, report_file)
     return not problems
 
 

@@ -17,13 +17,13 @@ CONFIG = Path(__file__).resolve().parents[3] / "config" / "demo.yaml"
 COMMAND = Path(sys.executable).with_name("retentiond")
 
 ANSWER_SECONDS = 2.0
-AUDIT_SECONDS = 60
+COMMAND_SECONDS = 120
 STOP_SECONDS = 10.0
 """How long SIGTERM may take: what retentiond promises."""
 
 
-class AuditError(Exception):
-    """``retentiond audit`` failed."""
+class CommandError(Exception):
+    """A command of retentiond's failed."""
 
 
 class Daemon:
@@ -89,20 +89,23 @@ class Daemon:
         return time.monotonic() - started, code
 
     def deletions(self) -> list[dict[str, Any]]:
-        """The audit log, by ``retentiond audit``. Raises AuditError."""
-        command = [str(COMMAND), "audit", "--config", str(CONFIG), "--output", "json"]
+        """The audit log, by ``retentiond audit``. Raises CommandError."""
+        deletions: list[dict[str, Any]] = json.loads(self.told("audit", "--output", "json"))
+        return deletions
+
+    def told(self, command: str, *options: str, width: str = "120") -> str:
+        """What a command prints that works on the state alone. Raises CommandError."""
         done = subprocess.run(
-            command,
-            env={**os.environ, **self._variables},
+            [str(COMMAND), command, "--config", str(CONFIG), *options],
+            env={**os.environ, **self._variables, "COLUMNS": width},
             capture_output=True,
             text=True,
-            timeout=AUDIT_SECONDS,
+            timeout=COMMAND_SECONDS,
             check=False,
         )
         if done.returncode != 0:
-            raise AuditError(f"retentiond audit ended with {done.returncode}: {done.stderr}")
-        deletions: list[dict[str, Any]] = json.loads(done.stdout)
-        return deletions
+            raise CommandError(f"retentiond {command} ended with {done.returncode}: {done.stderr}")
+        return done.stdout
 
     def last_words(self, lines: int = 15) -> str:
         """The end of its log."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from devkit.demo.audit import contradictions
-from devkit.demo.daemon import STOP_SECONDS, AuditError, Daemon
+from devkit.demo.daemon import STOP_SECONDS, CommandError, Daemon
 from devkit.demo.scenario import TOPICS
 from devkit.demo.stage import Stage
 
@@ -39,5 +39,5 @@ def problems_of_record(stage: Stage) -> Iterator[str]:
             yield f"{deleted:,} records of {topic.name} were deleted, and none may be"
     try:
         yield from contradictions(stage.daemon.deletions(), stage.log_starts)
-    except AuditError as error:
+    except CommandError as error:
         yield str(error)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from devkit.docs import commands, configuration, metrics
-from retentiond.config.schema import json_schema
+from retentiond.config.reader import json_schema
 
 FOLDER = Path(__file__).parents[3] / "docs"
 

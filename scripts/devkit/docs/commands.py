@@ -9,7 +9,7 @@ import sys
 
 HEAD = """# Commands
 
-Every command's help, as `--help` gives it. `retentiond --install-completion` teaches the shell to
+The help of every command, as `--help` prints it. `retentiond --install-completion` lets the shell
 complete commands and options.
 
 """

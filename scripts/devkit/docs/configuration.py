@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from retentiond.kafka.properties import (
+from retentiond.kafka.settings.properties import (
     CONFLUENT_ONLY,
     OAUTH_PROPERTIES,
     PROPERTIES,
@@ -14,14 +14,14 @@ from retentiond.kafka.properties import (
 
 HEAD = """# Configuration
 
-One YAML file, read strictly: an unknown or doubled key, a wrong unit or an unreadable regular
-expression is an error that names its path. `retentiond check` says in words what a file means,
-without connecting to anything. `config/retentiond.yaml` is a file with every setting explained,
-`config/retentiond.schema.json` the JSON Schema, for editors that complete and check while you
-type.
+The configuration is one YAML file. It is read strictly: an unknown or duplicate key, a wrong unit
+or an invalid regular expression is an error that names the path of the key. `retentiond check` says
+in words what a file means, without connecting to anything. `config/retentiond.yaml` explains every
+setting. `config/retentiond.schema.json` is the JSON Schema, for editors that complete and check
+while you type.
 
-In values, `${NAME}` is replaced from the environment and `${file:PATH}` from a file, so a
-password need not stand in the file.
+In values, `${NAME}` is replaced from the environment and `${file:PATH}` from a file, so that no
+password need be in the configuration.
 
 | key | what it is | default |
 | --- | --- | --- |
@@ -30,19 +30,20 @@ password need not stand in the file.
 PROPERTIES_HEAD = """
 ## Properties of `kafka`
 
-retentiond speaks through two clients, and each property must reach both: half a configuration
-would be two principals. So any other property than these is refused.
+retentiond connects with two clients, librdkafka and kafka-python, and each property must reach
+both: otherwise they could be two principals. So any other property than these is refused.
 
 | librdkafka's name, as it is written here | kafka-python's name |
 | --- | --- |
 """
 
 PROPERTIES_END = """
-`max_in_flight` is retentiond's own: how many requests may wait for one broker's answer at a time
-({in_flight} by default).
+`max_in_flight` is retentiond's own property: how many requests may wait for one broker's answer at
+a time ({in_flight} by default).
 
 With OAUTHBEARER, retentiond fetches the token itself and hands it to both clients:
-{oauth}. Two reach librdkafka only, because they don't bear on what may be seen: {confluent}.
+{oauth}. Two properties reach librdkafka only, because they don't change what may be seen:
+{confluent}.
 """
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from retentiond.observe.definitions import ALL, Definition
+from retentiond.tell.metric_definitions import ALL, Definition
 
 HEAD = """# Metrics
 
-`/metrics` shows these to Prometheus, as text or in the OpenMetrics format. Whatever belongs to a
-topic, group or partition is made anew from each cycle's report: what is gone leaves no stale
-series. A figure that is not known has no series either, and is never 0 in its place.
+`/metrics` serves these in Prometheus' text format or in OpenMetrics. Each cycle's report replaces
+all series of topics, groups and partitions: what is gone leaves no stale series. A figure that is
+not known has no series either, and is never 0 in its place.
 
 `deploy/prometheus/` has a scrape configuration, recording rules and alerts ([runbook](runbook.md)),
 and `deploy/grafana/` a dashboard.
@@ -22,28 +22,32 @@ and `deploy/grafana/` a dashboard.
 FOOT = """
 ## The margin before Kafka's own retention
 
-`retentiond_forced_retention_margin_seconds` tells how long a group may go on as it is before it
-loses records. Kafka deletes a segment when the largest time stamp in it is older than
-`retention.ms`, and segments go from the oldest on. So no record goes before the largest time stamp
-up to it is that old, and that moment is what the margin counts down to.
+`retentiond_forced_retention_margin_seconds` is the time for which a group may lag as it does before
+it loses records. Kafka deletes a segment when the largest timestamp in it is older than
+`retention.ms`, the oldest segments first. So a record stays until the largest timestamp up to it is
+that old. The margin counts down to that moment.
 
-- It is found with look-ups by time, which need no right to read records. What was looked up is
-  kept, so that most cycles ask little or nothing. The margin shown is never too large, and a
-  twentieth, or a second, too small at most; after a start it may take a few cycles until it is.
-- Of several partitions the one in the greatest danger is shown.
+- Look-ups by time find it; they need no right to read records. The answers are kept, so that most
+  cycles send few requests or none. The margin shown is at most a twentieth, or a second, too small.
+  After a start it may take a few cycles to become that exact.
+- The margin is not too large, with one exception. It may rest on the timestamp of a record that has
+  been deleted since. Until a look-up confirms or corrects it, mostly in the same cycle, the margin
+  of before the deletion is shown.
+- Of several partitions, the smallest margin is shown.
 - A negative margin is loss: Kafka may delete, or has deleted, what the group has not read. Where
-  it is gone already, the margin is -1 unless it was seen to come.
-- There is no series where the group has read everything, where `retention.ms` is -1 or the topic
-  is not deleted from by age, and for a group that has no commit on any partition. A partition
-  without a commit of the group is left out; it shows in `retentiond_partitions` as a hold.
-- A group that vanished counts with its last known commits.
-- `retention.bytes` may delete earlier: no margin knows of that before it has happened.
+  the records are gone already, the margin is -1, unless earlier cycles had seen the loss coming.
+- There is no series where the group has no lag, where `retention.ms` is -1 or the topic is not
+  deleted from by age, where the topic is in tiered storage (a look-up would read remotely), and for
+  a group that has no commit on any partition. A partition without a commit of the group is left
+  out; it shows in `retentiond_partitions` as a hold.
+- A group that has vanished counts with its last known committed offsets.
+- `retention.bytes` may delete earlier: the margin does not include that before it has happened.
 
 ## What one group keeps
 
-`retentiond_binding_group_lag_records` counts the records that would be free to go if that group
-alone were not there. On each partition these lie between the commit of the group that binds it and
-the next bound: another group's commit, the consumed retention or the end. So the figures of
+`retentiond_binding_group_lag_records` counts the records that could be deleted if this group did
+not exist. On each partition that the group binds, they lie between its committed offset and the
+next bound: another group's committed offset, the consumed retention or the end. So the figures of
 several groups can be added up, and a group that keeps nothing by itself shows 0.
 """
 

@@ -1,6 +1,6 @@
 """A real Apache Kafka from Maven Central, in this process's care (Linux).
 
-with EmbeddedKafka(nodes=1, version="4.2.0") as kafka:
+with EmbeddedKafka(nodes=1, version="4.4.0") as kafka:
     kafka.create_topic("orders", partitions=3)
     client = Consumer({"bootstrap.servers": kafka.bootstrap_servers, ...})
 """

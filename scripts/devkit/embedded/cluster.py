@@ -14,21 +14,22 @@ from types import TracebackType
 
 from confluent_kafka.admin import AdminClient
 
-from devkit.embedded.disk import topic_bytes
+from devkit.embedded import jars
+from devkit.embedded.disk import remote_segments, topic_bytes
 from devkit.embedded.errors import EmbeddedKafkaError
 from devkit.embedded.jvm import Jvm, find_jvm
 from devkit.embedded.layout import NodeSpec, lay_out, lay_out_node
 from devkit.embedded.node import Node
 from devkit.embedded.ports import PortReservations
 from devkit.embedded.processes import Spawner
-from devkit.embedded.properties import server_properties
+from devkit.embedded.properties import server_properties, tiered_storage
 from devkit.embedded.topics import create_topic
 
-DEFAULT_VERSION = "4.2.0"
+DEFAULT_VERSION = "4.4.0"
 
 
 def default_version() -> str:
-    """``$RETENTIOND_KAFKA_VERSION``, else 4.2.0."""
+    """``$RETENTIOND_KAFKA_VERSION``, else 4.4.0."""
     return os.environ.get("RETENTIOND_KAFKA_VERSION") or DEFAULT_VERSION
 
 
@@ -38,7 +39,11 @@ class EmbeddedKafka:
     ``config`` overrides any property of every node; ``log_dirs`` is the number of data folders
     of each; ``java_options`` come after those for a quick start, and beat them;
     ``security_protocol`` is what clients speak; ``further_listeners`` have names of their own, each
-    with its protocol; ``format_options`` go to Kafka's storage tool (``--add-scram`` for one).
+    with its protocol; ``advertised_ports`` says where clients reach one of them instead, at the
+    broker's number less 1; ``format_options`` go to Kafka's storage tool (``--add-scram`` for one).
+    ``tiered``: topics may have remote.storage.enable (KIP-405); their remote segments are files.
+    It is the newest release then whose jars for that there are, unless ``version`` says otherwise.
+    With ``zookeeper`` (Kafka 3) a ZooKeeper holds the metadata, and it gives the cluster its id.
 
     The processes end with the block, with the interpreter, or with this process by SIGKILL.
     The block's end removes their files, but for the logs when it failed: stderr says where they
@@ -55,18 +60,24 @@ class EmbeddedKafka:
         java_options: Sequence[str] = ("-Xmx512m",),
         security_protocol: str = "PLAINTEXT",
         further_listeners: Mapping[str, str] | None = None,
+        advertised_ports: Mapping[str, Sequence[int]] | None = None,
         format_options: Sequence[str] = (),
+        tiered: bool = False,
+        zookeeper: bool = False,
         start_timeout_seconds: float = 120,
     ) -> None:
-        self.version = version or default_version()
+        self.version = version or (jars.beside(default_version()) if tiered else default_version())
         self.cluster_id = _new_cluster_id()
         self._brokers = nodes
         self._config = dict(config or {})
+        self._tiered = tiered
         self._log_dirs = log_dirs
         self._java_options = tuple(java_options)
         self._security_protocol = security_protocol
         self._further_listeners = dict(further_listeners or {})
+        self._advertised_ports = dict(advertised_ports or {})
         self._format_options = tuple(format_options)
+        self._zookeeper = zookeeper
         self._start_timeout_seconds = start_timeout_seconds
         self._processes: list[Node] = []
         self._directory: Path | None = None
@@ -81,7 +92,7 @@ class EmbeddedKafka:
 
     @property
     def controller(self) -> Node:
-        """The process that holds the metadata: with one broker, the broker."""
+        """The process that holds the metadata: with one broker and no ZooKeeper, the broker."""
         return next(node for node in self._processes if node.spec.is_controller)
 
     @property
@@ -117,6 +128,10 @@ class EmbeddedKafka:
         """Bytes of the topic's segments on all brokers, less those renamed for deletion."""
         return topic_bytes([folder for node in self.nodes for folder in node.log_dirs], topic)
 
+    def remote_segments(self, topic: str) -> dict[str, int]:
+        """Bytes of each of the topic's segments in remote storage, by a name of its own."""
+        return remote_segments(self._remote_directory, topic)
+
     def start(self) -> None:
         """Return when every broker answers and knows of all the others.
 
@@ -126,9 +141,13 @@ class EmbeddedKafka:
         try:
             self._directory = Path(tempfile.mkdtemp(prefix="retentiond-kafka-"))
             self._format(self._directory)
-            for node in self._processes:
+            for node in sorted(self._processes, key=lambda node: node.is_broker):
                 node.launch()
+                if node.spec.is_zookeeper:  # a broker gives up when it finds none in its time
+                    node.wait_until_listening(self._start_timeout_seconds)
             self._wait_until_ready()
+            if self._zookeeper:
+                self.cluster_id = str(self.admin().list_topics(timeout=30).cluster_id)
         except BaseException as error:
             self._close_after(error)
             raise
@@ -191,7 +210,14 @@ class EmbeddedKafka:
 
     def _format(self, directory: Path) -> None:
         further = self._further_listeners
-        specs = lay_out(directory, self._brokers, self._log_dirs, self._ports.take, further)
+        specs = lay_out(
+            directory,
+            self._brokers,
+            self._log_dirs,
+            self._ports.take,
+            further,
+            zookeeper=self._zookeeper,
+        )
         jvm = find_jvm(self.version)
         record = not jvm.class_archive.exists()
         self._processes = [
@@ -206,10 +232,30 @@ class EmbeddedKafka:
 
     def _format_node(self, node: Node) -> None:
         specs = [each.spec for each in self._processes]
+        config = self._config
+        if self._tiered:
+            brokers = sum(spec.is_broker for spec in specs)
+            config = tiered_storage(self.version, self._remote_directory, brokers) | config
+        advertised = {
+            name: ports[node.node_id - 1]
+            for name, ports in self._advertised_ports.items()
+            if node.is_broker
+        }
         properties = server_properties(
-            node.spec, specs, self._security_protocol, self._config, self._further_listeners
+            node.spec,
+            specs,
+            self._security_protocol,
+            config,
+            self._further_listeners,
+            advertised_ports=advertised,
         )
         node.format(self.cluster_id, properties, self._format_options)
+
+    @property
+    def _remote_directory(self) -> Path:
+        if self._directory is None:
+            raise EmbeddedKafkaError("A cluster that does not run has no remote storage.")
+        return self._directory / "remote"
 
     def _clear(self, directory: Path) -> None:
         if not (self._keep_logs and any(node.log_file.exists() for node in self._processes)):

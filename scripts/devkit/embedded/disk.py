@@ -21,6 +21,14 @@ def topic_bytes(log_dirs: Iterable[Path], topic: str) -> int:
     )
 
 
+def remote_segments(directory: Path, topic: str) -> dict[str, int]:
+    """Bytes of each of the topic's segments below the folder that is the remote storage, by the
+    file's name."""
+    partition = re.compile(re.escape(topic) + r"-\d+-.{22}")  # with the topic's id
+    found = directory.glob("*/*/*.log")
+    return {each.name: _size(each) for each in found if partition.fullmatch(each.parent.name)}
+
+
 def _size(segment: Path) -> int:
     try:
         return segment.stat().st_size

@@ -18,26 +18,32 @@ SETTINGS_WITHOUT_POMS = """<ivysettings>
   <resolvers><ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers>
 </ivysettings>
 """
+MAVEN = "http://ant.apache.org/ivy/maven"
+"""Ivy's name space for what only Maven knows, classifiers among it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Coordinate:
-    """A jar's place in a Maven repository, written ``organisation:name:revision``."""
+    """A jar's place in a Maven repository, written ``organisation:name:revision``, and
+    ``:classifier`` behind it where it is not the module's main jar."""
 
     organisation: str
     name: str
     revision: str
+    classifier: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "Coordinate":
         return cls(*text.split(":"))
 
     def __str__(self) -> str:
-        return f"{self.organisation}:{self.name}:{self.revision}"
+        parts = (self.organisation, self.name, self.revision, self.classifier)
+        return ":".join(part for part in parts if part)
 
     @property
     def file_name(self) -> str:
-        return f"{self.name}-{self.revision}.jar"
+        classifier = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.name}-{self.revision}{classifier}.jar"
 
 
 def retrieve(
@@ -57,7 +63,7 @@ def retrieve(
             [
                 *(find_java().path, "-cp", str(_ivy_jar()), "org.apache.ivy.Main", *options),
                 *("-ivy", str(work / "ivy.xml"), "-confs", "runtime"),
-                *("-retrieve", f"{directory}/[artifact]-[revision].[ext]"),
+                *("-retrieve", f"{directory}/[artifact]-[revision](-[classifier]).[ext]"),
                 *("-cache", str(work / "cache")),
             ],
             timeout_seconds=FETCH_TIMEOUT_SECONDS,
@@ -89,7 +95,7 @@ def _module(coordinates: Sequence[Coordinate], *, transitive: bool) -> str:
     ET.SubElement(ET.SubElement(module, "configurations"), "conf", name="runtime")
     dependencies = ET.SubElement(module, "dependencies")
     for jar in coordinates:
-        ET.SubElement(
+        dependency = ET.SubElement(
             dependencies,
             "dependency",
             org=jar.organisation,
@@ -98,6 +104,17 @@ def _module(coordinates: Sequence[Coordinate], *, transitive: bool) -> str:
             conf="runtime->default",
             transitive=str(transitive).lower(),
         )
+        if jar.classifier:
+            ET.SubElement(
+                dependency,
+                "artifact",
+                {
+                    "name": jar.name,
+                    "type": "jar",
+                    "ext": "jar",
+                    f"{{{MAVEN}}}classifier": jar.classifier,
+                },
+            )
     return ET.tostring(module, encoding="unicode")
 
 

@@ -16,17 +16,21 @@ from devkit.embedded.cache import cache_root, ensure
 from devkit.embedded.errors import EmbeddedKafkaError
 from devkit.embedded.ivy import Coordinate
 
-Part = Literal["broker", "tools", "streams"]
+Part = Literal["broker", "tools", "streams", "tiered"]
 """``tools`` and ``streams``: what Kafka's command line tools, and stateless applications of Kafka
-Streams, need on top of the broker's jars."""
+Streams, need on top of the broker's jars; ``tiered``: a remote storage that is a local folder
+(KIP-405), which Kafka has for its own tests."""
 
 LOCKS = Path(__file__).with_name("locks")
 
+BROKER_ALONE = {"4.4.0": "4.3.1"}
+"""Releases of which Maven Central has the broker alone, and the one whose other parts serve."""
+
 
 def major_version(version: str) -> int:
-    """4 of ``4.2.0``. Raises EmbeddedKafkaError unless ``version`` has three numbers."""
+    """4 of ``4.4.0``. Raises EmbeddedKafkaError unless ``version`` has three numbers."""
     if re.fullmatch(r"\d+\.\d+\.\d+", version) is None:
-        raise EmbeddedKafkaError(f"Kafka version {version!r} is no version such as 4.2.0.")
+        raise EmbeddedKafkaError(f"Kafka version {version!r} is no version such as 4.4.0.")
     return int(version.split(".", maxsplit=1)[0])
 
 
@@ -40,6 +44,8 @@ def roots(version: str, part: Part) -> list[Coordinate]:
 
     Kafka 4 logs through log4j 2, Kafka 3 through reload4j.
     """
+    if part == "tiered":
+        return [Coordinate("org.apache.kafka", "kafka-storage", version, "test")]
     if part != "broker":
         return [Coordinate("org.apache.kafka", f"kafka-{part}", version)]
     logging = (
@@ -48,6 +54,12 @@ def roots(version: str, part: Part) -> list[Coordinate]:
         else "org.slf4j:slf4j-reload4j:1.7.36"
     )
     return [Coordinate("org.apache.kafka", "kafka_2.13", version), Coordinate.parse(logging)]
+
+
+def beside(version: str) -> str:
+    """The release whose tools, Streams and remote storage go with a broker. Remote storage needs a
+    broker of that very release: its class loader is its own."""
+    return BROKER_ALONE.get(version, version)
 
 
 def lock_file(version: str, part: Part) -> Path:
@@ -68,7 +80,7 @@ def folder(version: str, part: Part) -> Path:
         if lock_file(version, part).exists():
             _fetch_locked(version, part, directory)
         else:
-            ivy.retrieve(roots(version, part), directory, transitive=True)
+            ivy.retrieve(roots(version, part), directory, transitive=part != "tiered")
 
     return ensure(cache_root() / version / part, fetch)
 
@@ -85,6 +97,6 @@ def _fetch_locked(version: str, part: Part, directory: Path) -> None:
 
 
 def read_lock(text: str) -> dict[Coordinate, str]:
-    """Lines of ``organisation:name:revision sha256``; ``#`` starts a comment."""
+    """Lines of ``organisation:name:revision[:classifier] sha256``; ``#`` starts a comment."""
     lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
     return {Coordinate.parse(coordinate): digest for coordinate, digest in lines}

@@ -1,20 +1,20 @@
 """Which processes make up a cluster, and where each of them lives."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-CONTROLLER_ID = 100  # of a controller that is no broker; brokers count from 1
+CONTROLLER_ID = 100  # of what holds the metadata and is no broker; brokers count from 1
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """A process of the cluster: a broker, a controller, or both in one.
+    """A process of the cluster: a broker, a controller, both in one, or a ZooKeeper.
 
-    ``client_port`` and ``internal_port`` are None on a pure controller, ``controller_port`` on
-    a pure broker; ``further_ports`` are those of a broker's further listeners, by name.
-    ``directory`` holds the node's settings and its log file, ``log_dirs`` are
-    Kafka's data folders.
+    ``client_port`` and ``internal_port`` are None on what is no broker; ``controller_port`` is
+    that of a controller or a ZooKeeper, else None; ``further_ports`` are those of a broker's
+    further listeners, by name. ``directory`` holds the node's settings and its log file,
+    ``log_dirs`` are the data folders.
     """
 
     node_id: int
@@ -24,6 +24,7 @@ class NodeSpec:
     directory: Path
     log_dirs: tuple[Path, ...]
     further_ports: Mapping[str, int] = field(default_factory=dict)
+    is_zookeeper: bool = False
 
     @property
     def is_broker(self) -> bool:
@@ -31,6 +32,7 @@ class NodeSpec:
 
     @property
     def is_controller(self) -> bool:
+        """Holds the metadata: also a ZooKeeper."""
         return self.controller_port is not None
 
 
@@ -40,15 +42,19 @@ def lay_out(
     log_dirs: int,
     take_port: Callable[[], int],
     further_listeners: Collection[str] = (),
+    *,
+    zookeeper: bool = False,
 ) -> list[NodeSpec]:
     """One broker is its own controller; several have one beside them, so that any broker may be
-    killed. ``log_dirs`` is the number of data folders of each."""
+    killed. In a cluster of a ZooKeeper each broker has that beside it. ``log_dirs`` is the number
+    of data folders of each."""
     settings = directory, log_dirs, take_port, further_listeners
-    if brokers == 1:
+    if brokers == 1 and not zookeeper:
         return [lay_out_node(1, *settings, controller=True)]
+    beside = lay_out_node(CONTROLLER_ID, *settings, broker=False, controller=True)
     return [
         *(lay_out_node(node_id, *settings) for node_id in range(1, brokers + 1)),
-        lay_out_node(CONTROLLER_ID, *settings, broker=False, controller=True),
+        replace(beside, is_zookeeper=zookeeper),
     ]
 
 

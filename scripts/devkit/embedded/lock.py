@@ -1,4 +1,4 @@
-"""Writes the lists of jars of a Kafka version: ``python -m devkit.embedded.lock 4.2.0``."""
+"""Writes the lists of jars of a Kafka version: ``python -m devkit.embedded.lock 4.4.0``."""
 
 import sys
 import tempfile
@@ -18,8 +18,10 @@ def main() -> None:
     version = sys.argv[1]
     broker = _resolve(version, "broker")
     _write(version, "broker", broker)
-    for part in ON_TOP:
-        _write(version, part, _without(broker, _resolve(version, part)))
+    if jars.beside(version) == version:
+        for part in ON_TOP:
+            _write(version, part, _without(broker, _resolve(version, part)))
+        _write(version, "tiered", _as_they_are(version, "tiered"))
 
 
 def _without(
@@ -33,6 +35,14 @@ def _resolve(version: str, part: Part) -> dict[Coordinate, str]:
     with tempfile.TemporaryDirectory() as scratch:
         resolved = ivy.retrieve(jars.roots(version, part), Path(scratch), transitive=True)
         return {jar: jars.sha256(Path(scratch) / jar.file_name) for jar in resolved}
+
+
+def _as_they_are(version: str, part: Part) -> dict[Coordinate, str]:
+    """Ivy's report does not tell a module's jars from each other; whatever they need is there."""
+    with tempfile.TemporaryDirectory() as scratch:
+        roots = jars.roots(version, part)
+        ivy.retrieve(roots, Path(scratch), transitive=False)
+        return {jar: jars.sha256(Path(scratch) / jar.file_name) for jar in roots}
 
 
 def _write(version: str, part: Part, locked: dict[Coordinate, str]) -> None:

@@ -4,7 +4,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,10 +20,11 @@ from devkit.embedded.properties import write_properties
 
 FORMAT_TIMEOUT_SECONDS = 60
 STOP_TIMEOUT_SECONDS = 60
+ZOOKEEPER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 class Node:
-    """A broker, a controller, or both in one process.
+    """A broker, a controller, both in one process, or a ZooKeeper.
 
     Its data and its ports stay the same over ``kill`` or ``stop`` and ``start``. With
     ``record_classes`` its clean end leaves the class archive that makes later brokers start
@@ -92,9 +93,12 @@ class Node:
     def format(
         self, cluster_id: str, properties: Mapping[str, str], options: Sequence[str]
     ) -> None:
-        """Make the data folders. Raises EmbeddedKafkaError."""
+        """Make the data folders, unless a ZooKeeper is to hold the metadata: its brokers make their
+        own. Raises EmbeddedKafkaError."""
         self.spec.directory.mkdir(parents=True)
         write_properties(self._properties_file, properties)
+        if "process.roles" not in properties:
+            return
         settings = str(self._properties_file)
         command = self._jvm.command(
             "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", settings, *options
@@ -109,7 +113,7 @@ class Node:
         if self.running:
             raise EmbeddedKafkaError(f"Kafka node {self.node_id} is running: stop it first.")
         command = self._jvm.command(
-            "kafka.Kafka",
+            ZOOKEEPER if self.spec.is_zookeeper else "kafka.Kafka",
             str(self._properties_file),
             options=self._jvm_options,
             log_level="INFO",
@@ -122,8 +126,18 @@ class Node:
 
         Raises EmbeddedKafkaError when the process ends or the time is up before.
         """
+        self._wait_until(
+            lambda: ready.registered_brokers(self.internal_server) >= expected, timeout_seconds
+        )
+
+    def wait_until_listening(self, timeout_seconds: float) -> None:
+        """Return when this ZooKeeper takes connections. Raises EmbeddedKafkaError."""
+        server = f"{LOOPBACK}:{self.spec.controller_port}"
+        self._wait_until(lambda: ready.accepts_connections(server), timeout_seconds)
+
+    def _wait_until(self, is_ready: Callable[[], bool], timeout_seconds: float) -> None:
         deadline = time.monotonic() + timeout_seconds
-        while not ready.registered_brokers(self.internal_server) >= expected:
+        while not is_ready():
             if not self.running:
                 raise EmbeddedKafkaError(f"Kafka node {self.node_id} ended: {self._why()}")
             if time.monotonic() > deadline:

@@ -1,8 +1,9 @@
-"""The server.properties of a node."""
+"""The properties of a node."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from devkit.embedded import jars
 from devkit.embedded.layout import NodeSpec
 from devkit.embedded.ports import LOOPBACK
 
@@ -13,28 +14,58 @@ def server_properties(
     security_protocol: str,
     config: Mapping[str, str],
     further_listeners: Mapping[str, str],
+    *,
+    advertised_ports: Mapping[str, int],
 ) -> dict[str, str]:
     """Everything the node is told; ``config`` has the last word."""
+    if spec.is_zookeeper:
+        return zookeeper_properties(spec)
     return {
-        "node.id": str(spec.node_id),
         "log.dirs": ",".join(map(str, spec.log_dirs)),
-        "controller.quorum.voters": ",".join(
-            f"{node.node_id}@{LOOPBACK}:{node.controller_port}"
-            for node in cluster
-            if node.is_controller
-        ),
-        **listeners(spec, {"CLIENT": security_protocol, **further_listeners}),
+        **membership(spec, cluster),
+        **listeners(spec, {"CLIENT": security_protocol, **further_listeners}, advertised_ports),
         **replication(sum(node.is_broker for node in cluster)),
         **fast_defaults(),
         **config,
     }
 
 
-def listeners(spec: NodeSpec, for_clients: Mapping[str, str]) -> dict[str, str]:
+def zookeeper_properties(spec: NodeSpec) -> dict[str, str]:
+    return {
+        "dataDir": str(spec.log_dirs[0]),
+        "clientPortAddress": LOOPBACK,
+        "clientPort": str(spec.controller_port),
+        "admin.enableServer": "false",  # it would take a port that all of them share
+    }
+
+
+def membership(spec: NodeSpec, cluster: Sequence[NodeSpec]) -> dict[str, str]:
+    """Who the node is, and who holds the cluster's metadata."""
+    (holder,) = (node for node in cluster if node.is_controller)
+    address = f"{LOOPBACK}:{holder.controller_port}"
+    if holder.is_zookeeper:
+        return {
+            "broker.id": str(spec.node_id),
+            "zookeeper.connect": address,
+            "zookeeper.connection.timeout.ms": "120000",  # a machine that tests may stand still
+        }
+    roles = {"broker": spec.is_broker, "controller": spec.is_controller}
+    return {
+        "node.id": str(spec.node_id),
+        "process.roles": ",".join(role for role, has_it in roles.items() if has_it),
+        "controller.quorum.voters": f"{holder.node_id}@{address}",
+        "controller.listener.names": "CONTROLLER",
+    }
+
+
+def listeners(
+    spec: NodeSpec, for_clients: Mapping[str, str], advertised_ports: Mapping[str, int]
+) -> dict[str, str]:
     """``for_clients`` has the protocol that each listener for clients speaks; its details are
     ``listener.name.client.*`` and the like in the config. INTERNAL and CONTROLLER are always
     plain, so that the nodes and the readiness check need no credentials. With an authorizer,
-    set ``super.users=User:ANONYMOUS`` for these two.
+    set ``super.users=User:ANONYMOUS`` for these two. ``advertised_ports`` are those that clients
+    are told instead of a listener's own.
     """
     ports = {
         "CLIENT": spec.client_port,
@@ -43,9 +74,7 @@ def listeners(spec: NodeSpec, for_clients: Mapping[str, str]) -> dict[str, str]:
         "CONTROLLER": spec.controller_port,
     }
     own = {name: f"{name}://{LOOPBACK}:{port}" for name, port in ports.items() if port is not None}
-    roles = {"broker": spec.is_broker, "controller": spec.is_controller}
     properties = {
-        "process.roles": ",".join(role for role, has_it in roles.items() if has_it),
         "listeners": ",".join(own.values()),
         "listener.security.protocol.map": ",".join(
             f"{name}:{protocol}"
@@ -55,12 +84,13 @@ def listeners(spec: NodeSpec, for_clients: Mapping[str, str]) -> dict[str, str]:
                 "CONTROLLER": "PLAINTEXT",
             }.items()
         ),
-        "controller.listener.names": "CONTROLLER",
     }
     if spec.is_broker:
         properties["inter.broker.listener.name"] = "INTERNAL"
         properties["advertised.listeners"] = ",".join(
-            address for name, address in own.items() if name != "CONTROLLER"
+            f"{name}://{LOOPBACK}:{advertised_ports.get(name, port)}"
+            for name, port in ports.items()
+            if name != "CONTROLLER"
         )
     return properties
 
@@ -103,6 +133,23 @@ def fast_defaults() -> dict[str, str]:
         # A killed or frozen broker is noticed after 4 s instead of 9 s, and may come back then.
         "broker.heartbeat.interval.ms": "500",
         "broker.session.timeout.ms": "4000",
+    }
+
+
+def tiered_storage(version: str, directory: Path, brokers: int) -> dict[str, str]:
+    """Remote segments go to that folder, within a second after they were closed."""
+    return {
+        "remote.log.storage.system.enable": "true",
+        "remote.log.storage.manager.class.name": (
+            "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+        ),
+        "remote.log.storage.manager.class.path": jars.classpath(version, "tiered"),
+        "remote.log.storage.manager.impl.prefix": "rsm.config.",
+        "rsm.config.dir": str(directory),
+        "remote.log.metadata.manager.listener.name": "INTERNAL",
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "2",
+        "rlmm.config.remote.log.metadata.topic.replication.factor": str(min(3, brokers)),
+        "remote.log.manager.task.interval.ms": "500",
     }
 
 

@@ -17,8 +17,7 @@ def registered_brokers(server: str) -> frozenset[int]:
     A broker opens its port only when it knows of its own new registration, and each call uses
     a fresh client that knows no other broker: no neighbour's stale view can answer instead.
     """
-    if not _accepts_connections(server):
-        time.sleep(POLL_SECONDS)
+    if not accepts_connections(server):
         return frozenset()
     client = AdminClient({"bootstrap.servers": server, "log_level": 0})
     try:
@@ -27,10 +26,12 @@ def registered_brokers(server: str) -> frozenset[int]:
         return frozenset()
 
 
-def _accepts_connections(server: str) -> bool:
+def accepts_connections(server: str) -> bool:
+    """Whether somebody listens at ``HOST:PORT``; "no" takes a moment, so that it may be polled."""
     host, port = server.split(":")
     try:
         socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS).close()
     except OSError:
+        time.sleep(POLL_SECONDS)
         return False
     return True

@@ -2,9 +2,17 @@
 
 import subprocess
 
-from devkit.embedded import processes
+from devkit.embedded import jars, processes
 from devkit.embedded.errors import EmbeddedKafkaError
 from devkit.embedded.jvm import find_jvm
+
+SINCE = (3, 7)
+"""From this release on the tools have their names of today."""
+
+FORMERLY = {
+    "org.apache.kafka.tools.GetOffsetShell": "kafka.tools.GetOffsetShell",
+    "org.apache.kafka.tools.DeleteRecordsCommand": "kafka.admin.DeleteRecordsCommand",
+}
 
 
 def run(
@@ -16,9 +24,13 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool, ``org.apache.kafka.tools.DeleteRecordsCommand`` for one, to its end.
 
-    Its jars are fetched on first use. Raises EmbeddedKafkaError when ``check`` is set and the
+    Its jars are fetched on first use; a release that has it by its former name runs it by that.
+    Raises EmbeddedKafkaError when ``check`` is set and the
     tool fails.
     """
+    version = jars.beside(version)
+    if tuple(map(int, version.split("."))) < SINCE:
+        main_class = FORMERLY.get(main_class, main_class)
     command = find_jvm(version, "tools").command(main_class, *arguments)
     done = processes.run(command, timeout_seconds)
     if check and done.returncode != 0:

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -14,18 +15,30 @@ from confluent_kafka import KafkaException
 
 from devkit.demo.interrupt import raise_on_signals
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
-from devkit.ledger import deletions
-from devkit.ledger.audit import contradictions
+from devkit.ledger import audit
 from devkit.ledger.book import Book
 from devkit.ledger.cluster import Cluster
 from devkit.ledger.daemon import Daemon
-from devkit.ledger.faults import Faults, Wedged
+from devkit.ledger.faults import FORWARDED, Faults, Wedged
+from devkit.ledger.forwarder import Forwarder
+from devkit.ledger.judge import judge
 from devkit.ledger.play import Play
-from devkit.ledger.promise import judge
-from devkit.ledger.scenario import BROKER_CONFIG, TOPICS
+from devkit.ledger.record import now_ms
+from devkit.ledger.scenario import (
+    BROKER_CONFIG,
+    GROUPS,
+    OTHER_GROUPS,
+    OTHER_TOPICS,
+    RENEWED,
+    THREE_BROKERS_CONFIG,
+    TOPICS,
+    Partition,
+)
 from devkit.ledger.stage import Stage
-from devkit.ledger.summary import Figures, figures, idle, lines
+from devkit.ledger.summary import Figures, figures, idle, lines, published
 
+BROKERS = 3
+OTHER_FIRST_SEQUENCE = 10**12
 MINIMUM_SECONDS = 10.0
 INTERRUPTED = 130  # as a shell reports a process that SIGINT ended
 
@@ -65,30 +78,66 @@ def _run(options: argparse.Namespace, folder: Path) -> list[str]:
 
     seed = str(options.seed)
     tell(f"seed {seed}")
-    book = Book()
+    book, other_book = Book(), Book(all_known=True)
     with ExitStack() as open_things:
-        kafka = open_things.enter_context(EmbeddedKafka(nodes=3, config=BROKER_CONFIG))
-        cluster = Cluster(kafka)
-        daemon = open_things.enter_context(closing(Daemon(kafka.bootstrap_servers, folder, TOPICS)))
-        stage = Stage(cluster, book, seed, folder)
+        forwarder = open_things.enter_context(closing(Forwarder(BROKERS)))
+        kafka, other = (
+            open_things.enter_context(
+                EmbeddedKafka(
+                    nodes=nodes,
+                    config=config,
+                    tiered=tiered,
+                    further_listeners={FORWARDED: "PLAINTEXT"},
+                    advertised_ports={FORWARDED: forwarder.ports},
+                )
+            )
+            for nodes, config, tiered in (
+                (BROKERS, THREE_BROKERS_CONFIG, True),
+                (1, BROKER_CONFIG, False),
+            )
+        )
+        home = kafka.servers_of(FORWARDED).split(",")
+        forwarder.lead([int(each.rpartition(":")[2]) for each in home])
+        daemon = open_things.enter_context(
+            closing(Daemon(forwarder.servers, folder, TOPICS, book.shown.cycle))
+        )
+        stage = Stage(Cluster(kafka), book, seed, folder, topics=TOPICS, groups=GROUPS)
+        other_stage = Stage(
+            Cluster(other),
+            other_book,
+            f"{seed} other",
+            folder,
+            topics=OTHER_TOPICS,
+            groups=OTHER_GROUPS,
+            first_sequence=OTHER_FIRST_SEQUENCE,
+        )
         open_things.callback(stage.stop_reading)
-        faults = Faults(cluster, daemon, f"{seed} faults", tell)
+        open_things.callback(other_stage.stop_reading)
+        faults = Faults(stage, other, forwarder, daemon, seed=f"{seed} faults", tell=tell)
         tell("the brokers run")
-        play = Play(stage, cluster, daemon, faults, seed=f"{seed} play", tell=tell)
+        play = Play(stage, other_stage, daemon, faults, seed=f"{seed} play", tell=tell)
+        began_ms = now_ms()
         ended = play.perform(options.seconds)
-        told = deletions.read(daemon.state_dir)
-        judgement = judge(book, told, ended.log_starts)
+        daemon.look()
+        told = audit.read(daemon.state_dir, daemon.first_seen)
+        judgements = (
+            judge(book, told, ended.log_starts, kafka.cluster_id),
+            judge(other_book, told, ended.other_log_starts, other.cluster_id),
+        )
         found = figures(
             book,
+            other_book,
             deletions=told,
             log_starts=ended.log_starts,
-            judgement=judgement,
+            remote_segments_deleted=ended.remote_segments_deleted,
+            judgements=judgements,
             faults=faults,
             events=daemon.events,
         )
         problems = [
-            *map(str, judgement.findings),
-            *contradictions(told, ended.log_starts),
+            *(each.said(began_ms) for judgement in judgements for each in judgement.findings),
+            *_untrue(told, kafka.cluster_id, ended.log_starts),
+            *_untrue(told, other.cluster_id, ended.other_log_starts),
             *ended.problems,
             *idle(found),
         ]
@@ -98,8 +147,18 @@ def _run(options: argparse.Namespace, folder: Path) -> list[str]:
     return problems
 
 
+def _untrue(
+    told: Sequence[audit.Deletion], cluster_id: str, log_starts: Mapping[Partition, int]
+) -> Iterator[str]:
+    """Where the audit log does not agree with that cluster."""
+    here = [each for each in told if each.cluster_id == cluster_id]
+    lasting = {each: start for each, start in log_starts.items() if each[0] != RENEWED.name}
+    for sentence in audit.contradictions(here, lasting):
+        yield f"audit log: {sentence}"
+
+
 def _report(options: argparse.Namespace, found: Figures, problems: list[str]) -> None:
-    for line in lines(found):
+    for line in (*lines(found), "", *published(found, options.seconds), ""):
         print(line)
     for problem in problems:
         print(f"FAILED: {problem}")
@@ -111,7 +170,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/ledger",
         description="Attacks retentiond's one promise: real producers and consumers on three "
-        "brokers that are killed, with a daemon that is killed, too. No group may lose a record.",
+        "brokers that are killed, with a daemon that is killed and misled. No reader may lose a "
+        "record.",
     )
     parser.add_argument(
         "--seconds",

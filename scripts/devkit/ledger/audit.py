@@ -1,30 +1,71 @@
-"""Does the audit log tell what the brokers did?"""
+"""What retentiond says it has deleted, and whether that agrees with what the brokers did."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from devkit.ledger.deletions import Deletion
 from devkit.ledger.scenario import Partition
 from retentiond.model import Outcome
+from retentiond.state.audit_records import read_deletions
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """One request to delete what lies below ``cutoff``, and what became of it.
+
+    By the bench's own clock it was not in the audit log yet at ``unseen_ms``, and was at
+    ``seen_ms``. ``outcome`` None is an open intent.
+    """
+
+    cluster_id: str
+    topic_id: str
+    partition: Partition
+    log_start: int
+    cutoff: int
+    unseen_ms: float
+    seen_ms: float
+    outcome: Outcome | None = Outcome.DELETED
+    low_watermark: int | None = None
+
+    @property
+    def may_be_applied(self) -> bool:
+        return self.outcome not in (Outcome.NOT_ATTEMPTED, Outcome.FAILED)
+
+
+def read(state_dir: Path, first_seen: Mapping[int, tuple[float, float]]) -> list[Deletion]:
+    """Oldest first. Raises StateError."""
+    last = max(first_seen.values(), default=(0.0, 0.0))
+    return [
+        Deletion(
+            cluster_id=each.cluster_id,
+            topic_id=str(each.row.topic_id),
+            partition=(each.row.topic, each.row.partition),
+            log_start=each.row.log_start_offset or 0,
+            cutoff=each.row.cutoff or 0,
+            unseen_ms=first_seen.get(each.id, last)[0],
+            seen_ms=first_seen.get(each.id, last)[1],
+            outcome=each.outcome,
+            low_watermark=each.low_watermark,
+        )
+        for each in read_deletions(state_dir)
+    ]
 
 
 def contradictions(deletions: Iterable[Deletion], log_starts: Mapping[Partition, int]) -> list[str]:
     """What does not agree with the brokers, or with itself; a sentence each.
 
-    ``deletions``: all of them, oldest first, when nothing runs any longer. ``log_starts``: where
-    every partition begins now; all began at 0.
+    ``deletions``: all that are said to be of this cluster, oldest first, when nothing runs any
+    longer. ``log_starts``: where every partition begins now that was never deleted; all began
+    at 0.
     """
     by_partition: defaultdict[Partition, list[Deletion]] = defaultdict(list)
     for deletion in deletions:
         by_partition[deletion.partition].append(deletion)
-    strangers = sorted(by_partition.keys() - log_starts.keys())
     return [
-        *(f"{each} was deleted from, and is no partition of the bench" for each in strangers),
-        *(
-            f"{topic}-{number}: {sentence}"
-            for (topic, number), log_start in sorted(log_starts.items())
-            for sentence in _of_partition(by_partition[topic, number], log_start)
-        ),
+        f"{topic}-{number}: {sentence}"
+        for (topic, number), log_start in sorted(log_starts.items())
+        for sentence in _of_partition(by_partition[topic, number], log_start)
     ]
 
 
@@ -34,11 +75,6 @@ def _of_partition(deletions: Sequence[Deletion], log_start: int) -> Iterator[str
     for deletion in deletions:
         if deletion.log_start > possible:
             yield f"a deletion begins at {deletion.log_start}, and nothing is told from {possible}"
-        beyond = {
-            group: offset for group, offset in deletion.evidence.items() if offset < deletion.cutoff
-        }
-        if beyond:
-            yield f"cutoff {deletion.cutoff} is beyond the commits that it rests on: {beyond}"
         if deletion.may_be_applied:
             possible = max(possible, deletion.cutoff)
         if deletion.outcome is Outcome.DELETED:

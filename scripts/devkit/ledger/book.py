@@ -1,21 +1,35 @@
-"""The book into which producers and consumers enter what they did: the ledger itself.
+"""The book into which producers and consumers of one cluster enter what they did: the ledger.
 
-It judges nothing, but for one thing that can be told at once: an offset of a partition carries
-one record, whoever tells of it. Times are epoch milliseconds by the host's clock, which is the
-daemon's, too.
+It knows a topic by its name and its *incarnation*, 0 and up: a topic that was deleted and created
+again is another one. Where a record is, is known when it was sent and acknowledged within the
+same incarnation. Times are epoch milliseconds by the bench's own clock.
 """
 
 import threading
 from array import array
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from devkit.ledger.marks import Marks, Times
+from devkit.ledger.record import now_ms
 from devkit.ledger.scenario import Partition
+from devkit.ledger.shown import FOREVER, Shown
+
+Log = tuple[str, int, int]
+"""Topic, incarnation, partition number."""
 
 Reading = tuple[str, Partition]
 """A group and a partition that it reads."""
+
+
+@dataclass(slots=True)
+class Incarnation:
+    """From when its creation was asked for until its deletion was."""
+
+    topic_id: str
+    since_ms: float
+    until_ms: float = FOREVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,67 +46,142 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Skip:
-    """A consumer that stood at ``start`` got the record at ``end`` next."""
+class Begin:
+    """A member went to ``offset``; what lies below was given up by the group's own will where it
+    says so."""
+
+    offset: int
+    gave_up: bool
+    at_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A consumer stood at ``start``, and the next that it found is at ``end``.
+
+    ``reset``: it was told that ``start`` is out of range.
+    """
 
     group: str
     partition: Partition
     start: int
     end: int
     at_ms: float
+    reset: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Reset:
-    """A consumer asked for ``offset``, was told that it is out of range, and went on at
-    ``log_start``."""
+class Own:
+    """What a reader keeps by itself: the next offset, and its last record's time stamp."""
 
-    group: str
-    partition: Partition
+    incarnation: int
     offset: int
-    log_start: int
-    at_ms: float
+    timestamp_ms: int
+
+
+class Records:
+    """The records of one log that are known to be there, and whether they are owed."""
+
+    def __init__(self) -> None:
+        self.offsets = array("q")
+        self.sequences = array("q")
+
+    @property
+    def end(self) -> int:
+        """One past the greatest offset."""
+        return max(self.offsets[-200:], default=-1) + 1  # all but sorted: answers overtake
 
 
 class Book:
-    """Written to by many threads; read once they have ended, except where it says otherwise."""
+    """Written to by many threads; read once they have ended, except where it says otherwise.
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._sequences: defaultdict[Partition, array[int]] = defaultdict(lambda: array("q"))
-        self.owed: defaultdict[Partition, Marks] = defaultdict(Marks)
-        self.seen: defaultdict[Reading, Marks] = defaultdict(Marks)
-        self.shared: defaultdict[Reading, Times] = defaultdict(Times)
+    ``all_known``: every reader counts as shown from its first commit on.
+    """
+
+    def __init__(self, *, all_known: bool = False) -> None:
+        self._lock = threading.RLock()
+        self._all_known = all_known
+        self._carried: defaultdict[Log, dict[int, int]] = defaultdict(dict)
+        self._logs: dict[int, Log] = {}  # by sequence
+        self._owed: set[int] = set()
+        self.topics: defaultdict[str, list[Incarnation]] = defaultdict(list)
+        self.owed: defaultdict[Log, Records] = defaultdict(Records)
+        self.given: defaultdict[Reading, array[int]] = defaultdict(lambda: array("q"))
+        self.own: dict[Reading, Own] = {}
         self.commits: defaultdict[Reading, list[Commit]] = defaultdict(list)
-        self.skips: list[Skip] = []
-        self.resets: list[Reset] = []
+        self.begins: defaultdict[Reading, list[Begin]] = defaultdict(list)
+        self.shown = Shown()
+        self.share_groups: set[str] = set()
+        self.forgotten: set[str] = set()
+        self.losses: list[Loss] = []
         self.contradictions: list[str] = []
         self.counts: Counter[str] = Counter()
 
-    def wrote(self, partition: Partition, offset: int, sequence: int) -> None:
-        """A record is at that offset; in a transaction, whatever becomes of that."""
-        with self._lock:
-            self._identify(partition, offset, sequence)
+    # Topics
 
-    def owes(self, partition: Partition, offsets: Iterable[int]) -> None:
-        """They are acknowledged, and their transaction committed: all consumers must see them."""
+    def created(self, topic: str, topic_id: str, since_ms: float) -> None:
         with self._lock:
-            for offset in offsets:
-                self.owed[partition].add(offset)
-                self.counts["records written"] += 1
+            self.topics[topic].append(Incarnation(topic_id, since_ms))
 
-    def saw(self, group: str, partition: Partition, offset: int, sequence: int | None) -> None:
+    def deleting(self, topic: str) -> None:
+        """It is about to be asked for; nobody knows what is where until it is ``created``."""
+        with self._lock:
+            self.topics[topic][-1].until_ms = now_ms()
+
+    def living(self, topic: str) -> int | None:
+        """The incarnation there is now, for certain. At any time."""
+        return self.incarnation(topic, now_ms())
+
+    def incarnation(self, topic: str, at_ms: float) -> int | None:
+        """The one there was at that time, for certain. At any time."""
+        lives = self.topics[topic]
+        number = bisect_right([each.since_ms for each in lives], at_ms) - 1
+        return number if number >= 0 and at_ms < lives[number].until_ms else None
+
+    # Producers
+
+    def wrote(self, log: Log, offset: int, sequence: int, *, owed: bool = True) -> None:
+        """It is there, for certain. ``owed``: consumers must see it."""
+        with self._lock:
+            self._identify(log, offset, sequence)
+            if owed:
+                self._owe(log, offset, sequence)
+
+    def owes(self, log: Log, offset: int, sequence: int) -> None:
+        """Its transaction is committed."""
+        with self._lock:
+            self._owe(log, offset, sequence)
+
+    # Consumers
+
+    def saw(
+        self, group: str, partition: Partition, offset: int, sequence: int | None, stamp_ms: int
+    ) -> None:
         """The group was given that record. What one was given, all others are owed."""
         with self._lock:
-            self._saw(group, partition, offset, sequence)
+            self.counts["records delivered"] += 1
+            if sequence is None:
+                self.contradictions.append(f"{partition}: no record of the bench at {offset}")
+                return
+            log = self._logs.get(sequence)
+            if log is None and len(self.topics[partition[0]]) == 1:
+                log = (partition[0], 0, partition[1])
+            if log is not None:
+                self._identify(log, offset, sequence)
+                self._owe(log, offset, sequence)
+                self.own[group, partition] = Own(log[1], offset + 1, stamp_ms)
+            self.given[group, partition].append(sequence)
 
-    def shares(
-        self, group: str, partition: Partition, offset: int, sequence: int | None, at_ms: float
-    ) -> None:
-        """The same of a share group, which has acknowledged it after ``at_ms``, if at all."""
+    def began(self, group: str, partition: Partition, begin: Begin) -> None:
         with self._lock:
-            self._saw(group, partition, offset, sequence)
-            self.shared[group, partition].note(offset, at_ms)
+            self.begins[group, partition].append(begin)
+
+    def moved(self, group: str, partition: Partition, offset: int) -> None:
+        """Back, by its own will."""
+        with self._lock:
+            own = self.own.get((group, partition))
+            if own is not None:
+                self.own[group, partition] = Own(own.incarnation, offset, own.timestamp_ms)
 
     def committed(self, group: str, commits: Iterable[tuple[Partition, Commit]]) -> None:
         """In any order: each member is heard on its own."""
@@ -101,51 +190,85 @@ class Book:
                 self.commits[group, partition].append(commit)
                 self.counts["commits"] += 1
 
-    def skipped(self, skip: Skip) -> None:
-        """Markers and aborted records lie in between, or else something is lost."""
+    def lost(self, loss: Loss) -> None:
         with self._lock:
-            self.skips.append(skip)
+            self.losses.append(loss)
 
-    def was_reset(self, reset: Reset) -> None:
+    def forget(self, group: str) -> None:
+        """An operator has let go of it."""
         with self._lock:
-            self.resets.append(reset)
+            self.forgotten.add(group)
 
     def count(self, what: str) -> None:
         with self._lock:
             self.counts[what] += 1
 
-    def position(self, group: str, partition: Partition) -> int | None:
-        """The last offset whose commit was acknowledged. At any time."""
+    def shown_since(self, group: str, topic: str) -> float | None:
+        """Since when the daemon has seen it as a reader of the topic. At any time."""
+        if self._all_known or group in self.share_groups:
+            return 0.0
         with self._lock:
-            acknowledged = [each for each in self.commits[group, partition] if each.acknowledged]
-            return max(acknowledged, key=lambda each: each.sent_ms).offset if acknowledged else None
+            commits = [
+                each
+                for (name, partition), made in self.commits.items()
+                if name == group and partition[0] == topic
+                for each in made
+                if each.acknowledged
+            ]
+            visible = []
+            for life in self.topics[topic]:  # a commit stays for as long as the topic does
+                since = [each.ended_ms for each in commits if life.since_ms <= each.sent_ms]
+                visible.append((min(since, default=FOREVER), life.until_ms))
+            return self.shown.since(group, topic, visible)
+
+    # What can be asked at any time
+
+    def position(self, group: str, partition: Partition) -> int | None:
+        """The last offset whose commit on the living topic was acknowledged."""
+        with self._lock:
+            since = self.topics[partition[0]][-1].since_ms
+            made = [
+                each
+                for each in self.commits[group, partition][-50:]
+                if each.acknowledged and each.sent_ms >= since
+            ]
+            return max(made, key=lambda each: each.sent_ms).offset if made else None
 
     def end(self, partition: Partition) -> int:
-        """One past the last record that is owed. At any time."""
+        """One past the last record that is owed, of the living topic."""
         with self._lock:
-            return self.owed[partition].end
+            topic, number = partition
+            return self.owed[topic, len(self.topics[topic]) - 1, number].end
 
-    def unshared(self, group: str, partition: Partition) -> int:
-        """Owed records that the group has not seen. At any time."""
+    def not_given(self, group: str, partition: Partition) -> int:
+        """Owed records of the living topic that the group has not seen."""
         with self._lock:
-            size = self.owed[partition].end
-            owed, seen = self.owed[partition].flags(size), self.seen[group, partition].flags(size)
-            return int((owed & ~seen).sum())
+            topic, number = partition
+            owed = self.owed[topic, len(self.topics[topic]) - 1, number].sequences
+            return len(set(owed) - set(self.given[group, partition]))
 
-    def _saw(self, group: str, partition: Partition, offset: int, sequence: int | None) -> None:
-        self._identify(partition, offset, sequence)
-        self.seen[group, partition].add(offset)
-        self.owed[partition].add(offset)
-        self.counts["records delivered"] += 1
+    def own_positions(self, group: str) -> dict[Partition, Own]:
+        """On the living topics, without those that are not sure."""
+        with self._lock:
+            return {
+                partition: own
+                for (name, partition), own in self.own.items()
+                if name == group and own.incarnation == self.living(partition[0])
+            }
 
-    def _identify(self, partition: Partition, offset: int, sequence: int | None) -> None:
-        known = self._sequences[partition]
-        if offset >= len(known):
-            known.extend([0] * (offset + 1 - len(known) + 4096))
-        if sequence is None or known[offset] not in (0, sequence):
+    def _owe(self, log: Log, offset: int, sequence: int) -> None:
+        if sequence in self._owed:
+            return
+        self._owed.add(sequence)
+        self.owed[log].offsets.append(offset)
+        self.owed[log].sequences.append(sequence)
+        self.counts["records written"] += 1
+
+    def _identify(self, log: Log, offset: int, sequence: int) -> None:
+        self._logs[sequence] = log
+        carried = self._carried[log].setdefault(offset, sequence)
+        if carried != sequence:
             self.contradictions.append(
-                f"{partition[0]}-{partition[1]}: offset {offset} carries record {sequence}, "
-                f"and carried {known[offset]} before"
+                f"{log[0]}-{log[2]}: offset {offset} carries record {sequence}, "
+                f"and carried {carried} before"
             )
-        else:
-            known[offset] = sequence

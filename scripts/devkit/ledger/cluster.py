@@ -1,9 +1,14 @@
-"""Three brokers, of which any one may be missing."""
+"""A cluster, of which any one broker may be missing, and what is done to it by hand."""
 
+import ctypes
+import errno
+import os
+import socket
 import time
 from collections.abc import Collection
 
-from confluent_kafka import KafkaException, TopicPartition
+import psutil
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -14,10 +19,11 @@ from confluent_kafka.admin import (
 )
 
 from devkit.embedded import EmbeddedKafka, Node, tools
-from devkit.ledger.scenario import TOPIC_CONFIG, Group, Partition, Topic
+from devkit.ledger.scenario import TIERED_CONFIG, TOPIC_CONFIG, TOPICS, Group, Partition, Topic
 
 ANSWER_SECONDS = 15.0
 POLL_SECONDS = 0.2
+PIDFD_GETFD = 438  # the same number on every architecture; Linux 5.6
 
 
 class Cluster:
@@ -34,8 +40,42 @@ class Cluster:
     def nodes(self) -> list[Node]:
         return self.kafka.nodes
 
-    def make_topic(self, topic: Topic) -> None:
-        self.kafka.create_topic(topic.name, topic.partitions, TOPIC_CONFIG)
+    def make_topic(self, topic: Topic) -> str:
+        """Its id, as Kafka writes it."""
+        config = {**TOPIC_CONFIG, **(TIERED_CONFIG if topic.tiered else {})}
+        self.kafka.create_topic(topic.name, topic.partitions, config)
+        admin = self._admin()
+        described = admin.describe_topics(TopicCollection([topic.name]))[topic.name]
+        topic_id = str(described.result(ANSWER_SECONDS).topic_id)
+        return topic_id.replace("+", "-").replace("/", "_")  # librdkafka writes plain base64
+
+    def remote_segments(self) -> set[str]:
+        """The segments of all topics in remote storage; their names are their own."""
+        return {
+            each
+            for topic in TOPICS
+            if topic.tiered
+            for each in self.kafka.remote_segments(topic.name)
+        }
+
+    def remove_topic(self, topic: Topic) -> None:
+        """Return when no broker has it any longer that answers."""
+        admin = self._admin()
+        admin.delete_topics([topic.name])[topic.name].result(ANSWER_SECONDS)
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while topic.name in admin.list_topics(timeout=ANSWER_SECONDS).topics:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic.name} was deleted and is still there")
+            time.sleep(POLL_SECONDS / 10)
+
+    def remove_group(self, name: str) -> None:
+        """As an operator does whose reader will not come back; it must have no members."""
+        admin = self._admin()
+        try:
+            admin.delete_consumer_groups([name])[name].result(ANSWER_SECONDS)
+        except KafkaException as exc:
+            if exc.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+                raise
 
     def make_share_group(self, group: Group) -> None:
         """It begins at the log start; Kafka's default is the end."""
@@ -96,3 +136,37 @@ class Cluster:
 
     def _admin(self) -> AdminClient:
         return self.kafka.admin()
+
+
+def cut_connections(pid: int) -> int:
+    """Cuts the TCP connections of another process, which goes on: whatever was on its way is lost.
+
+    How many were cut; both ends are told that the other has hung up. Raises OSError where the
+    kernel does not let us: the process has to be a child or our own.
+    """
+    cut = 0
+    process = os.pidfd_open(pid)
+    try:
+        for connection in psutil.Process(pid).net_connections("tcp"):
+            if connection.status == psutil.CONN_ESTABLISHED:
+                cut += _shut_down(process, connection.fd)
+    finally:
+        os.close(process)
+    return cut
+
+
+def _shut_down(process: int, descriptor: int) -> bool:
+    """False: it has ended meanwhile."""
+    kernel = ctypes.CDLL(None, use_errno=True)
+    copy = kernel.syscall(PIDFD_GETFD, process, descriptor, 0)
+    if copy < 0:
+        number = ctypes.get_errno()
+        if number == errno.EBADF:
+            return False
+        raise OSError(number, os.strerror(number))
+    with socket.socket(fileno=copy) as connection:
+        try:
+            connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return False
+    return True

@@ -1,4 +1,4 @@
-"""The real daemon, as an operator runs it; it can be killed and started again."""
+"""The real daemon, as an operator runs it: it can be killed, started again, and misled."""
 
 import json
 import os
@@ -6,22 +6,28 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from devkit.embedded.processes import Spawner
-from devkit.ledger.scenario import Topic
-from retentiond.state.schema import AUDIT_NAME
+from devkit.ledger.record import now_ms
+from devkit.ledger.scenario import VISITED, Topic
 
 COMMAND = Path(sys.executable).with_name("retentiond")
+SHIM = Path(__file__).with_name("shim")
 STOP_SECONDS = 20.0
+COMMAND_SECONDS = 60.0
 POLL_SECONDS = 0.1
-INTENT_POLL_SECONDS = 0.002
+AUDIT_NAME = "audit.db"
+DELETIONS = "SELECT id FROM deletions WHERE id > ? ORDER BY id"
 OPEN_INTENT = "SELECT id FROM deletions WHERE unsettled = 1 AND outcome IS NULL LIMIT 1"
+
+FORGET_AFTER = "2h"  # of observed time: none of the bench's plays takes as long
 
 
 def settings(servers: str, state_dir: Path, topics: Sequence[Topic]) -> dict[str, Any]:
@@ -38,6 +44,7 @@ def settings(servers: str, state_dir: Path, topics: Sequence[Topic]) -> dict[str
                 "name": topic.name,
                 "retention.commitoffset.enable": True,
                 "retention.commitoffset.ms": 0,
+                **({"groups": {"forget_vanished_after": FORGET_AFTER}} if topic == VISITED else {}),
             }
             for topic in topics
         ],
@@ -45,23 +52,71 @@ def settings(servers: str, state_dir: Path, topics: Sequence[Topic]) -> dict[str
 
 
 class Daemon:
-    """``retentiond run``; its state directory and its log outlive it."""
+    """``retentiond run``; its state directory and its log outlive it.
 
-    def __init__(self, servers: str, folder: Path, topics: Sequence[Topic]) -> None:
+    ``on_cycle`` is called with the moment in which it told of a cycle that was well.
+    ``first_seen`` says when each entry of its audit log was there first, by the bench's clock: it
+    was not in the first moment, and was in the second.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        folder: Path,
+        topics: Sequence[Topic],
+        on_cycle: Callable[[float], None] = lambda _: None,
+    ) -> None:
         self.state_dir = folder / "state"
         self.log_file = folder / "retentiond.log"
         self.events: Counter[str] = Counter()
+        self.first_seen: dict[int, tuple[float, float]] = {}
+        self._on_cycle = on_cycle
+        self._topics = topics
         self._config = folder / "retentiond.yaml"
-        self._config.write_text(json.dumps(settings(servers, self.state_dir, topics), indent=2))
+        self._clock = folder / "clock"
         self._spawner = Spawner()
         self._process: subprocess.Popen[bytes] | None = None
         self._ending = False
         self._read_up_to = 0
+        self._looked_ms = now_ms()
+        self._closed = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="daemon-watcher", daemon=True)
+        self._lock = threading.Lock()
+        self.believe(servers)
+
+    def believe(self, servers: str) -> None:
+        """From its next start on it is told that its cluster is there."""
+        told = settings(servers, self.state_dir, self._topics)
+        self._config.write_text(json.dumps(told, indent=2))
+
+    def set_clock(self, seconds: float) -> None:
+        """Its wall clock goes wrong by that, at once; a negative number is behind."""
+        new = self._clock.with_suffix(".new")
+        new.write_text(str(seconds))
+        new.replace(self._clock)
 
     def start(self) -> None:
         self._ending = False
-        command = [str(COMMAND), "run", "--config", str(self._config)]
+        environment = (
+            f"PYTHONPATH={SHIM}",
+            f"LEDGER_CLOCK_FILE={self._clock}",
+            "SPARK_SUBMIT_OPTS=-XX:TieredStopAtLevel=1",  # it starts often, and the cores are few
+        )
+        command = ["env", *environment, str(COMMAND), "run", "--config", str(self._config)]
         self._process = self._spawner.spawn(command, self.log_file)
+        if not self._watcher.is_alive():
+            self._watcher.start()
+
+    def forget(self, group: str) -> bool:
+        """As an operator does; whether it was done."""
+        done = subprocess.run(
+            [str(COMMAND), "groups", "forget", group, "--yes", "--config", str(self._config)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+        return done.returncode == 0
 
     def kill(self) -> None:
         """SIGKILL, waited for."""
@@ -94,6 +149,9 @@ class Daemon:
         if self._process is not None and self._process.poll() is None:
             os.kill(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        self._closed.set()
+        if self._watcher.is_alive():
+            self._watcher.join()
         self._spawner.close()
 
     @property
@@ -104,14 +162,24 @@ class Daemon:
     @property
     def complete_cycles(self) -> int:
         """Of all its lives so far."""
-        self.look()
         return self.events["cycles ok"]
 
-    def await_cycles(self, count: int, timeout_seconds: float) -> bool:
-        """Whether so many more complete cycles came in time."""
-        wanted = self.complete_cycles + count
+    @property
+    def cycles(self) -> int:
+        """Of all its lives so far, whatever became of them."""
+        return sum(self.events[f"cycles {result}"] for result in ("ok", "incomplete", "failed"))
+
+    def await_cycles(
+        self, count: int, timeout_seconds: float, *, of_any_kind: bool = False
+    ) -> bool:
+        """Whether so many more complete cycles came in time, or cycles ``of_any_kind``."""
+
+        def made() -> int:
+            return self.cycles if of_any_kind else self.complete_cycles
+
+        wanted = made() + count
         deadline = time.monotonic() + timeout_seconds
-        while self.complete_cycles < wanted:
+        while made() < wanted:
             if time.monotonic() > deadline or self.died is not None:
                 return False
             time.sleep(POLL_SECONDS)
@@ -120,16 +188,26 @@ class Daemon:
     def await_intent(self, timeout_seconds: float) -> bool:
         """Whether it was caught in the midst of a deletion: intended, and not answered yet."""
         deadline = time.monotonic() + timeout_seconds
-        audit_log = f"file:{self.state_dir / AUDIT_NAME}?mode=ro"
-        with closing(sqlite3.connect(audit_log, uri=True)) as connection:
+        with closing(self._audit_log()) as connection:
             while time.monotonic() < deadline:
                 if connection.execute(OPEN_INTENT).fetchone() is not None:
                     return True
-                time.sleep(INTENT_POLL_SECONDS)
+                time.sleep(POLL_SECONDS / 50)
         return False
 
     def look(self) -> None:
-        """Count what it has logged since."""
+        """Take in what it has logged since, and what is new in its audit log."""
+        with self._lock:
+            self._look_at_log()
+            self._look_at_deletions()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(POLL_SECONDS):
+            self.look()
+
+    def _look_at_log(self) -> None:
+        if not self.log_file.exists():
+            return
         with self.log_file.open("rb") as log:
             log.seek(self._read_up_to)
             for line in log:
@@ -137,6 +215,22 @@ class Daemon:
                     break
                 self._read_up_to += len(line)
                 self._count(line)
+
+    def _look_at_deletions(self) -> None:
+        if not (self.state_dir / AUDIT_NAME).exists():
+            return
+        last = max(self.first_seen, default=0)
+        before_ms, looking_ms = self._looked_ms, now_ms()
+        try:
+            with closing(self._audit_log()) as connection:
+                found = connection.execute(DELETIONS, (last,)).fetchall()
+        except sqlite3.OperationalError:  # it is being made
+            return
+        self.first_seen |= {number: (before_ms, now_ms()) for (number,) in found}
+        self._looked_ms = looking_ms
+
+    def _audit_log(self) -> sqlite3.Connection:
+        return sqlite3.connect(f"file:{self.state_dir / AUDIT_NAME}?mode=ro", uri=True)
 
     def _count(self, line: bytes) -> None:
         try:
@@ -147,6 +241,8 @@ class Daemon:
         name = said["event"].removeprefix("retentiond.")
         if name == "cycle":
             self.events[f"cycles {said['result']}"] += 1
+            if said["result"] == "ok":
+                self._on_cycle(now_ms())
         else:
             self.events[name] += 1
 

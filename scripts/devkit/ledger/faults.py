@@ -1,4 +1,4 @@
-"""What is done to brokers and daemon, one thing at a time, as the seed will have it."""
+"""What is done to brokers, topics and daemon, one thing at a time, as the seed will have it."""
 
 import random
 import time
@@ -6,14 +6,21 @@ from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
 
-from devkit.embedded import Node
-from devkit.ledger.cluster import Cluster
-from devkit.ledger.cut import cut_connections
+from devkit.embedded import EmbeddedKafka, Node
+from devkit.ledger.cluster import cut_connections
 from devkit.ledger.daemon import Daemon
+from devkit.ledger.forwarder import Forwarder
+from devkit.ledger.stage import Stage
 
 INTENT_SECONDS = 10.0
 CUTS = 6
 RECOVERY_SECONDS = 240.0  # Spark takes its time to start on a busy machine
+PATIENCE_SECONDS = 90.0  # where the daemon need not start anew
+NEW_START_SECONDS = 30.0
+ELSEWHERE_SECONDS = 60.0
+HOURS = (3.0, 12.0)
+FORWARDED = "FORWARDED"
+"""The listener whose advertised addresses are the forwarder's: only the daemon comes there."""
 
 
 class Fault(StrEnum):
@@ -31,6 +38,23 @@ class Fault(StrEnum):
     DAEMON_KILLED_WAITING = "daemon killed waiting for a frozen broker"
     """Whose answer it will never see."""
 
+    FAILED_OVER = "address led to the other cluster"
+    """All addresses that the daemon knows, its connections cut in part or all."""
+
+    BOTH_CLUSTERS = "daemon started with servers of both clusters"
+    CLOCK_AHEAD = "daemon's clock ahead by hours"
+    CLOCK_BEHIND = "daemon's clock behind by hours"
+    TOPIC_RECREATED = "topic recreated"
+
+
+OF_BROKERS = (
+    Fault.BROKER_KILLED,
+    Fault.BROKER_FROZEN,
+    Fault.CONNECTIONS_CUT,
+    Fault.DAEMON_KILLED_WAITING,
+)
+CLOCK = (Fault.CLOCK_AHEAD, Fault.CLOCK_BEHIND)
+
 
 class Wedged(Exception):
     """Something has not recovered in time."""
@@ -38,12 +62,27 @@ class Wedged(Exception):
 
 class Faults:
     """``tell`` gets a line for everything that happens. ``done`` counts, also those that struck
-    while a deletion was intended and not answered."""
+    while a deletion was intended and not answered. ``problems``: what did not recover by itself.
+    """
 
-    def __init__(self, cluster: Cluster, daemon: Daemon, seed: str, tell: Callable[[str], None]):
+    def __init__(
+        self,
+        stage: Stage,
+        other: EmbeddedKafka,
+        forwarder: Forwarder,
+        daemon: Daemon,
+        *,
+        seed: str,
+        tell: Callable[[str], None],
+    ) -> None:
         self.done: Counter[Fault] = Counter()
+        self.new_starts = 0
         self.struck_amid_deletion = 0
-        self._cluster = cluster
+        self.problems: list[str] = []
+        self._stage = stage
+        self._cluster = stage.cluster
+        self._other = other
+        self._forwarder = forwarder
         self._daemon = daemon
         self._random = random.Random(seed)
         self._tell = tell
@@ -64,6 +103,7 @@ class Faults:
         fault = self._bag.pop()
         node = self._random.choice(self._cluster.nodes)
         self._await_moment()
+        self._disturb_if(fault)
         match fault:
             case Fault.BROKER_KILLED:
                 self._kill_broker(node)
@@ -90,19 +130,40 @@ class Faults:
                 self._wait(0, 3)
                 node.resume()
                 self._daemon.start()
+            case Fault.FAILED_OVER:
+                self._fail_over()
+            case Fault.BOTH_CLUSTERS:
+                self._mislead()
+            case Fault.CLOCK_AHEAD | Fault.CLOCK_BEHIND:
+                self._set_clock(1 if fault is Fault.CLOCK_AHEAD else -1)
+            case Fault.TOPIC_RECREATED:
+                self._recreate()
+        self._disturb_if(fault)
         self.done[fault] += 1
-        self.recover()
+        self.recover(fault)
 
-    def recover(self) -> None:
+    def _disturb_if(self, fault: Fault) -> None:
+        """Who is a member now may not be one when the brokers are well again."""
+        if fault in OF_BROKERS:
+            self._stage.book.shown.disturb()
+
+    def recover(self, fault: Fault) -> None:
         """Return when all replicas are in sync and the daemon has gone through a sound cycle."""
         if not self._cluster.await_in_sync(RECOVERY_SECONDS):
             raise Wedged(f"not all replicas were in sync after {RECOVERY_SECONDS:g} s")
+        patience = PATIENCE_SECONDS if fault in CLOCK else RECOVERY_SECONDS
+        # One was under way when the clock was set right; the next shows that there are more.
+        if self._daemon.await_cycles(2 if fault in CLOCK else 1, patience):
+            return
+        self.problems.append(
+            f"the daemon made no complete cycle in {patience:g} s after: {fault}"
+            if self._daemon.died is None
+            else f"the daemon ended by itself with exit code {self._daemon.died} after: {fault}"
+        )
+        self._tell(self.problems[-1])
+        self._start_anew()
         if not self._daemon.await_cycles(1, RECOVERY_SECONDS):
-            raise Wedged(
-                f"the daemon made no complete cycle in {RECOVERY_SECONDS:g} s"
-                if self._daemon.died is None
-                else f"the daemon ended by itself with exit code {self._daemon.died}"
-            )
+            raise Wedged(f"the daemon made no complete cycle in {RECOVERY_SECONDS:g} s more")
 
     def _await_moment(self) -> None:
         """Every other time, strike when a deletion is under way."""
@@ -128,6 +189,64 @@ class Faults:
             self._wait(0, 1)
             cut.append(cut_connections(node.pid))
         self._tell(f"{sum(cut)} connections of broker {node.node_id} cut, in {len(cut)} goes")
+
+    def _fail_over(self) -> None:
+        """To the other cluster and back; sometimes the daemon is started anew there."""
+        book, restarted = self._stage.book, self._random.random() < 0.4
+        book.shown.listening = False
+        self._forwarder.lead([int(self._other.servers_of(FORWARDED).rpartition(":")[2])])
+        cut = self._forwarder.cut(self._random.choice((0.5, 0.5, 1.0)), self._random)
+        self._tell(f"the address leads to the other cluster, {cut} connections cut")
+        if restarted:
+            self._tell("the daemon is started anew there")
+            self._start_anew()
+        patience = ELSEWHERE_SECONDS if restarted else NEW_START_SECONDS
+        self._daemon.await_cycles(2, patience, of_any_kind=True)
+        self._wait(0, 8)
+        home = self._cluster.kafka.servers_of(FORWARDED).split(",")
+        self._forwarder.lead([int(each.rpartition(":")[2]) for each in home])
+        self._forwarder.cut(1, self._random)
+        self._tell("the address leads home")
+        if restarted or not self._daemon.await_cycles(1, NEW_START_SECONDS):
+            self._tell(f"a new start; the daemon had ended with {self._daemon.died}")
+            self._start_anew()
+        book.shown.disturb()
+        book.shown.listening = True
+
+    def _mislead(self) -> None:
+        """It is started with bootstrap servers of two clusters, and then as it should be."""
+        both = [self._cluster.servers, self._other.bootstrap_servers]
+        self._random.shuffle(both)
+        self._stage.book.shown.listening = False
+        self._tell("the daemon is started with servers of both clusters")
+        self._daemon.believe(",".join(both))
+        self._start_anew()
+        self._daemon.await_cycles(3, ELSEWHERE_SECONDS, of_any_kind=True)
+        self._daemon.believe(self._forwarder.servers)
+        self._tell(f"and as it should be; it had ended with {self._daemon.died}")
+        self._start_anew()
+        self._stage.book.shown.disturb()
+        self._stage.book.shown.listening = True
+
+    def _set_clock(self, sign: int) -> None:
+        hours = sign * self._random.uniform(*HOURS)
+        self._tell(f"the daemon's clock is wrong by {hours:.1f} hours")
+        self._daemon.set_clock(hours * 3600)
+        self._wait(5, 15)
+        self._daemon.set_clock(0)
+        self._tell("the daemon's clock is right again")
+
+    def _recreate(self) -> None:
+        """A few times, with little or much in it."""
+        for _ in range(self._random.randint(1, 4)):
+            self._stage.recreate()
+            self._tell("the topic was deleted and created again")
+            self._wait(0.5, 8)
+
+    def _start_anew(self) -> None:
+        self.new_starts += 1
+        self._daemon.kill()
+        self._daemon.start()
 
     def _wait(self, least: float, most: float) -> None:
         time.sleep(self._random.uniform(least, most))

@@ -1,11 +1,12 @@
-"""``python -m devkit.ledger.group_member SERVERS GROUP TOPIC PROTOCOL HABITS SEED``: one life of a
-member of a classic or consumer group.
+"""``python -m devkit.ledger.group_member LIFE``: a member of a classic or consumer group.
 
-A process of its own, because librdkafka can wait for ever in ``close()`` with Python's lock held:
-then it is killed, and nobody else waits. It dictates to its standard output. HABITS are names of
-`Habit`, joined by commas, of which it indulges one now and then; without any it only reads.
+A process of its own, because librdkafka can wait for ever in ``close()`` with Python's lock held,
+and because a reader that crashes is killed. LIFE is a JSON object, the fields of
+`devkit.ledger.member.Life`. SIGUSR1 says that `scenario.RENEWED` is another topic now: the member
+goes to where that begins, as a client does that looks at topic ids.
 """
 
+import json
 import random
 import signal
 import sys
@@ -15,37 +16,40 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaException
 
-from devkit.ledger.dictation import Dictation
-from devkit.ledger.member import Member
-from devkit.ledger.scenario import Habit, Protocol
+from devkit.ledger.member import Life, Member, sign, tell
+from devkit.ledger.record import now_ms
+from devkit.ledger.scenario import Habit
 
 COMMIT_SECONDS = 0.7
 TICK_SECONDS = 0.2
 
 
-class Life:
-    """Until ``ending`` is set, or a habit ends it. Raises KafkaException."""
+class Days:
+    """A member's life, until ``ending`` is set, or a habit ends it. Raises KafkaException."""
 
     def __init__(
         self,
         member: Member,
-        dictation: Dictation,
-        habits: Sequence[Habit],
-        seed: str,
+        habits: Sequence[str],
+        numbers: random.Random,
         ending: threading.Event,
+        renewed: list[int],
     ) -> None:
         self._member = member
-        self._dictation = dictation
-        self._habits = habits
-        self._random = random.Random(seed)
+        self._habits = [Habit(each) for each in habits]
+        self._random = numbers
         self._ending = ending
+        self._renewed = renewed
 
     def lead(self) -> None:
         habit_at = self._next_habit()
         commit_at = 0.0
         while not self._ending.is_set():
+            if self._renewed:
+                self._renewed.clear()
+                self._member.start_over()
             self._member.read()
-            self._dictation.flush()
+            sign()
             if time.monotonic() >= commit_at:
                 self._member.commit()
                 commit_at = time.monotonic() + COMMIT_SECONDS
@@ -56,23 +60,30 @@ class Life:
                     case Habit.REWIND:
                         self._rewind()
                     case Habit.STOP:
-                        self._dictation.count("consumers stopped")
+                        tell("count", "consumers stopped")
                         break
                     case Habit.CRASH:  # what it has read since its last commit is read again
-                        self._dictation.count("consumers crashed")
+                        tell("count", "consumers crashed")
                         return
                 habit_at = self._next_habit()
         self._member.commit()
 
     def _next_habit(self) -> float:
-        return time.monotonic() + self._random.uniform(4, 16)
+        return time.monotonic() + self._random.uniform(5, 25)
+
+    def pause(self) -> None:
+        """Until another one follows."""
+        self._idle(self._random.uniform(0.5, 6))
 
     def _lag(self) -> None:
-        self._dictation.count("consumers lagged")
-        ends_at = time.monotonic() + self._random.uniform(2, 10)
+        tell("count", "consumers lagged")
+        self._idle(self._random.uniform(2, 10))
+
+    def _idle(self, seconds: float) -> None:
+        ends_at = time.monotonic() + seconds
         # Not `Event.wait`: a signal's handler that comes in its midst would wait for its lock.
         while time.monotonic() < ends_at and not self._ending.is_set():
-            self._dictation.flush()
+            sign()
             time.sleep(TICK_SECONDS)
 
     def _rewind(self) -> None:
@@ -80,31 +91,38 @@ class Life:
         positions = self._member.positions
         if not positions:
             return
-        number = self._random.choice(sorted(positions))
-        log_start = self._member.log_start(number)
-        if log_start >= positions[number]:
+        partition = self._random.choice(sorted(positions))
+        start = self._member.log_start(partition)
+        if start >= positions[partition]:
             return
-        choices = (log_start, self._random.randint(log_start, positions[number]))
-        self._member.go(number, self._random.choice(choices))
-        self._dictation.count("rewinds")
+        choices = (start, self._random.randint(start, positions[partition]))
+        self._member.rewind(partition, self._random.choice(choices))
+        tell("count", "rewinds")
 
 
 def main() -> None:
-    servers, group, topic, protocol, habits, seed = sys.argv[1:]
+    life = Life(**json.loads(sys.argv[1]))
     ending = threading.Event()
+    renewed: list[int] = []  # signals that came: to set an event may wait for its lock
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ending.set())  # noted only: it leaves in order
-    dictation = Dictation(sys.stdout)
-    chosen = [Habit(name) for name in habits.split(",") if name]
-    member = Member(servers, group, topic, Protocol(protocol), dictation)
-    try:
+    signal.signal(signal.SIGUSR1, lambda number, _: renewed.append(number))
+    numbers = random.Random(life.seed)
+    while not ending.is_set():
         try:
-            Life(member, dictation, chosen, seed, ending).lead()
-        finally:
-            dictation.flush()  # whatever becomes of it in leaving
-            member.close()
-    except KafkaException:
-        dictation.count("consumer failures")
+            member = Member(life)
+            days = Days(member, life.habits, numbers, ending, renewed)
+            try:
+                days.lead()
+            finally:
+                tell("revoked", now_ms())
+                sign()  # whatever becomes of it in leaving
+                member.close()
+        except KafkaException:
+            tell("count", "consumer failures")
+        if not life.again:
+            break
+        days.pause()
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 import os
 import random
+import selectors
 import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -14,12 +16,12 @@ from typing import ClassVar
 
 from devkit.embedded.processes import leashed
 from devkit.ledger.book import Book
+from devkit.ledger.record import now_ms
 from devkit.ledger.scenario import Group
-from devkit.ledger.told import lines
 
 AGAIN_SECONDS = 0.5
 END_SECONDS = 60.0
-ASKED = (0, -signal.SIGTERM, -signal.SIGKILL)
+ASKED = (0, -signal.SIGTERM, -signal.SIGKILL, -signal.SIGUSR1)
 """How a member ends that was asked to, perhaps before it could listen."""
 
 SCRIPTS = Path(__file__).parents[2]
@@ -49,6 +51,7 @@ class Keeper(ABC):
         self._lock = threading.Lock()  # or a member might begin unaware of what is asked of it
         self._process: subprocess.Popen[bytes] | None = None
         self._asked = False  # the member of this life has been asked to end, or killed
+        self._killed_ms: float | None = None
         self._thread = threading.Thread(
             target=self._guarded, name=f"keeper-{group.name}", daemon=True
         )
@@ -77,6 +80,12 @@ class Keeper(ABC):
             if self._process is not None:
                 self._process.kill()
 
+    def tell_renewed(self) -> None:
+        """A topic was deleted and created again: see `devkit.ledger.member`."""
+        with self._lock:
+            if self._process is not None and self._process.poll() is None:
+                self._process.send_signal(signal.SIGUSR1)
+
     @abstractmethod
     def _command(self) -> list[str]:
         """The interpreter's arguments for a new life."""
@@ -92,7 +101,7 @@ class Keeper(ABC):
             return
         hung = False
         with process:
-            for line in lines(process.stdout.fileno(), self.silent_seconds):
+            for line in lines_of(process.stdout.fileno(), self.silent_seconds):
                 if line is None:
                     hung = True
                     process.kill()
@@ -114,15 +123,27 @@ class Keeper(ABC):
 
     def _kill(self) -> None:
         self._asked = True
+        self._killed_ms = now_ms()
         if self._process is not None:
             self._process.kill()
+
+    def _freeze(self, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT when the time is over or the end is asked for."""
+        process = self._process
+        if process is not None:
+            process.send_signal(signal.SIGSTOP)
+            self._stop.wait(seconds)
+            process.send_signal(signal.SIGCONT)
 
     def _guarded(self) -> None:
         try:
             while not self._stop.is_set():
                 self._live()
-                pause = AGAIN_SECONDS if self._calm.is_set() else self._random.uniform(0.5, 6)
-                self._stop.wait(pause)
+                ends_at = time.monotonic() + self._random.uniform(0.5, 6)
+                self._stop.wait(AGAIN_SECONDS)
+                while time.monotonic() < ends_at and not self._calm.is_set():
+                    if self._stop.wait(AGAIN_SECONDS):
+                        return
         except Exception:  # noqa: BLE001 - a thread's end must be told
             self.error = f"a member of {self.group.name}: {traceback.format_exc()}"
 
@@ -130,7 +151,7 @@ class Keeper(ABC):
         with self._lock, self._log_file.open("ab") as log:
             if self._stop.is_set():
                 return None
-            self._asked = False
+            self._asked, self._killed_ms = False, None
             self._process = subprocess.Popen(
                 leashed([sys.executable, *self._command()]),
                 stdin=subprocess.DEVNULL,
@@ -140,3 +161,23 @@ class Keeper(ABC):
                 env={**os.environ, "PYTHONPATH": str(SCRIPTS)},
             )
             return self._process
+
+
+def lines_of(source: int, silent_seconds: float) -> Iterator[str | None]:
+    """Each line as it comes, until the other end is closed; None whenever none came for so long.
+
+    ``source`` is a file descriptor that nobody else reads. What a process was killed in the midst
+    of is no line.
+    """
+    rest = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(source, selectors.EVENT_READ)
+        while True:
+            if not selector.select(silent_seconds):
+                yield None
+                continue
+            part = os.read(source, 65_536)
+            if not part:
+                return
+            *whole, rest = (rest + part).split(b"\n")
+            yield from (line.decode() for line in whole)

@@ -7,24 +7,27 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
 
-from devkit.ledger.cluster import Cluster
 from devkit.ledger.daemon import Daemon
 from devkit.ledger.faults import Faults, Wedged
-from devkit.ledger.scenario import LATE_GROUPS, Partition
-from devkit.ledger.stage import PARTITIONS, Stage
+from devkit.ledger.scenario import GUESTS, LATE_GROUPS, OTHER_HEAD_START, Partition
+from devkit.ledger.stage import Stage
 
 FIRST_CYCLES_SECONDS = 240.0  # Spark takes its time to start on a busy machine
 CATCH_UP_SECONDS = 180.0
 SHARE_SECONDS = 30.0
 DELETE_SECONDS = 90.0
+FORGET_SECONDS = 120.0
 POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What was left when all had come to rest; ``problems`` are sentences."""
+    """What was left when all had come to rest, here and on the other cluster; ``problems`` are
+    sentences. ``remote_segments_deleted``: those that were noticed in remote storage, and went."""
 
     log_starts: dict[Partition, int]
+    other_log_starts: dict[Partition, int]
+    remote_segments_deleted: int
     problems: tuple[str, ...]
 
 
@@ -34,7 +37,7 @@ class Play:
     def __init__(
         self,
         stage: Stage,
-        cluster: Cluster,
+        other: Stage,
         daemon: Daemon,
         faults: Faults,
         *,
@@ -42,28 +45,35 @@ class Play:
         tell: Callable[[str], None],
     ) -> None:
         self._stage = stage
-        self._cluster = cluster
+        self._other = other
         self._daemon = daemon
         self._faults = faults
         self._random = random.Random(seed)
         self._tell = tell
         self._problems: list[str] = []
+        self._remote_segments: set[str] = set()
 
     def perform(self, seconds: float) -> Ended:
         """``seconds`` of load and faults, or more until each kind of fault has been there."""
         self._daemon.start()
+        self._other.start(OTHER_HEAD_START)
         self._stage.start()
         if not self._daemon.await_cycles(2, FIRST_CYCLES_SECONDS):
             raise Wedged("the daemon did not make its first cycles")
+        for group in GUESTS:
+            self._stage.invite(group, self._daemon)
         try:
             self._rage(seconds)
         except Wedged as wedged:
             self._problems.append(str(wedged))
         self._come_to_rest()
         log_starts = self._log_starts()
+        other_log_starts = self._other.cluster.log_starts(self._other.partitions)
         self._end_daemon()
-        self._problems.extend(self._stage.troubles())
-        return Ended(log_starts, tuple(self._problems))
+        self._problems += [*self._stage.troubles(), *self._other.troubles()]
+        self._problems += self._faults.problems
+        gone = self._remote_segments - self._stage.cluster.remote_segments()
+        return Ended(log_starts, other_log_starts, len(gone), tuple(self._problems))
 
     def _rage(self, seconds: float) -> None:
         started = time.monotonic()
@@ -82,27 +92,35 @@ class Play:
                 self._stage.join(group)
             time.sleep(self._random.uniform(1, 6))
             self._faults.next()
+            self._remote_segments |= self._stage.cluster.remote_segments()
             self._tell_progress()
 
     def _tell_progress(self) -> None:
         counts = self._stage.book.counts
+        losses = len(self._stage.book.losses), len(self._other.book.losses)
         self._tell(
             f"recovered; records written {counts['records written']:,}, "
-            f"delivered {counts['records delivered']:,}; resets {len(self._stage.book.resets)}"
+            f"delivered {counts['records delivered']:,}; to be judged: {losses}"
         )
 
     def _come_to_rest(self) -> None:
         """Nobody writes any longer; all groups read what is left; what may go is deleted."""
         self._tell("the producers stop")
-        self._stage.stop_writing()
+        stages = self._stage, self._other
+        for stage in stages:
+            stage.stop_writing()
         self._tell("the consumers start anew and read what is left")
-        self._stage.calm_down()
-        if not _await(lambda: not self._stage.unread(), CATCH_UP_SECONDS):
-            self._problems.append(f"partitions not read to the end: {self._stage.unread()}")
+        for stage in stages:
+            stage.calm_down()
+        if not _await(lambda: not any(each.unread() for each in stages), CATCH_UP_SECONDS):
+            unread = [each.unread() for each in stages]
+            self._problems.append(f"partitions not read to the end: {unread}")
         if not _await(lambda: not self._stage.unshared(), SHARE_SECONDS):
             # Kafka's affair and its client's, a preview: what is not given is still there.
             self._stage.book.count("share groups not given all in time")
             self._tell(f"records not given to share groups: {self._stage.unshared()}")
+        if not _await(lambda: not self._stage.goers, FORGET_SECONDS):
+            self._tell("not every guest was let go of in time")
         self._tell("what all have read is deleted")
         if not _await(lambda: not self._left(), DELETE_SECONDS):
             self._tell(f"still there after {DELETE_SECONDS:g} s: {self._left()}")
@@ -112,14 +130,15 @@ class Play:
                     self._problems.append(f"{partition} begins at {log_start} for no reason")
         if not self._daemon.await_cycles(2, DELETE_SECONDS):  # which settle what is open
             self._problems.append("the daemon made no more cycles in the end")
-        self._stage.stop_reading()
+        for stage in stages:
+            stage.stop_reading()
 
     def _left(self) -> dict[Partition, int]:
         """Where partitions begin that still hold a record, all of which have been read."""
         try:
             log_starts = self._log_starts()
         except (KafkaException, TimeoutError):
-            return dict.fromkeys(PARTITIONS, 0)
+            return dict.fromkeys(self._stage.partitions, 0)
         return {
             partition: log_start
             for partition, log_start in log_starts.items()
@@ -127,7 +146,7 @@ class Play:
         }
 
     def _log_starts(self) -> dict[Partition, int]:
-        return self._cluster.log_starts(PARTITIONS)
+        return self._stage.cluster.log_starts(self._stage.partitions)
 
     def _end_daemon(self) -> None:
         if self._daemon.died is not None:

@@ -1,8 +1,15 @@
-"""The bench's records: each carries a number that no other record of the run has."""
+"""The bench's records: each carries a number that no other record of its cluster has."""
+
+import time
 
 from devkit.ledger.scenario import RECORD_BYTES
 
 DIGITS = 20
+
+
+def now_ms() -> float:
+    """Epoch milliseconds by the bench's own clock, which is right when the daemon's is not."""
+    return time.time() * 1000
 
 
 def encode(sequence: int) -> bytes:

@@ -9,19 +9,27 @@ Partition = tuple[str, int]
 
 RECORD_BYTES = 512
 
+# What a killed member of a share group held comes back to the others after this.
 BROKER_CONFIG: Mapping[str, str] = {
-    "min.insync.replicas": "2",
-    # What a killed member of a share group held comes back to the others after this.
     "group.share.record.lock.duration.ms": "5000",
     "group.share.min.record.lock.duration.ms": "5000",
     "group.share.delivery.count.limit": "10",
+    # A group that has neither members nor commits is gone soon.
+    "offsets.retention.check.interval.ms": "3000",
 }
+THREE_BROKERS_CONFIG: Mapping[str, str] = {**BROKER_CONFIG, "min.insync.replicas": "2"}
 
 TOPIC_CONFIG: Mapping[str, str] = {
     "segment.bytes": "1048576",  # Kafka's minimum
     "retention.ms": "-1",  # nobody but retentiond deletes
     "retention.bytes": "-1",
     "file.delete.delay.ms": "500",
+}
+
+TIERED_CONFIG: Mapping[str, str] = {
+    "remote.storage.enable": "true",  # KIP-405
+    "segment.ms": "5000",
+    "local.retention.ms": "1000",  # what is older is in remote storage alone
 }
 
 
@@ -46,51 +54,105 @@ class Habit(StrEnum):
     REWIND = "rewind"  # it commits an offset that lies behind it, and reads on there
 
 
+class Return(StrEnum):
+    """Where a member goes on whose group has no commit."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"  # it gives up what lies before
+    OWN = "own position"  # which it keeps by itself
+    TIME = "time"  # that of the last record that it has processed
+
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     name: str
     partitions: int
     writing: Writing
     records_per_second: int
-
-    @property
-    def all_partitions(self) -> list[Partition]:
-        return [(self.name, number) for number in range(self.partitions)]
+    tiered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """``rewinds``: that habit is among those of its members."""
+    """``topics`` are all that it may read; ``pattern`` is how it subscribes, if not by name.
+
+    ``changes``: each life of it subscribes to some of them, and may end before a commit.
+    ``freezes``: a member stands still for a while, so that a rebalance waits for it.
+    ``slow``: it stays far behind.
+    """
 
     name: str
-    topic: Topic
+    topics: tuple[Topic, ...]
     protocol: Protocol
     members: int = 1
     rewinds: bool = False
+    pattern: str | None = None
+    changes: bool = False
+    freezes: bool = False
+    slow: bool = False
+
+    @property
+    def partitions(self) -> list[Partition]:
+        return [(each.name, number) for each in self.topics for number in range(each.partitions)]
 
 
 PLAIN = Topic("ledger.plain", 1, Writing.PLAIN, 60)
-IDEMPOTENT = Topic("ledger.idempotent", 6, Writing.IDEMPOTENT, 120)
+IDEMPOTENT = Topic("ledger.idempotent", 4, Writing.IDEMPOTENT, 80)
 TRANSACTIONAL = Topic("ledger.transactional", 3, Writing.TRANSACTIONAL, 80)
-SHARED = Topic("ledger.shared", 2, Writing.IDEMPOTENT, 60)
+SHARED = Topic("ledger.shared", 2, Writing.IDEMPOTENT, 40)
+VISITED = Topic("ledger.visited", 2, Writing.PLAIN, 40)
+RENEWED = Topic("ledger.renewed", 2, Writing.PLAIN, 40)
+"""Deleted and created again, under its producers and consumers."""
 
-TOPICS = (PLAIN, IDEMPOTENT, TRANSACTIONAL, SHARED)
+TIERED = Topic("ledger.tiered", 2, Writing.IDEMPOTENT, 20, tiered=True)
+"""Its slow group reads it from remote storage, and keeps it there."""
+
+TOPICS = (PLAIN, IDEMPOTENT, TRANSACTIONAL, SHARED, VISITED, RENEWED, TIERED)
+
+PATTERN = r"^ledger\.(renewed|visited)$"
 
 GROUPS = (
-    Group("plain-classic", PLAIN, Protocol.CLASSIC, rewinds=True),
-    Group("plain-consumer", PLAIN, Protocol.CONSUMER),
-    Group("idempotent-classic", IDEMPOTENT, Protocol.CLASSIC, members=2, rewinds=True),
-    Group("idempotent-consumer", IDEMPOTENT, Protocol.CONSUMER, members=2),
-    Group("transactional-classic", TRANSACTIONAL, Protocol.CLASSIC),
-    Group("transactional-consumer", TRANSACTIONAL, Protocol.CONSUMER, rewinds=True),
-    Group("shared-share", SHARED, Protocol.SHARE, members=2),
-    Group("shared-classic", SHARED, Protocol.CLASSIC, rewinds=True),
+    Group("plain-classic", (PLAIN,), Protocol.CLASSIC, rewinds=True),
+    Group("plain-consumer", (PLAIN,), Protocol.CONSUMER),
+    Group(
+        "idempotent-classic",
+        (IDEMPOTENT,),
+        Protocol.CLASSIC,
+        members=2,
+        rewinds=True,
+        freezes=True,
+    ),
+    Group("idempotent-consumer", (IDEMPOTENT,), Protocol.CONSUMER),
+    Group("transactional-classic", (TRANSACTIONAL,), Protocol.CLASSIC),
+    Group("transactional-consumer", (TRANSACTIONAL,), Protocol.CONSUMER, rewinds=True),
+    Group("shared-share", (SHARED,), Protocol.SHARE, members=2),
+    Group("shared-classic", (SHARED,), Protocol.CLASSIC, rewinds=True),
+    Group("visited-consumer", (VISITED,), Protocol.CONSUMER),
+    Group("renewed-classic", (RENEWED,), Protocol.CLASSIC),
+    Group("tiered-classic", (TIERED,), Protocol.CLASSIC, rewinds=True),
+    Group("tiered-consumer", (TIERED,), Protocol.CONSUMER, slow=True),
+    Group("pattern-classic", (RENEWED, VISITED), Protocol.CLASSIC, pattern=PATTERN),
+    Group("pattern-consumer", (RENEWED, VISITED), Protocol.CONSUMER, pattern=PATTERN),
 )
 
 # They join while everything is at work, and stay.
 LATE_GROUPS = (
-    Group("late-transactional", TRANSACTIONAL, Protocol.CLASSIC, rewinds=True),
-    Group("late-plain", PLAIN, Protocol.CONSUMER),
-    Group("late-shared", SHARED, Protocol.CONSUMER, rewinds=True),
-    Group("late-idempotent", IDEMPOTENT, Protocol.CLASSIC),
+    Group("late-transactional", (TRANSACTIONAL,), Protocol.CLASSIC, rewinds=True),
+    Group("changing", (PLAIN, VISITED, RENEWED), Protocol.CLASSIC, changes=True),
+    Group("late-plain", (PLAIN,), Protocol.CONSUMER),
+)
+
+# They come, crash before their first commit, come back, commit, and are let go of; another
+# one follows, with a name of its own.
+GUESTS = (
+    Group("guest-classic", (VISITED,), Protocol.CLASSIC),
+    Group("guest-consumer", (VISITED,), Protocol.CONSUMER),
+)
+
+# The second cluster has topics of the same names, and groups of the same names.
+OTHER_TOPICS = (PLAIN, IDEMPOTENT)
+OTHER_HEAD_START = 3000  # records of each partition that the first cluster has not
+OTHER_GROUPS = (
+    Group("plain-classic", (PLAIN,), Protocol.CLASSIC, slow=True),
+    Group("idempotent-classic", (IDEMPOTENT,), Protocol.CLASSIC, slow=True),
 )

@@ -1,101 +1,157 @@
-"""Everybody who writes and reads."""
+"""Everybody who writes and reads on one cluster."""
 
 import itertools
+import queue
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from confluent_kafka import KafkaException
 
 from devkit.ledger.book import Book
 from devkit.ledger.cluster import Cluster
+from devkit.ledger.daemon import Daemon
 from devkit.ledger.keeper import Keeper
-from devkit.ledger.reader import Reader
-from devkit.ledger.scenario import GROUPS, TOPICS, Group, Partition, Protocol
-from devkit.ledger.sharer import Sharer
+from devkit.ledger.readers import Guest, Reader, Sharer
+from devkit.ledger.record import now_ms
+from devkit.ledger.scenario import RENEWED, Group, Partition, Protocol, Topic
 from devkit.ledger.writers import Writer
-
-PARTITIONS: tuple[Partition, ...] = tuple(
-    partition for topic in TOPICS for partition in topic.all_partitions
-)
 
 JOIN_SECONDS = 60.0
 POLL_SECONDS = 0.1
+FORGET_SECONDS = 90.0
+FORGET_AGAIN_SECONDS = 3.0  # a cycle must have missed it
+BURST_RECORDS = 300
 
 
 class Stage:
-    """Producers and consumers on a started cluster. What they do is told by ``book``."""
+    """Producers and consumers on a started cluster. What they do is told by ``book``.
 
-    def __init__(self, cluster: Cluster, book: Book, seed: str, folder: Path) -> None:
+    ``first_sequence``: no other cluster has records of these numbers.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        book: Book,
+        seed: str,
+        folder: Path,
+        *,
+        topics: Sequence[Topic],
+        groups: Sequence[Group],
+        first_sequence: int = 1,
+    ) -> None:
         self.book = book
-        self.groups: list[Group] = []
-        self.readers: list[Keeper] = []
-        sequence = itertools.count(1)
-        self._cluster = cluster
+        self.cluster = cluster
+        self.keepers: list[Keeper] = []
+        self._topics = topics
+        self._groups = groups
         self._seed = seed
         self._folder = folder
-        self._writers = [
-            Writer(cluster.servers, topic, book, sequence, f"{seed} writer {topic.name}")
-            for topic in TOPICS
-        ]
+        self._goers: queue.Queue[str] = queue.Queue()
+        self._closed = threading.Event()
+        sequence = itertools.count(first_sequence)
+        self._writers = {
+            topic.name: Writer(
+                cluster.servers, topic, book, sequence, f"{seed} writer {topic.name}"
+            )
+            for topic in topics
+        }
 
-    def start(self) -> None:
-        """Make the topics and let everybody begin: the groups first, so that all have claims."""
-        for topic in TOPICS:
-            self._cluster.make_topic(topic)
-        for group in GROUPS:
+    @property
+    def partitions(self) -> list[Partition]:
+        return [(each.name, number) for each in self._topics for number in range(each.partitions)]
+
+    @property
+    def groups(self) -> list[Group]:
+        """Those that read now, or will again."""
+        return list({keeper.group.name: keeper.group for keeper in self.keepers}.values())
+
+    def start(self, head_start: int = 0) -> None:
+        """Make the topics and let everybody begin: the groups first, so that all have told where
+        they stand. ``head_start``: so many records of each partition come at once."""
+        for topic in self._topics:
+            since_ms = now_ms()
+            self.book.created(topic.name, self.cluster.make_topic(topic), since_ms)
+        for group in self._groups:
             self.join(group)
         deadline = time.monotonic() + JOIN_SECONDS
-        while not all(self._has_claims(group) for group in GROUPS):
+        while not all(self._has_committed(group) for group in self._groups):
             if time.monotonic() > deadline:
                 raise TimeoutError("not every group has committed everywhere")
             time.sleep(POLL_SECONDS)
-        for writer in self._writers:
+        for topic in self._topics:
+            writer = self._writers[topic.name]
+            writer.burst(head_start * topic.partitions)
             writer.start()
 
     def join(self, group: Group) -> None:
         """A group that was not there before."""
-        self.groups.append(group)
         if group.protocol is Protocol.SHARE:
-            self._cluster.make_share_group(group)
+            self.book.share_groups.add(group.name)
+            self.cluster.make_share_group(group)
+        kind = Sharer if group.protocol is Protocol.SHARE else Reader
         for number in range(group.members):
             seed = f"{self._seed} reader {group.name} {number}"
-            log_file = self._folder / "members.log"
-            kind = Sharer if group.protocol is Protocol.SHARE else Reader
-            member = kind(self._cluster.servers, group, self.book, seed, log_file)
-            self.readers.append(member)
-            member.start()
+            self._keep(kind(self.cluster.servers, group, self.book, seed, self._log_file))
+
+    def invite(self, group: Group, daemon: Daemon) -> None:
+        """Guests of that kind, one after another; the daemon's operator lets go of them."""
+        seed = f"{self._seed} guest {group.name}"
+        self._keep(
+            Guest(
+                self.cluster.servers, group, self.book, seed, self._log_file, let_go=self._goers.put
+            )
+        )
+        if not any(each.name == "operator" for each in threading.enumerate()):
+            operator = threading.Thread(target=self._operate, args=(daemon,), name="operator")
+            operator.daemon = True
+            operator.start()
+
+    def recreate(self, topic: Topic = RENEWED) -> None:
+        """Delete it and create it again, while all go on; then much is written at once."""
+        self.book.deleting(topic.name)
+        self.cluster.remove_topic(topic)
+        topic_id = self.cluster.make_topic(topic)
+        self.book.created(topic.name, topic_id, now_ms())
+        self.book.count("topics recreated")
+        self._writers[topic.name].burst(BURST_RECORDS)
+        for keeper in self.keepers:
+            if topic in keeper.group.topics:
+                keeper.tell_renewed()
 
     def stop_writing(self) -> None:
         """Return when every record is answered."""
-        for writer in self._writers:
+        for writer in self._writers.values():
             writer.stop()
-        for writer in self._writers:
+        for writer in self._writers.values():
             writer.join()
 
     def calm_down(self) -> None:
         """Every consumer only reads from now on."""
-        for reader in self.readers:
-            reader.calm_down()
+        for keeper in self.keepers:
+            keeper.calm_down()
 
     def unread(self) -> dict[str, int]:
         """Partitions that a group has not read and committed to the end, by group; of those that
         commit."""
         behind = {
-            group.name: sum(self._is_behind(group, each) for each in group.topic.all_partitions)
+            group.name: sum(self._is_behind(group, each) for each in group.partitions)
             for group in self.groups
             if group.protocol is not Protocol.SHARE
         }
         return {group: partitions for group, partitions in behind.items() if partitions}
 
     def unshared(self) -> dict[str, int]:
-        """Records that the topic's share group has not been given, by topic."""
+        """Records that share groups have not been given."""
         behind = {
-            group.topic.name: sum(
-                self.book.unshared(group.name, each) for each in group.topic.all_partitions
-            )
+            group.name: sum(self.book.not_given(group.name, each) for each in group.partitions)
             for group in self.groups
             if group.protocol is Protocol.SHARE
         }
-        return {topic: records for topic, records in behind.items() if records}
+        return {group: records for group, records in behind.items() if records}
 
     def share_starts(self) -> dict[Partition, int]:
         """Where the share groups stand."""
@@ -103,26 +159,61 @@ class Stage:
             partition: start
             for group in self.groups
             if group.protocol is Protocol.SHARE
-            for partition, start in self._cluster.share_starts(group).items()
+            for partition, start in self.cluster.share_starts(group).items()
         }
 
+    @property
+    def goers(self) -> int:
+        """Groups that an operator has yet to let go of."""
+        return self._goers.unfinished_tasks
+
     def stop_reading(self) -> None:
-        for reader in self.readers:
-            reader.stop()
-        for reader in self.readers:
-            reader.join()
+        self._closed.set()
+        for keeper in self.keepers:
+            keeper.stop()
+        for keeper in self.keepers:
+            keeper.join()
 
     def troubles(self) -> Iterator[str]:
         """Who has broken down for good."""
-        everybody: list[Writer | Keeper] = [*self._writers, *self.readers]
+        everybody: list[Writer | Keeper] = [*self._writers.values(), *self.keepers]
         for each in everybody:
             if each.error:
                 yield each.error
 
-    def _has_claims(self, group: Group) -> bool:
+    @property
+    def _log_file(self) -> Path:
+        return self._folder / "members.log"
+
+    def _keep(self, keeper: Keeper) -> None:
+        self.keepers.append(keeper)
+        keeper.start()
+
+    def _operate(self, daemon: Daemon) -> None:
+        """Remove the groups that will not come back, and have the daemon forget them."""
+        while not self._closed.wait(POLL_SECONDS):
+            with suppress(queue.Empty):
+                name = self._goers.get(timeout=1)
+                self._let_go(name, daemon)
+                self._goers.task_done()
+
+    def _let_go(self, name: str, daemon: Daemon) -> None:
+        deadline = time.monotonic() + FORGET_SECONDS
+        removed = False
+        self.book.forget(name)
+        while time.monotonic() < deadline and not self._closed.wait(FORGET_AGAIN_SECONDS):
+            if not removed:
+                with suppress(KafkaException):  # it has members yet, or a broker is away
+                    self.cluster.remove_group(name)
+                    removed = True
+            elif daemon.forget(name):
+                self.book.count("groups forgotten")
+                return
+        self.book.count("groups that could not be forgotten")
+
+    def _has_committed(self, group: Group) -> bool:
         return group.protocol is Protocol.SHARE or all(
-            self.book.position(group.name, partition) is not None
-            for partition in group.topic.all_partitions
+            self.book.position(group.name, partition) is not None for partition in group.partitions
         )
 
     def _is_behind(self, group: Group, partition: Partition) -> bool:

@@ -4,21 +4,35 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from devkit.ledger.audit import Deletion
 from devkit.ledger.book import Book
-from devkit.ledger.deletions import Deletion
 from devkit.ledger.faults import Fault, Faults
-from devkit.ledger.promise import Judgement, Kind
+from devkit.ledger.judge import Judgement, Kind
 from devkit.ledger.scenario import Partition
 
 Figures = dict[str, Any]
 
+WANTED = (
+    "consumers crashed",
+    "consumers lagged",
+    "consumers stopped",
+    "crashes before a first commit",
+    "members frozen",
+    "rewinds",
+    "subscriptions changed",
+    "topics recreated",
+    "transactions aborted",
+)
+
 
 def figures(
     book: Book,
+    other: Book,
     *,
     deletions: Sequence[Deletion],
     log_starts: Mapping[Partition, int],
-    judgement: Judgement,
+    remote_segments_deleted: int,
+    judgements: Sequence[Judgement],
     faults: Faults,
     events: Mapping[str, int],
 ) -> Figures:
@@ -26,24 +40,30 @@ def figures(
     deleted: Counter[str] = Counter()
     for (topic, _), log_start in log_starts.items():
         deleted[topic] += log_start
-    outcomes = Counter(
-        each.outcome.value if each.outcome else "open" for each in deletions if each.requested
-    )
-    found = Counter(each.kind for each in judgement.findings)
+    outcomes = Counter(each.outcome.value if each.outcome else "open" for each in deletions)
+    found = Counter(each.kind for judgement in judgements for each in judgement.findings)
     counts = dict(sorted(book.counts.items()))
     return {
         "records written": counts.pop("records written", 0),
         "records delivered": counts.pop("records delivered", 0),
+        "records written to the other cluster": other.counts["records written"],
+        "records delivered by the other cluster": other.counts["records delivered"],
         "records deleted": {**dict(sorted(deleted.items())), "all": sum(deleted.values())},
+        "segments deleted from remote storage": remote_segments_deleted,
         "deletions": {**dict(sorted(outcomes.items())), "all": sum(outcomes.values())},
         "faults": {
             **{str(fault): faults.done[fault] for fault in Fault},
             "all": faults.done.total(),
         },
         "faults amid a deletion": faults.struck_amid_deletion,
+        "failovers": faults.done[Fault.FAILED_OVER] + faults.done[Fault.BOTH_CLUSTERS],
+        "clock changes": faults.done[Fault.CLOCK_AHEAD] + faults.done[Fault.CLOCK_BEHIND],
+        "topics recreated": counts.get("topics recreated", 0),
+        "crashes before a first commit": counts.get("crashes before a first commit", 0),
+        "new starts of the daemon": faults.new_starts,
         "daemon": dict(sorted(events.items())),
-        "clients": counts,
-        "late rewinds": judgement.late_rewinds,
+        "clients": {**dict.fromkeys(WANTED, 0), **counts},
+        "late rewinds": sum(each.late_rewinds for each in judgements),
         "gaps": found[Kind.GAP],
         "resets": found[Kind.RESET],
         "findings": {str(kind): found[kind] for kind in Kind},
@@ -54,11 +74,43 @@ def lines(found: Figures) -> Iterable[str]:
     """The figures as a table."""
     for name, value in found.items():
         if not isinstance(value, Mapping):
-            yield f"{name:<40} {value:>12,}"
+            yield f"{name:<46} {value:>12,}"
             continue
         yield f"{name}"
         for part, count in value.items():
-            yield f"  {part:<38} {count:>12,}"
+            yield f"  {part:<44} {count:>12,}"
+
+
+def published(found: Figures, seconds: float) -> Iterable[str]:
+    """What docs/reliability.md shows, as it stands there."""
+    clients = found["clients"]
+    rewinds = f"{clients['rewinds']:,} ({found['late rewinds']:,})"
+    rows = {
+        "records written": found["records written"],
+        "records delivered": found["records delivered"],
+        "written to the other cluster": found["records written to the other cluster"],
+        "delivered by it": found["records delivered by the other cluster"],
+        "deleted": found["records deleted"]["all"],
+        "deletions": found["deletions"]["all"],
+        "segments deleted from remote storage": found["segments deleted from remote storage"],
+        "faults": found["faults"]["all"],
+        **{f"- {kind}": count for kind, count in found["faults"].items() if kind != "all"},
+        "of these amid a deletion": found["faults amid a deletion"],
+        "topics recreated": found["topics recreated"],
+        "crashes before a first commit": found["crashes before a first commit"],
+        "subscriptions changed": clients["subscriptions changed"],
+        "members frozen in a group": clients["members frozen"],
+        "groups let go of": clients.get("groups forgotten", 0),
+        "rewinds (too late)": rewinds,
+        "gaps": found["gaps"],
+        "resets": found["resets"],
+        "missing records, by group and partition": found["findings"][Kind.MISSING],
+        "wrong records": found["findings"][Kind.WRONG_RECORD],
+    }
+    yield f"| | {seconds / 60:g} minutes |"
+    yield "|---|---:|"
+    for name, value in rows.items():
+        yield f"| {name} | {value if isinstance(value, str) else f'{value:,}'} |"
 
 
 def idle(found: Figures) -> Iterable[str]:
@@ -67,6 +119,8 @@ def idle(found: Figures) -> Iterable[str]:
         for part, count in found[name].items():
             if not count:
                 yield f"{name}: {part}: none"
-    for part in ("rewinds", "consumers stopped", "consumers lagged", "transactions aborted"):
-        if not found["clients"].get(part):
+    if not found["segments deleted from remote storage"]:
+        yield "segments deleted from remote storage: none"
+    for part in WANTED:
+        if not found["clients"][part]:
             yield f"{part}: none"

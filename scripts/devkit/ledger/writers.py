@@ -7,16 +7,20 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from devkit.ledger.book import Book
-from devkit.ledger.record import decode, encode
+from devkit.ledger.book import Book, Log
+from devkit.ledger.record import encode
 from devkit.ledger.scenario import Topic, Writing
 
 TICK_SECONDS = 0.05
 END_SECONDS = 60.0
 LONG_SECONDS = 5.0
+
+Delivered = Callable[[int | None, int, KafkaError | None, Message], None]
+"""Told the incarnation and the sequence of what was sent, and the answer."""
 
 ABANDONED, ABORTED, LONG = 0.05, 0.2, 0.05
 """How many of the transactions end so; a long one holds the last stable offset up."""
@@ -34,6 +38,7 @@ class Writer:
         self._sequence = sequence
         self._random = random.Random(seed)
         self._stop = threading.Event()
+        self._burst = 0
         self._broken = False  # for good: an idempotent producer that has lost count
         self._config = {
             "bootstrap.servers": servers,
@@ -50,6 +55,10 @@ class Writer:
 
     def start(self) -> None:
         self._thread.start()
+
+    def burst(self, records: int) -> None:
+        """So many more than its rate, as soon as it can; not in transactions."""
+        self._burst += records
 
     def stop(self) -> None:
         """Ask for the end."""
@@ -75,8 +84,8 @@ class Writer:
             if self._broken:
                 producer, self._broken = Producer(self._config), False
             due = int((time.monotonic() - started) * self._topic.records_per_second)
-            with suppress(BufferError):  # brokers are down: later
-                while sent < due:
+            with suppress(BufferError, KafkaException):  # brokers or the topic are gone: later
+                while sent < due + self._burst:
                     self._produce(producer, self._delivered)
                     sent += 1
             producer.poll(0)
@@ -100,13 +109,15 @@ class Writer:
 
     def _transaction(self, producer: Producer) -> bool:
         """One, to its end; False when it was abandoned, and its producer with it."""
-        acknowledged: list[tuple[int, int]] = []
+        acknowledged: list[tuple[Log, int, int]] = []
 
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            partition, offset = message.partition(), message.offset()
-            if error is None and partition is not None and offset is not None:
-                self._wrote(message, partition, offset)
-                acknowledged.append((partition, offset))
+        def delivered(
+            incarnation: int | None, sequence: int, error: KafkaError | None, message: Message
+        ) -> None:
+            log, offset = self._log(incarnation, message), message.offset()
+            if error is None and log is not None and offset is not None:
+                self._book.wrote(log, offset, sequence, owed=False)
+                acknowledged.append((log, offset, sequence))
 
         producer.begin_transaction()
         for _ in range(self._random.randint(10, 120)):
@@ -127,8 +138,8 @@ class Writer:
             return True
         producer.commit_transaction(END_SECONDS)
         self._book.count("transactions committed")
-        for partition, offset in acknowledged:
-            self._book.owes((self._topic.name, partition), [offset])
+        for log, offset, sequence in acknowledged:
+            self._book.owes(log, offset, sequence)
         return True
 
     def _recovered(self, producer: Producer | None, exc: KafkaException) -> Producer | None:
@@ -142,29 +153,35 @@ class Writer:
         self._stop.wait(1)
         return None
 
-    def _produce(
-        self, producer: Producer, delivered: Callable[[KafkaError | None, Message], None]
-    ) -> None:
+    def _produce(self, producer: Producer, delivered: Delivered) -> None:
+        sequence = next(self._sequence)
         producer.produce(
             self._topic.name,
-            encode(next(self._sequence)),
+            encode(sequence),
             partition=self._random.randrange(self._topic.partitions),
-            on_delivery=delivered,
+            on_delivery=partial(delivered, self._book.living(self._topic.name), sequence),
         )
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        partition, offset = message.partition(), message.offset()
-        if error is not None or partition is None or offset is None:
+    def _delivered(
+        self, incarnation: int | None, sequence: int, error: KafkaError | None, message: Message
+    ) -> None:
+        offset = message.offset()
+        if error is not None or offset is None:
             self._book.count("records refused")
             self._broken |= error is not None and error.code() == KafkaError._FATAL
             return
-        self._wrote(message, partition, offset)
-        self._book.owes((self._topic.name, partition), [offset])
+        log = self._log(incarnation, message)
+        if log is None:
+            self._book.count("records written amid a recreation")
+        else:
+            self._book.wrote(log, offset, sequence)
 
-    def _wrote(self, message: Message, partition: int, offset: int) -> None:
-        sequence = decode(message.value())
-        if sequence is not None:
-            self._book.wrote((self._topic.name, partition), offset, sequence)
+    def _log(self, incarnation: int | None, message: Message) -> Log | None:
+        """Where it is, if the topic was the same when it was sent and when it was answered."""
+        topic, partition = self._topic.name, message.partition()
+        if incarnation is None or partition is None or incarnation != self._book.living(topic):
+            return None
+        return (topic, incarnation, partition)
 
 
 def _special(topic: Topic) -> dict[str, object]:

@@ -17,10 +17,10 @@ ROOT = Path(__file__).parents[3]
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 PARTS = {
-    "act": "approved delete evidence guard journal limits readback reconcile rule",
-    "plan": "bounds commits decided detail frames groups plan rows silence star tables verdict",
+    "act": "approved carry_out delete evidence guard read_back rule",
+    "decide": "commits detail groups limits plan star_schema tables verdict",
 }
-"""The modules of each package that decide something; the plan's others keep Spark alive."""
+"""The modules of each package that decide something."""
 
 
 def main() -> int:

@@ -21,10 +21,10 @@ import pytest
 
 from devkit.mutate.mutants import Mutant
 
-KEPT = ("retentiond.plan.session", "retentiond.plan.jvm", "retentiond.plan.connect")
-"""Modules of the plan that the warm Spark session belongs to."""
+KEPT = ("retentiond.spark.session", "retentiond.spark.jvm", "retentiond.spark.connect")
+"""Modules that the warm Spark session belongs to."""
 
-FRESH = ("retentiond.act", "retentiond.plan", "retentiond.cycle", "retentiond.state", "tests")
+FRESH = ("retentiond.act", "retentiond.decide", "retentiond.cycle", "retentiond.state", "tests")
 """What must not be loaded when a trial begins: it could hold on to the unchanged module."""
 
 CPU_S = 60
@@ -95,7 +95,7 @@ def load_plugins() -> None:
 
 def forget() -> None:
     for name in list(sys.modules):
-        if name.startswith(FRESH) and name not in (*KEPT, "retentiond.plan", "retentiond.act"):
+        if name.startswith(FRESH) and name not in (*KEPT, "retentiond.decide", "retentiond.act"):
             del sys.modules[name]
 
 

@@ -1,7 +1,10 @@
-"""The model: the real cycle on a cluster in memory, and a ledger that watches over it.
+"""The model: readers in a simulated world, and whether one of them loses a record by our hand.
 
-`hand` changes the world, `witness` stands between retentiond and the cluster and photographs
-the truth as it asks, `ledger` judges each request by these photographs, `audited` compares the
-audit log with what really happened, `daemon` runs cycles, kills them and starts again, `machine`
-puts it all together for Hypothesis.
+`agents` are the readers, each with a position of its own. `world` is two clusters, their clocks
+and all that befalls them; `failures` is what breaks. `harm` judges each request from the readers'
+side. `daemon` drives retentiond through its entry points: the one file that knows how a cycle is
+run. `walk` makes random lives, and shortens one that ends badly.
+
+Only `daemon` and `audited` know more of retentiond than its port and its configuration. Who reads,
+what is old, which cluster and which topic is the world's to say.
 """

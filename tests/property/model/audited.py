@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from retentiond.model import Outcome, TopicPartition
 
 if TYPE_CHECKING:
-    from tests.property.model.ledger import Ledger
+    from tests.property.model.harm import Judge, Request
 
 COLUMNS = "id, cycle_id, topic, partition, topic_id, cutoff, outcome"
 
@@ -28,7 +28,7 @@ class Intent(NamedTuple):
     outcome: str | None
 
 
-def intents(state_dir: Path, condition: str = "true") -> list[Intent]:
+def intents(state_dir: Path, condition: str) -> list[Intent]:
     """Oldest first; none where there is no audit log yet."""
     path = state_dir / "audit.db"
     if not path.exists():
@@ -38,30 +38,42 @@ def intents(state_dir: Path, condition: str = "true") -> list[Intent]:
         return [Intent(*row) for row in rows]
 
 
-def open_intents(state_dir: Path) -> Mapping[TopicPartition, Intent]:
-    """The latest of each partition."""
-    found = intents(state_dir, "outcome IS NULL")
-    return {TopicPartition(each.topic, each.partition): each for each in found}
+def open_intents(
+    state_dir: Path, cutoffs: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """The number of each deletion. Before a request goes out, they are on disk."""
+    on_disk = {(each.topic, each.partition): each for each in intents(state_dir, "outcome IS NULL")}
+    for at, cutoff in cutoffs.items():
+        assert at in on_disk, f"the audit log lacks {at}"
+        assert on_disk[at].cutoff == cutoff, f"the audit log has {on_disk[at]}, and not {cutoff}"
+    return {at: on_disk[at].id for at in cutoffs}
 
 
-def check_settled(state_dir: Path, ledger: Ledger) -> None:
-    """Each deletion has an outcome, which says what really happened or that nobody knows."""
-    for each in intents(state_dir):
-        assert each.outcome is not None, "a deletion has no outcome"
-        if each.id not in ledger.checked and each.outcome != Outcome.UNKNOWN:
-            ledger.checked.add(each.id)
-            ledger.met[f"outcome {each.outcome}"] += 1
-            _check_outcome(each, ledger)
-        ledger.last_intent = each.id
+def check_outcomes(state_dir: Path, judge: Judge) -> None:
+    """After a cycle: each deletion has an outcome, which says what really happened, or that
+    nobody knows."""
+    if not judge.world.met["fail_over"]:  # else those of the other cluster may be open
+        here = (
+            f"cycle_id IN (SELECT cycle_id FROM cycles WHERE cluster_id = '{judge.world.here.id}')"
+        )
+        assert not intents(state_dir, f"outcome IS NULL AND {here}"), "a deletion has no outcome"
+    state = state_dir.name
+    for each in intents(state_dir, f"id > {judge.audited.get(state, 0)}"):
+        if each.outcome is None:
+            continue
+        judge.audited[state] = each.id
+        judge.world.met[f"outcome {each.outcome}"] += 1
+        asked = [one for one in judge.requests if one.intent == (state, each.id)]
+        _check_outcome(each, asked, judge)
 
 
-def _check_outcome(each: Intent, ledger: Ledger) -> None:
-    at = TopicPartition(each.topic, each.partition)
-    requests = [one for one in ledger.requests if one.cycle_id == each.cycle_id and one.at == at]
+def _check_outcome(each: Intent, asked: Sequence[Request], judge: Judge) -> None:
     if each.outcome == Outcome.NOT_ATTEMPTED:
-        assert not requests
+        assert not asked, f"{each} went out"
     elif each.outcome == Outcome.FAILED:
-        assert requests
-        assert not any(one.applied or one.is_late for one in requests)
-    elif all(one.log_id[0] == each.topic_id for one in requests):  # it reached no other topic
-        assert ledger.reached[each.topic_id, each.partition] >= each.cutoff
+        assert asked, f"{each} did not go out"
+        assert not any(one.applied or one.late for one in asked), f"{each} was applied"
+    elif each.outcome == Outcome.DELETED and all(one.topic_id == each.topic_id for one in asked):
+        assert judge.reached[each.topic_id, each.partition] >= each.cutoff, (
+            f"{each} was not applied"
+        )

@@ -1,209 +1,452 @@
-"""retentiond under test: the real cycle and state directory, and a plan in plain Python."""
+"""retentiond under test: its entry points, and all that the model knows of how it is driven.
+
+The cycle is the real one, with real state on disk. Its clients, its clocks, its waits and its
+threads are the world's; in place of Spark is the oracle that Spark is held against.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 from unittest import mock
 
-from retentiond.collect.census import CoordinatorWatch
-from retentiond.collect.snapshot import Snapshot
-from retentiond.cycle import Stopped, Tools, run_cycle, settle_open_deletions
-from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.port import Kafka
-from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
-from retentiond.observe.report import CycleReport
-from retentiond.plan.session import SparkSessions
-from retentiond.state.memory import Memory
+from retentiond.act.read_back import reconcile
+from retentiond.clock import Stopped, Uptime
+from retentiond.config import Config
+from retentiond.cycle import CycleContext, run_cycle
+from retentiond.disks.broker_disks import BrokerDisks
+from retentiond.errors import KafkaUnavailable, RetentiondError
+from retentiond.gather.groups import LastCoordinators
+from retentiond.kafka.identity import ClusterIdentity
+from retentiond.model import PlanRow, Reason, Verdict
+from retentiond.snapshot import Snapshot
+from retentiond.spark.session import SparkSessions
+from retentiond.state.groups import GroupMemory
 from retentiond.state.pause import Pause, remove_pause, write_pause
 from retentiond.state.state import State, open_state
-from tests import oracle
-from tests.property.model.audited import check_settled, open_intents
-from tests.property.model.hand import Hand
-from tests.property.model.ledger import Ledger
-from tests.property.model.quiet import NoDisks, NothingUnread
+from retentiond.tell.lag.margins import LagReader
+from retentiond.tell.lag.report import NO_LAG_READ, LagReport
+from retentiond.tell.report import CycleReport
+from tests.property.model.audited import check_outcomes, open_intents
+from tests.property.model.harm import Judge
 from tests.property.model.rules import Rules
-from tests.property.model.witness import Killed, Moments, OneThread, Stop, Witness
+from tests.property.model.world import OTHER_STATE, World
+from tests.support import oracle
 
-STEPS = {
-    "audit": ("record_cycle", "intend", "settle"),
-    "memory": ("recall", "remember"),
-}
-"""What a cycle does with the state directory: before and after each of them it may be killed."""
+DELETES = "delete_records"
+CLIENT_OF = {"topic_names": "deleting", "look_before_deleting": "deleting", DELETES: "deleting"}
+"""Which of retentiond's two clients asks; the others are the ``reading`` one's."""
 
-Plan = Callable[[Snapshot], Sequence[PlanRow]]
+LAST_LOOK: frozenset[str] = frozenset()
+"""What is asked right before a request, within its round trip: nothing changes in between."""
+
+CALL_MS = 2
+"""How long a question takes."""
+
+Due = Mapping[int | str, Sequence[tuple[Any, ...]]]
 
 
-class Stepping:
-    """Everything as the object it wraps does it, with moments before and after its steps."""
-
-    def __init__(self, wrapped: object, steps: Sequence[str], reach: Callable[[str], None]) -> None:
-        self._wrapped = wrapped
-        self._steps = steps
-        self._reach = reach
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._wrapped, name)
-        if name not in self._steps:
-            return method
-
-        def step(*args: Any, **kwargs: Any) -> Any:
-            self._reach(f"before {name}")
-            answer = method(*args, **kwargs)
-            self._reach(f"after {name}")
-            return answer
-
-        return step
+class Killed(BaseException):
+    """As SIGKILL: nothing handles it."""
 
 
 class Daemon:
-    """One daemon after another on the same state directory."""
+    """One process after another, mostly on the same state directory."""
 
-    def __init__(self, root: Path, rules: Rules, hand: Hand) -> None:
-        self.state_dir = root / "state"
-        self.ledger = Ledger(hand, rules)
-        self.moments = Moments(self.ledger)
-        self._config = rules.config(self.state_dir)
-        self._image = root / "image"
-        self._hand = hand
+    def __init__(self, root: Path, world: World, rules: Rules) -> None:
+        self.root = root
+        self.world = world
+        self.rules = rules
+        self.judge = Judge(world, rules)
+        self.moments: list[str] = []  # of the latest cycle
+        self.objection: Exception | None = None
+        self.stopping = False
+        self._due: dict[int | str, Sequence[tuple[Any, ...]]] = {}
+        self._cut = self._leave_out = False  # the next question fails; its answer lacks an item
+        self._late = 0  # bits: which tasks run as late as can be
         self._open = ExitStack()
         self._state: State | None = None
+        self._configs: dict[Path, Config] = {}
+        self._use(0)
 
     # The process
+
+    def _use(self, state: int) -> None:
+        self.state_dir = self.root / f"state-{state}"
+        self.judge.state = self.state_dir.name
+        self.world.known = set()  # of that memory, nothing is known yet
+        self.judge.paused = self.paused = (self.state_dir / "paused").exists()
 
     def start(self) -> State:
         if self._state is None:
             found = self._open.enter_context(open_state(self.state_dir))
+            found.memory.uptime = lambda: Uptime("the-host", self.world.now_ms)
             real_apply = found.memory._apply
 
             def apply(changed: Any) -> None:
                 real_apply(changed)
-                self.moments.reach("within remember")
+                self.reach("within remember")
 
             found.memory._apply = apply  # type: ignore[method-assign]  # a step of its own
             self._state = replace(
                 found,
-                audit=cast(Any, Stepping(found.audit, STEPS["audit"], self._reach)),
-                memory=cast(Any, Stepping(found.memory, STEPS["memory"], self._reach)),
+                audit=cast(Any, Stepping(found.audit, self.reach)),
+                memory=cast(Any, Stepping(found.memory, self.reach)),
             )
-            self.stop = Stop(self._hand, self.moments)
-            self.witness = Witness(self.ledger, self.moments, self._judge)
-            self._tools = Tools(
-                kafka=cast(Kafka, self.witness),
+            self._context = CycleContext(
+                kafka=cast(Any, Clients(self)),
                 spark=cast(SparkSessions, None),
-                now=lambda: self._hand.host_now_ms,
-                stop=self.stop,
-                coordinators=CoordinatorWatch(),
+                now=lambda: self.world.host_now_ms,
+                stop=Stop(self),
+                coordinators=LastCoordinators(),
                 disks=NoDisks(),
-                unread=NothingUnread(),
+                lag=NoLag(),
             )
+            if self.state_dir not in self._configs:
+                self._configs[self.state_dir] = self.rules.config(self.state_dir)
         return self._state
 
     def end(self) -> None:
         self._state = None
         self._open.close()
 
-    def kill(self, _moment: str) -> None:
-        """What is on disk at this very moment is what the next one finds."""
-        shutil.copytree(self.state_dir, self._image)
-        raise Killed
-
     def _bury(self) -> None:
+        """What was on disk in the moment of death is what the next one finds."""
         self.end()
         shutil.rmtree(self.state_dir)
-        self._image.rename(self.state_dir)
-
-    def _reach(self, step: str) -> None:
-        if step == "before remember":
-            self.ledger.gathered()
-        self.moments.reach(step)
-
-    def _judge(self, cutoffs: Mapping[TopicPartition, int]) -> None:
-        self.ledger.judge(cutoffs, open_intents(self.state_dir))
+        (self.root / "image").rename(self.state_dir)
 
     # A cycle
 
-    def cycle(self, plan: Plan, is_late: Sequence[bool]) -> CycleReport | None:
-        """None: there was none, or it came to no end."""
-        state = self.start()
+    def step_cycle(self, plan: str = "sound", due: Due | None = None, late: int = 0) -> None:
+        """``due``: what happens at a moment of it, by its number or its name."""
+        self.moments.clear()
+        self._due = dict(due or {})
+        self._late = late
         report = None
-        with (
-            mock.patch("retentiond.cycle.decide", self._decides(plan)),
-            mock.patch("retentiond.cycle.time", self.stop.clock),
-            mock.patch("retentiond.collect.census.time", self.stop.clock),
-            mock.patch("retentiond.collect.gather.time", self.stop.clock),
-            mock.patch("retentiond.collect.gather.ThreadPoolExecutor", partial(OneThread, is_late)),
-        ):
-            try:
-                settle_open_deletions(self._tools, state.audit)
-                check_settled(self.state_dir, self.ledger)
-                self.ledger.begin()
-                report = run_cycle(self._tools, self._config, state)
-            except KafkaUnavailable:
-                self.ledger.met["cycles without a broker"] += 1
-            except Stopped:
-                self.ledger.met["cycles that were stopped"] += 1
-            except Killed:
-                self.ledger.met[f"killed at {self.moments.names[-1]}"] += 1
-                self._bury()
-        if self.witness.objection is not None:
-            raise self.witness.objection
+        self.judge.begin()
+        self.world.in_cycle = True
+        self.world.met["cycles"] += 1
+        try:
+            with self._in_the_world(plan):
+                report = self._run()
+        except (RetentiondError, Stopped) as error:
+            self.world.met[f"ended by {type(error).__name__}"] += 1
+        except Killed:
+            self.world.met[f"killed at {self.moments[-1]}"] += 1
+            self._bury()
+        finally:
+            self.world.in_cycle = self.stopping = self._cut = self._leave_out = False
+            self._due = {}
+        if self.objection is not None:
+            raise self.objection
         if report is not None:
-            check_settled(self.state_dir, self.ledger)
-            self.ledger.check_plan(report.plan)
-        return report
+            self.judge.finished()
+            check_outcomes(self.state_dir, self.judge)
+            self.world.met.update(row.reason for row in report.plan.rows)
 
-    def calm_down(self) -> None:
-        """Whatever was planned for the cycle and did not come up is off."""
-        self.moments.plan(())
-        self.stop.is_asked = self.witness.cut = self.witness.leave_out = False
+    def _run(self) -> CycleReport:
+        state = self.start()
+        reconcile(state.audit, self._context.kafka, self._context.now())
+        return run_cycle(self._context, self._configs[self.state_dir], state)
 
-    def _decides(self, plan: Plan) -> Callable[[object, Snapshot], tuple[PlanRow, ...]]:
+    @contextmanager
+    def _in_the_world(self, plan: str) -> Iterator[None]:
+        """Wherever retentiond's modules have a clock or threads, they have the world's."""
+        own = {
+            time: Clock(self.world),
+            ThreadPoolExecutor: lambda *_, **__: OneThread(self),
+        }
+        replaced = [
+            (module, name, value) for module, name, value in _used_by_retentiond() if value in own
+        ]
+
         def decide(_spark: object, snapshot: Snapshot) -> tuple[PlanRow, ...]:
-            self.moments.reach("decide")
-            self.ledger.planned()
-            return tuple(plan(snapshot))
+            self.reach("decide")
+            return tuple(PLANS[plan](snapshot))
 
-        return decide
+        with ExitStack() as stack:
+            stack.enter_context(mock.patch("retentiond.cycle.decide", decide))
+            for module, name, value in replaced:
+                stack.enter_context(mock.patch.object(module, name, own[value]))
+            yield
 
-    # Operators
+    def reach(self, name: str) -> None:
+        """A moment of the cycle: what is due happens, but for the moment before a request."""
+        self.judge.paused = self.paused
+        number = len(self.moments)
+        self.moments.append(name)
+        for step in (*self._due.pop(number, ()), *self._due.pop(name, ())):
+            self.do(step)
 
-    def pause(self) -> None:
+    def do(self, step: tuple[Any, ...]) -> None:
+        """A step of the world, of its operator, or of what befalls the process."""
+        if hasattr(self, f"step_{step[0]}"):
+            if step[0] == "forget" and self.moments[-1:] == ["within remember"]:
+                return  # the file is locked, and the command would wait
+            self.world.met[step[0]] += 1
+            getattr(self, f"step_{step[0]}")(*step[1:])
+        else:
+            self.world.do(step)
+        self.world.note()
+        self.judge.note()
+
+    def ask(self, api: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A question of one of its clients, answered by the cluster to which that one comes."""
+        self.world.pass_time(CALL_MS)
+        if api != DELETES and api not in LAST_LOOK:
+            self.reach(api)
+        cluster = self.world.clusters[self.world.routes[CLIENT_OF.get(api, "reading")]]
+        if api == DELETES:
+            try:
+                self.judge.judge(cluster, args[0], open_intents(self.state_dir, args[0]))
+            except Exception as error:  # it would be taken for the network's
+                self.objection = self.objection or error
+                raise
+        else:
+            self._context.kafka.identity.check(cluster.id)  # type: ignore[attr-defined]  # `Clients`
+        if self._cut:
+            self._cut = False
+            raise KafkaUnavailable("no broker answers")
+        answer = getattr(cluster, api)(*args, **kwargs)
+        if self._leave_out and isinstance(answer, dict) and answer:
+            self._leave_out = False
+            answer = dict([*answer.items()][1:])
+        self.judge.shown(cluster, api, answer)
+        if api == DELETES:
+            self.judge.answered()
+            self.reach(DELETES)
+        return answer
+
+    # What befalls the process, and what its operator does
+
+    def step_kill(self) -> None:
+        if self.world.in_cycle:
+            shutil.copytree(self.state_dir, self.root / "image")
+            raise Killed
+        self.end()
+
+    def step_stop(self) -> None:
+        self.stopping = self.world.in_cycle
+
+    def step_cut(self) -> None:
+        self._cut = self.world.in_cycle
+
+    def step_leave_out(self) -> None:
+        self._leave_out = self.world.in_cycle
+
+    def step_restart(self, cluster: int, state: int) -> None:
+        """As the operator starts it again, for a cluster and with a state directory."""
+        if not self.world.in_cycle and (cluster == state or OTHER_STATE in self.world.may):
+            self.end()
+            self.world.home = cluster
+            self.world.routes = dict.fromkeys(self.world.routes, cluster)
+            self._use(state)
+
+    def step_detour(self) -> None:
+        """Started for the other cluster by mistake, with this one's state, and then as before."""
+        if not self.world.in_cycle and OTHER_STATE in self.world.may:
+            home, state = self.world.home, int(self.state_dir.name[-1])
+            self.step_restart(1 - home, state)
+            self.step_cycle()
+            self.step_restart(home, state)
+
+    def step_lapse(self, skew_ms: int) -> None:
+        """The host's clock is wrong for a cycle, and then put right."""
+        if not self.world.in_cycle:
+            self.world.set_clock(skew_ms)
+            self.step_cycle()
+            self.world.set_clock(0)
+
+    def step_pause(self) -> None:
         self.state_dir.mkdir(exist_ok=True)
         write_pause(self.state_dir, Pause("a test"))
-        self.ledger.paused = True
+        self.paused = True
 
-    def resume(self) -> None:
+    def step_resume(self) -> None:
         remove_pause(self.state_dir)
-        self.ledger.paused = False
+        self.paused = False
 
-    def forget(self, group: str) -> None:
+    def step_forget(self, group: str) -> None:
         """As ``retentiond groups forget`` does it, beside the daemon."""
         if self._state is not None:
-            with closing(Memory.open(self.state_dir, shared=True)) as memory:
+            with closing(GroupMemory.open(self.state_dir, shared=True)) as memory:
                 memory.forget(group)
-            self.ledger.forget(group)
+            self.judge.forget(group)
 
-    def accept_losses(self) -> None:
-        if self._state is not None:
-            with closing(Memory.open(self.state_dir, shared=True)) as memory:
-                memory.accept_losses()
-            self.ledger.lost = False
-
-    def damage_memory(self) -> None:
-        """While nobody uses it."""
-        self.end()
+    def step_damage(self) -> None:
+        """The memory, while nobody uses it; its operator goes on without, or does not."""
         path = self.state_dir / "groups.db"
-        if path.exists():
-            for log in self.state_dir.glob("groups.db-*"):
-                log.unlink()
-            path.write_bytes(b"damaged" + path.read_bytes()[7:])
-            self.ledger.lose_memory()
+        if not self.world.in_cycle:
+            self.end()
+            if path.exists():
+                for log in self.state_dir.glob("groups.db-*"):
+                    log.unlink()
+                path.write_bytes(b"damaged" + path.read_bytes()[7:])
+
+    def step_accept(self) -> None:
+        if self._state is not None:
+            with closing(GroupMemory.open(self.state_dir, shared=True)) as memory:
+                if memory.accept_losses():
+                    self.judge.forget_all()
+
+
+# What it is given
+
+
+class Clients:
+    """The port, on whatever cluster the address leads to. As `KafkaCluster` does it, each answer
+    but that of DeleteRecords proves its cluster."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self.identity = ClusterIdentity()
+
+    def __getattr__(self, api: str) -> Callable[..., Any]:
+        return lambda *args, **kwargs: self._daemon.ask(api, args, kwargs)
+
+
+class Stop:
+    """The signal to end, and waits in which the world goes on."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    def is_set(self) -> bool:
+        return self._daemon.stopping
+
+    def wait(self, timeout: float) -> bool:
+        self._daemon.reach("wait")
+        self._daemon.world.pass_time(int(timeout * 1000) + 1)
+        return self._daemon.stopping
+
+
+class Clock:
+    """In place of the module `time`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def monotonic(self) -> float:
+        return self._world.seconds
+
+    def time(self) -> float:
+        return self._world.host_now_ms / 1000
+
+    def time_ns(self) -> int:
+        return self._world.host_now_ms * 1_000_000
+
+    def clock_gettime(self, _clock: int) -> float:
+        return self._world.seconds
+
+    def clock_gettime_ns(self, _clock: int) -> int:
+        return int(self._world.seconds * 1_000_000_000)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+
+class Later:
+    """A task that runs when somebody asks for its result, if not before."""
+
+    def __init__(self, task: Callable[[], Any]) -> None:
+        self._task: Callable[[], Any] | None = task
+        self._result: Any = None
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        if self._task is not None:
+            task, self._task = self._task, None
+            try:
+                self._result = task()
+            except Exception as error:  # noqa: BLE001 - it is the caller's, as with a real one
+                self._error = error
+
+    def result(self) -> Any:
+        self.run()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+class OneThread:
+    """In place of a `ThreadPoolExecutor`: each task runs at once, or as late as can be."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._tasks: list[Later] = []
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Later:
+        task = Later(lambda: function(*args))
+        self._daemon._late, is_late = self._daemon._late >> 1, self._daemon._late & 1
+        if not is_late:
+            task.run()
+        self._tasks.append(task)
+        return task
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Nothing is left running, unless the process is."""
+        if kind is not Killed:
+            for task in self._tasks:
+                task.run()
+
+
+class Stepping:
+    """As the object that it wraps, with a moment before and after each of its steps."""
+
+    def __init__(self, wrapped: object, reach: Callable[[str], None]) -> None:
+        self._wrapped = wrapped
+        self._reach = reach
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._wrapped, name)
+        if not callable(found):
+            return found
+
+        def step(*args: Any, **kwargs: Any) -> Any:
+            self._reach(f"before {name}")
+            answer = found(*args, **kwargs)
+            self._reach(f"after {name}")
+            return answer
+
+        return step
+
+
+class NoDisks(BrokerDisks):
+    """Reads nothing: the real one does so on a thread, and bears on no promise."""
+
+    def begin(self, kafka: Any) -> None: ...
+
+
+class NoLag(LagReader):
+    """Asks nothing: what it finds out is for operators."""
+
+    def report(self, *_: object, **__: object) -> LagReport:
+        return NO_LAG_READ
+
+
+def _used_by_retentiond() -> list[tuple[Any, str, Any]]:
+    """The clock, and the threads, of each of its modules."""
+    return [
+        (module, name, value)
+        for module_name, module in [*sys.modules.items()]
+        if module_name.startswith("retentiond.")
+        for name, value in [*vars(module).items()]
+        if value is time or value is ThreadPoolExecutor
+    ]
+
+
+# In place of Spark
 
 
 def sound(snapshot: Snapshot) -> Sequence[PlanRow]:
@@ -238,3 +481,6 @@ def _doomed(row: PlanRow, cutoff: int | None) -> PlanRow:
         reason=Reason.CONSUMED,
         records=cutoff - start,
     )
+
+
+PLANS = {"sound": sound, "reckless": reckless, "careless": careless}

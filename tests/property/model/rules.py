@@ -1,49 +1,31 @@
-"""What the policy says, in the ledger's own words, and the configuration that says the same."""
+"""What the policy says, in the world's own words, and the configuration that says the same."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
-
-from hypothesis import strategies as st
 
 from retentiond.config import Config
 
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+
+ENABLED = ("a", "b")
+TOPICS = (*ENABLED, "bystander")
 EXCLUDED = "console-1"
-
-HOUR_MS = 3_600_000
-
-
-@dataclass(frozen=True)
-class TopicRule:
-    age_ms: int
-    required: tuple[str, ...] = ()
-    min_groups: int = 1
-    excludes: bool = True  # console-1
-    forget_ms: int | None = None
-
-    def excludes_group(self, group: str) -> bool:
-        return self.excludes and group == EXCLUDED
-
-    def section(self) -> dict[str, Any]:
-        return {
-            "retention.commitoffset.enable": True,
-            "retention.commitoffset.ms": self.age_ms,
-            "groups": {
-                "required": list(self.required),
-                "min": self.min_groups,
-                "exclude": ["console-.*"] if self.excludes else [],
-                "forget_vanished_after": None if self.forget_ms is None else f"{self.forget_ms}ms",
-            },
-        }
 
 
 @dataclass(frozen=True)
 class Rules:
-    """``topics`` by name: those that are enabled."""
+    """Of both enabled topics. ``required`` names g1; ``forget_ms``: forget_vanished_after."""
 
-    topics: dict[str, TopicRule]
+    age_ms: int = 0
+    required: bool = False
+    min_groups: int = 1
+    forget_ms: int | None = None
     dry_run: bool = False
     records: int | None = None
     partitions: int | None = None
@@ -51,42 +33,43 @@ class Rules:
 
     def config(self, state_dir: Path) -> Config:
         """``a`` by its name, ``b`` by a pattern."""
+        section: dict[str, Any] = {
+            "retention.commitoffset.enable": True,
+            "retention.commitoffset.ms": self.age_ms,
+            "groups": {
+                "required": ["g1"] if self.required else [],
+                "min": self.min_groups,
+                "exclude": ["console-.*"],
+                "forget_vanished_after": None if self.forget_ms is None else f"{self.forget_ms}ms",
+            },
+        }
         return Config.model_validate(
             {
                 "kafka": {"bootstrap.servers": "fake:9092"},
                 "state_dir": str(state_dir),
+                "schedule": {"interval": "3h"},
                 "dry_run": self.dry_run,
                 "limits": {
                     "records_per_cycle": self.records,
                     "partitions_per_cycle": self.partitions,
                     "settle_cycles": self.settle_cycles,
                 },
-                "topics": [
-                    {"name": "a", **self.topics["a"].section()},
-                    {"pattern": "b|c.*", **self.topics["b"].section()},
-                ],
+                "topics": [{"name": "a", **section}, {"pattern": "b|c.*", **section}],
             }
         )
 
 
-def _often(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
-    return st.sampled_from([usual] * (4 * len(others)) + list(others))
+def some_rules(random: Random) -> Rules:
+    def mostly(usual: Any, *others: Any) -> Any:
+        return random.choice([usual] * (4 * len(others)) + list(others))
 
-
-topic_rules = st.builds(
-    TopicRule,
-    age_ms=st.sampled_from([0, 60_000, 2 * HOUR_MS]),
-    required=_often((), ("g1",)),
-    min_groups=_often(1, 2),
-    excludes=st.booleans(),
-    forget_ms=_often(None, HOUR_MS),
-)
-
-all_rules = st.builds(
-    Rules,
-    topics=st.fixed_dictionaries({"a": topic_rules, "b": topic_rules}),
-    dry_run=st.sampled_from([False] * 19 + [True]),
-    records=_often(None, 1, 3),
-    partitions=_often(None, 1),
-    settle_cycles=_often(1, 3),
-)
+    return Rules(
+        age_ms=random.choice([0, 0, MINUTE_MS, 2 * HOUR_MS]),
+        required=mostly(False, True),
+        min_groups=mostly(1, 2),
+        forget_ms=random.choice([None, None, 2 * HOUR_MS]),
+        dry_run=random.random() < 0.05,
+        records=mostly(None, 1, 3),
+        partitions=mostly(None, 1),
+        settle_cycles=mostly(1, 3),
+    )

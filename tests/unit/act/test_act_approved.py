@@ -10,7 +10,7 @@ import pytest
 import retentiond
 from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.model import GroupKind
-from tests.unit.act.readings import ORDERS_0, deletion
+from tests.support.builders.guard_readings import ORDERS_0, deletion
 
 
 def approved(*, offset: int, log_start_offset: int, committed: tuple[int, ...]) -> Approved:

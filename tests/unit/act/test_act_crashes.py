@@ -6,6 +6,7 @@ was moved without an intent, nothing is called deleted that is there, or failed 
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,13 +16,13 @@ from threading import Event
 
 import pytest
 
-from retentiond.act.delete import Pace, execute
-from retentiond.act.reconcile import reconcile
+from retentiond.act.delete import EvidenceAge, Pace, execute
+from retentiond.act.read_back import reconcile
 from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicDescription
 from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
 from retentiond.state.audit import Audit
-from retentiond.state.records import CycleRecord
-from tests.unit.act.leaders import Leaders, Reply, approved
+from retentiond.state.audit_records import CycleRecord, read_deletions
+from tests.support.builders.topic_leaders import Leaders, Reply, approved
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(7)]
 REPLIES = {
@@ -64,10 +65,10 @@ class FragileLeaders(Leaders):
         self.steps = steps
 
     def delete_records(
-        self, cutoffs: Mapping[TopicPartition, int]
+        self, cutoffs: Mapping[TopicPartition, int], *, not_after: float = math.inf
     ) -> Mapping[TopicPartition, int | DeleteFailure]:
         self.steps.reach("before the request")
-        answers = super().delete_records(cutoffs)
+        answers = super().delete_records(cutoffs, not_after=not_after)
         self.steps.reach("after the request")
         return answers
 
@@ -86,9 +87,11 @@ class FragileLeaders(Leaders):
         self.steps.reach("before the topics are described")
         return super().describe_topics(names)
 
-    def topic_names(self) -> frozenset[str]:
-        self.steps.reach("before the metadata is refreshed")
-        return super().topic_names()
+    def look_before_deleting(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[str, str | Failure]:
+        self.steps.reach("before the last look")
+        return super().look_before_deleting(partitions)
 
 
 class FragileAudit(Audit):
@@ -120,8 +123,9 @@ def run(state_dir: Path, kafka: FragileLeaders, steps: Steps) -> tuple[DeletionO
             kafka,
             audit,
             cycle_id="cycle-1",
-            evidence_at_ms=0,
+            evidence=EvidenceAge(0, 0.0),
             now=lambda: 1000,
+            elapsed=lambda: 0.0,
             stop=Event(),
             pace=Pace(batch_size=3, backoff_seconds=0.0),
         )
@@ -163,7 +167,9 @@ STEPS_OF_A_START = steps_of_a_start_after(AFTER_THE_FIRST_REQUEST)
 def check(state_dir: Path, kafka: FragileLeaders) -> None:
     audit = Audit.open(state_dir)
     try:
-        recorded = {TopicPartition(r.row.topic, r.row.partition): r for r in audit.deletions()}
+        recorded = {
+            TopicPartition(r.row.topic, r.row.partition): r for r in read_deletions(audit.state_dir)
+        }
         for at, log in kafka.logs.items():
             assert log.log_start_offset in (START, CUTOFF)
             if log.log_start_offset == CUTOFF:
@@ -204,7 +210,7 @@ def test_the_run_that_is_interrupted_below_goes_through_every_kind_of_step(
         "before the request",
         "within the request",
         "after the request",
-        "before the metadata is refreshed",
+        "before the last look",
         "before the topics are described",
         "before the log starts are read back",
     }
@@ -274,7 +280,7 @@ def test_when_killed_after_the_request_what_was_applied_is_recognised(tmp_path: 
     start_again(tmp_path, kafka, Steps())
 
     audit = Audit.open(tmp_path)
-    assert [record.outcome for record in audit.deletions()] == [
+    assert [record.outcome for record in read_deletions(audit.state_dir)] == [
         Outcome.DELETED,
         Outcome.DELETED,
         Outcome.UNKNOWN,  # its leader had moved; an open intent can't know that

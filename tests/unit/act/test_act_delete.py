@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from threading import Event
+from typing import Any
 
 import pytest
 
-from retentiond.act.approved import Approved
-from retentiond.act.delete import DEFAULT_PACE, Pace, execute
-from retentiond.act.journal import Unsettled
-from retentiond.errors import KafkaUnavailable, StateError
+from retentiond.act.approved import Approved, Unsettled
+from retentiond.act.delete import DEFAULT_PACE, EvidenceAge, Pace, execute
+from retentiond.clock import seconds_since_boot
+from retentiond.errors import KafkaUnavailable, OtherCluster, StateError
 from retentiond.model import DeletionOutcome, Outcome, TopicPartition
-from tests.unit.act.leaders import (
+from tests.support.builders.topic_leaders import (
     AT_ONCE,
     CountingStop,
     Leaders,
@@ -23,6 +24,13 @@ from tests.unit.act.leaders import (
 
 P0, P1, P2, P3 = (TopicPartition("orders", number) for number in range(4))
 NOW = 5_000_000
+READ_AT = 700.0
+"""Seconds since the host was started, when the evidence was read."""
+
+FRESH = EvidenceAge(NOW, READ_AT)
+
+BY_WHOM = "whether this request deleted them is not known"
+READ_BACK = f"the records were gone by the time it was read back; {BY_WHOM}"
 
 OTHER_IDS = pytest.mark.parametrize("other_id", ["an id that comes before", "z, which comes after"])
 
@@ -73,21 +81,23 @@ class Stage:
         self.kafka = Leaders([P0, P1, P2, P3])
         self.journal = Notebook(self.kafka.calls)
         self.now: Callable[[], int] = lambda: NOW
+        self.elapsed: Callable[[], float] = lambda: READ_AT
         self.stop: Event = Event()
 
     def execute(
         self,
         *partitions: TopicPartition,
         pace: Pace = AT_ONCE,
-        evidence_at_ms: int = NOW,
+        evidence: EvidenceAge = FRESH,
     ) -> tuple[DeletionOutcome, ...]:
         return execute(
             [approved(at) for at in partitions],
             self.kafka,
             self.journal,
             cycle_id="cycle-1",
-            evidence_at_ms=evidence_at_ms,
+            evidence=evidence,
             now=self.now,
+            elapsed=self.elapsed,
             stop=self.stop,
             pace=pace,
         )
@@ -101,7 +111,7 @@ def stage() -> Stage:
 def test_the_intent_comes_before_the_request_and_the_outcome_after(stage: Stage) -> None:
     outcomes = stage.execute(P0, P1)
 
-    assert stage.kafka.calls == ["intend", "delete_records", "settle"]
+    assert stage.kafka.calls == ["intend", "look_before_deleting", "delete_records", "settle"]
     assert stage.kafka.requests == [{P0: 100, P1: 100}]
     assert outcomes == (
         DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=100),
@@ -110,19 +120,28 @@ def test_the_intent_comes_before_the_request_and_the_outcome_after(stage: Stage)
     assert stage.journal.settled == [outcomes]
 
 
-def test_a_low_watermark_above_the_cutoff_is_proof_enough(stage: Stage) -> None:
+def test_a_low_watermark_above_the_cutoff_proves_that_the_records_are_gone_and_not_by_whom(
+    stage: Stage,
+) -> None:
     stage.kafka.logs[P0].log_start_offset = 120
 
     (outcome,) = stage.execute(P0)
 
-    assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=120)
-    assert stage.kafka.calls == ["intend", "delete_records", "settle"]  # nothing is read back
+    note = f"the records were gone when it was asked; {BY_WHOM}"
+    assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, 120, note)
+    assert not outcome.is_ours
+    assert stage.kafka.calls == [
+        "intend",
+        "look_before_deleting",
+        "delete_records",
+        "settle",
+    ]  # nothing is read back
 
 
 def test_every_batch_is_intended_requested_and_settled_on_its_own(stage: Stage) -> None:
     outcomes = stage.execute(P0, P1, P2, pace=Pace(batch_size=2))
 
-    assert stage.kafka.calls == ["intend", "delete_records", "settle"] * 2
+    assert stage.kafka.calls == ["intend", "look_before_deleting", "delete_records", "settle"] * 2
     assert stage.journal.intended == [(P0, P1), (P2,)]
     assert [each.partition for each in outcomes] == [0, 1, 2]
 
@@ -131,7 +150,7 @@ def test_an_intent_says_when_its_evidence_was_read_and_when_it_is_requested(stag
     clock = iter(range(NOW, NOW + 100))
     stage.now = lambda: next(clock)
 
-    stage.execute(P0, P1, pace=Pace(batch_size=1), evidence_at_ms=NOW - 7)
+    stage.execute(P0, P1, pace=Pace(batch_size=1), evidence=EvidenceAge(NOW - 7, READ_AT))
 
     (_, first), (_, second) = stage.journal.times_ms
     assert NOW <= first < second
@@ -164,6 +183,18 @@ def test_a_refusal_is_a_failure_and_leaves_the_others_alone(stage: Stage) -> Non
     assert len(stage.kafka.requests) == 1
 
 
+def test_what_a_silent_leader_was_not_sent_is_not_attempted_and_nothing_is_read_back(
+    stage: Stage,
+) -> None:
+    stage.kafka.replies[P0] = [Reply.SILENT]
+
+    outcomes = stage.execute(P0, P1)
+
+    assert outcomes[0] == DeletionOutcome("orders", 0, Outcome.NOT_ATTEMPTED, error="as told")
+    assert outcomes[1].outcome is Outcome.DELETED
+    assert "offsets" not in stage.kafka.calls
+
+
 # --- leaders that moved
 
 
@@ -176,9 +207,9 @@ def test_when_a_leader_has_moved_only_its_partition_is_asked_again(stage: Stage)
     assert stage.kafka.requests == [{P0: 100, P1: 100}, {P1: 100}]
     assert stage.kafka.calls == [
         "intend",
+        "look_before_deleting",
         "delete_records",
-        "topic_names",
-        "describe_topics",
+        "look_before_deleting",
         "delete_records",
         "settle",
     ]
@@ -208,7 +239,7 @@ def test_a_leader_that_moved_its_log_start_and_then_lost_the_lead_is_read_back_a
 
     (outcome,) = stage.execute(P0, pace=Pace(attempts=attempts, backoff_seconds=0.0))
 
-    assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=100)
+    assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, 100, READ_BACK)
     assert len(stage.kafka.requests) == attempts
 
 
@@ -221,7 +252,7 @@ def test_a_refusal_by_the_next_leader_does_not_make_the_first_request_harmless(
     outcomes = stage.execute(P0, P1)
 
     assert outcomes == (
-        DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=100),
+        DeletionOutcome("orders", 0, Outcome.DELETED, 100, READ_BACK),
         DeletionOutcome(
             "orders",
             1,
@@ -247,10 +278,14 @@ def test_a_stop_ends_the_wait_for_a_moved_leader(stage: Stage) -> None:
 def test_a_topic_recreated_while_its_leader_moved_is_not_asked_again(
     stage: Stage, other_id: str
 ) -> None:
+    class Recreated(CountingStop):
+        def wait(self, timeout: float | None = None) -> bool:
+            for log in stage.kafka.logs.values():
+                log.topic_id = other_id
+            return super().wait(timeout)
+
     stage.kafka.replies[P0] = [Reply.MOVED]
-    stage.stop = CountingStop()
-    for log in stage.kafka.logs.values():
-        log.topic_id = other_id
+    stage.stop = Recreated()
 
     (outcome,) = stage.execute(P0)
 
@@ -260,11 +295,61 @@ def test_a_topic_recreated_while_its_leader_moved_is_not_asked_again(
     assert stage.kafka.logs[P0].log_start_offset == 10
 
 
-def test_when_the_metadata_cannot_be_refreshed_a_moved_partition_is_not_asked_again(
+@OTHER_IDS
+def test_a_topic_recreated_since_the_second_reading_is_not_asked_for(
+    stage: Stage, other_id: str
+) -> None:
+    for log in stage.kafka.logs.values():
+        log.topic_id = other_id
+
+    (outcome,) = stage.execute(P0)
+
+    assert outcome == DeletionOutcome(
+        "orders",
+        0,
+        Outcome.NOT_ATTEMPTED,
+        error=f"the topic's id was id-of-orders, and right before the request it is {other_id}",
+    )
+    assert stage.kafka.requests == []
+    assert stage.journal.settled == [(outcome,)]
+
+
+def test_when_the_topics_cannot_be_looked_at_nothing_is_asked_for(stage: Stage) -> None:
+    stage.kafka.failing["look_before_deleting"] = KafkaUnavailable("no broker answers")
+
+    (outcome,) = stage.execute(P0)
+
+    assert outcome.outcome is Outcome.NOT_ATTEMPTED
+    assert outcome.error == (
+        "the topics could not be looked at right before the request (no broker answers)"
+    )
+    assert stage.kafka.requests == []
+
+
+def test_when_another_cluster_answers_the_batch_is_settled_and_the_cycle_fails(
     stage: Stage,
 ) -> None:
+    stage.kafka.failing["look_before_deleting"] = OtherCluster("two clusters answer")
+
+    with pytest.raises(OtherCluster):
+        stage.execute(P0, P1)
+
+    assert stage.kafka.requests == []
+    ((first, second),) = stage.journal.settled
+    assert [first.outcome, second.outcome] == [Outcome.NOT_ATTEMPTED] * 2
+    assert first.error == "two clusters answer"
+
+
+def test_when_a_topic_cannot_be_looked_at_again_a_moved_partition_is_not_asked_again(
+    stage: Stage,
+) -> None:
+    class Gone(CountingStop):
+        def wait(self, timeout: float | None = None) -> bool:
+            stage.kafka.failing["look_before_deleting"] = KafkaUnavailable("no broker answers")
+            return super().wait(timeout)
+
     stage.kafka.replies[P0] = [Reply.MOVED]
-    stage.kafka.failing["topic_names"] = KafkaUnavailable("no broker answers")
+    stage.stop = Gone()
 
     (outcome,) = stage.execute(P0)
 
@@ -277,7 +362,7 @@ def test_a_request_lost_after_its_leader_moved_is_read_back(stage: Stage) -> Non
 
     (outcome,) = stage.execute(P0)
 
-    assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=100)
+    assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, 100, READ_BACK)
 
 
 # --- answers that prove nothing
@@ -320,9 +405,10 @@ def test_a_timed_out_request_that_was_applied_is_read_back_as_deleted(stage: Sta
 
     (outcome,) = stage.execute(P0)
 
-    assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=100)
+    assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, 100, READ_BACK)
     assert stage.kafka.calls == [
         "intend",
+        "look_before_deleting",
         "delete_records",
         "offsets",
         "describe_topics",
@@ -342,8 +428,15 @@ def test_a_log_start_right_below_the_cutoff_proves_nothing(stage: Stage) -> None
 @OTHER_IDS
 def test_the_log_start_of_a_recreated_topic_proves_nothing(stage: Stage, other_id: str) -> None:
     stage.kafka.replies[P0] = [Reply.IS_LOST]
-    for log in stage.kafka.logs.values():
-        log.log_start_offset, log.topic_id = 5000, other_id
+    delete_records = stage.kafka.delete_records
+
+    def and_then_it_is_recreated(*args: Any, **named: Any) -> Any:
+        answers = delete_records(*args, **named)
+        for log in stage.kafka.logs.values():
+            log.log_start_offset, log.topic_id = 5000, other_id
+        return answers
+
+    stage.kafka.delete_records = and_then_it_is_recreated  # type: ignore[method-assign]  # as said
 
     (outcome,) = stage.execute(P0)
 
@@ -384,7 +477,7 @@ def test_a_request_that_raises_is_read_back_for_every_partition(
 
     outcomes = by_partition(stage.execute(P0, P1))
 
-    assert outcomes[P0] == DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=100)
+    assert outcomes[P0] == DeletionOutcome("orders", 0, Outcome.DELETED, 100, READ_BACK)
     assert outcomes[P1].outcome is Outcome.UNKNOWN
     assert (outcomes[P1].error or "").startswith(f"{type(error).__name__}: {error}; ")
 
@@ -442,7 +535,7 @@ def test_when_asked_to_stop_meanwhile_a_lost_request_is_left_to_the_next_start(
         "REQUEST_TIMED_OUT: as told; "
         "the topic could not be read back (STOPPING: retentiond is stopping)"
     )
-    assert stage.kafka.calls == ["intend", "delete_records", "settle"]
+    assert stage.kafka.calls == ["intend", "look_before_deleting", "delete_records", "settle"]
 
 
 def test_unless_told_otherwise_a_request_takes_five_thousand_partitions() -> None:
@@ -468,53 +561,56 @@ def test_unless_told_otherwise_a_moved_leader_is_asked_three_times_ever_more_slo
     assert stop.waits == [0.5, 1.0]
 
 
+def read_ago(seconds: float) -> EvidenceAge:
+    return EvidenceAge(NOW, READ_AT - seconds)
+
+
 def test_evidence_of_just_the_age_allowed_is_used(stage: Stage) -> None:
-    (outcome,) = stage.execute(P0, pace=DEFAULT_PACE, evidence_at_ms=NOW - 30_000)
+    (outcome,) = stage.execute(P0, pace=DEFAULT_PACE, evidence=read_ago(5.0))
 
     assert outcome.outcome is Outcome.DELETED
 
 
 def test_evidence_that_is_too_old_is_not_used(stage: Stage) -> None:
-    (outcome,) = stage.execute(P0, pace=DEFAULT_PACE, evidence_at_ms=NOW - 30_001)
+    (outcome,) = stage.execute(P0, pace=DEFAULT_PACE, evidence=read_ago(5.001))
 
     assert outcome == DeletionOutcome(
         "orders",
         0,
         Outcome.NOT_ATTEMPTED,
-        error="the groups were read 30.0 s ago, longer than 30.0 s",
+        error="the groups were read 5.0 s ago, longer than 5.0 s",
     )
     assert stage.kafka.calls == []
 
 
-def test_how_old_the_evidence_was_is_told_in_seconds(stage: Stage) -> None:
-    (outcome,) = stage.execute(
-        P0, pace=Pace(max_evidence_age_ms=1_800_000), evidence_at_ms=NOW - 3_600_000
-    )
+def test_the_wall_clock_has_no_say_in_how_old_the_evidence_is(stage: Stage) -> None:
+    hour_ms = 3_600_000
+    for read_at_ms in (NOW - hour_ms, NOW + hour_ms):
+        (outcome,) = stage.execute(P0, evidence=EvidenceAge(read_at_ms, READ_AT))
 
-    assert outcome.error == "the groups were read 3600.0 s ago, longer than 1800.0 s"
-
-
-def test_when_the_clock_was_set_back_the_evidence_is_not_used(stage: Stage) -> None:
-    (outcome,) = stage.execute(P0, evidence_at_ms=NOW + 1)
-
-    assert outcome.outcome is Outcome.NOT_ATTEMPTED
-    assert outcome.error == "the clock was set back since the groups were read"
+        assert outcome.outcome is Outcome.DELETED
 
 
-def ticking(*ages_ms: int) -> Callable[[], int]:
+def test_the_age_of_evidence_is_told_by_a_clock_that_no_setting_moves() -> None:
+    before = seconds_since_boot()
+
+    assert before <= seconds_since_boot() < before + 60
+
+
+def ticking(*ages_s: float) -> Callable[[], float]:
     """The evidence's age at each look at the clock, the last one for good."""
 
-    def ticks() -> Iterator[int]:
-        yield from ages_ms
+    def ticks() -> Iterator[float]:
+        yield from ages_s
         while True:
-            yield ages_ms[-1]
+            yield ages_s[-1]
 
     clock = ticks()
-    return lambda: NOW + next(clock)
+    return lambda: READ_AT + next(clock)
 
 
 def test_evidence_that_grew_old_while_the_intent_was_written_is_not_used(stage: Stage) -> None:
-    stage.now = ticking(0, 0, 30_001)  # before the batch, the intent's time, before the request
+    stage.elapsed = ticking(0, 5.1)  # before the intents, before the request
 
     (outcome,) = stage.execute(P0)
 
@@ -523,9 +619,22 @@ def test_evidence_that_grew_old_while_the_intent_was_written_is_not_used(stage: 
     assert stage.journal.settled == [(outcome,)]
 
 
+def test_the_age_is_looked_at_after_the_topics_and_right_before_the_request(stage: Stage) -> None:
+    def elapsed() -> float:
+        stage.kafka.calls.append("clock")
+        return READ_AT
+
+    stage.elapsed = elapsed
+
+    stage.execute(P0)
+
+    before_request = stage.kafka.calls[: stage.kafka.calls.index("delete_records")]
+    assert before_request[-2:] == ["look_before_deleting", "clock"]
+
+
 def test_evidence_that_grew_old_before_a_second_attempt_is_not_used(stage: Stage) -> None:
     stage.kafka.replies[P0] = [Reply.MOVED]
-    stage.now = ticking(0, 0, 0, 30_001)
+    stage.elapsed = ticking(0, 0, 5.1)
 
     (outcome,) = stage.execute(P0)
 
@@ -534,7 +643,7 @@ def test_evidence_that_grew_old_before_a_second_attempt_is_not_used(stage: Stage
 
 
 def test_batches_after_the_evidence_grew_old_are_not_attempted(stage: Stage) -> None:
-    stage.now = ticking(0, 0, 0, 0, 30_001)
+    stage.elapsed = ticking(0, 0, 5.1)
 
     outcomes = stage.execute(P0, P1, pace=Pace(batch_size=1))
 

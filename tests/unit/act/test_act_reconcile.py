@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.act.reconcile import reconcile
+from retentiond.act.read_back import GONE, reconcile
 from retentiond.errors import KafkaUnavailable
 from retentiond.model import DeletionOutcome, Outcome, TopicPartition
 from retentiond.state.audit import Audit
-from retentiond.state.records import CycleRecord, DeletionRecord
-from tests.unit.act.leaders import Leaders, approved
+from retentiond.state.audit_records import CycleRecord, DeletionRecord, read_deletions
+from tests.support.builders.topic_leaders import Leaders, approved
 
 P0, P1, P2 = (TopicPartition("orders", number) for number in range(3))
 CLICKS = TopicPartition("clicks", 0)
@@ -56,17 +56,22 @@ def unknown(audit: Audit, at: TopicPartition) -> None:
 
 
 def only(audit: Audit) -> DeletionRecord:
-    (record,) = audit.deletions()
+    (record,) = read_deletions(audit.state_dir)
     return record
 
 
-def test_an_open_intent_whose_log_start_has_moved_was_applied(audit: Audit, kafka: Leaders) -> None:
+READ_BACK = GONE.format(when="by the time it was read back")
+
+
+def test_an_open_intent_whose_log_start_has_moved_is_deleted_by_whomever(
+    audit: Audit, kafka: Leaders
+) -> None:
     intend(audit, P0)
     kafka.logs[P0].log_start_offset = 100
 
     outcomes = reconcile(audit, kafka, LATER)
 
-    assert outcomes == (DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=100),)
+    assert outcomes == (DeletionOutcome("orders", 0, Outcome.DELETED, 100, READ_BACK),)
     record = only(audit)
     assert (record.outcome, record.low_watermark) == (Outcome.DELETED, 100)
     assert record.settled_at_ms == LATER
@@ -100,7 +105,7 @@ def test_an_unknown_outcome_becomes_deleted_when_the_frozen_leader_wakes(
 
     kafka.logs[P0].log_start_offset = 150
     assert reconcile(audit, kafka, LATER) == (
-        DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=150),
+        DeletionOutcome("orders", 0, Outcome.DELETED, 150, READ_BACK),
     )
     assert only(audit).outcome is Outcome.DELETED
 
@@ -193,7 +198,7 @@ def test_several_cycles_that_left_the_same_partition_open_are_all_settled(
 
     reconcile(audit, kafka, LATER)
 
-    assert [(each.cycle_id, each.outcome) for each in audit.deletions()] == [
+    assert [(each.cycle_id, each.outcome) for each in read_deletions(audit.state_dir)] == [
         ("cycle-1", Outcome.DELETED),
         ("cycle-2", Outcome.UNKNOWN),
     ]

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from retentiond.cli.main import main
-from retentiond.observe import logs
+from retentiond.tell import logs
 
 CONFIG = """\
 kafka:

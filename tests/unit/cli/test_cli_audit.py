@@ -15,10 +15,10 @@ import pytest
 from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.model import GroupKind, Outcome, Plan
 from retentiond.state.audit import Audit
-from retentiond.state.summary import begun, finished
+from retentiond.state.audit_records import begun, finished
+from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row, row_json
 from tests.unit.cli.conftest import CONFIG, Command
-from tests.unit.observe.reports import PLANNED_AT_MS, outcome, report, row
-from tests.unit.observe.test_observe_report import OUTCOME_FIELDS, ROW_FIELDS
+from tests.unit.tell.test_tell_report import OUTCOME_FIELDS, ROW_FIELDS
 
 EVIDENCE = (
     GroupEvidence("billing", GroupKind.CLASSIC, 100),
@@ -94,23 +94,8 @@ def test_its_json_has_the_plans_field_names_and_the_evidence(
     assert rows[0] == {
         "cycle_id": "cycle-1",
         "cluster_id": "cluster-a",
-        "topic": "clicks",
-        "partition": 0,
-        "topic_id": "id-of-clicks",
-        "log_start_offset": 10,
-        "high_watermark": 200,
-        "min_committed_offset": 100,
-        "binding_group": "billing",
-        "binding_committed_offset": 100,
-        "retention_offset": 150,
-        "cutoff": 100,
-        "verdict": "delete",
-        "reason": "consumed",
-        "groups": 2,
-        "records": 90,
-        "predicted_bytes": None,
+        **row_json("clicks"),
         "freed_bytes": None,
-        "detail": None,
         "evidence_at": "2026-09-21T14:13:20.123Z",
         "requested_at": "2026-09-21T14:13:20.124Z",
         "outcome": "deleted",

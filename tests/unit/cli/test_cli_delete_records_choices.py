@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.cli.state_dir import default_state_dir
+from retentiond.cli.operator_audit import default_state_dir
 from retentiond.state.pause import Pause, write_pause
 from tests.unit.cli.conftest import Command
 
@@ -142,8 +142,20 @@ def test_by_default_the_audit_log_is_among_the_users_states(
 def test_it_starts_without_what_it_does_not_need() -> None:
     """Kafka's own tool is what it must not be slower than."""
     code = (
-        "import sys, retentiond.cli.main, retentiond.cli.deleting\n"
+        "import sys, retentiond.cli.main, retentiond.cli.delete_records\n"
         f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"
+
+
+def test_it_deletes_by_one_client_alone() -> None:
+    """Kafka-python takes a quarter of a second to load."""
+    code = (
+        "import sys, retentiond.cli.operator_audit, retentiond.kafka.confluent.client\n"
+        "import retentiond.kafka.settings.command_config\n"
+        "from retentiond.tools.delete_records import offsets_file, request\n"
+        "print([name for name in ('kafka', 'pyspark', 'pydantic') if name in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"

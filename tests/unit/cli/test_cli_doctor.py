@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.doctor.examine import Examination
-from retentiond.doctor.finding import Finding, Level
+from retentiond.tools.doctor.examine import Examination
+from retentiond.tools.doctor.finding import Finding, Level
 from tests.unit.cli.conftest import Command
 
 FINE = Finding(Level.OK, "brokers", "3 of 3 answer")
@@ -26,7 +26,7 @@ HOSTILE = Finding(Level.PROBLEM, "group \x1b[31m[bold]", "can't be read \x07")
 @pytest.fixture
 def finds(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Examination("cluster", (FINE, WARNED, BAD, HOSTILE))
-    monkeypatch.setattr("retentiond.cli.examining.examine", lambda *_: told)
+    monkeypatch.setattr("retentiond.tools.doctor.examine.examine", lambda *_: told)
 
 
 @pytest.mark.usefixtures("finds")
@@ -87,7 +87,7 @@ def test_warnings_alone_end_it_with_0(
     command: Command, config_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = Examination("cluster", (FINE, WARNED))
-    monkeypatch.setattr("retentiond.cli.examining.examine", lambda *_: told)
+    monkeypatch.setattr("retentiond.tools.doctor.examine.examine", lambda *_: told)
     done = command("doctor", "--config", config_file)
     assert (done.code, done.out.splitlines()[-1]) == (0, "no problems, 1 warning; 1 check is ok.")
 
@@ -103,9 +103,9 @@ def test_what_spark_says_is_told_with_the_rest(
     command: Command, config_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = Examination("cluster", (FINE,))
-    monkeypatch.setattr("retentiond.cli.examining.examine", lambda *_: told)
+    monkeypatch.setattr("retentiond.tools.doctor.examine.examine", lambda *_: told)
     dead = Finding(Level.PROBLEM, "Spark", "there is no Spark session at local[2]", "mend it")
-    monkeypatch.setattr("retentiond.doctor.trial.try_spark", lambda *_: iter([dead]))
+    monkeypatch.setattr("retentiond.tools.doctor.host.try_spark", lambda *_: iter([dead]))
     assert command("doctor", "--config", config_file).code == 0
     done = command("doctor", "--config", config_file, "--spark")
     assert done.code == 1

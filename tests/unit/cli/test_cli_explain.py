@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.cli.explain_partition import show_partition
-from retentiond.cli.explain_topic import show_topic
-from retentiond.cli.table import printer
-from retentiond.explain.evidence import Evidence
-from retentiond.explain.partition import explained
-from retentiond.observe.report import CycleReport
-from tests.fakes import FakeCluster
+from retentiond.cli.output.explain import show_partition, show_topic
+from retentiond.cli.output.table import printer
+from retentiond.tell.explain.evidence import ExplainedPlan
+from retentiond.tell.explain.partition import explained
+from retentiond.tell.report import CycleReport
+from tests.support.builders.explained_plans import alone, evidence, remember, with_bytes
+from tests.support.builders.gather_worlds import HOUR_MS, ORDERS_1, config, entry, healthy
+from tests.support.builders.reports import report
+from tests.support.fakes import FakeCluster
 from tests.unit.cli.conftest import Command
-from tests.unit.collect.worlds import HOUR_MS, ORDERS_1, config, entry, healthy
-from tests.unit.explain.evidence import evidence, only, remember, with_bytes
-from tests.unit.observe.reports import report
 
 
 @pytest.fixture(autouse=True)
@@ -81,9 +80,9 @@ def planned(kafka: FakeCluster) -> CycleReport:
 
 
 def partition(
-    capsys: pytest.CaptureFixture[str], kafka: FakeCluster, found: Evidence, number: int = 0
+    capsys: pytest.CaptureFixture[str], kafka: FakeCluster, found: ExplainedPlan, number: int = 0
 ) -> str:
-    show_partition(printer(), planned(kafka), only(found, "orders", number))
+    show_partition(printer(), planned(kafka), alone(found, "orders", number))
     captured = capsys.readouterr()
     assert captured.err == ""
     return captured.out
@@ -196,7 +195,7 @@ def test_the_tables_fit_80_columns_and_no_group_is_cut(
     if whole_topic:
         show_topic(printer(), planned(kafka), explained(found, "orders"))
     else:
-        show_partition(printer(), planned(kafka), only(found, "orders", 1))
+        show_partition(printer(), planned(kafka), alone(found, "orders", 1))
     text = capsys.readouterr().out
     (table,) = (part for part in text.split("\n\n") if part.startswith("GROUP "))
     assert max(map(len, table.splitlines())) <= 80
@@ -211,7 +210,7 @@ def test_a_groups_name_cannot_steer_the_terminal(
     kafka = healthy()
     kafka.commit("a\x1b[2Jb\nc", {("orders", 0): 0})
     found = evidence(kafka, tmp_path)
-    show_partition(printer(), planned(kafka), only(found, "orders"))
+    show_partition(printer(), planned(kafka), alone(found, "orders"))
     show_topic(printer(), planned(kafka), explained(found, "orders"))
     text = capsys.readouterr().out
     assert "\x1b" not in text

@@ -9,22 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.cli.look_table import show_look
 from retentiond.cli.options import Output
-from retentiond.collect.remembered import NOTHING
+from retentiond.cli.output.first_look import show_first_look
 from retentiond.config import Config
-from retentiond.cycle import Looked
-from retentiond.kafka.properties import ClientSettings
-from retentiond.look.summary import UNREAD_DISK, Disk, look_at
-from retentiond.model import PlanRow, Reason, TopicPartition
-from tests import oracle
-from tests.fakes import FakeCluster
-from tests.unit.act.readings import healthy
+from retentiond.cycle import PlannedCycle
+from retentiond.kafka.settings.properties import ClientSettings
+from retentiond.memory.remembered import NOTHING
+from retentiond.model import PlanRow, Reason
+from tests.support import oracle
+from tests.support.builders.first_looks import on_disk, rest
+from tests.support.builders.gather_worlds import healthy as healthy_cluster
+from tests.support.builders.group_memories import taken
+from tests.support.builders.reports import report, row, unread
+from tests.support.fakes import FakeCluster
 from tests.unit.cli.conftest import Command
-from tests.unit.collect.worlds import healthy as healthy_cluster
-from tests.unit.look.looks import rest
-from tests.unit.observe.reports import report, row, unread
-from tests.unit.state.memories import taken
 
 SERVER = ("--bootstrap-server", "localhost:1")
 
@@ -43,24 +41,19 @@ ROWS = [
 
 SIZES = {"orders": 12 * GIB, LONG: 3 * GIB, "audit.log": GIB}
 
-ON_DISK = Disk(
-    {TopicPartition(name, 0): size for name, size in SIZES.items()},
-    {TopicPartition("orders", 0): 11 * GIB, TopicPartition(LONG, 0): GIB},
-    total=100 * GIB,
-)
+FREED = {"orders": 11 * GIB, LONG: GIB}
 
 
 def shown(
     capsys: pytest.CaptureFixture[str],
-    disk: Disk = ON_DISK,
     rows: Iterable[PlanRow] = ROWS,
     *,
+    unread_disk: bool = False,
     output: Output = Output.TABLE,
     problems: tuple[str, ...] = (),
 ) -> str:
-    planned = list(rows)
-    looked = Looked(report(planned, problems=problems), healthy().snapshot(), NOTHING)
-    show_look(look_at(planned, disk), looked, DAY_MS, output)
+    known = ({}, {}, None) if unread_disk else (SIZES, FREED, 100 * GIB)
+    show_first_look(on_disk(rows, *known, problems=problems), DAY_MS, output)
     captured = capsys.readouterr()
     assert captured.err == ""
     return captured.out
@@ -158,7 +151,7 @@ def test_each_topic_says_what_it_frees_and_who_keeps_the_rest(
 def test_where_no_disk_could_be_read_it_goes_by_records(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    text = shown(capsys, UNREAD_DISK)
+    text = shown(capsys, unread_disk=True)
     assert cells(text, "TOPIC") == "TOPIC RECORDS WOULD GO SHARE WHO KEEPS THE REST"
     assert cells(text, "orders") == "orders 1,204,331 1,100,000 91% 9% younger than 1 day"
     assert cells(text, "audit.log") == "audit.log 190 - - no group reads the topic"
@@ -166,12 +159,12 @@ def test_where_no_disk_could_be_read_it_goes_by_records(
     assert "How many bytes that is could not be read." in text
 
 
-@pytest.mark.parametrize("disk", [ON_DISK, UNREAD_DISK])
+@pytest.mark.parametrize("unread_disk", [False, True])
 def test_the_table_fits_80_columns_and_nothing_is_cut(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, disk: Disk
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, unread_disk: bool
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    text = shown(capsys, disk)
+    text = shown(capsys, unread_disk=unread_disk)
     assert max(map(len, table(text))) <= 80
     assert "…" not in text
     assert "1,100,000" in text
@@ -181,7 +174,7 @@ def test_the_table_fits_80_columns_and_nothing_is_cut(
 
 def test_the_closing_lines_are_about_the_whole_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     *_, closing = shown(capsys).split("\n\n")
-    whole, rest_of_it, last = closing.splitlines()
+    whole, rest_of_it, unseen, last = closing.splitlines()
     assert whole == (
         "Cluster cluster-a: at least 12.0 GiB of 100 GiB in logs (12%) would be freed, "
         "1,100,090 of 1,204,711 records in 2 of 4 topics."
@@ -190,6 +183,7 @@ def test_the_closing_lines_are_about_the_whole_cluster(capsys: pytest.CaptureFix
         "Most of the rest stays because: younger than 1 day (about 1.8 GiB"
     )
     assert "no group reads the topic (about 1.0 GiB)" in rest_of_it
+    assert unseen.startswith("Readers that commit nothing to Kafka can't be seen: ")
     assert last == "Nothing was deleted."
 
 
@@ -202,7 +196,7 @@ def test_topics_of_other_systems_are_told_apart(capsys: pytest.CaptureFixture[st
 def test_of_very_many_topics_the_first_hundred_are_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    text = shown(capsys, UNREAD_DISK, [rest(topic=f"t{number:03}") for number in range(130)])
+    text = shown(capsys, [rest(topic=f"t{number:03}") for number in range(130)], unread_disk=True)
     assert "… and 30 more topics that would free no more than these: see --output json." in text
     assert "t099 " in text
     assert "t100 " not in text
@@ -256,6 +250,7 @@ def test_json_has_the_plan_its_topics_and_the_total(capsys: pytest.CaptureFixtur
         "binding_group": "a-group-whose-name-is-as-long-as-that-of-its-topic",
         "records": 50,
         "approximate_bytes": 3 * GIB * 50 // 190,
+        "approximate_remote_bytes": 0,
     }
     total = document["total"]
     assert (total["records"], total["predicted_bytes"]) == (1_100_090, 12 * GIB)
@@ -270,9 +265,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     """`healthy`, in place of the one that is named."""
     kafka = healthy_cluster()
 
-    def looked(config: Config, settings: ClientSettings) -> Looked:
+    def looked(config: Config, settings: ClientSettings) -> tuple[PlannedCycle, frozenset[str]]:
         snapshot = taken(kafka, policy=config)
-        return Looked(report(oracle.plan(snapshot)), snapshot, NOTHING)
+        return PlannedCycle(report(oracle.plan(snapshot)), snapshot, NOTHING), kafka.topic_names()
 
     monkeypatch.setattr("retentiond.cli.first_look._looked", looked)
     return kafka
@@ -291,6 +286,18 @@ def test_it_writes_a_configuration_that_names_each_topics_readers(
     assert "  # Read by billing and search.\n  - name: orders\n" in text
     assert "bootstrap.servers: 'localhost:1'" in text
     assert command("check", "--config", "new.yaml").code == 0
+
+
+def test_where_systems_are_at_work_that_read_without_committing_no_topic_is_enabled(
+    command: Command, cluster: FakeCluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("connect-offsets")
+    done = command("plan", *SERVER, "--topic", "orders", "--write-config", "new.yaml")
+    assert "There may be some: topic connect-offsets is Kafka Connect's, whose " in done.out
+    assert "enable: true" not in (tmp_path / "new.yaml").read_text()
+    document = command("plan", *SERVER, "--topic", "orders", "--output", "json")
+    (evidence,) = json.loads(document.out)["unseen_readers"]
+    assert "connect-offsets" in evidence
 
 
 def test_json_stays_one_object_when_a_configuration_is_written(

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.collect.remembered import GroupOnTopic
+from retentiond.memory.remembered import GroupOnTopic
 from retentiond.state.actions import read_actions
-from retentiond.state.memory import Memory, recall
-from retentiond.state.memory_file import NAME
-from tests.fakes import FakeCluster
+from retentiond.state.groups import GroupMemory, recall
+from retentiond.state.groups_file import NAME
+from tests.support.builders.gather_worlds import healthy
+from tests.support.builders.group_memories import BILLING, cycle
+from tests.support.fakes import FakeCluster
 from tests.unit.cli.conftest import CONFIG, Command
-from tests.unit.collect.worlds import healthy
-from tests.unit.state.memories import BILLING, cycle
 
 VANISHED_AT = "2023-11-14T22:13:20.000Z"  # the clock of `healthy`
 
@@ -33,7 +33,7 @@ def state_dir(tmp_path: Path) -> Path:
     state_dir = tmp_path / "state"
     state_dir.mkdir()
     kafka: FakeCluster = healthy()
-    with closing(Memory.open(state_dir)) as memory:
+    with closing(GroupMemory.open(state_dir)) as memory:
         cycle(memory, kafka)
         kafka.delete_group("billing")
         cycle(memory, kafka)
@@ -66,14 +66,16 @@ def test_every_remembered_group_is_shown_with_when_it_vanished(
 ) -> None:
     done = command("groups", "--config", config_file)
     assert (done.code, done.err) == (0, "")
-    head, *lines, last = [line.split() for line in done.out.splitlines() if line.strip()]
+    head, *rest = [line.split() for line in done.out.splitlines() if line.strip()]
+    lines, last = rest[:4], [word for line in rest[4:] for word in line]
     assert head[0] == "GROUP"
     assert lines == [
-        ["billing", "classic", "1", VANISHED_AT],
-        ["pipeline", "streams", "1", "-"],
-        ["search", "consumer", "2", "-"],
+        ["billing", "classic", "1", "-", VANISHED_AT],
+        ["newcomer", "classic", "1", "1", "-"],
+        ["pipeline", "streams", "1", "-", "-"],
+        ["search", "consumer", "2", "-", "-"],
     ]
-    assert " ".join(last) == "3 groups, 1 vanished"
+    assert " ".join(last).startswith("4 groups, 1 vanished A group holds a topic that it was seen")
 
 
 def test_as_json_each_group_has_its_last_commits(command: Command, config_file: Path) -> None:
@@ -85,18 +87,28 @@ def test_as_json_each_group_has_its_last_commits(command: Command, config_file: 
             "kind": "classic",
             "vanished_since": VANISHED_AT,
             "topics": {"orders": {"0": 3, "1": 4}},
+            "without_commit": {},
+        },
+        {
+            "group": "newcomer",
+            "kind": "classic",
+            "vanished_since": None,
+            "topics": {"clicks": {}},
+            "without_commit": {"clicks": VANISHED_AT},
         },
         {
             "group": "pipeline",
             "kind": "streams",
             "vanished_since": None,
             "topics": {"clicks": {"0": 2}},
+            "without_commit": {},
         },
         {
             "group": "search",
             "kind": "consumer",
             "vanished_since": None,
             "topics": {"clicks": {"0": 1}, "orders": {"0": 5}},
+            "without_commit": {},
         },
     ]
 
@@ -123,6 +135,21 @@ def test_a_group_is_forgotten_and_the_audit_log_says_by_whom(
     assert action.detail == "on orders"
 
 
+def test_a_group_is_forgotten_on_one_topic_and_remembered_on_others(
+    command: Command, config_file: Path, state_dir: Path
+) -> None:
+    arguments = ("groups", "forget", "search", "--topic", "clicks", "--yes", "-c", config_file)
+    done = command(*arguments)
+    assert (done.code, done.err) == (0, "")
+    assert "Group search is forgotten on topic clicks." in done.out
+    assert {at.topic for at in recall(state_dir).commits if at.group_id == "search"} == {"orders"}
+    (action,) = read_actions(state_dir)
+    assert (action.subject, action.detail) == ("search", "on clicks")
+    again = command(*arguments)
+    assert again.code == 2
+    assert "no group search is remembered on topic clicks" in again.err
+
+
 def test_without_a_terminal_and_without_yes_nothing_is_forgotten(
     command: Command, config_file: Path, state_dir: Path
 ) -> None:
@@ -143,7 +170,7 @@ def test_on_a_terminal_it_asks_and_only_a_yes_forgets(
     done = command("groups", "forget", "billing", "--config", config_file)
     is_yes = answer == "y\n"
     assert done.code == (0 if is_yes else 1)
-    assert "Let go of group billing, on 1 topic (orders)?" in done.err
+    assert "Forget group billing, on 1 topic (orders)?" in done.err
     assert (BILLING in recall(config_file.parent / "state").commits) is not is_yes
 
 
@@ -169,10 +196,11 @@ def test_a_group_is_not_forgotten_when_that_can_not_be_recorded(
 def test_a_group_is_forgotten_while_a_daemon_has_the_file_open(
     command: Command, config_file: Path, state_dir: Path
 ) -> None:
-    with closing(Memory.open(state_dir)) as daemon:
+    with closing(GroupMemory.open(state_dir)) as daemon:
         assert BILLING in daemon.recall().commits
         assert command("groups", "forget", "billing", "--yes", "-c", config_file).code == 0
         assert set(daemon.recall().commits) == {
+            GroupOnTopic("newcomer", "clicks"),
             GroupOnTopic("pipeline", "clicks"),
             GroupOnTopic("search", "clicks"),
             GroupOnTopic("search", "orders"),
@@ -218,7 +246,7 @@ def test_a_loss_is_accepted_and_recorded(
     command: Command, config_file: Path, damaged: Path
 ) -> None:
     state_dir = damaged.parent
-    Memory.open(state_dir).close()  # a daemon starts, and keeps the file aside
+    GroupMemory.open(state_dir).close()  # a daemon starts, and keeps the file aside
     lost = recall(state_dir).lost
     refused = command("groups", "accept", "--config", config_file)
     assert refused.code == 2

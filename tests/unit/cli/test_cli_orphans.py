@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 import typer
 
+from retentiond.cli.operator_audit import OrphansAudit
 from retentiond.cli.options import Output
-from retentiond.cli.orphans_audit import OrphansAudit
-from retentiond.cli.orphans_show import document, show
-from retentiond.cli.orphans_work import approval, port
+from retentiond.cli.orphans import approval, metrics_port
+from retentiond.cli.output.orphans import document, show
 from retentiond.errors import ConfigError
 from retentiond.state.actions import read_actions
+from tests.support.builders.orphans_host import BROKER, CLUSTER, HOUR_MS, OLD_ID, Host
 from tests.unit.cli.conftest import Command
-from tests.unit.orphans.host import BROKER, CLUSTER, HOUR_MS, OLD_ID, Host
 
 SERVERS = ("--bootstrap-server", "127.0.0.1:1")
 
@@ -61,7 +60,7 @@ def test_its_port_is_secured_as_the_daemons_by_a_file_of_its_own(tmp_path: Path)
         "  tls: {certificate: tls.crt, key: tls.key}\n"
         f"  basic_auth: {{prometheus: '{hashed}'}}\n"
     )
-    found = port("127.0.0.1:9478", "1m", file)
+    found = metrics_port("127.0.0.1:9478", "1m", file)
     assert found is not None
     assert (found.http.host, found.http.port, found.interval_ms) == ("127.0.0.1", 9478, 60_000)
     assert found.http.tls is not None
@@ -83,7 +82,7 @@ def test_what_can_t_secure_its_port_is_refused_by_its_key(
 ) -> None:
     (tmp_path / "port.yaml").write_text(text)
     with pytest.raises(ConfigError) as refused:
-        port("9478", "1m", tmp_path / "port.yaml")
+        metrics_port("9478", "1m", tmp_path / "port.yaml")
     assert said in str(refused.value)
 
 
@@ -137,7 +136,7 @@ def test_a_look_as_a_table_shows_orphans_and_what_is_left_alone(
     host.put("gone-0")
     (host.log_dir / "lost+found").mkdir()
     host.cluster.may_describe_cluster = False
-    show(host.look(), Output.TABLE, io.StringIO())
+    show(host.look(), Output.TABLE)
     out = capsys.readouterr().out
     assert f"{host.log_dir}/gone-0" in out
     assert "kept: the cluster was not read completely" in out

@@ -124,7 +124,7 @@ def test_a_state_directory_that_can_not_be_made_is_an_error(
     state_dir.parent.write_text("")
     done = command("pause", "why", "--config", config_file)
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"retentiond: can't write {state_dir / 'paused'} (")
+    assert done.err.startswith(f"retentiond: {state_dir / 'paused'} can't be written (")
     assert done.err.endswith("so nothing is paused\n")
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from retentiond.cli.options import Output
-from retentiond.cli.show import progress, show
-from retentiond.disk.report import DiskReport
-from retentiond.disk.stuck import Stuck, StuckCause
+from retentiond.cli.output.plan import progress, show
+from retentiond.disks.broker_disks import DiskReport
+from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.model import Outcome, PlanRow, Reason, TopicPartition
-from retentiond.observe.report import CycleReport
-from tests.unit.observe.reports import outcome, report, row, unread
+from retentiond.tell.report import CycleReport
+from tests.support.builders.reports import outcome, report, row, turned_down, unread
+from tests.unit.cli.conftest import CONFIG, Command
 
 LONG = "payments.settlements.enriched.with.a.name.that.goes.on.and.on.v2"
 BIG = replace(
@@ -232,3 +235,37 @@ def test_what_is_stuck_and_what_is_not_known_of_the_disks_is_said(
     text = shown(capsys, replace(report([row("orders")]), disk=disk))
     assert "stuck: orders-0: broker 1 keeps it\n" in text
     assert "bytes are not known: broker 2 is silent\n" in text
+
+
+# How `run --once` ends
+
+
+class OneCycle:
+    """In place of the engine."""
+
+    def __init__(self, of: CycleReport) -> None:
+        self.run_cycle = lambda _state: of
+
+    def __getattr__(self, _name: str) -> Callable[..., None]:
+        return lambda *_: None
+
+
+@pytest.mark.parametrize(
+    ("of", "code"),
+    [
+        (report([row("orders")], [outcome("orders")]), 0),
+        (report([row("orders")], [outcome("orders", what=Outcome.FAILED)]), 1),
+        (report([turned_down()]), 1),
+        (report([turned_down(), row("orders", 1)], [outcome("orders", 1)]), 0),
+        (report([row("orders", reason=Reason.NO_GROUP)]), 0),
+        # nothing was planned, so nothing is undone; the log and the plan say why
+        (report([row("orders", reason=Reason.GROUP_LIST_INCOMPLETE)], problems=("moved",)), 0),
+    ],
+)
+def test_its_exit_code_says_whether_what_was_planned_was_done(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, of: CycleReport, code: int
+) -> None:
+    monkeypatch.setattr("retentiond.engine.Engine", lambda *_, **__: OneCycle(of))
+    config = tmp_path / "retentiond.yaml"
+    config.write_text(f"{CONFIG}state_dir: {tmp_path / 'state'}\n")
+    assert command("run", "--once", "--config", config).code == code

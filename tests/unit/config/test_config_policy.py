@@ -7,6 +7,7 @@ import re
 import pytest
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
+from retentiond.config.values import Pattern
 from retentiond.errors import ConfigError
 from tests.unit.config.files import MINIMAL, parsed
 
@@ -108,13 +109,13 @@ def test_groups_of_a_topic_beat_those_of_the_defaults_key_by_key() -> None:
     defaults = "{enable: true, groups: {required: [a, b], exclude: ['x.*'], min: 3}}"
     kept = policy_of(config_of("name: orders", defaults=defaults))
     assert (kept.required_groups, kept.min_groups) == (("a", "b"), 3)
-    assert kept.excluded == (re.compile("x.*"),)
+    assert kept.excluded == (Pattern("x.*"),)
 
     changed = policy_of(
         config_of("name: orders, groups: {required: [], min: 1}", defaults=defaults)
     )
     assert (changed.required_groups, changed.min_groups) == ((), 1)
-    assert changed.excluded == (re.compile("x.*"),)
+    assert changed.excluded == (Pattern("x.*"),)
 
 
 def test_allow_compacted_is_inherited_and_can_be_taken_back() -> None:

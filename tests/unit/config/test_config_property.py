@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from retentiond.config import Config
 from retentiond.errors import ConfigError
+from tests.support.builders.config_strategies import DOCUMENTS, TEXTS
 from tests.unit.config.files import EXAMPLES, parsed
-from tests.unit.config.strategies import DOCUMENTS, TEXTS
 
 a_busy_machine_is_no_failure = settings(deadline=None)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from retentiond.config.schema import json_schema
+from retentiond.config.reader import json_schema
 from tests.unit.config.files import (
     DEMO_ENVIRON,
     EXAMPLES,
@@ -38,7 +38,7 @@ def test_the_shipped_schema_is_the_generated_one() -> None:
 
 def test_the_module_prints_the_shipped_file() -> None:
     printed = subprocess.run(
-        [sys.executable, "-m", "retentiond.config.schema"], check=True, capture_output=True
+        [sys.executable, "-m", "retentiond.config.reader"], check=True, capture_output=True
     )
     assert printed.stdout == (EXAMPLES / "retentiond.schema.json").read_bytes()
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from retentiond.config import Config, Http, Limits, Properties
 from retentiond.config.config import Tls
-from retentiond.config.duration import format_duration, parse_duration, say_duration
+from retentiond.config.durations import format_duration, parse_duration, say_duration
 from retentiond.errors import ConfigError
 from tests.unit.config.files import HASH, MINIMAL, ONE_TOPIC, parsed
 
@@ -222,3 +222,38 @@ def test_a_duration_is_written_as_it_is_read(ms: int) -> None:
 )
 def test_a_duration_in_words_starts_with_its_largest_unit(ms: int, words: str) -> None:
     assert say_duration(ms) == words
+
+
+def test_the_history_is_kept_beside_the_state_for_thirty_days_by_default() -> None:
+    config = parsed(MINIMAL + ONE_TOPIC)
+    history = config.history
+    assert (history.enabled, history.path, history.max_bytes) == (True, None, None)
+    assert (history.interval_ms, history.keep_ms) == (5 * 60_000, 30 * 86_400_000)
+    assert config.history_path == "/var/lib/retentiond/history"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "/var/lib/history",
+        "s3://bucket/retentiond",
+        "s3a://bucket/retentiond",
+        "gs://bucket",
+        "az://container/x",
+        "abfss://container@account.dfs.core.windows.net/x",
+    ],
+)
+def test_the_history_may_lie_in_a_folder_or_in_an_object_store(place: str) -> None:
+    config = with_setting(f"history: {{path: '{place}', interval: 1h, keep: 7d, max_bytes: 5}}")
+    assert config.history_path == place
+    assert (config.history.interval_ms, config.history.max_bytes) == (3_600_000, 5)
+
+
+def test_the_history_of_a_null_path_is_the_default_one() -> None:
+    assert with_setting("history: {path: null}").history.path is None
+
+
+def test_credentials_in_the_historys_address_are_not_shown() -> None:
+    with pytest.raises(ConfigError) as caught:
+        with_setting("history: {path: 's3://name:hunter2@bucket/x'}")
+    assert "hunter2" not in str(caught.value)

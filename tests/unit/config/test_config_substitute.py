@@ -130,4 +130,4 @@ def test_no_error_shows_a_substituted_value(setting: str) -> None:
 def test_the_fault_of_a_substituted_pattern_does_not_show_it() -> None:
     with pytest.raises(ConfigError) as caught:
         parsed(f"{MINIMAL}topics:\n  - pattern: ${{SECRET}}\n", {"SECRET": "(?P<hunter2!>x)"})
-    assert str(caught.value) == "topics[0].pattern: expected a regular expression"
+    assert str(caught.value) == "topics[0].pattern: expected a regular expression of RE2's syntax"

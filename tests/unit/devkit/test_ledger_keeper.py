@@ -11,11 +11,11 @@ import psutil
 
 from devkit.ledger.book import Book
 from devkit.ledger.keeper import Keeper
-from devkit.ledger.reader import Reader
+from devkit.ledger.readers import Reader
 from devkit.ledger.scenario import Group, Protocol, Topic, Writing
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
-GROUP = Group("billing", Topic("orders", 1, Writing.PLAIN, 0), Protocol.CONSUMER)
+GROUP = Group("billing", (Topic("orders", 1, Writing.PLAIN, 0),), Protocol.CONSUMER)
 
 READS = """
 import signal, time

@@ -16,15 +16,17 @@ from kafka.protocol.metadata import (
 )
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.brokers import NOT_ALIVE, Spoken, brokers
+from retentiond.kafka.brokers import NEWEST_RELEASE, NOT_ALIVE, Spoken, brokers
 from retentiond.kafka.brokers import Brokers as Found
 from retentiond.model import Failure, TopicPartition
-from tests.unit.kafka.brokers import Brokers, BrokersConnection
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient
 
 Topic = MetadataResponse.MetadataResponseTopic
 Partition = Topic.MetadataResponsePartition
 
 LIST_OFFSETS, LIST_GROUPS, UNHEARD_OF = 2, 16, 12345
+
+DESCRIBE_ACLS, DESCRIBE_LOG_DIRS, STREAMS_GROUP_DESCRIBE = 29, 35, 89
 
 
 def metadata(alive: list[int], partitions: dict[int, tuple[int, list[int]]]) -> Any:
@@ -69,17 +71,18 @@ def seen(told: Any, answers: dict[int, Any], fenced: tuple[int, ...] = ()) -> Fo
     manager = Brokers(answer)
     known = [SimpleNamespace(node_id=node) for node in (told if isinstance(told, dict) else [1])]
     manager.cluster.brokers = lambda: known
-    return brokers(BrokersConnection(manager))
+    return brokers(BrokersClient(manager))
 
 
 def described(fenced: tuple[int, ...]) -> Any:
     """Brokers before 4.0 show no fenced ones; those after show all."""
     shown = DescribeClusterResponse.DescribeClusterBroker
     return DescribeClusterResponse(
+        cluster_id="mine",
         brokers=[
             shown(broker_id=1, host="host-1", port=9092, is_fenced=False),
             *(shown(broker_id=e, host=f"host-{e}", port=9092, is_fenced=True) for e in fenced),
-        ]
+        ],
     )
 
 
@@ -88,6 +91,30 @@ def test_what_a_broker_speaks_tells_its_release_and_unheard_of_requests_are_left
     (found,) = seen(metadata([1], {}), {1: answer}).brokers
     assert found.spoken == Spoken({"ListOffsets": 11, "ListGroups": 5}, (4, 2))
     assert (found.address, found.is_alive) == ("host-1:9092", True)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_came_with_the_newest_release_tells_it_from_that_before(version: int) -> None:
+    before = (DESCRIBE_LOG_DIRS, 5)
+    for answer, release in (
+        (spoken(before, (STREAMS_GROUP_DESCRIBE, 0)), (4, 3)),
+        (spoken(before, (STREAMS_GROUP_DESCRIBE, version)), NEWEST_RELEASE),
+    ):
+        (found,) = seen(metadata([1], {}), {1: answer}).brokers
+        assert isinstance(found.spoken, Spoken)
+        assert found.spoken.release == release
+
+
+@pytest.mark.parametrize(("level", "release"), [(7, (3, 3)), (8, (3, 4))])
+def test_a_feature_tells_3_4_from_3_3_which_speaks_the_same(
+    level: int, release: tuple[int, int]
+) -> None:
+    answer = spoken((DESCRIBE_ACLS, 3))
+    feature = ApiVersionsResponse.SupportedFeatureKey
+    answer.supported_features = [feature(name="metadata.version", min_version=1, max_version=level)]
+    (found,) = seen(metadata([1], {}), {1: answer}).brokers
+    assert isinstance(found.spoken, Spoken)
+    assert found.spoken.release == release
 
 
 def test_a_broker_that_does_not_answer_is_alive_with_a_failure() -> None:

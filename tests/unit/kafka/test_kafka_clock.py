@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 
-from retentiond.kafka.clock import CLUSTER_AUTHORIZATION_FAILED, NO_LEADER, cluster_time
+from retentiond.kafka.brokers import CLUSTER_AUTHORIZATION_FAILED, NO_LEADER, cluster_time
 from retentiond.model import Failure
-from tests.unit.kafka.brokers import Brokers, BrokersConnection
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient
 
 NOW_MS = 1_700_000_000_000
 NOT_LEADER_OR_FOLLOWER = 6
@@ -30,7 +30,7 @@ def quorum(leader_id: int, times_ms: dict[int, int], *, error_code: int = 0) -> 
 
 def told(answer: Any, version: int = 2) -> int | Failure | None:
     brokers = Brokers(lambda *_: answer, {DescribeQuorumRequest: version})
-    return cluster_time(BrokersConnection(brokers))
+    return cluster_time(BrokersClient(brokers))
 
 
 def test_the_leader_of_the_controllers_tells_the_time() -> None:

@@ -13,7 +13,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from retentiond.kafka.log_dirs import NOT_ALLOWED, log_dirs
 from retentiond.kafka.port import LogDir, LogDirs, Replica
 from retentiond.model import Failure, TopicPartition
-from tests.unit.kafka.brokers import Brokers, BrokersConnection
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient
 
 NOT_AUTHORIZED = 29
 UNKNOWN_TOPIC = 3
@@ -62,7 +62,7 @@ class Cluster:
     looks: list[int | None] = field(default_factory=list)
 
     def look(self) -> LogDirs:
-        return log_dirs(BrokersConnection(Brokers(self._answer)))
+        return log_dirs(BrokersClient(Brokers(self._answer)))
 
     def _answer(self, request: Any, node: int | None) -> Any:
         if isinstance(request, MetadataRequest):
@@ -216,7 +216,7 @@ def test_a_broker_whose_metadata_can_not_be_read_again_has_no_orphans() -> None:
             return kp_errors.KafkaConnectionError("gone")
         return answer(request, node)
 
-    found = log_dirs(BrokersConnection(Brokers(refusing)))
+    found = log_dirs(BrokersClient(Brokers(refusing)))
     assert orphans(found) == {1: []}
 
 

@@ -15,7 +15,8 @@ PRODUCT = Path(__file__).parents[3] / "retentiond"
 CHANGES = re.compile(r"^(alter|create|delete|elect|incremental|remove|reset|set|update|abort)_")
 
 READING = re.compile(
-    r"(ApiVersions|Metadata|ListOffsets|FindCoordinator|(Batched)?OffsetFetch|ListGroups|\w*Describe\w*)Request"
+    r"(ApiVersions|Metadata|ListOffsets|OffsetForLeaderEpoch|FindCoordinator|(Batched)?OffsetFetch"
+    r"|ListGroups|\w*Describe\w*)Request"
 )
 
 CLIENTS_THAT_WRITE = {"Producer", "Consumer", "KafkaProducer", "KafkaConsumer"}

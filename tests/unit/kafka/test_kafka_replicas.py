@@ -16,14 +16,10 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from retentiond.kafka.link import Link
-from retentiond.kafka.replicas import (
-    TopicReplicas,
-    read_replicas,
-    read_retention_ms,
-)
+from retentiond.kafka.log_dirs import TopicReplicas, read_replicas, read_retention_ms
+from retentiond.kafka.network_client import NetworkClient
 from retentiond.model import Failure
-from tests.unit.kafka.brokers import Brokers, BrokersConnection
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient
 
 TOPIC_ID = uuid.UUID(int=0xFB << 120)
 
@@ -51,10 +47,10 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "authorized_operations": ["DESCRIBE"],
     }
 
-    async def describe(_: Link) -> dict[str, Any]:
+    async def describe(_: NetworkClient) -> dict[str, Any]:
         return said
 
-    monkeypatch.setattr(Link, "describe_cluster", describe)
+    monkeypatch.setattr(NetworkClient, "describe_cluster", describe)
     return said
 
 
@@ -73,7 +69,7 @@ def test_only_newer_clusters_tell_which_brokers_are_down(
 ) -> None:
     answer = MetadataResponse(topics=[])
     brokers = metadata({1: answer, 2: answer}, version)
-    assert read_replicas(BrokersConnection(brokers), []).tells_fenced is tells
+    assert read_replicas(BrokersClient(brokers), []).tells_fenced is tells
 
 
 def test_every_live_broker_is_asked_for_each_topic_by_its_name(cluster: dict[str, Any]) -> None:
@@ -85,7 +81,7 @@ def test_every_live_broker_is_asked_for_each_topic_by_its_name(cluster: dict[str
         topics=[topic("orders", partitions=partitions), topic("gone", error_code=3)]
     )
     brokers = metadata({1: answer, 2: RequestTimedOutError()})
-    view = read_replicas(BrokersConnection(brokers), ["orders", "gone"])
+    view = read_replicas(BrokersClient(brokers), ["orders", "gone"])
     assert view.cluster_id == "K"
     assert view.registered == {1, 2, 3}
     assert view.may_describe_cluster
@@ -105,7 +101,7 @@ def test_every_live_broker_is_asked_for_each_topic_by_its_name(cluster: dict[str
 
 def test_a_topic_that_may_not_be_seen_is_a_failure_and_not_absent(cluster: dict[str, Any]) -> None:
     answer = MetadataResponse(topics=[topic("orders", error_code=29, partitions=[])])
-    view = read_replicas(BrokersConnection(metadata({1: answer, 2: answer})), ["orders"])
+    view = read_replicas(BrokersClient(metadata({1: answer, 2: answer})), ["orders"])
     assert not isinstance(view.answers[1], Failure)
     found = view.answers[1]["orders"]
     assert isinstance(found, Failure)
@@ -118,7 +114,7 @@ def test_a_principal_that_may_not_describe_the_cluster_is_told(
 ) -> None:
     cluster["authorized_operations"] = operations
     answer = MetadataResponse(topics=[])
-    view = read_replicas(BrokersConnection(metadata({1: answer, 2: answer})), [])
+    view = read_replicas(BrokersClient(metadata({1: answer, 2: answer})), [])
     assert not view.may_describe_cluster
 
 
@@ -130,7 +126,7 @@ def retention(**values: str | None) -> int | Failure | None:
 
 def _retention(answer: Any) -> int | Failure | None:
     brokers = Brokers(lambda *_: answer)
-    found = read_retention_ms(BrokersConnection(brokers), 7)
+    found = read_retention_ms(BrokersClient(brokers), 7)
     ((node, request),) = brokers.requests
     assert isinstance(request, DescribeConfigsRequest)
     (resource,) = request.resources

@@ -12,13 +12,16 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from retentiond.kafka import topics
-from retentiond.kafka.leaders import Leader, Leaders
+from retentiond.kafka.offsets.leaders import Leader, Leaders
 from retentiond.kafka.port import TopicConfig
-from retentiond.kafka.topic_config import KEYS
+from retentiond.kafka.topics import KEYS
 from retentiond.model import Failure, TopicPartition
-from tests.unit.kafka.brokers import Brokers, BrokersConnection
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient
 
 TOPIC_ID = uuid.UUID(bytes=bytes([0xFB, 0xFF] * 8))
+
+LEFT_OUT = ""
+"""A setting that the broker does not tell."""
 
 TEXTS = {
     "cleanup.policy": "compact, delete",
@@ -27,6 +30,7 @@ TEXTS = {
     "segment.bytes": "11",
     "segment.ms": "13",
     "file.delete.delay.ms": "17",
+    "remote.storage.enable": "false",
 }
 
 
@@ -60,7 +64,9 @@ def configs(request: DescribeConfigsRequest, error: int = 0) -> Any:
                 resource_name=asked.resource_name,
                 error_code=0 if asked.resource_name == "orders" else error,
                 configs=[
-                    config(name=key, value=TEXTS[key]) for key in asked.configuration_keys or ()
+                    config(name=key, value=TEXTS[key])
+                    for key in asked.configuration_keys or ()
+                    if key != LEFT_OUT
                 ],
             )
             for asked in request.resources
@@ -68,8 +74,8 @@ def configs(request: DescribeConfigsRequest, error: int = 0) -> Any:
     )
 
 
-def connection(answer: Callable[[Any], Any]) -> BrokersConnection:
-    return BrokersConnection(Brokers(lambda request, node: answer(request)))
+def connection(answer: Callable[[Any], Any]) -> BrokersClient:
+    return BrokersClient(Brokers(lambda request, node: answer(request)))
 
 
 def test_a_description_has_the_id_as_kafkas_tools_print_it_and_the_partitions_in_order() -> None:
@@ -143,12 +149,37 @@ def test_a_topic_that_is_refused_fails_in_its_place(
         assert not isinstance(answers["orders"], Failure)
 
 
-def test_a_topic_without_an_id_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_without_an_id_is_described_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "TOPIC_ID", uuid.UUID(int=0))
 
-    found = topics.describe_topics(connection(metadata), Leaders(), ["orders"])
+    described = topics.describe_topics(connection(metadata), Leaders(), ["orders"])["orders"]
 
-    assert found["orders"] is topics.NO_ID
+    assert not isinstance(described, Failure)
+    assert (described.topic_id, described.partitions) == (None, (0, 1, 2))
+
+
+@pytest.mark.parametrize("left_out", ["cleanup.policy", "retention.ms", "retention.bytes"])
+def test_a_config_without_what_decides_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, left_out: str
+) -> None:
+    monkeypatch.setitem(globals(), "LEFT_OUT", left_out)
+
+    found = topics.topic_configs(connection(configs), ["orders"])["orders"]
+
+    assert isinstance(found, Failure)
+    assert left_out in found.message
+
+
+@pytest.mark.parametrize("left_out", ["segment.bytes", "segment.ms", "file.delete.delay.ms"])
+def test_a_config_without_what_only_informs_is_one(
+    monkeypatch: pytest.MonkeyPatch, left_out: str
+) -> None:
+    monkeypatch.setitem(globals(), "LEFT_OUT", left_out)
+
+    found = topics.topic_configs(connection(configs), ["orders"])["orders"]
+
+    assert not isinstance(found, Failure)
+    assert None in (found.segment_bytes, found.segment_ms, found.file_delete_delay_ms)
 
 
 def test_a_topic_that_the_answer_leaves_out_is_a_failure() -> None:
@@ -165,7 +196,7 @@ def test_where_one_broker_does_not_answer_the_others_are_asked() -> None:
 
     brokers = Brokers(respond, nodes=[1, 2, 3])
 
-    found = topics.describe_topics(BrokersConnection(brokers), Leaders(), ["orders"])
+    found = topics.describe_topics(BrokersClient(brokers), Leaders(), ["orders"])
 
     assert not isinstance(found["orders"], Failure)
     assert [node for node, _ in brokers.requests] == [None, 1, 2, 3]
@@ -175,4 +206,4 @@ def test_where_none_answers_the_first_error_is_raised() -> None:
     brokers = Brokers(lambda request, node: KafkaConnectionError(f"{node} is gone"), nodes=[1, 2])
 
     with pytest.raises(KafkaConnectionError, match="None is gone"):
-        topics.describe_topics(BrokersConnection(brokers), Leaders(), ["orders"])
+        topics.describe_topics(BrokersClient(brokers), Leaders(), ["orders"])

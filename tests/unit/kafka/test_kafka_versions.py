@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.kafka.versions import librdkafka_version
+from retentiond.kafka.brokers import librdkafka_version
 
 PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,14 +20,14 @@ from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.errors import StateError
 from retentiond.model import DeletionOutcome, GroupKind, Outcome, PlanRow, Reason, Verdict
 from retentiond.state.audit import Audit
-from retentiond.state.records import (
+from retentiond.state.audit_records import (
     CycleRecord,
     DeletionFilter,
     DeletionRecord,
-    read_cycles,
     read_deletions,
 )
-from retentiond.state.sqlite import created
+from retentiond.state.state_dir import connect, created
+from tests.support.audited import read_cycles
 
 CYCLE = CycleRecord(
     cycle_id="cycle-1",
@@ -61,6 +62,8 @@ def approved(partition: int, topic: str = "orders", evidence: object = EVIDENCE)
         groups=2,
         records=90,
         detail="limits.records_per_cycle (90) lowers the cutoff from 101",
+        predicted_remote_bytes=7,
+        consumed_retention_ms=60_000,
     )
     assert isinstance(evidence, tuple)
     return Approved(topic, partition, "id-of-orders", 100, 10, evidence, row)
@@ -81,7 +84,7 @@ def audit(tmp_path: Path) -> Iterator[Audit]:
 
 
 def only(audit: Audit) -> DeletionRecord:
-    (record,) = audit.deletions()
+    (record,) = read_deletions(audit.state_dir)
     return record
 
 
@@ -104,6 +107,24 @@ def test_an_intent_comes_back_with_its_figures_and_its_evidence(audit: Audit) ->
         error=None,
         settled_at_ms=None,
     )
+
+
+def test_a_log_that_was_begun_without_some_figures_is_read_and_gets_them(tmp_path: Path) -> None:
+    with closing(Audit.open(tmp_path)) as audit:
+        audit.record_cycle(CYCLE)
+        audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
+    with closing(connect(tmp_path / "audit.db")) as connection:
+        for name in ("predicted_remote_bytes", "consumed_retention_ms"):
+            connection.execute(f"ALTER TABLE deletions DROP COLUMN {name}")
+
+    (old,) = read_deletions(tmp_path)
+    assert (old.row.predicted_remote_bytes, old.row.consumed_retention_ms) == (None, None)
+    assert old.row.cutoff == 100
+
+    with closing(Audit.open(tmp_path)) as audit:
+        audit.intend("cycle-1", [approved(1)], 2_000, evidence_at_ms=1_900)
+    _, new = read_deletions(tmp_path)
+    assert new.row == approved(1).row
 
 
 def test_every_figure_that_may_be_unknown_comes_back_as_unknown(audit: Audit) -> None:
@@ -157,7 +178,7 @@ def test_what_was_recorded_is_there_after_opening_again(tmp_path: Path) -> None:
 
     again = Audit.open(tmp_path)
 
-    assert [record.row.partition for record in again.deletions()] == [0, 1]
+    assert [record.row.partition for record in read_deletions(again.state_dir)] == [0, 1]
     assert [each.partition for each in again.unsettled("cluster-a")] == [0, 1]
     again.close()
 
@@ -174,7 +195,7 @@ def test_the_groups_of_a_topic_are_stored_once_for_as_long_as_they_stay(audit: A
         "cycle-2", [approved(0), approved(1, evidence=other_kinds)], 3_000, evidence_at_ms=2_900
     )
 
-    assert [record.evidence for record in audit.deletions()] == [
+    assert [record.evidence for record in read_deletions(audit.state_dir)] == [
         EVIDENCE,
         other_commits,
         EVIDENCE,
@@ -218,7 +239,7 @@ def test_a_batch_is_recorded_as_a_whole_or_not_at_all(audit: Audit) -> None:
             "cycle-1", [approved(0), approved(1), approved(0)], 2_000, evidence_at_ms=1_900
         )
 
-    assert list(audit.deletions()) == []
+    assert list(read_deletions(audit.state_dir)) == []
     audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)  # and the log still works
 
 
@@ -328,7 +349,7 @@ def history(audit: Audit) -> Audit:
 def test_deletions_are_read_by_topic_partition_time_and_outcome(
     history: Audit, wanted: DeletionFilter, ids: list[int]
 ) -> None:
-    assert [record.id for record in history.deletions(wanted)] == ids
+    assert [record.id for record in read_deletions(history.state_dir, wanted)] == ids
 
 
 def test_a_history_longer_than_a_page_is_read_whole(audit: Audit) -> None:
@@ -336,12 +357,14 @@ def test_a_history_longer_than_a_page_is_read_whole(audit: Audit) -> None:
         "cycle-1", [approved(number) for number in range(2_001)], 2_000, evidence_at_ms=1_900
     )
 
-    assert [record.row.partition for record in audit.deletions()] == list(range(2_001))
+    assert [record.row.partition for record in read_deletions(audit.state_dir)] == list(
+        range(2_001)
+    )
 
 
 def test_a_reader_that_dawdles_lets_the_cycle_write_on(audit: Audit) -> None:
     audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
-    reader = audit.deletions()
+    reader = read_deletions(audit.state_dir)
     next(reader)
 
     audit.settle("cycle-1", [outcome(0)], 3_000)
@@ -355,7 +378,7 @@ def test_other_threads_may_read_and_write(audit: Audit) -> None:
 
     def work() -> None:
         audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
-        seen.extend(audit.deletions())
+        seen.extend(read_deletions(audit.state_dir))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -375,7 +398,7 @@ def test_threads_take_turns_at_writing(audit: Audit) -> None:
     for writer in writers:
         writer.join()
 
-    assert len(list(audit.deletions())) == 60
+    assert len(list(read_deletions(audit.state_dir))) == 60
 
 
 def test_a_log_that_is_closed_can_still_be_read(tmp_path: Path) -> None:
@@ -459,6 +482,60 @@ def test_a_file_that_cannot_be_trusted_is_refused_and_left_as_it_is(
     assert path.read_bytes() == before
 
 
+def years_of(state_dir: Path, megabytes: int) -> Path:
+    """A log with that many of deletions of one cycle, as SQL makes them: quicker than a daemon."""
+    path = filled(state_dir)
+    with closing(connect(path)) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute(
+            "UPDATE deletions SET outcome = 'failed', settled_at_ms = 3000, unsettled = 0"
+        )
+        columns = [
+            name
+            for _, name, *_ in connection.execute("PRAGMA table_info(deletions)").fetchall()
+            if name not in ("id", "partition", "detail")
+        ]
+        rest = ", ".join(columns)
+        connection.execute(
+            f"WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT ?)"
+            f" INSERT INTO deletions (partition, detail, {rest})"
+            f" SELECT n, printf('%4000d', 7), {rest} FROM numbers, deletions LIMIT ?",
+            (megabytes * 240, megabytes * 240),
+        )
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path
+
+
+def bytes_read() -> int:
+    """By this process, from files, cached or not."""
+    text = Path("/proc/self/io").read_text("ascii")
+    return int(text.split("rchar: ")[1].split()[0])
+
+
+def test_a_log_of_years_is_not_read_to_be_opened(tmp_path: Path) -> None:
+    path = years_of(tmp_path, megabytes=100)
+    assert path.stat().st_size > 100_000_000
+
+    before = bytes_read()
+    Audit.open(tmp_path).close()
+
+    assert bytes_read() - before < 10_000_000
+
+
+def test_damage_among_old_deletions_fails_whoever_meets_it_and_nobody_else(tmp_path: Path) -> None:
+    path = years_of(tmp_path, megabytes=20)
+    overwrite(5_000_000, b"\xff" * 100_000)(path)
+
+    audit = Audit.open(tmp_path)
+    audit.record_cycle(replace(CYCLE, cycle_id="cycle-2"))
+    assert audit.unsettled(CYCLE.cluster_id) == ()
+    with pytest.raises(StateError, match="is damaged"):
+        audit.record_cycle(CYCLE)  # whose deletions are looked up
+    audit.close()
+    with pytest.raises(StateError, match="is damaged"):
+        list(read_deletions(tmp_path))
+
+
 @pytest.mark.parametrize("name", ["empty", "no SQLite file", "written by a newer version"])
 def test_a_file_that_cannot_be_trusted_is_not_read_either(tmp_path: Path, name: str) -> None:
     path = filled(tmp_path)
@@ -518,7 +595,7 @@ def test_when_the_disk_is_full_the_intent_raises_and_nothing_of_it_is_there(
             "cycle-1", [approved(number) for number in range(1_000)], 2_000, evidence_at_ms=1_900
         )
 
-    assert list(audit.deletions()) == []
+    assert list(read_deletions(audit.state_dir)) == []
     sql(audit, "PRAGMA max_page_count = 1000000")
     audit.intend(
         "cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900
@@ -563,7 +640,7 @@ def test_when_no_file_can_grow_any_more_the_intent_raises(tmp_path: Path) -> Non
 
     assert "without it nothing is deleted" in result.stdout
     audit = Audit.open(tmp_path)
-    assert list(audit.deletions()) == []
+    assert list(read_deletions(audit.state_dir)) == []
     audit.close()
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from retentiond.state.audit import Audit
-from retentiond.state.freed import BY_TOPIC, NONE_FREED, Freed, Slots, freed_over_time
-from retentiond.state.sqlite import connect
-from tests.scenes import deleted
+from retentiond.state.audit_figures import BY_TOPIC, NONE_FREED, FreedInSlot, Slots, freed_over_time
+from retentiond.state.state_dir import connect
+from tests.support.scenes import deleted
 
 SLOTS = Slots(since_ms=1_000, width_ms=100, count=3)
 
@@ -22,8 +22,12 @@ def test_without_an_audit_log_nothing_was_freed(tmp_path: Path) -> None:
 def test_records_are_summed_up_by_slot_and_topic(tmp_path: Path) -> None:
     deleted(tmp_path, "orders", [999, 1_000, 1_099, 1_100, 1_299, 1_300], records=10)
     deleted(tmp_path, "clicks", [1_000], records=7)
-    assert freed_over_time(tmp_path, SLOTS, "orders") == (Freed(20), Freed(10), Freed(10))
-    assert freed_over_time(tmp_path, SLOTS) == (Freed(27), Freed(10), Freed(10))
+    assert freed_over_time(tmp_path, SLOTS, "orders") == (
+        FreedInSlot(20),
+        FreedInSlot(10),
+        FreedInSlot(10),
+    )
+    assert freed_over_time(tmp_path, SLOTS) == (FreedInSlot(27), FreedInSlot(10), FreedInSlot(10))
 
 
 def test_bytes_are_summed_up_as_far_as_they_are_known(tmp_path: Path) -> None:
@@ -32,7 +36,7 @@ def test_bytes_are_summed_up_as_far_as_they_are_known(tmp_path: Path) -> None:
         connection.execute("UPDATE deletions SET freed_bytes = 500 WHERE id < 3")
     found = freed_over_time(tmp_path, SLOTS, "orders")
     assert found is not None
-    assert found[0] == Freed(30, 1_000)
+    assert found[0] == FreedInSlot(30, 1_000)
 
 
 @pytest.mark.parametrize("column", ["outcome = 'failed'", "outcome = 'unknown'"])

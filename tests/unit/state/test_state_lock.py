@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from retentiond.errors import StateError
-from retentiond.state.lock import StateLock
+from retentiond.state.state_dir import StateLock
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,7 +33,7 @@ def holder(state_dir: Path, then: str = "print('held')") -> Iterator[tuple[int, 
         f"""
         import subprocess, sys
         from pathlib import Path
-        from retentiond.state.lock import StateLock
+        from retentiond.state.state_dir import StateLock
 
         with StateLock(Path(sys.argv[1])):
             {then}
@@ -148,7 +148,7 @@ def test_a_state_directory_that_may_not_be_written_to_is_an_error() -> None:
         import os, sys
         from pathlib import Path
         from retentiond.errors import StateError
-        from retentiond.state.lock import StateLock
+        from retentiond.state.state_dir import StateLock
 
         if os.getuid() == 0:
             os.setuid(65534)

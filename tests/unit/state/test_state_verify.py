@@ -9,9 +9,9 @@ import pytest
 
 from retentiond.act.approved import GroupEvidence
 from retentiond.model import GroupKind, Outcome
-from retentiond.state.records import DeletionRecord
-from retentiond.state.verify import differences
-from tests.unit.observe.reports import row
+from retentiond.state.audit_figures import differences
+from retentiond.state.audit_records import DeletionRecord
+from tests.support.builders.reports import row
 
 EVIDENCE = (
     GroupEvidence("billing", GroupKind.CLASSIC, 100),

@@ -1,0 +1,126 @@
+{{/* 52: what a StatefulSet adds to its name must fit a label's 63. */}}
+{{- define "retentiond.fullname" -}}
+{{- $name := .Release.Name -}}
+{{- if not (contains "retentiond" $name) }}{{ $name = printf "%s-retentiond" $name }}{{ end -}}
+{{- $name | trunc 52 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "retentiond.release" -}}
+app.kubernetes.io/name: retentiond
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "retentiond.labels" -}}
+{{ include "retentiond.release" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* Of the daemon alone: the pod of `helm test` has another component. */}}
+{{- define "retentiond.daemon" -}}
+{{ include "retentiond.release" . }}
+app.kubernetes.io/component: daemon
+{{- end }}
+
+{{- define "retentiond.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "retentiond.port" -}}
+{{ dig "http" "port" 9477 .Values.config }}
+{{- end }}
+
+{{- define "retentiond.scheme" -}}
+{{ ternary "https" "http" (hasKey (dig "http" dict .Values.config) "tls") }}
+{{- end }}
+
+{{- define "retentiond.state-dir" -}}
+{{ .Values.config.state_dir | default "/var/lib/retentiond" }}
+{{- end }}
+
+{{- define "retentiond.service-account" -}}
+{{ .Values.serviceAccountName | default (include "retentiond.fullname" .) }}
+{{- end }}
+
+{{/* What every pod has: no rights, the image's user, and the files of the configuration. */}}
+{{- define "retentiond.pod" -}}
+serviceAccountName: {{ include "retentiond.service-account" . }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile: {type: RuntimeDefault}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "retentiond.container" -}}
+image: {{ include "retentiond.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+{{- with .Values.env }}
+env: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.envFrom }}
+envFrom: {{- toYaml . | nindent 2 }}
+{{- end }}
+volumeMounts:
+  # By subPath, so that secrets/ has room beside it; a change restarts the pod anyway.
+  - {name: config, mountPath: /etc/retentiond/retentiond.yaml, subPath: retentiond.yaml, readOnly: true}
+  {{- range $folder, $_ := .Values.secrets }}
+  - {name: secret-{{ $folder }}, mountPath: /etc/retentiond/secrets/{{ $folder }}, readOnly: true}
+  {{- end }}
+  - {name: state, mountPath: {{ include "retentiond.state-dir" . }}}
+  - {name: tmp, mountPath: /tmp}
+  {{- with .Values.volumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{/* All but the state's. */}}
+{{- define "retentiond.volumes" -}}
+- name: config
+  configMap: {name: {{ include "retentiond.fullname" . }}}
+{{- range $folder, $secret := .Values.secrets }}
+- name: secret-{{ $folder }}
+  secret: {secretName: {{ $secret }}, defaultMode: 0440}
+{{- end }}
+# Spark's scratch files and the native libraries that the JVM unpacks.
+- name: tmp
+  emptyDir: {sizeLimit: 1Gi}
+{{- with .Values.volumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Lives it? With basic_auth the kubelet's own request would be refused. */}}
+{{- define "retentiond.healthz" -}}
+{{- if dig "http" "basic_auth" "" .Values.config -}}
+exec: {command: [python, -m, retentiond.healthcheck, {{ include "retentiond.port" . | quote }}]}
+{{- else -}}
+httpGet: {path: /healthz, port: http, scheme: {{ include "retentiond.scheme" . | upper }}}
+{{- end }}
+{{- end }}

@@ -1,0 +1,194 @@
+"""What a cycle tells beside its deletions: the bytes on disk, what is stuck, and the groups' lag.
+
+Invariant: none of it decides anything. It comes after the last request, so it can't delay one, and
+whatever goes wrong here is told and holds nothing up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from retentiond.disks.broker_disks import BrokerDisks, DiskReport
+from retentiond.disks.freed import Awaited, Followed, Now, follow, then_await
+from retentiond.disks.log_dirs import DiskReading
+from retentiond.disks.predictions import Predictions, Remote, predict, with_predictions, with_remote
+from retentiond.errors import RetentiondError
+from retentiond.kafka.port import Kafka
+from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow, TopicPartition
+from retentiond.snapshot import Snapshot, partitions_of
+from retentiond.state.between_cycles import write_awaited, write_stuck
+from retentiond.state.state import State
+from retentiond.tell.lag.margins import LagReader
+from retentiond.tell.lag.report import LagReport
+
+
+class AfterActing(NamedTuple):
+    """``rows``: the plan's, with their predicted bytes."""
+
+    rows: tuple[PlanRow, ...]
+    disk: DiskReport
+    lag: LagReport
+
+
+def after_acting(
+    disks: BrokerDisks,
+    lag: LagReader,
+    kafka: Kafka,
+    snapshot: Snapshot,
+    plan: Plan,
+    *,
+    outcomes: Sequence[DeletionOutcome],
+    awaited: Sequence[Awaited],
+    state: State,
+    is_stopping: Callable[[], bool],
+) -> AfterActing:
+    """``plan``, as it was carried out; ``awaited``: of earlier deletions, when the cycle began."""
+    found = read_disks(disks, snapshot, plan.rows, awaited)
+    report = conclude(found, awaited, plan, outcomes, state)
+    report = with_stuck(report, disks, kafka, snapshot, found, state_dir=state.state_dir)
+    return AfterActing(found.rows, report, lag.report(kafka, snapshot, found.rows, is_stopping))
+
+
+@dataclass(frozen=True, slots=True)
+class DisksOfCycle:
+    """What a cycle knows of the disks. ``rows``: with their predicted bytes."""
+
+    rows: tuple[PlanRow, ...]
+    reading: DiskReading = field(default_factory=DiskReading)
+    followed: Followed = field(default_factory=Followed)
+    predictions: Predictions = field(default_factory=dict)
+    remote: Mapping[TopicPartition, Remote | None] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    def report(self) -> DiskReport:
+        """As far as it is known without looking for what is stuck."""
+        sizes = {at: self.reading.size_bytes(at) for at in self.reading.folders}
+        return DiskReport(
+            size_bytes={at: size for at, size in sizes.items() if size is not None},
+            remote_bytes={
+                at: None if log is None else log.size_bytes for at, log in self.remote.items()
+            },
+            freed_bytes=self.followed.freed_by_topic,
+            orphans=self.reading.orphans,
+            log_bytes=self.reading.log_bytes,
+            space=self.reading.space,
+            problems=self.problems,
+        )
+
+
+def read_disks(
+    disks: BrokerDisks, snapshot: Snapshot, rows: Sequence[PlanRow], awaited: Sequence[Awaited]
+) -> DisksOfCycle:
+    """What the reading, begun beside the snapshot's, has found; it waits a moment at most.
+
+    ``awaited``: of earlier deletions.
+    """
+    try:
+        reading = disks.reading(snapshot)
+        followed = follow(awaited, reading, _offsets(snapshot), snapshot.taken_at_ms)
+        predictions = predict(rows, snapshot, reading, followed.awaited_bytes)
+        remote = disks.remote(snapshot, reading)
+        rows_with_bytes = with_remote(with_predictions(rows, predictions), remote, predictions)
+        # A tiered log's disks lose bytes to local.retention.* all the time: what a deletion has
+        # freed there can't be told.
+        predictions = {at: each for at, each in predictions.items() if at not in remote}
+        return DisksOfCycle(
+            rows_with_bytes, reading, followed, predictions, remote, reading.problems
+        )
+    except Exception as error:  # noqa: BLE001 - see the invariant
+        return DisksOfCycle(
+            tuple(rows), followed=Followed(tuple(awaited)), problems=(_unforeseen(error),)
+        )
+
+
+def conclude(
+    found: DisksOfCycle,
+    before: Sequence[Awaited],
+    plan: Plan,
+    outcomes: Iterable[DeletionOutcome],
+    state: State,
+) -> DiskReport:
+    """Records what the deletions are to free, what earlier ones have freed, and what is awaited of
+    these; ``before``: what was awaited when the cycle began."""
+    report = found.report()
+    became = {TopicPartition(each.topic, each.partition): each.outcome for each in outcomes}
+    rows = [row for row in found.rows if _at(row) in became]
+    deleted = [row for row in rows if became[_at(row)] is Outcome.DELETED]
+    try:
+        followed = then_await(found.followed, _awaited(deleted, found, plan))
+        if not plan.dry_run:
+            state.audit.record_predicted(plan.cycle_id, rows)
+        state.audit.record_freed(followed.settled)
+        if followed.awaited != before:
+            write_awaited(state.state_dir, followed.awaited)
+    except Exception as error:  # noqa: BLE001 - see the invariant
+        return replace(report, problems=(*report.problems, _unforeseen(error)))
+    return report
+
+
+def with_stuck(
+    report: DiskReport,
+    disks: BrokerDisks,
+    kafka: Kafka,
+    snapshot: Snapshot,
+    found: DisksOfCycle,
+    *,
+    state_dir: Path,
+) -> DiskReport:
+    """The same with the partitions whose retention stands still, which are written down for other
+    commands. It may ask Kafka, so it comes last in a cycle."""
+    try:
+        report = replace(report, full_s=disks.full_s(found.reading))
+        report = replace(report, stuck=disks.stuck(kafka, snapshot, found.reading))
+        if report.stuck or disks.can_tell:
+            write_stuck(state_dir, report.stuck, snapshot.taken_at_ms)
+    except Exception as error:  # noqa: BLE001 - see the invariant
+        return replace(report, problems=(*report.problems, _unforeseen(error)))
+    return report
+
+
+def _offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Now]:
+    found: dict[TopicPartition, Now] = {}
+    for at, each in zip(partitions_of(snapshot), snapshot.partitions, strict=True):
+        topic_id = snapshot.topics[each.topic].topic_id
+        start, end = each.log_start_offset, each.high_watermark
+        if topic_id is not None and start is not None and end is not None:
+            found[at] = Now(topic_id, start, end)
+    return found
+
+
+def _awaited(done: Sequence[PlanRow], found: DisksOfCycle, plan: Plan) -> list[Awaited]:
+    """What these deletions are to free, replica by replica, where that is known."""
+    return [
+        Awaited(
+            cycle_id=plan.cycle_id,
+            replica=key,
+            topic_id=row.topic_id,
+            log_start_offset=row.log_start_offset,
+            cutoff=row.cutoff,
+            predicted_bytes=predicted,
+            size_bytes=size_bytes,
+            end_offset=row.high_watermark,
+            asked_at_ms=plan.planned_at_ms,
+        )
+        for row in done
+        for key, predicted in found.predictions.get(_at(row), {}).items()
+        if row.topic_id is not None
+        and row.log_start_offset is not None
+        and row.cutoff is not None
+        and row.high_watermark is not None
+        and (size_bytes := found.reading.size_of(key)) is not None
+    ]
+
+
+def _at(row: PlanRow) -> TopicPartition:
+    return TopicPartition(row.topic, row.partition)
+
+
+def _unforeseen(error: Exception) -> str:
+    if isinstance(error, RetentiondError):
+        return str(error)
+    return f"what is on disk can't be told ({type(error).__name__}: {error}); please report this"

@@ -1,0 +1,189 @@
+"""How recommendations look: a table for people, JSON for programs, and a configuration."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from retentiond.cli.options import Output
+from retentiond.cli.output.simulate import figure, say_timeline, timeline_document
+from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, printer, say
+from retentiond.config import Config, TopicPolicy
+from retentiond.config.durations import MINUTE_MS, format_duration
+from retentiond.errors import UsageError
+from retentiond.history.past import Past
+from retentiond.history.recommend import Recommendation, Why
+from retentiond.words import rfc3339, say_about, say_name
+
+COLUMNS = (
+    Column("TOPIC", ColumnKind.NAME),
+    Column("RETENTION", ColumnKind.FIGURE),
+    Column("BECAUSE", ColumnKind.TEXT),
+    Column("MEAN", ColumnKind.FIGURE),
+    Column("SIMULATED MEAN", ColumnKind.FIGURE),
+)
+
+HEAD = """\
+# Retentions that `retentiond recommend` worked out of what was recorded. Try them on the past:
+#   retentiond simulate --policy {path}
+# Take the entries over into your configuration; it has what else the clients need.
+"""
+
+
+def show(past: Past, found: Sequence[Recommendation], safety: float, output: Output) -> None:
+    """Prints the result to stdout."""
+    if output is Output.JSON:
+        document = {
+            **timeline_document(past.timeline),
+            "safety": safety,
+            "topics": [_document(each) for each in found],
+        }
+        json.dump(document, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+        return
+    console = printer()
+    print_table(console, COLUMNS, map(_row, found))
+    say_timeline(console, past.timeline)
+    short = [each for each in found if each.is_short]
+    if short:
+        say(
+            console,
+            f"{len(short)} of {len(found)} topics were observed for too short a time (less than "
+            "7 days, or than three times the retention): nothing shorter than that time is "
+            "recommended for them.",
+        )
+
+
+def _document(each: Recommendation) -> dict[str, Any]:
+    because: dict[str, Any] = {"kind": each.because.why.value}
+    if each.because.at_ms is not None:
+        because |= {
+            "group": each.because.group,
+            "at": rfc3339(each.because.at_ms),
+            "ms": each.because.ms,
+        }
+    return {
+        "topic": each.topic,
+        "retention_ms": each.retention_ms,
+        "because": because,
+        "observed_ms": each.observed_ms,
+        "observed_enough": not each.is_short,
+        "simulated_mean_bytes": each.simulated.simulated_mean_bytes,
+        "mean_bytes": each.simulated.mean_bytes,
+    }
+
+
+def _row(each: Recommendation) -> Row:
+    return Row(
+        [
+            each.topic,
+            _minutes(each.retention_ms),
+            _because(each),
+            figure(each.simulated.mean_bytes),
+            figure(each.simulated.simulated_mean_bytes),
+        ],
+        "yellow" if each.is_short else "",
+    )
+
+
+def _because(each: Recommendation) -> str:
+    because = each.because
+    observed = f"observed for {say_about(each.observed_ms)} only" if each.is_short else ""
+    if because.why is Why.NONE_SEEN or because.at_ms is None:
+        return observed or "nobody came back"
+    what = "went back" if because.why is Why.REWIND else "came late"
+    seen = (
+        f"group {say_name(because.group or '')} {what} by {say_about(because.ms or 0)} at "
+        f"{rfc3339(because.at_ms)}"
+    )
+    return f"{seen}; {observed}" if observed else seen
+
+
+def _minutes(ms: int) -> str:
+    return format_duration(_whole_minutes(ms) * MINUTE_MS)
+
+
+def _whole_minutes(ms: int) -> int:
+    return -(-ms // MINUTE_MS)
+
+
+def refuse_to_overwrite(path: Path) -> None:
+    """Raises `UsageError`, before the work of minutes."""
+    if path.exists() or path.is_symlink():
+        raise _exists(path)
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent} for {path.name}; make it first")
+
+
+def _exists(path: Path) -> UsageError:
+    return UsageError(f"{path} exists and is not overwritten; give --write-config another name")
+
+
+def write(path: Path, config: Config, found: Sequence[Recommendation]) -> None:
+    """Whole minutes, rounded up. Raises `UsageError`."""
+    entries = []
+    for each in found:
+        policy = config.policy_for(each.topic)
+        if isinstance(policy, TopicPolicy):
+            entries.append(_entry(each, policy))
+    document = {
+        "kafka": {"bootstrap.servers": config.kafka["bootstrap.servers"]},
+        "state_dir": str(config.state_dir),
+        "topics": entries,
+    }
+    text = yaml.safe_dump(_literal(document), sort_keys=False, allow_unicode=True, width=100)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(HEAD.format(path=path) + text)
+    except FileExistsError as error:
+        raise _exists(path) from error
+    except OSError as error:
+        raise UsageError(f"{path} can't be written ({error.strerror}); choose another") from error
+
+
+def _entry(each: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
+    """All that the topic's policy says, because an exact name's entry takes nothing from others."""
+    groups: dict[str, Any] = {
+        "required": list(policy.required_groups),
+        "exclude": [regex.pattern for regex in policy.excluded],
+        "external": [
+            {
+                "name": reader.name,
+                **(
+                    {"spark_checkpoint": str(reader.spark_checkpoint)}
+                    if reader.spark_checkpoint
+                    else {}
+                ),
+                **({"offsets": reader.offsets} if reader.offsets else {}),
+                "max_age": format_duration(reader.max_age_ms),
+            }
+            for reader in policy.external_readers
+        ],
+        "min": policy.min_groups,
+    }
+    if policy.forget_vanished_after_ms is not None:
+        groups["forget_vanished_after"] = format_duration(policy.forget_vanished_after_ms)
+    return {
+        "name": each.topic,
+        "retention.commitoffset.enable": True,
+        "retention.commitoffset.minutes": _whole_minutes(each.retention_ms),
+        "groups": groups,
+        "allow_compacted": policy.allow_compacted,
+        "groups_visible": "assumed" if policy.assumes_visible_groups else "checked",
+    }
+
+
+def _literal(value: Any) -> Any:
+    """``${`` would be substituted when the file is read."""
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, list):
+        return [_literal(each) for each in value]
+    if isinstance(value, dict):
+        return {_literal(key): _literal(each) for key, each in value.items()}
+    return value

@@ -1,0 +1,296 @@
+"""How a report looks: tables for people, JSON for programs, and a page with charts."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pygal
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup
+from pygal.style import Style
+from rich.console import Console
+
+from retentiond.cli.output.simulate import figure, say_timeline, timeline_document
+from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, say
+from retentiond.history.report import Keeper, LogDir, Point, Report, StoppedGroup, TopicSaving
+from retentiond.words import rfc3339, say_bytes, say_count, say_many, say_name, say_names
+
+GIB = 1 << 30
+
+MOST_LINES = 8
+"""Topics with a line of their own in a chart; the rest is one line."""
+
+SAVINGS = (
+    Column("TOPIC", ColumnKind.NAME),
+    Column("MEAN", ColumnKind.FIGURE),
+    Column("WITHOUT", ColumnKind.FIGURE),
+    Column("SAVED", ColumnKind.FIGURE),
+    Column("RECORDS DELETED", ColumnKind.FIGURE),
+)
+KEEPERS = (
+    Column("GROUP", ColumnKind.NAME),
+    Column("TOPIC", ColumnKind.NAME),
+    Column("KEEPS", ColumnKind.FIGURE),
+    Column("RECORDS", ColumnKind.FIGURE),
+    Column("SINCE", ColumnKind.WORD),
+)
+STOPPED = (
+    Column("GROUP", ColumnKind.NAME),
+    Column("TOPICS", ColumnKind.NAME),
+    Column("RECORDS BEHIND", ColumnKind.FIGURE),
+    Column("SINCE", ColumnKind.WORD),
+)
+LOG_DIRS = (
+    Column("BROKER", ColumnKind.FIGURE),
+    Column("LOG DIRECTORY", ColumnKind.NAME),
+    Column("USABLE", ColumnKind.FIGURE),
+    Column("TOTAL", ColumnKind.FIGURE),
+    Column("FULL", ColumnKind.WORD),
+)
+
+
+def json_text(report: Report, price: float | None) -> str:
+    document = {
+        **timeline_document(report.past.timeline),
+        "topics": [{"topic": each.topic, **_saving(each, price)} for each in report.topics],
+        "total": _saving(report.total, price),
+        "keepers": [
+            {
+                "group": each.group,
+                "topic": each.topic,
+                "records": each.records,
+                "bytes": each.bytes,
+                "since": _time_or_none(each.since_ms),
+            }
+            for each in report.keepers
+        ],
+        "unread_topics": list(report.unread_topics),
+        "stopped_groups": [
+            {
+                "group": each.group,
+                "topics": list(each.topics),
+                "records": each.records,
+                "since": _time_or_none(each.since_ms),
+            }
+            for each in report.stopped
+        ],
+        "log_dirs": [
+            {
+                "broker": each.broker,
+                "log_dir": each.log_dir,
+                "total_bytes": each.total_bytes,
+                "usable_bytes": each.usable_bytes,
+                "full_at": _time_or_none(each.full_ms),
+            }
+            for each in report.log_dirs
+        ],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _saving(each: TopicSaving, price: float | None) -> dict[str, Any]:
+    return {
+        "mean_bytes": each.mean_bytes,
+        "without_mean_bytes": each.without_mean_bytes,
+        "saved_mean_bytes": each.saved_bytes,
+        "saved_per_month": None if (cost := _money(each, price)) is None else round(cost, 2),
+        "records_deleted": each.records_deleted,
+        "deletions": each.deletions,
+    }
+
+
+def _money(each: TopicSaving, price: float | None) -> float | None:
+    if each.saved_bytes is None or price is None:
+        return None
+    return each.saved_bytes / GIB * price
+
+
+def _time_or_none(epoch_ms: int | None) -> str | None:
+    return None if epoch_ms is None else _time(epoch_ms)
+
+
+def _time(epoch_ms: int) -> str:
+    """A disk that fills in ten thousand years has no date."""
+    return rfc3339(min(epoch_ms, LAST_MS))
+
+
+LAST_MS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
+
+
+def table_text(report: Report, price: float | None) -> str:
+    at_hand = Console()
+    console = Console(
+        file=io.StringIO(), width=at_hand.width, markup=False, emoji=False, highlight=False
+    )
+    for title, columns, rows in sections(report):
+        if rows:
+            say(console, title)
+            print_table(console, columns, map(Row, rows))
+            say(console, "")
+    if report.unread_topics:
+        say(console, f"Nobody reads {say_names(report.unread_topics, 20)}.")
+    say_timeline(console, report.past.timeline)
+    say(console, summary(report, price))
+    text = console.file
+    assert isinstance(text, io.StringIO)
+    return text.getvalue()
+
+
+def sections(report: Report) -> list[tuple[str, Sequence[Column], list[list[str]]]]:
+    """Of both the table and the page: a title, the columns, and the cells."""
+    return [
+        ("Saved, on average", SAVINGS, [_saving_row(each) for each in report.topics]),
+        ("Kept for groups now", KEEPERS, [_keeper_row(each) for each in report.keepers]),
+        ("Groups that commit no more", STOPPED, [_stopped_row(each) for each in report.stopped]),
+        ("Log directories", LOG_DIRS, [_log_dir_row(each) for each in report.log_dirs]),
+    ]
+
+
+def summary(report: Report, price: float | None) -> str:
+    total, money = report.total, _money(report.total, price)
+    deleted = (
+        f"{say_many(total.records_deleted, 'record')} in {say_many(total.deletions, 'deletion')}"
+    )
+    if total.saved_bytes is None:
+        return f"Deleted {deleted}; the bytes of all topics together are not known."
+    saved = f"Deleted {deleted}. That saved {say_bytes(total.saved_bytes)} of disk on average"
+    return f"{saved}." if money is None else f"{saved}, {money:,.2f} a month at {price:g} a GiB."
+
+
+def _saving_row(each: TopicSaving) -> list[str]:
+    bytes_known = (each.mean_bytes, each.without_mean_bytes, each.saved_bytes)
+    return [each.topic, *map(figure, bytes_known), say_count(each.records_deleted)]
+
+
+def _keeper_row(each: Keeper) -> list[str]:
+    records = say_count(each.records)
+    return [say_name(each.group), each.topic, figure(each.bytes), records, _since(each.since_ms)]
+
+
+def _stopped_row(each: StoppedGroup) -> list[str]:
+    topics, records = say_names(each.topics, 3), say_count(each.records)
+    return [say_name(each.group), topics, records, _since(each.since_ms)]
+
+
+def _log_dir_row(each: LogDir) -> list[str]:
+    full = "not filling" if each.full_ms is None else _time(each.full_ms)[:16].replace("T", " ")
+    sizes = map(say_bytes, (each.usable_bytes, each.total_bytes))
+    return [str(each.broker), each.log_dir, *sizes, full]
+
+
+def _since(epoch_ms: int | None) -> str:
+    return "before" if epoch_ms is None else rfc3339(epoch_ms)[:16].replace("T", " ")
+
+
+PALETTE = ("#4878d0", "#ee854a", "#3a9d5d", "#d65f5f", "#956cb4", "#8c613c", "#dc7ec0", "#7f8c3b")
+
+STYLE = Style(
+    background="transparent",
+    plot_background="transparent",
+    foreground="currentColor",
+    foreground_strong="currentColor",
+    foreground_subtle="currentColor",
+    font_family="system-ui, sans-serif",
+    label_font_size=12,
+    major_label_font_size=12,
+    legend_font_size=12,
+    title_font_size=15,
+    opacity=".75",
+    opacity_hover=".95",
+    guide_stroke_color="#8886",
+    major_guide_stroke_color="#8886",
+    colors=(*PALETTE, "#888888"),
+)
+"""The page's own colour is the text's, so it is right in the light and in the dark."""
+
+
+def html(report: Report, price: float | None) -> str:
+    """One page without anything from elsewhere: no script, no font, no picture."""
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True
+    )
+    charts = [
+        _lines("On disk", report.bytes_by_topic, say_bytes, stacked=True),
+        _lines("On disk without retentiond", report.without_by_topic, say_bytes, stacked=True),
+        _bars("Records deleted", report.deleted_by_day),
+        _lines("Log directories, percent used", report.used_by_log_dir, "{:.0f} %".format),
+    ]
+    return templates.get_template("report.html").render(
+        period=[rfc3339(each) for each in _bounds(report)],
+        summary=summary(report, price),
+        charts=[Markup(each) for each in charts if each],
+        sections=[
+            (title, [(each.heading, each.kind is ColumnKind.FIGURE) for each in columns], rows)
+            for title, columns, rows in sections(report)
+            if rows
+        ],
+        unread=[say_name(each) for each in report.unread_topics],
+        gaps=timeline_document(report.past.timeline)["gaps"],
+    )
+
+
+def _bounds(report: Report) -> tuple[int, int]:
+    period = report.past.timeline.period
+    return period[0].entry.at_ms, period[-1].entry.at_ms
+
+
+def _chart(kind: Any, title: str, formatter: Any, labels: Sequence[str]) -> Any:
+    chart = kind(
+        title=title,
+        style=STYLE,
+        js=[],  # it would be fetched from elsewhere
+        width=900,
+        height=380,
+        explicit_size=False,
+        legend_at_bottom=True,
+        legend_at_bottom_columns=3,
+        truncate_legend=40,
+        show_dots=False,
+        include_x_axis=True,
+        value_formatter=formatter,
+        x_labels_major_count=6,
+        show_minor_x_labels=False,
+        disable_xml_declaration=True,
+        no_prefix=False,
+    )
+    chart.x_labels = labels
+    return chart
+
+
+def _lines(
+    title: str, lines: Mapping[str, Sequence[Point]], formatter: Any, *, stacked: bool = False
+) -> str:
+    if not lines:
+        return ""
+    times = sorted({point.at_ms for points in lines.values() for point in points})
+    kind = pygal.StackedLine if stacked else pygal.Line
+    chart = _chart(
+        kind, title, formatter, [rfc3339(each)[5:16].replace("T", " ") for each in times]
+    )
+    largest = sorted(lines, key=lambda name: -max(point.value for point in lines[name]))
+    for name in largest[:MOST_LINES]:
+        values = {point.at_ms: point.value for point in lines[name]}
+        chart.add(say_name(name), [values.get(each) for each in times], fill=stacked)
+    if len(largest) > MOST_LINES:
+        rest: dict[int, float] = {}
+        for name in largest[MOST_LINES:]:
+            for point in lines[name]:
+                rest[point.at_ms] = rest.get(point.at_ms, 0) + point.value
+        if stacked:
+            label = f"{len(largest) - MOST_LINES} others"
+            chart.add(label, [rest.get(each) for each in times], fill=True)
+    return str(chart.render(is_unicode=True))
+
+
+def _bars(title: str, points: Sequence[Point]) -> str:
+    if not points:
+        return ""
+    days = [rfc3339(point.at_ms)[5:10] for point in points]
+    chart = _chart(pygal.Bar, title, lambda value: say_count(round(value)), days)
+    chart.add("records", [point.value for point in points])
+    return str(chart.render(is_unicode=True))

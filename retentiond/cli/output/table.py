@@ -1,0 +1,101 @@
+"""Tables and sentences for people, and JSON for programs.
+
+No value is taken for markup, and no figure is cut short.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from retentiond.words import printable
+
+LEAST_NAME_WIDTH = 12
+
+LEAST_TEXT_WIDTH = 24
+
+ANY_WIDTH = 1_000_000
+
+
+class ColumnKind(Enum):
+    NAME = "name"  # may be long: folded onto further lines
+    TEXT = "text"  # wrapped between its words, where it finds no room
+    WORD = "word"
+    FIGURE = "figure"
+
+
+class Column(NamedTuple):
+    """``spare``: left out, with all other spare ones, where there is no room for every column."""
+
+    heading: str
+    kind: ColumnKind
+    spare: bool = False
+
+
+class Row(NamedTuple):
+    """A cell for each column; ``style`` colours the row on a terminal."""
+
+    cells: Sequence[str]
+    style: str = ""
+
+
+def printer() -> Console:
+    """stdout. Group ids may hold brackets, colons and worse: they are shown as they are."""
+    return Console(markup=False, emoji=False, highlight=False)
+
+
+def say(console: Console, sentence: str) -> None:
+    """One line, whatever its length: a terminal wraps it, and a pipe gets it whole. A name in it
+    can't steer the terminal."""
+    console.print("\n".join(map(printable, sentence.split("\n"))), soft_wrap=True)
+
+
+def print_json(document: object) -> None:
+    json.dump(document, sys.stdout, indent=2)
+    sys.stdout.write("\n")
+
+
+def print_table(console: Console, columns: Sequence[Column], rows: Iterable[Row]) -> None:
+    """All columns where they fit, else those that are not spare and a line about the others."""
+    shown = list(rows)
+    table = _table(columns, shown)
+    left_out = [column.heading for column in columns if column.spare]
+    if left_out and _full_width(console, table) > console.width:
+        kept = [position for position, column in enumerate(columns) if not column.spare]
+        table = _table(
+            [columns[position] for position in kept],
+            [Row([row.cells[position] for position in kept], row.style) for row in shown],
+        )
+        console.print(table)
+        say(console, f"For lack of room without {', '.join(left_out)}: see --output json.")
+    else:
+        console.print(table)
+
+
+def _full_width(console: Console, table: Table) -> int:
+    """Characters of the table's longest line if there is any room it wants."""
+    return console.measure(table, options=console.options.update(width=ANY_WIDTH)).maximum
+
+
+def _table(columns: Iterable[Column], rows: Iterable[Row]) -> Table:
+    table = Table(
+        box=None, pad_edge=False, header_style="bold", collapse_padding=True, padding=(0, 1)
+    )
+    for column in columns:
+        if column.kind is ColumnKind.NAME:
+            table.add_column(column.heading, overflow="fold", min_width=LEAST_NAME_WIDTH)
+        elif column.kind is ColumnKind.TEXT:
+            table.add_column(column.heading, overflow="fold", min_width=LEAST_TEXT_WIDTH)
+        elif column.kind is ColumnKind.FIGURE:
+            table.add_column(column.heading, justify="right", no_wrap=True)
+        else:
+            table.add_column(column.heading, no_wrap=True)
+    for row in rows:
+        table.add_row(*map(printable, row.cells), style=row.style)
+    return table

@@ -1,0 +1,86 @@
+"""``retentiond report``: what was deleted and saved, and what is kept for whom."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from retentiond.cli.options import ConfigPath, Debug, load, set_up
+from retentiond.cli.past_options import asked_replay, matching, past_of, period
+from retentiond.errors import UsageError
+
+
+class ReportOutput(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    HTML = "html"
+
+
+def report(  # noqa: PLR0917 - typer hands each option over by its name
+    context: typer.Context,
+    config: ConfigPath = None,
+    since: Annotated[
+        str, typer.Option(help="From this time on: an age (2h, 7d) or a time.")
+    ] = "7d",
+    output: Annotated[
+        ReportOutput,
+        typer.Option(
+            "--output",
+            "-o",
+            help="How the result is printed; html is one file with charts that opens without a "
+            "network.",
+        ),
+    ] = ReportOutput.TABLE,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write it to this file instead of stdout.", show_default=False
+        ),
+    ] = None,
+    price: Annotated[
+        float | None,
+        typer.Option(
+            "--price-per-gib-month",
+            help="What a GiB on the brokers' disks costs a month; the report then says what was "
+            "saved in money, too.",
+            min=0,
+            show_default=False,
+        ),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Report what was deleted and saved, who keeps how much, and when log directories fill.
+
+    It covers topics that nobody reads and groups that commit no more, too. Neither the cluster nor
+    the daemon is asked.
+
+    Example: retentiond report --since 30d --output html --file report.html
+
+    Example: retentiond report --output json | jq .total
+    """
+    path = set_up(context, config, debug)
+    if file is not None and not file.parent.is_dir():
+        raise UsageError(f"there is no folder {file.parent} for {file.name}; make it first")
+    from retentiond.cli.output.report import html, json_text, table_text
+    from retentiond.history.replay import Replay
+    from retentiond.history.report import report as reported
+    from retentiond.history.report import without_retentiond
+
+    loaded, asked = load(path), period(since)
+    with past_of(loaded, asked) as (past, session):
+        every = asked_replay(
+            past, session, matching(None), loaded.policy_for, loaded.policy_for
+        ).questions
+        found = reported(Replay(past, session, [without_retentiond(each) for each in every]))
+    made = {ReportOutput.JSON: json_text, ReportOutput.HTML: html, ReportOutput.TABLE: table_text}
+    text = made[output](found, price)
+    if file is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file} can't be written ({error.strerror}); choose another") from error

@@ -1,0 +1,200 @@
+"""Spark's answer as rows of Python, and each decision in words: what exactly bounds, failed or is
+missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from retentiond.config import PolicyConflict
+from retentiond.config.durations import say_duration
+from retentiond.model import Reason
+from retentiond.snapshot import GroupReading, GroupTopic, PartitionReading, Snapshot, TopicReading
+from retentiond.words import say_reader
+
+
+def detail(
+    snapshot: Snapshot,
+    at: PartitionReading,
+    decided: Decided,
+    group: GroupReading | None,
+    replaced: Mapping[tuple[int, int | None], str],
+) -> str:
+    """A sentence about a row of `judged_partitions`. ``group`` is the one that binds; ``replaced``
+    is of `replaced_records`."""
+    topic = snapshot.topics[at.topic]
+    if decided.reason is Reason.NOT_DELETABLE and group and _restores(snapshot, at, decided):
+        who = say_reader(group.group_id, group.kind)
+        return f"the topic is a changelog of {who}, which restores its state from it"
+    if of_topic := _of_topic(topic, decided.reason):
+        return of_topic
+    here = (decided.partition_id, decided.binding_group_id)
+    if decided.reason is Reason.COMMIT_BEYOND_END and here in replaced:
+        return replaced[here]
+    only_seen = (decided.binding_group_id, at.topic) in snapshot.remembered_readers
+    if group and (of_group := _of_group(group, at, decided, only_seen)):
+        return of_group
+    return _of_partition(snapshot, topic, at, decided)
+
+
+def _restores(snapshot: Snapshot, at: PartitionReading, decided: Decided) -> bool:
+    """Whether the topic is a changelog of the group that binds."""
+    binding = decided.binding_group_id
+    return binding is not None and GroupTopic(binding, at.topic) in snapshot.changelogs
+
+
+def _of_topic(topic: TopicReading, reason: Reason) -> str | None:
+    """What holds every partition of the topic."""
+    policy = topic.policy
+    if isinstance(policy, PolicyConflict):
+        return f"{' and '.join(policy.sources)} treat the topic differently"
+    match reason:
+        case Reason.NOT_DELETABLE if topic.is_internal:
+            return "internal topics are never touched"
+        case Reason.NOT_DELETABLE:
+            return (
+                f"cleanup.policy is {','.join(sorted(topic.cleanup_policy)) or 'empty'}: "
+                "only topics with delete are touched, with compact only under allow_compacted"
+            )
+        case Reason.OFFSET_UNREADABLE if topic.failure:
+            return f"the topic could not be read ({topic.failure})"
+        case Reason.RETENTION_EXCEEDS_FORCED:
+            return (
+                f"the consumed retention ({policy.consumed_retention_ms} ms) is longer than "
+                f"the topic's retention.ms ({topic.forced_retention_ms})"
+            )
+        case Reason.TOPIC_RECREATED:
+            return "the topic has another id than before: what was known of it is void"
+    return None
+
+
+def _of_group(
+    group: GroupReading, at: PartitionReading, decided: Decided, only_seen: bool
+) -> str | None:
+    """What the group that binds does, or fails to do; None where something else is the bound.
+
+    ``only_seen``: earlier cycles saw it read the topic, and it has no commit there."""
+    name = say_reader(group.group_id, group.reader_kind)
+    committed = decided.binding_committed_offset
+    match decided.reason:
+        case Reason.GROUP_UNREADABLE:
+            why = group.failure or group.problem or "its commit on this partition"
+            return f"{name} could not be read ({why})"
+        case Reason.GROUP_VANISHED if only_seen:
+            return f"{name} was seen to read the topic, has no commit on it, and is gone"
+        case Reason.GROUP_VANISHED:
+            return f"{name} once committed here and has no commit any more"
+        case Reason.REQUIRED_GROUP_MISSING:
+            return f"{name} is required and has never committed on the topic"
+        case Reason.GROUP_WITHOUT_COMMIT if only_seen:
+            return f"{name} was seen to read the topic and has no commit on it"
+        case Reason.GROUP_WITHOUT_COMMIT:
+            return f"{name} counts for the topic and has no commit on this partition"
+        case Reason.COMMIT_BEYOND_END:
+            return f"{name} has committed {committed}, beyond the high watermark"
+        case Reason.COMMIT_REWOUND:
+            return f"{name} went back to {committed}, below the log start offset"
+        case Reason.NOT_CONSUMED:
+            return f"{name} has consumed nothing from the log start offset on"
+        case Reason.CONSUMED if committed == decided.cutoff == at.retention_offset:
+            return "everything older than the consumed retention is consumed"
+        case Reason.CONSUMED if committed == decided.cutoff:
+            return f"{name} has consumed the least"
+    return None
+
+
+def replaced_records(
+    snapshot: Snapshot, decided: Iterable[Decided]
+) -> dict[tuple[int, int | None], str]:
+    """What became of the records that a group has read, or why its commit proves nothing, a
+    sentence by the positions of partition and group; for `Reason.COMMIT_BEYOND_END`. None where it
+    has simply committed beyond the end."""
+    held = [row.partition_id for row in decided if row.reason is Reason.COMMIT_BEYOND_END]
+
+    def rows(table: pa.Table) -> list[tuple[dict[str, Any], str]]:
+        """Those of the partitions, each with the name of its group."""
+        here = table.filter(pc.is_in(table["partition_id"], value_set=pa.array(held, pa.int32())))
+        groups = (snapshot.groups[row["group_id"]] for row in here.to_pylist())
+        names = (say_reader(group.group_id, group.kind) for group in groups)
+        return list(zip(here.to_pylist(), names, strict=True))
+
+    found: dict[tuple[int, int | None], str] = {}
+    for row, name in rows(snapshot.epochs):
+        end = (
+            "of which this log knows nothing"
+            if row["end_offset"] is None
+            else f"and in this log that epoch ended at {row['end_offset']}"
+            if row["known_epoch"] == row["leader_epoch"]
+            else f"and this log knows none between epoch {row['known_epoch']}, which ended at "
+            f"{row['end_offset']}, and a later one"
+        )
+        found[row["partition_id"], row["group_id"]] = (
+            f"{name} has committed {row['offset']} in leader epoch {row['leader_epoch']}, "
+            f"{end}: what it has read was lost, and other records are in its place"
+        )
+    for row, name in rows(snapshot.stale):
+        if row["offset"] <= (snapshot.partitions[row["partition_id"]].high_watermark or 0):
+            found[row["partition_id"], row["group_id"]] = (
+                f"{name} has committed {row['offset']} before this log had so many records, or on "
+                "an earlier topic of that name: it counts when it moves"
+            )
+    return found
+
+
+def _of_partition(
+    snapshot: Snapshot, topic: TopicReading, at: PartitionReading, decided: Decided
+) -> str:
+    policy = topic.policy
+    assert not isinstance(policy, PolicyConflict)  # `_of_topic` has spoken about those
+    match decided.reason:
+        case Reason.OFFSET_UNREADABLE:
+            return f"the partition's offsets could not be read ({at.failure or 'no answer'})"
+        case Reason.EMPTY:
+            return "there is no record"
+        case Reason.GROUP_LIST_INCOMPLETE:
+            problems = "; ".join((*snapshot.problems, *snapshot.hidden))
+            return f"not every group may have been seen: {problems}"
+        case Reason.NO_GROUP:
+            return "no group reads the topic, and readers that commit nothing can't be seen"
+        case Reason.TOO_FEW_GROUPS:
+            return f"{decided.groups} groups count, and at least {policy.min_groups} must"
+        case Reason.OPEN_TRANSACTION:
+            return f"a transaction is open since offset {at.last_stable_offset}"
+        case Reason.TOO_YOUNG:  # never under a retention of 0, which bounds nothing
+            age = say_duration(policy.consumed_retention_ms)
+            return f"the oldest record is dated less than {age} ago, or in the future"
+        case Reason.CONSUMED if decided.cutoff == at.retention_offset:
+            return f"records from {decided.cutoff} on are too young"
+        case Reason.CONSUMED if decided.cutoff != at.high_watermark:
+            return f"a transaction is open since offset {decided.cutoff}"
+        case Reason.CONSUMED:
+            return "everything up to the end is consumed"
+    return decided.reason.value.replace("_", " ")
+
+
+REASONS = {reason.value: reason for reason in Reason}
+
+
+class Decided(NamedTuple):
+    """What a row of the plan takes of `judged_partitions`; the rest of it led to the decision."""
+
+    partition_id: int
+    reason: Reason
+    groups: int | None
+    min_committed_offset: int | None
+    cutoff: int | None
+    binding_group_id: int | None
+    binding_committed_offset: int | None
+    records: int
+
+
+def decided_rows(judged: pa.Table) -> Iterator[Decided]:
+    """The rows of `judged_partitions`, sorted by partition."""
+    told = judged.select(Decided._fields).sort_by("partition_id")
+    columns = (column.to_pylist() for column in told.columns)
+    for partition_id, reason, *rest in zip(*columns, strict=True):
+        yield Decided(partition_id, REASONS[reason], *rest)

@@ -1,0 +1,107 @@
+"""What a cycle may do now of what the plan allows: settled topics, no pause, and the limits.
+
+Invariants: the limits are never exceeded, and a cutoff is only ever lowered. Deletion always
+goes on: a first deletion that is too large for a whole cycle is done in part, up to the limit,
+and the next cycle does the next part. What a cycle leaves out comes first in the next one, so
+nothing waits for ever, however busy the others are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from retentiond.config import Limits
+from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
+
+
+def limited(
+    rows: Iterable[PlanRow],
+    limits: Limits,
+    agreed: Mapping[str, int],
+    pause: object,
+    waiting: Sequence[TopicPartition],
+) -> tuple[PlanRow, ...]:
+    """The same rows in the same order; deletions that may not be done now become holds."""
+    settled = once_settled(rows, agreed, limits.settle_cycles)
+    return within_limits(unless_paused(settled, pause), limits, waiting)
+
+
+def once_settled(
+    rows: Iterable[PlanRow], agreed: Mapping[str, int], settle_cycles: int
+) -> tuple[PlanRow, ...]:
+    """Without deletions on topics whose groups have not been the same for so many complete cycles;
+    ``agreed`` counts them by topic.
+
+    The reason is `Reason.LIMIT_REACHED`, as docs/semantics.md has it: ``settle_cycles`` is one of
+    ``limits``. So these partitions come first in the next cycle, like all that a limit leaves out.
+    """
+    return tuple(
+        row
+        if row.verdict is not Verdict.DELETE or agreed.get(row.topic, 0) >= settle_cycles
+        else _held(
+            row,
+            f"the topic's groups have been the same for {agreed.get(row.topic, 0)} complete "
+            f"cycles, and limits.settle_cycles asks for {settle_cycles}",
+        )
+        for row in rows
+    )
+
+
+def unless_paused(rows: Iterable[PlanRow], pause: object) -> tuple[PlanRow, ...]:
+    """Without any deletion while there is a ``pause``, whose text says why."""
+    return tuple(
+        row
+        if pause is None or row.verdict is not Verdict.DELETE
+        else _held(row, str(pause), Reason.PAUSED)
+        for row in rows
+    )
+
+
+def within_limits(
+    rows: Sequence[PlanRow], limits: Limits, waiting: Sequence[TopicPartition] = ()
+) -> tuple[PlanRow, ...]:
+    """Without deletions that don't fit. Those that are ``waiting`` have the first turn. A row that
+    doesn't fit takes nothing from the limits, so smaller ones after it may still go."""
+    records, partitions = limits.records_per_cycle, limits.partitions_per_cycle
+    found = list(rows)
+    records_taken = partitions_taken = 0
+    turns = {partition: turn for turn, partition in enumerate(waiting)}
+    for position in sorted(
+        range(len(rows)), key=lambda at: turns.get(rows[at].topic_partition, len(turns))
+    ):
+        row = rows[position]
+        if row.verdict is Verdict.DELETE:
+            if partitions is not None and partitions_taken >= partitions:
+                row = _held(row, f"limits.partitions_per_cycle ({partitions}) is reached")
+            elif records is not None and records_taken + row.records > records:
+                row = (
+                    _lowered(row, records)
+                    if partitions_taken == 0
+                    else _held(
+                        row,
+                        f"limits.records_per_cycle ({records}) leaves {records - records_taken}, "
+                        f"and here are {row.records} to delete",
+                    )
+                )
+        if row.verdict is Verdict.DELETE:
+            records_taken += row.records
+            partitions_taken += 1
+        found[position] = row
+    return tuple(found)
+
+
+def _held(row: PlanRow, why: str, reason: Reason = Reason.LIMIT_REACHED) -> PlanRow:
+    return replace(row, verdict=Verdict.HOLD, reason=reason, records=0, detail=why)
+
+
+def _lowered(row: PlanRow, records: int) -> PlanRow:
+    """The first part of a deletion that is too large for one cycle."""
+    if row.log_start_offset is None or row.cutoff is None or records < 1:
+        return _held(row, f"limits.records_per_cycle ({records}) allows none")
+    return replace(
+        row,
+        cutoff=row.log_start_offset + records,
+        records=records,
+        detail=f"limits.records_per_cycle ({records}) lowers the cutoff from {row.cutoff}",
+    )

@@ -1,0 +1,175 @@
+"""Decide: from a snapshot to one row for each partition, with its verdict and reason.
+
+Spark is asked twice. The first answer counts all commits; the second looks at the few
+partitions that it leaves in doubt, where there are any, and judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from retentiond import garbage_collection
+from retentiond.config import PolicyConflict
+from retentiond.decide.commits import (
+    commits_by_partition,
+    commits_of_failed,
+    commits_on_replaced_records,
+    with_bounds,
+)
+from retentiond.decide.detail import Decided, decided_rows, detail, replaced_records
+from retentiond.decide.groups import (
+    groups_by_topic,
+    relevant_groups,
+    rewound_partitions,
+    silent_groups,
+    without_excluded,
+)
+from retentiond.decide.star_schema import StarSchema, frames, small
+from retentiond.decide.tables import star_schema
+from retentiond.decide.verdict import topic_holds, with_binding, with_reason
+from retentiond.model import VERDICT_OF, PlanRow, Reason
+from retentiond.snapshot import Snapshot
+from retentiond.spark.session import SparkSessions
+
+
+def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
+    """One row for each partition of the snapshot, sorted by topic and partition.
+
+    Raises `SparkUnavailable` when Spark can't work it out.
+    """
+    with garbage_collection.dropped():
+        decided = _decided(spark, star_schema(snapshot))
+    return plan_rows(snapshot, decided)
+
+
+def _decided(spark: SparkSessions, tables: StarSchema[pa.Table]) -> pa.Table:
+    with spark.use() as session:
+        every = frames(session, tables)
+        relevant, star = relevant_groups(every), without_excluded(every)
+        counted = counted_partitions(star, relevant)
+        first = judged_partitions(without_doubts(counted), star).toArrow()
+        doubtful = first.filter(pc.field("doubtful"))
+        if not doubtful.num_rows:
+            return first
+        again = session.createDataFrame(doubtful.select(counted.columns))
+        second = judged_partitions(doubts_about(again, star, relevant), star).toArrow()
+    certain = first.filter(~pc.field("doubtful"))
+    return pa.concat_tables(
+        [certain.select(second.column_names), second], promote_options="default"
+    )
+
+
+def counted_partitions(star: StarSchema[DataFrame], relevant: DataFrame) -> DataFrame:
+    """How far each partition is consumed, and by how many of those that count.
+
+    ``star``, here and below, is `without_excluded`; ``relevant`` is of `relevant_groups`.
+
+    Grain: partition_id. Columns: those of `StarSchema.partitions`, `groups_by_topic`,
+    `commits_by_partition` and `with_bounds`; doubtful: boolean, whether somebody lacks a commit
+    or may have gone back.
+    """
+    groups = small(groups_by_topic(relevant), star)
+    commits = commits_by_partition(star.commits, star.group_count)
+    lacking = "coalesce(groups, 0) > coalesce(commits, 0)"
+    below = "coalesce(min_committed_offset < log_start_offset, false)"
+    return with_bounds(
+        star.partitions.join(groups, on="topic_id", how="left").join(
+            commits, on="partition_id", how="left"
+        )
+    ).selectExpr("*", f"{lacking} OR {below} AS doubtful")
+
+
+def without_doubts(counted: DataFrame) -> DataFrame:
+    """As `doubts_about`, where there are none. ``counted`` is of `counted_partitions`."""
+    return counted.selectExpr(
+        "*",
+        "CAST(NULL AS INT) AS silent_group_id",
+        "CAST(NULL AS INT) AS vanished_group_id",
+        "CAST(NULL AS BOOLEAN) AS rewound",
+    )
+
+
+def doubts_about(
+    doubtful: DataFrame, star: StarSchema[DataFrame], relevant: DataFrame
+) -> DataFrame:
+    """Who lacks a commit, and where somebody went back. ``doubtful`` is of `counted_partitions`.
+
+    Grain: partition_id. Columns: those of ``doubtful``, of `silent_groups` and of
+    `rewound_partitions`, null where they have no row.
+    """
+    silent = silent_groups(doubtful, relevant, star.commits, star.remembered, star.vanished)
+    doubts = doubtful.join(silent, on="partition_id", how="left")
+    if star.remembered is None:
+        return doubts.selectExpr("*", "CAST(NULL AS BOOLEAN) AS rewound")
+    rewound = rewound_partitions(doubtful, star.remembered)
+    return doubts.join(rewound, on="partition_id", how="left")
+
+
+def judged_partitions(doubted: DataFrame, star: StarSchema[DataFrame]) -> DataFrame:
+    """The plan, in positions instead of names. ``doubted`` is of `doubts_about`.
+
+    Grain: partition_id. Columns: those of ``doubted`` and of `commits_on_replaced_records`, and
+    reason: string; binding_group_id?: int; binding_committed_offset?: long; records: long.
+    """
+    if star.epochs is None and star.stale is None:
+        doubted = doubted.selectExpr(
+            "*", "CAST(NULL AS INT) AS replaced_group_id", "CAST(NULL AS BIGINT) AS replaced_offset"
+        )
+    else:
+        replaced = small(commits_on_replaced_records(star.epochs, star.stale), star)
+        doubted = doubted.join(replaced, on="partition_id", how="left")
+    judged = with_reason(
+        doubted.join(small(topic_holds(star.topics), star), on="topic_id", how="inner"),
+        complete=star.complete,
+    )
+    if star.failed is None:
+        judged = judged.selectExpr("*", "CAST(NULL AS BIGINT) AS failed_group_offset")
+    else:
+        failed = commits_of_failed(star.commits, star.failed)
+        judged = judged.join(failed, on=["partition_id", "failed_group_id"], how="left")
+    bound = with_binding(judged)
+    records = f"IF(reason = '{Reason.CONSUMED.value}', cutoff - log_start_offset, 0L)"
+    return bound.selectExpr("*", f"{records} AS records")
+
+
+def plan_rows(snapshot: Snapshot, judged: pa.Table) -> tuple[PlanRow, ...]:
+    """The rows of `judged_partitions` with names and offsets, sorted by topic and partition."""
+    rows = list(decided_rows(judged))
+    replaced = replaced_records(snapshot, rows)
+    return tuple(_row(snapshot, row, replaced) for row in rows)
+
+
+def _row(
+    snapshot: Snapshot, decided: Decided, replaced: Mapping[tuple[int, int | None], str]
+) -> PlanRow:
+    at = snapshot.partitions[decided.partition_id]
+    topic = snapshot.topics[at.topic]
+    binding = decided.binding_group_id
+    group = None if binding is None else snapshot.groups[binding]
+    return PlanRow(
+        topic=topic.name,
+        partition=at.partition,
+        topic_id=topic.topic_id,
+        log_start_offset=at.log_start_offset,
+        high_watermark=at.high_watermark,
+        min_committed_offset=decided.min_committed_offset,
+        binding_group=None if group is None else group.group_id,
+        binding_committed_offset=decided.binding_committed_offset,
+        retention_offset=(
+            None if isinstance(topic.policy, PolicyConflict) else at.retention_offset
+        ),
+        cutoff=decided.cutoff,
+        verdict=VERDICT_OF[decided.reason],
+        reason=decided.reason,
+        groups=decided.groups or 0,
+        records=decided.records,
+        detail=detail(snapshot, at, decided, group, replaced),
+        binding_kind=None if group is None else group.reader_kind,
+        consumed_retention_ms=(
+            None if isinstance(topic.policy, PolicyConflict) else topic.policy.consumed_retention_ms
+        ),
+    )

@@ -1,0 +1,5 @@
+"""The brokers' disks: beside the way, information and never evidence.
+
+In come what the brokers say of their log directories, a snapshot and a plan; out go bytes by
+partition, what deletions free and have freed, and whose retention is stuck.
+"""

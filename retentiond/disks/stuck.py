@@ -1,0 +1,272 @@
+"""Retention that is stuck (KAFKA-9087 and its kind), told from outside and with its cause.
+
+A broker pauses the cleaning of a partition while its folder moves to another log directory; a
+move that stalls, or ends badly, leaves it paused, and the disk fills up in silence. Nothing in
+Kafka's own metrics says so. Three signs, each over several readings and a quarter of an hour at
+least, because a normal move, and brokers that look at their segments at different times, show
+the same signs for a while.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.disks.log_dirs import DiskReading, Folders, ReplicaKey
+from retentiond.kafka.port import Kafka
+from retentiond.model import Failure, TopicPartition
+from retentiond.snapshot import PartitionReading, Snapshot, TopicReading, partitions_of
+from retentiond.words import say_about, say_bytes
+
+
+class StuckCause(StrEnum):
+    FUTURE_REPLICA = "future_replica"  # a move to another log directory makes no progress
+    REPLICA_GROWS = "replica_grows"  # one broker removes nothing while the others do
+    RETENTION_OVERDUE = "retention_overdue"  # Kafka's own retention leaves what is too old
+
+
+class Stuck(NamedTuple):
+    """``sentence``: what is seen, on which broker, and what to do."""
+
+    at: TopicPartition
+    cause: StuckCause
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """Records that Kafka's own retention should have removed: from the log start offset on."""
+
+    log_start_offset: int
+    old_before: int  # offset of the first record that may still be there
+    bytes_per_record: float
+    segment_bytes: int
+
+    def up_to(self, offset: int) -> Overdue:
+        """Only those before that offset."""
+        return replace(self, old_before=min(self.old_before, offset))
+
+    @property
+    def size_bytes(self) -> int:
+        return int((self.old_before - self.log_start_offset) * self.bytes_per_record)
+
+
+def stuck_moves(history: DiskHistory, patience: Patience) -> Iterator[Stuck]:
+    """Future replicas that have not changed for too long."""
+    for key, traced in history.future.items():
+        if patience.is_over(traced.changed_at, history.now):
+            yield Stuck(
+                key.at,
+                StuckCause.FUTURE_REPLICA,
+                f"its move to {key.log_dir} on broker {key.broker} has stood at "
+                f"{say_bytes(traced.size_bytes)} for {_passed(traced.changed_at, history.now)}, "
+                "and until it ends that broker removes nothing of it (KAFKA-9087): let it go on "
+                "(see to replica.alter.log.dirs.io.max.bytes.per.second), or call it off by "
+                "moving the replica back to where it is",
+            )
+
+
+def uneven_replicas(history: DiskHistory, patience: Patience) -> Iterator[Stuck]:
+    """Replicas that lose nothing while all others of their partition do."""
+    by_partition: defaultdict[TopicPartition, dict[ReplicaKey, Traced]] = defaultdict(dict)
+    for key, traced in history.current.items():
+        by_partition[key.at][key] = traced
+    for at, replicas in by_partition.items():
+        for key, traced in replicas.items():
+            others = [each for other, each in replicas.items() if other != key]
+            if others and _is_left_behind(traced, others, history.now, patience):
+                least = min(each.size_bytes for each in others)
+                yield Stuck(
+                    at,
+                    StuckCause.REPLICA_GROWS,
+                    f"broker {key.broker} keeps {say_bytes(traced.size_bytes)} of it in "
+                    f"{key.log_dir} and removes nothing, while every other replica shrinks (to "
+                    f"{say_bytes(least)}): "
+                    "its log cleaning is stuck (KAFKA-9087), so look for errors of LogCleaner "
+                    "and LogManager in that broker's log, and restart it",
+                )
+
+
+def _is_left_behind(
+    traced: Traced, others: Sequence[Traced], now: Moment, patience: Patience
+) -> bool:
+    """Whether each of the others has shrunk since it last did, and long enough ago."""
+    last = traced.dropped_at[-1] if traced.dropped_at else traced.since
+    return all(
+        traced.size_bytes > other.size_bytes
+        and any(drop > last and patience.is_over(drop, now) for drop in other.dropped_at)
+        for other in others
+    )
+
+
+def standing(history: DiskHistory, patience: Patience) -> set[TopicPartition]:
+    """Partitions whose log start offset has not moved for long: perhaps it should have."""
+    return {
+        at
+        for at, log_start in history.log_starts.items()
+        if patience.is_over(log_start.since, history.now)
+    }
+
+
+def overdue_retention(overdue: Mapping[TopicPartition, Overdue]) -> Iterator[Stuck]:
+    """Those where more than a segment should be gone."""
+    for at, each in overdue.items():
+        if each.size_bytes > each.segment_bytes:
+            yield Stuck(
+                at,
+                StuckCause.RETENTION_OVERDUE,
+                f"about {say_bytes(each.size_bytes)} from offset {each.log_start_offset} to "
+                f"{each.old_before} are older than the topic's retention.ms, and its log start "
+                "does not move: log cleaning is stuck on its leader (KAFKA-9087), so look for "
+                "errors of LogCleaner and LogManager in that broker's log, and restart it",
+            )
+
+
+def _passed(since: Moment, now: Moment) -> str:
+    return say_about(now.at_ms - since.at_ms)
+
+
+def look_up(
+    kafka: Kafka,
+    snapshot: Snapshot,
+    reading: DiskReading,
+    suspects: Collection[TopicPartition],
+    check_interval_ms: int,
+) -> dict[TopicPartition, Overdue]:
+    """What of the suspects is older than their forced retention and a check interval."""
+    timestamps: dict[TopicPartition, int] = {}
+    known: dict[TopicPartition, Overdue] = {}
+    for at, partition in zip(partitions_of(snapshot), snapshot.partitions, strict=True):
+        topic, replicas = snapshot.topics[partition.topic], reading.replicas(at)
+        retention_ms = topic.config.retention_ms if topic.config else None
+        if at not in suspects or retention_ms is None or replicas is None:
+            continue
+        everything = _everything(topic, partition, replicas)
+        if everything is not None:
+            known[at] = everything
+            # A negative timestamp would be one of Kafka's special values.
+            timestamps[at] = max(0, snapshot.taken_at_ms - retention_ms - check_interval_ms)
+    overdue: dict[TopicPartition, Overdue] = {}
+    for at, found in kafka.offsets_at(timestamps).items() if timestamps else ():
+        if not isinstance(found, Failure):
+            overdue[at] = known[at] if found is None else known[at].up_to(found)
+    return overdue
+
+
+def _everything(
+    topic: TopicReading, partition: PartitionReading, replicas: Folders
+) -> Overdue | None:
+    """All of the partition's records; None where none of them can be overdue."""
+    config = topic.config
+    start, end = partition.log_start_offset, partition.high_watermark
+    if config is None or config.segment_bytes is None or "delete" not in config.cleanup_policy:
+        return None
+    if config.remote_storage:
+        return None  # the disks hold what local.retention.* leaves there
+    if start is None or end is None or end <= start:
+        return None
+    if partition.retention_offset == start and _is_shorter(topic.policy, config.retention_ms):
+        return None  # all are younger than even the consumed retention
+    # The largest replica is the one that is stuck. Up to a segment of it may lie below the start.
+    size = max(each.size_bytes for each in replicas) - (config.segment_bytes if start else 0)
+    return Overdue(start, end, max(0, size) / (end - start), config.segment_bytes)
+
+
+def _is_shorter(policy: TopicPolicy | PolicyConflict, retention_ms: int | None) -> bool:
+    """Whether the consumed retention is, or as long."""
+    if not isinstance(policy, TopicPolicy) or retention_ms is None:
+        return False
+    return policy.consumed_retention_ms <= retention_ms
+
+
+MOST_DROPS = 8
+"""Remembered of each replica; the oldest are forgotten first."""
+
+
+class Moment(NamedTuple):
+    """A reading: its number, counted from the first, and when it was, epoch milliseconds."""
+
+    number: int
+    at_ms: int
+
+
+BEFORE_THE_FIRST = Moment(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a sign must last before it counts: both, so many readings and so long."""
+
+    readings: int = 3
+    ms: int = 15 * 60_000
+
+    def is_over(self, since: Moment, now: Moment) -> bool:
+        return now.number - since.number >= self.readings and now.at_ms - since.at_ms >= self.ms
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A folder over time: first seen ``since``, its size last changed at ``changed_at``, and
+    ``dropped_at`` are the last moments at which it was found smaller than before."""
+
+    size_bytes: int
+    since: Moment
+    changed_at: Moment
+    dropped_at: tuple[Moment, ...] = ()
+
+
+class LogStart(NamedTuple):
+    """A log start offset, and when it was first seen there."""
+
+    offset: int
+    since: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class DiskHistory:
+    """``now`` is the last reading. Folders in use, and those that are to take their place."""
+
+    now: Moment = BEFORE_THE_FIRST
+    current: Mapping[ReplicaKey, Traced] = field(default_factory=dict)
+    future: Mapping[ReplicaKey, Traced] = field(default_factory=dict)
+    log_starts: Mapping[TopicPartition, LogStart] = field(default_factory=dict)
+
+    def with_reading(
+        self, reading: DiskReading, log_starts: Mapping[TopicPartition, int], now_ms: int
+    ) -> DiskHistory:
+        """The history with one more reading; what that could not see stays as it was."""
+        now = Moment(self.now.number + 1, now_ms)
+        current = {key: each for key, each in self.current.items() if key.at in reading.unread}
+        future = {key: each for key, each in self.future.items() if key.at in reading.unread}
+        for at, folders in reading.folders.items():
+            for folder in folders:
+                key = ReplicaKey(at, folder.broker, folder.log_dir)
+                before, after = (
+                    (self.future, future) if folder.is_future else (self.current, current)
+                )
+                after[key] = _traced(before.get(key), folder.size_bytes, now)
+        known = self.log_starts
+        return DiskHistory(
+            now,
+            current,
+            future,
+            {
+                at: known[at]
+                if at in known and known[at].offset == offset
+                else LogStart(offset, now)
+                for at, offset in log_starts.items()
+            },
+        )
+
+
+def _traced(before: Traced | None, size_bytes: int, now: Moment) -> Traced:
+    if before is None:
+        return Traced(size_bytes, now, now)
+    if size_bytes == before.size_bytes:
+        return before
+    drops = (*before.dropped_at, now) if size_bytes < before.size_bytes else before.dropped_at
+    return Traced(size_bytes, before.since, now, drops[-MOST_DROPS:])

@@ -1,0 +1,132 @@
+"""An HTTP exchange that neither a slow server nor a large answer can hold up.
+
+urllib's time-out is of each step: a server that sends a byte now and then is waited for as long as
+it likes. Here the whole has an end, and the connection is cut then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from email.message import Message
+from typing import Any, NamedTuple
+
+STEP_S = 10.0
+"""Of each step: a connection, or to wait for the next bytes."""
+
+CHUNK_BYTES = 64 * 1024
+
+
+class NoAnswer(OSError):
+    """The server gave no whole answer; ``str()`` says why, after "it", and without the address."""
+
+
+class Answer(NamedTuple):
+    body: bytes
+    headers: Message
+
+
+def exchange(
+    request: str | urllib.request.Request, *, most_bytes: int, most_seconds: float
+) -> Answer:
+    """The answer to a request, or to a GET of an address, redirections followed.
+
+    ``most_seconds``: of the whole, from the look-up of the name on. Raises `NoAnswer`,
+    `urllib.error.URLError`, `http.client.HTTPException`, OSError, and ValueError for an address
+    that is none.
+    """
+    connections = _Connections()
+    fetched: Future[Answer] = Future()
+
+    def fetch() -> None:
+        try:
+            fetched.set_result(_answer(request, connections, most_bytes))
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+            fetched.set_exception(error)
+
+    threading.Thread(target=fetch, name="exchange", daemon=True).start()
+    try:
+        return fetched.result(most_seconds)
+    except FutureTimeoutError:
+        waited_s = STEP_S if fetched.done() else most_seconds
+        raise NoAnswer(f"takes more than {waited_s:g} s to answer") from None
+    finally:
+        connections.cut()
+
+
+def _answer(
+    request: str | urllib.request.Request, connections: _Connections, most_bytes: int
+) -> Answer:
+    body = bytearray()
+    opener = urllib.request.build_opener(_Http(connections))
+    with opener.open(request, timeout=STEP_S) as answer:
+        while part := answer.read1(CHUNK_BYTES):
+            body += part
+            if len(body) > most_bytes:
+                raise NoAnswer(f"answers with more than {most_bytes} bytes")
+        announced = answer.headers.get("Content-Length")
+        if announced is not None and announced != str(len(body)):
+            raise NoAnswer("answers with less than it announces")
+        return Answer(bytes(body), answer.headers)
+
+
+class _Connections:
+    """Those of one exchange, redirections included, so that another thread can cut them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: list[socket.socket] = []
+        self._over = False
+
+    def connect(self, *where: Any, **how: Any) -> socket.socket:
+        """As `socket.create_connection`."""
+        made = socket.create_connection(*where, **how)
+        with self._lock:
+            if self._over:
+                made.close()
+                raise TimeoutError
+            self._open.append(made.dup())  # TLS takes the socket itself away
+        return made
+
+    def cut(self) -> None:
+        """Whoever reads from one comes to its end."""
+        with self._lock:
+            self._over = True
+            for each in self._open:
+                with contextlib.suppress(OSError), each:
+                    each.shutdown(socket.SHUT_RDWR)
+
+    def of(self, kind: type[http.client.HTTPConnection]) -> Callable[..., Any]:
+        """What makes a connection of that kind."""
+
+        def make(host: str, **how: Any) -> http.client.HTTPConnection:
+            connection = kind(host, **how)
+            connection._create_connection = self.connect  # type: ignore[attr-defined]  # no other way
+            return connection
+
+        return make
+
+
+class _Http(urllib.request.HTTPHandler, urllib.request.HTTPSHandler, urllib.request.FTPHandler):
+    """In place of urllib's own handlers."""
+
+    def __init__(self, connections: _Connections) -> None:
+        super().__init__()
+        self._connections = connections
+
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(self._connections.of(http.client.HTTPConnection), request)
+
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(self._connections.of(http.client.HTTPSConnection), request)
+
+    def ftp_open(self, _request: urllib.request.Request) -> Any:
+        """A redirection might lead there."""
+        raise urllib.error.URLError("it leads to FTP")

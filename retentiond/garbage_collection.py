@@ -1,0 +1,56 @@
+"""When Python looks for cycles among its objects, and what it gives back: rarely, and where it
+matters."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pyarrow as pa
+
+THRESHOLD = 100_000
+"""So many new objects make Python look for cycles among them; 700 do by default."""
+
+M_MMAP_THRESHOLD = -3
+"""glibc's name for the size from which on a block is a mapping of its own."""
+
+LARGE = 128 * 1024
+"""Bytes. glibc begins with that size too, and takes a larger one whenever such a block is freed."""
+
+
+def collect_rarely() -> None:
+    """For the whole process. A reading is made of a hundred thousand objects at once, none of
+    them in a cycle: looking for cycles takes longer than reading."""
+    gc.set_threshold(THRESHOLD)
+
+
+def give_back_large() -> None:
+    """For the whole process: a large block goes back as soon as it is freed. A cycle's columns are
+    such, and each is used for a moment."""
+    with suppress(OSError, AttributeError):  # a C library that has no such thing
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE)
+
+
+@contextmanager
+def dropped() -> Iterator[None]:
+    """What is made in the block and not used after it. Python's handles on the JVM's objects are
+    cycles: until they are collected, the JVM keeps all that a plan was made of.
+
+    What is older is left alone: it is a reading, mostly.
+    """
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.unfreeze()
+
+
+def give_back() -> None:
+    """Between cycles: what a cycle has taken, and the next one will ask for again."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError):  # a C library that has no such thing
+        ctypes.CDLL(None).malloc_trim(0)

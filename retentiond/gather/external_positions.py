@@ -1,0 +1,264 @@
+"""External readers: positions that are committed elsewhere than in Kafka.
+
+Invariant: a position that is missing, older than its ``max_age`` or not what it should be is a
+`Failure`, and holds the topics whose policy names the reader; it is never taken for "nothing".
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import stat
+import urllib.error
+from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import yaml
+
+from retentiond.config import ExternalReader
+from retentiond.config.durations import format_duration
+from retentiond.exchange import NoAnswer, exchange
+from retentiond.model import Commit, Failure
+from retentiond.snapshot import EXTERNAL_READER
+
+MOST_SECONDS = 30.0
+"""Of a whole exchange, from the look-up of the name on: a server that sends a byte of its headers
+now and then must not hold up the cycle."""
+
+MOST_BYTES = 32 * 1024 * 1024
+"""Of a position; that of a million partitions has less."""
+
+MOST_VALUES = 1_000_000
+"""Of a position: few bytes of JSON may stand for a hundred times as many in memory."""
+
+MOST_YAML_BYTES = 1024 * 1024
+"""Of one that is not JSON: what reads YAML takes some hundred times as long."""
+
+MOST_DEPTH = 8
+"""Of collections within each other; a position has two."""
+
+MOST_SHOWN = 60
+"""Of a value that is no number, in characters."""
+
+ADDRESSES = ("http://", "https://")
+
+
+class _Position(NamedTuple):
+    """``next_offsets`` as they were read, unchecked; ``written_at`` in epoch seconds."""
+
+    next_offsets: Any
+    written_at: float
+
+
+class _Unusable(Exception):
+    """Why there is no position, in a sentence."""
+
+
+Position: TypeAlias = "tuple[Commit, ...] | Failure"  # next offsets, or why they are unknown
+
+
+def read_external(reader: ExternalReader, now_ms: int) -> Position:
+    """The reader's next offsets as commits."""
+    try:
+        position = (
+            _of_document(str(reader.offsets), now_ms)
+            if reader.spark_checkpoint is None
+            else _of_spark(reader.spark_checkpoint)
+        )
+        _check_age(position, reader, now_ms)
+        return _commits(position.next_offsets)
+    except _Unusable as error:
+        return Failure(EXTERNAL_READER, str(error))
+    except Exception as error:  # noqa: BLE001 - whatever it was, the position is unknown
+        return Failure(EXTERNAL_READER, f"its position can't be read ({_why(error)})")
+
+
+def _check_age(position: _Position, reader: ExternalReader, now_ms: int) -> None:
+    """One from the future would stay fresh for as long as it lies ahead."""
+    age_ms = now_ms - int(position.written_at * 1000)
+    if abs(age_ms) > reader.max_age_ms:
+        away = (
+            f"{age_ms // 1000} s old, older"
+            if age_ms > 0
+            else (f"{-age_ms // 1000} s ahead of the clock, more")
+        )
+        raise _Unusable(
+            f"its position is {away} than max_age ({format_duration(reader.max_age_ms)})"
+        )
+
+
+def _of_spark(checkpoint: Path) -> _Position:
+    """The end of the last batch that is committed: the next run starts there.
+
+    ``offsets/N`` holds where batch N ends, and ``commits/N`` says that it is done. Each source
+    of the query has a line; those that aren't Kafka's hold something else.
+    """
+    try:
+        done = max(int(file.name) for file in (checkpoint / "commits").iterdir() if _is_batch(file))
+    except (FileNotFoundError, ValueError):
+        raise _Unusable(f"no batch is committed in {checkpoint}") from None
+    body, _ = _of_file(checkpoint / "offsets" / str(done))
+    text = body.decode()
+    _check_values(text)
+    lines = text.splitlines()
+    if not lines or lines[0] != "v1":
+        raise _Unusable(f"{checkpoint}/offsets/{done} is of a version that is not known")
+    next_offsets: dict[str, Any] = {}
+    for line in lines[2:]:  # after the version and the query's own settings
+        if (source := _of_kafka(line)) is not None:
+            for topic, partitions in source.items():
+                if topic in next_offsets:
+                    raise _Unusable(f"two sources of {checkpoint} read topic {topic}")
+                next_offsets[topic] = partitions
+    written_at = (checkpoint / "commits" / str(done)).stat().st_mtime
+    return _Position(next_offsets, written_at)
+
+
+def _is_batch(file: Path) -> bool:
+    return file.name.isascii() and file.name.isdigit()
+
+
+def _of_kafka(line: str) -> dict[str, Any] | None:
+    """A source's offsets if they are Kafka's: ``{"topic": {"0": 42}}``."""
+    try:
+        source = json.loads(line, object_pairs_hook=_unique)
+    except ValueError:
+        return None
+    is_kafka = isinstance(source, dict) and all(isinstance(each, dict) for each in source.values())
+    return source if is_kafka else None
+
+
+def _of_document(place: str, now_ms: int) -> _Position:
+    if place.startswith(ADDRESSES):
+        body, written_at = _fetched(place, now_ms)
+    else:
+        body, written_at = _of_file(Path(place))
+    return _Position(_parsed(body), written_at)
+
+
+def _of_file(path: Path) -> tuple[bytes, float]:
+    """What is in it, and when it was written. A pipe or a device may never end."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise _Unusable("its position can't be read (not a regular file)")
+    with path.open("rb") as file:
+        body = file.read(MOST_BYTES + 1)
+    if len(body) > MOST_BYTES:
+        raise _Unusable(f"{path} has more than {MOST_BYTES} bytes")
+    return body, status.st_mtime
+
+
+def _parsed(body: bytes) -> Any:
+    """JSON is YAML, but its own reader is many times faster."""
+    try:
+        text = body.decode()
+        _check_values(text)
+        try:
+            return json.loads(text, object_pairs_hook=_unique)
+        except ValueError:
+            if len(body) > MOST_YAML_BYTES:
+                raise _Unusable(
+                    f"its position is no JSON, and has more than {MOST_YAML_BYTES} bytes"
+                ) from None
+            _check_events(text)
+            return yaml.load(text, _Yaml)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise _Unusable("its position is neither JSON nor YAML") from None
+
+
+def _check_values(text: str) -> None:
+    """Before anything is built: between two values there is a comma in JSON, and no name has one.
+    How deep they lie within each other is bounded by Python."""
+    if text.count(",") >= MOST_VALUES:
+        raise _Unusable(f"its position has more than {MOST_VALUES} values")
+
+
+def _check_events(text: str) -> None:
+    """Before anything is built: few bytes of aliases may stand for gigabytes."""
+    depth = 0
+    for event in yaml.parse(text, yaml.BaseLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise _Unusable("its position has a YAML alias; write out what it stands for")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > MOST_DEPTH:
+            raise _Unusable(f"its position has more than {MOST_DEPTH} levels")
+
+
+class _Yaml(yaml.BaseLoader):
+    """Every value as it is written: 010 and 1:30 are numbers to YAML, and none here."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        return _unique(
+            [
+                (self.construct_object(key, deep=True), self.construct_object(value, deep=True))
+                for key, value in node.value
+            ]
+        )
+
+
+def _unique(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Of two values of one key, one would be lost without a word."""
+    if len({key for key, _ in pairs if isinstance(key, str)}) < len(pairs):
+        raise _Unusable("its position has a key that is given twice or is no text")
+    return dict(pairs)
+
+
+def _fetched(address: str, now_ms: int) -> tuple[bytes, float]:
+    """The document, and when it was written; now, where the server doesn't say."""
+    try:
+        answer = exchange(address, most_bytes=MOST_BYTES, most_seconds=MOST_SECONDS)
+    except NoAnswer as error:
+        raise _Unusable(f"its address {error}") from None
+    except (urllib.error.URLError, http.client.HTTPException, ValueError) as error:
+        raise _Unusable(f"its address can't be read ({_why(error)})") from None
+    modified = answer.headers.get("Last-Modified")
+    try:
+        written_at = parsedate_to_datetime(modified).timestamp() if modified else now_ms / 1000
+    except (ValueError, TypeError, OverflowError):
+        raise _Unusable("its address answers with an invalid date") from None
+    return answer.body, written_at
+
+
+def _commits(next_offsets: Any) -> tuple[Commit, ...]:
+    """Checked: ``{topic: {partition: next offset}}``, the partitions as numbers or texts."""
+    if not isinstance(next_offsets, Mapping):
+        raise _Unusable("its position is no mapping of topics")
+    found = []
+    for topic, partitions in next_offsets.items():
+        if not isinstance(topic, str) or not isinstance(partitions, Mapping):
+            raise _Unusable(f"its position of topic {_shown(topic)} is no mapping of partitions")
+        for partition, offset in partitions.items():
+            found.append(Commit(topic, _whole(partition, topic), _whole(offset, topic)))
+    if len({(commit.topic, commit.partition) for commit in found}) < len(found):
+        raise _Unusable("its position names a partition twice")
+    return tuple(found)
+
+
+def _whole(value: Any, topic: str) -> int:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if is_whole or (isinstance(value, str) and value.isascii() and value.isdigit()):
+        number = int(value)
+        if 0 <= number < 2**63:
+            return number
+    raise _Unusable(
+        f"its position of topic {_shown(topic)} holds {_shown(value)} where a number belongs"
+    )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
+def _why(error: Exception) -> str:
+    """Without the address: it may hold a password."""
+    if isinstance(error, urllib.error.HTTPError):
+        return f"HTTP {error.code}"
+    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
+        error = error.reason
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return type(error).__name__

@@ -1,0 +1,263 @@
+"""Every group of the cluster: what it committed, what its members read, what is missing.
+
+A listing is complete only if nothing could have hidden a group from it (all of these hide
+groups without an error): every broker answered, the principal may see all groups, every
+partition of ``__consumer_offsets`` has a leader, no leadership moved meanwhile, and each leader
+answered as a coordinator right before the listing and right after it. What was at work before
+and after, in the same leader epoch, was at work in between.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from retentiond.config.values import Pattern
+from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.port import CoordinatorState, GroupMembers, Kafka, ListedGroup
+from retentiond.model import Commit, Failure, GroupKind
+from retentiond.snapshot import GroupReading
+
+STANDSTILL_S = 0.15
+"""While a coordinator migrates, the listing lacks its groups for up to 114 ms without an
+error, and the metadata may still show the old leader. So leadership must have stood still for
+this long before the listing, and is read again this long after it."""
+
+LONG_STANDSTILL_S = 1.0
+"""The same for a principal that may not ask the coordinators: nothing proves then that they are
+at work, and a busy broker takes longer."""
+
+COMMITTING = (GroupKind.CLASSIC, GroupKind.CONSUMER, GroupKind.STREAMS)
+
+READABLE = (*COMMITTING, GroupKind.SHARE)
+
+HIDDEN_GROUPS = (
+    "Kafka hides groups from this principal: grant it DESCRIBE on the cluster "
+    "(kafka-acls --add --cluster --operation Describe)"
+)
+
+UNKNOWN_GROUP = Failure("UNKNOWN_KIND", "this version does not know groups of that kind")
+NOT_ANSWERED = Failure("NOT_ANSWERED", "the coordinator left the group out of its answer")
+
+NO_MEMBERS = GroupMembers(topics=frozenset())
+
+
+class LastCoordinators:
+    """Remembers how an earlier reading left the coordinators.
+
+    Where they stand as they stood then, no migration is under way that the metadata shows, and
+    a listing need not wait for one to end. One that it doesn't show yet comes out afterwards.
+    """
+
+    def __init__(self) -> None:
+        self.last: CoordinatorState | None = None
+
+    def before(self, kafka: Kafka, *, again: bool) -> CoordinatorState:
+        """How they stand before a listing.
+
+        Who was at work after the last reading and is after this one, in the same leader epoch,
+        was so all the time. So a cycle's second reading (``again``) begins with how the first one
+        left them, and another asks who leads, and what may be seen, but not who is at work.
+        """
+        if again and self.last:
+            return self.last
+        if self.last is None or self.last.not_at_work:  # or could not be asked
+            return kafka.coordinator_state()
+        return kafka.coordinators_since(self.last)
+
+    def seconds_to_wait(self, state: CoordinatorState) -> float:
+        """How long after ``state`` was read a listing has to wait."""
+        return 0.0 if state == self.last else standstill_s(state)
+
+
+def standstill_s(state: CoordinatorState) -> float:
+    """How long coordinators must have stood still, and stand still, for a listing to count."""
+    return STANDSTILL_S if state.may_ask else LONG_STANDSTILL_S
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """Groups by name. ``commits`` lacks groups that failed; ``problems``, ``hidden``: see
+    `Snapshot`.
+
+    ``listed_at`` is the `time.monotonic` instant at which the last broker had answered.
+    """
+
+    groups: Mapping[str, GroupReading] = field(default_factory=dict)
+    commits: Mapping[str, Sequence[Commit]] = field(default_factory=dict)
+    members: Mapping[str, GroupMembers] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    listed_at: float = 0.0
+
+    def may_read(self, group: str, topic: str) -> bool:
+        return bool(self.read_by(group, {topic}))
+
+    def read_by(self, group: str, names: Set[str]) -> Set[str]:
+        """Those of the topics that a live member is subscribed or assigned to, or that a topology
+        reads."""
+        members = self.members.get(group)
+        if members is None:
+            return frozenset()
+        matched = {name for p in members.patterns for name in names if _matches(p, name)}
+        return (members.topics & names) | matched
+
+
+def _matches(pattern: str, topic: str) -> bool:
+    """The coordinator speaks RE2/J; a pattern that RE2 refuses, or reads otherwise, may match
+    anything."""
+    compiled = _compiled(pattern)
+    return compiled is None or compiled.fullmatch(topic)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> Pattern | None:
+    """None: RE2 can't read it as the coordinator does."""
+    if "\\C" in pattern:  # a byte to RE2, and nothing that RE2/J knows
+        return None
+    try:
+        return Pattern(pattern)
+    except ValueError:
+        return None
+
+
+def read_groups(
+    kafka: Kafka, between: Callable[[float], None] = lambda _listed_at: None
+) -> GroupListing:
+    """All groups; whether none was hidden is for `with_completeness` to say.
+
+    ``between`` the listing and the commits something else may happen, a wait for one.
+
+    Never raises `KafkaUnavailable`: what can't be asked makes the listing incomplete.
+    """
+    listed: Sequence[ListedGroup] = ()
+    commits: dict[str, Sequence[Commit] | Failure] = {}
+    members: Mapping[str, GroupMembers | Failure] = {}
+    listed_at = 0.0
+    problems: tuple[str, ...] = ()
+    try:
+        listed = kafka.list_groups()
+        listed_at = time.monotonic()
+        between(listed_at)
+        commits |= kafka.commits([g.group_id for g in listed if g.kind in COMMITTING])
+        shares = [g.group_id for g in listed if g.kind is GroupKind.SHARE]
+        commits |= kafka.share_offsets(shares)
+        members = kafka.members([g for g in listed if _reads(g) and g.kind in READABLE])
+    except KafkaUnavailable as error:
+        problems = (str(error),)  # who has been seen by then is to be remembered all the same
+    return GroupListing(
+        groups={g.group_id: _reading(g, commits, members) for g in listed},
+        commits={
+            group: found for group, found in commits.items() if not isinstance(found, Failure)
+        },
+        members={
+            group: found for group, found in members.items() if not isinstance(found, Failure)
+        },
+        problems=problems,
+        listed_at=listed_at,
+    )
+
+
+def with_completeness(
+    listing: GroupListing,
+    kafka: Kafka,
+    before: CoordinatorState,
+    coordinators: LastCoordinators,
+    wait_until: Callable[[float], None],
+) -> GroupListing:
+    """The listing with what speaks against its completeness.
+
+    ``before`` is how the coordinators stood for at least `STANDSTILL_S` when the listing began;
+    ``wait_until`` sleeps until a `time.monotonic` instant.
+    """
+    coordinators.last = None
+    if listing.problems:
+        return listing
+    wait_until(listing.listed_at + standstill_s(before))
+    try:
+        after = kafka.coordinator_state(before)
+    except KafkaUnavailable as error:
+        return replace(listing, problems=(str(error),))
+    if after == before:  # else a migration may have begun a moment ago
+        coordinators.last = after
+    # Granted only afterwards, it does not bring back what the listing lacks.
+    sees_all = before.may_describe_cluster and after.may_describe_cluster
+    hidden = () if sees_all else (HIDDEN_GROUPS,)
+    return replace(listing, problems=problems(before, after), hidden=hidden)
+
+
+def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ...]:
+    """Why a listing taken between the two readings may lack groups, a sentence each."""
+    found: list[str] = []
+    if before.cluster_id != after.cluster_id:
+        found.append(
+            f"the cluster was {before.cluster_id} before the groups were listed, and is "
+            f"{after.cluster_id} after it: see that kafka.bootstrap.servers name one cluster only"
+        )
+    if not after.may_describe_offsets:
+        found.append(
+            "Kafka hides __consumer_offsets from this principal, so groups could go missing "
+            "unnoticed: grant it DESCRIBE on that topic "
+            "(kafka-acls --add --topic __consumer_offsets --operation Describe)"
+        )
+    leaderless = sorted({*before.leaderless, *after.leaderless})
+    if leaderless:
+        found.append(
+            f"{len(leaderless)} partitions of __consumer_offsets have no leader "
+            f"({', '.join(map(str, leaderless[:5]))}): their groups can't be seen"
+        )
+    moved = before.leaders != after.leaders or len(after.leaders) > len(_partitions(after))
+    if moved:
+        found.append("group coordinators moved while the groups were listed")
+    not_at_work = sorted({*before.not_at_work, *after.not_at_work} - {*leaderless})
+    if not_at_work and not moved and before.may_ask and after.may_ask:
+        found.append(
+            f"{len(not_at_work)} group coordinators are not at work "
+            f"(partitions {', '.join(map(str, not_at_work[:5]))} of __consumer_offsets): "
+            "their groups can't be seen"
+        )
+    return tuple(found)
+
+
+def _partitions(state: CoordinatorState) -> set[int]:
+    return {partition for partition, _, _ in state.leaders}
+
+
+def _reads(group: ListedGroup) -> bool:
+    """Whether it tells what it reads beside its commits: a topology outlives the members."""
+    return group.kind is GroupKind.STREAMS or group.state not in ("Empty", "Dead")
+
+
+def _reading(
+    group: ListedGroup,
+    commits: Mapping[str, Sequence[Commit] | Failure],
+    members: Mapping[str, GroupMembers | Failure],
+) -> GroupReading:
+    described = members.get(group.group_id, NOT_ANSWERED) if _reads(group) else NO_MEMBERS
+    return GroupReading(
+        group_id=group.group_id,
+        kind=group.kind,
+        state=group.state,
+        failure=_failure(group, commits.get(group.group_id, NOT_ANSWERED), described),
+        is_streams_classic=isinstance(described, GroupMembers) and described.is_streams_classic,
+    )
+
+
+def _failure(
+    group: ListedGroup,
+    commits: Sequence[Commit] | Failure,
+    members: GroupMembers | Failure,
+) -> Failure | None:
+    """Why the group as a whole is unreadable.
+
+    Members that hide their subscriptions (a classic group in the midst of a rebalance does) may
+    read any topic, whatever the group has committed so far. So may a streams group that hides its
+    topology: that alone tells which topics it restores its state from.
+    """
+    if group.kind not in READABLE:
+        return UNKNOWN_GROUP
+    if isinstance(commits, Failure):
+        return commits
+    return members if isinstance(members, Failure) else None

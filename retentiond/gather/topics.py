@@ -1,0 +1,95 @@
+"""Which topics the policy enables, and what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from retentiond.config import Config, PolicyConflict, TopicPolicy
+from retentiond.kafka.port import Kafka, TopicConfig, TopicDescription
+from retentiond.model import Failure
+from retentiond.snapshot import TopicReading
+
+
+@dataclass(frozen=True, slots=True)
+class EnabledTopic:
+    """A topic's reading and its partitions, ascending; where the metadata show none, the first:
+    every topic has that, and its row says what is the matter."""
+
+    reading: TopicReading
+    partitions: tuple[int, ...]
+
+
+def enabled_topics(
+    kafka: Kafka, config: Config, only: Collection[str] | None = None
+) -> tuple[EnabledTopic, ...]:
+    """The topics that the policy enables, sorted by name, ``only`` those if given: of these, one
+    that is gone is a topic with a failure.
+
+    A topic in conflict between two patterns counts as enabled: its row says so.
+    Raises `KafkaUnavailable` when the topics can't be listed.
+    """
+    wanted = kafka.topic_names() if only is None else only
+    policies = {
+        name: policy for name in sorted(wanted) if (policy := config.policy_for(name)) is not None
+    }
+    described = kafka.describe_topics(policies.keys())
+    configs = kafka.topic_configs(policies.keys())
+    return tuple(
+        _topic(name, policy, described.get(name, _UNREAD), configs.get(name, _UNREAD))
+        for name, policy in policies.items()
+    )
+
+
+def topics_gone(kafka: Kafka, unlisted: Collection[str]) -> frozenset[str]:
+    """Those that are not there, of topics that a listing lacks.
+
+    A listing also lacks what the principal may not see, without a word. Asked for by its name, only
+    a topic that is not there has this answer, and only for a principal that may see it.
+    """
+    if not unlisted:
+        return frozenset()
+    answers = kafka.describe_topics(unlisted)
+    return frozenset(
+        name
+        for name, answer in answers.items()
+        if isinstance(answer, Failure) and answer.code == NO_SUCH_TOPIC
+    )
+
+
+NO_SUCH_TOPIC = "UNKNOWN_TOPIC_OR_PART"
+
+_UNREAD = Failure("NOT_ANSWERED", "the broker left the topic out of its answer")
+
+FIRST_PARTITION = (0,)
+
+NO_ID = Failure(
+    "NO_TOPIC_ID",
+    "the cluster gives topics no id, so one that was recreated could not be told: raise "
+    "inter.broker.protocol.version to 2.8 or later",
+)
+
+
+def _topic(
+    name: str,
+    policy: TopicPolicy | PolicyConflict,
+    description: TopicDescription | Failure,
+    config: TopicConfig | Failure,
+) -> EnabledTopic:
+    described = description if isinstance(description, TopicDescription) else None
+    configured = config if isinstance(config, TopicConfig) else None
+    failures = [part for part in (description, config) if isinstance(part, Failure)]
+    if described and described.topic_id is None:
+        failures.append(NO_ID)
+    reading = TopicReading(
+        name=name,
+        policy=policy,
+        topic_id=described.topic_id if described else None,
+        is_internal=described.is_internal if described else False,
+        cleanup_policy=configured.cleanup_policy if configured else frozenset(),
+        forced_retention_ms=configured.retention_ms if configured else None,
+        failure=failures[0] if failures else None,
+        config=configured,
+    )
+    partitions = described.partitions if described else ()
+    return EnabledTopic(reading, partitions or FIRST_PARTITION)

@@ -1,0 +1,121 @@
+"""What the rule says of each partition at each entry, by what was recorded of it.
+
+The rule is asked with a retention of 0, so its cutoff is bound by readers, open transactions and
+the end alone: `retentiond.history.replay` adds the age. Invariant: what the live rule holds has no
+bound here, and neither has what the record doesn't tell.
+
+The log start offset is taken to be below everything: the record has the one that the daemon of
+that time has left, and where a simulated one lies follows from all that was deleted before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame
+
+from retentiond.decide.commits import with_bounds
+from retentiond.decide.verdict import with_reason, with_topic_reason
+from retentiond.model import VERDICT_OF, Reason, Verdict
+
+ANEW = (
+    Reason.RETENTION_EXCEEDS_FORCED,
+    Reason.POLICY_CONFLICT,
+    Reason.OPEN_TRANSACTION,
+    Reason.EVIDENCE_CHANGED,
+    Reason.LIMIT_REACHED,
+    Reason.PAUSED,
+)
+"""Holds that were the doing of the policy, or of the moment: they are judged anew."""
+
+FACTS = tuple(
+    reason
+    for reason, verdict in VERDICT_OF.items()
+    if verdict is Verdict.HOLD and reason not in ANEW
+)
+"""Holds that any policy would have met, the groups being the same."""
+
+UNREAD = (Reason.GROUP_UNREADABLE, Reason.OFFSET_UNREADABLE, Reason.GROUP_LIST_INCOMPLETE)
+"""Reasons of rows that don't tell where the readers stood."""
+
+CAUSES = {
+    "silent_group_id": "INT",
+    "vanished_group_id": "INT",
+    "missing_group_id": "INT",
+    "failed_group_id": "INT",
+    "unread_group_id": "INT",
+    "replaced_group_id": "INT",
+    "max_offset": "BIGINT",
+    "rewound": "BOOLEAN",
+}
+"""The rule's columns that name who causes a hold. The record has the hold instead."""
+
+JUDGED = (
+    "log",
+    "order",
+    "weight",
+    "retention",
+    "recorded_start AS log_start_offset",
+    "high_watermark",
+    "size_bytes",
+    f"IF(NOT holds AND reason = '{Reason.CONSUMED.value}', cutoff, NULL) AS bound",
+    "IF(is_told, coalesce(min_committed_offset, -1L), NULL) AS lowest",
+)
+
+
+def judged_by_record(recorded: DataFrame) -> DataFrame:
+    """``recorded`` is of `retentiond.history.replay`. Same grain.
+
+    Columns: log, order: long; weight?, retention?: see there; log_start_offset?, high_watermark?,
+    size_bytes?: long, as recorded; bound?: long, the cutoff under a retention of 0, null where
+    the rule holds or nothing is known; lowest?: long, the smallest commit that a reader may have
+    had, null where the record doesn't tell.
+    """
+    return judged(recorded, FACTS, CAUSES_UNNAMED)
+
+
+def judged(recorded: DataFrame, facts: Iterable[Reason], found: Iterable[str]) -> DataFrame:
+    """``facts``: reasons of the record that hold; ``found``: expressions of the columns of
+    `groups_by_topic` and `commits_by_partition`, and of `CAUSES`."""
+    questioned = recorded.selectExpr(
+        "log",
+        "order",
+        "weight",
+        "retention",
+        "consumed_retention_ms",
+        "conflict",
+        "min_groups",
+        "log_start_offset AS recorded_start",
+        "IF(log_start_offset IS NULL, NULL, -1L) AS log_start_offset",
+        "high_watermark",
+        "last_stable_offset",
+        "high_watermark AS retention_offset",
+        "size_bytes",
+        "forced_retention_ms",
+        "false AS failed",
+        "false AS internal",
+        "true AS deletes",
+        "false AS compacts",
+        "true AS allow_compacted",
+        "false AS recreated",
+        "CAST(NULL AS INT) AS changelog_group_id",
+        "NOT complete AS hidden",
+        f"NOT is_known OR coalesce(reason IN {_listed(facts)}, true) AS holds",
+        f"complete AND coalesce(reason NOT IN {_listed(UNREAD)}, false) AS is_told",
+        *found,
+    )
+    return with_reason(with_topic_reason(with_bounds(questioned)), complete=True).selectExpr(
+        *JUDGED
+    )
+
+
+CAUSES_UNNAMED = (
+    "nullif(groups, 0) AS groups",
+    "min_committed_offset AS min_offset",
+    "IF(min_committed_offset IS NULL, -1, groups) AS readable_commits",
+    *(f"CAST(NULL AS {kind}) AS {name}" for name, kind in CAUSES.items()),
+)
+
+
+def _listed(reasons: Iterable[Reason]) -> str:
+    return f"({', '.join(repr(each.value) for each in reasons)})"

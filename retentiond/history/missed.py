@@ -1,0 +1,215 @@
+"""Readers that stood, came back or were rewound to below the simulated log start.
+
+A reader is looked at in every entry whose record tells where readers stood. Its commit is the last
+that was recorded, up to the next entry in which all commits stand again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from retentiond.history.question import TopicQuestion
+from retentiond.history.replay import PARTITION_BITS, TOPIC_BITS, Replay
+from retentiond.history.schema import Kind
+
+BUCKET = 16
+"""Moments are joined to the times that commits were in force for so many at once."""
+
+
+class Missed(NamedTuple):
+    """Records that a group would not have found. ``at_ms``: the entry in which it was first seen
+    below the simulated log start; the offsets are those at which it lacked the most ``records``
+    until it was seen above."""
+
+    group: str
+    topic: str
+    partition: int
+    at_ms: int
+    committed_offset: int
+    log_start_offset: int
+    records: int
+
+
+def missed(replay: Replay, asked: Sequence[TopicQuestion]) -> Mapping[str, list[Missed]]:
+    """By topic; of the given topics only. By time, group and partition."""
+    if not asked:
+        return {}
+    found = occurrences(readers_below(replay, asked)).toArrow().to_pylist()
+    timeline = replay.past.timeline
+    by_topic: dict[str, list[Missed]] = {}
+    for row in sorted(found, key=lambda row: (row["moment"], row["group"], row["log"])):
+        topic = replay.questions[row["log"] >> TOPIC_BITS].topic
+        by_topic.setdefault(topic, []).append(
+            Missed(
+                row["group"],
+                topic,
+                row["log"] & ((1 << PARTITION_BITS) - 1),
+                timeline.moments[row["moment"]].entry.at_ms,
+                row["committed_offset"],
+                row["start"],
+                row["records"],
+            )
+        )
+    return by_topic
+
+
+def readers_below(replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
+    """Grain: group, log, moment: where the commit lay below the simulated log start, because of
+    what the simulation has deleted.
+
+    Columns: those (moment: its number); order: long; place: how many moments of the log that tell
+    of readers came before it; committed_offset, start, records: long.
+    """
+    told = replay.starts(asked).where("lowest IS NOT NULL")
+    in_order = Window.partitionBy("log").orderBy("order")
+    doubtful = (
+        told.withColumn("place", F.row_number().over(in_order))
+        .where("lowest < start AND start > kafka_start")
+        .selectExpr(
+            "log",
+            "order",
+            f"log & {~(((1 << TOPIC_BITS - PARTITION_BITS) - 1) << PARTITION_BITS)} AS partition",
+            f"CAST(order % {replay.past.timeline.scale} AS INT) AS moment",
+            "place",
+            "start",
+            "kafka_start",
+        )
+        .selectExpr("*", f"moment DIV {BUCKET} AS bucket")
+    )
+    commits = commits_in_force(replay, asked).selectExpr(
+        "partition",
+        "group",
+        "committed_offset",
+        "first",
+        "last",
+        f"explode(sequence(first DIV {BUCKET}, last DIV {BUCKET})) AS bucket",
+    )
+    return (
+        doubtful.join(commits, ["partition", "bucket"], "inner")
+        .where("moment BETWEEN first AND last AND greatest(committed_offset, kafka_start) < start")
+        .selectExpr(
+            "group",
+            "log",
+            "order",
+            "moment",
+            "place",
+            "committed_offset",
+            "start",
+            "start - greatest(committed_offset, kafka_start) AS records",
+        )
+    )
+
+
+def occurrences(below: DataFrame) -> DataFrame:
+    """One after the other, as long as the reader was not seen above in between. ``below`` is of
+    `readers_below`.
+
+    Grain: group, log, moment: the first. Columns: those; committed_offset, start, records: long.
+    """
+    in_order = Window.partitionBy("group", "log").orderBy("place")
+    return (
+        below.withColumn("run", F.col("place") - F.row_number().over(in_order))
+        .groupBy("group", "log", "run")
+        .agg(
+            F.min("moment").alias("moment"),
+            F.expr("max(struct(records, -place, committed_offset, start)) AS worst"),
+        )
+        .selectExpr(
+            "group", "log", "moment", "worst.committed_offset", "worst.start", "worst.records"
+        )
+    )
+
+
+def commits_in_force(replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
+    """Of groups that count. Grain: group, partition, first. Columns: those; committed_offset:
+    long; first, last: int, the numbers of the moments between which it was the last recorded.
+
+    ``partition`` is the number of a log less the topic's id, which commits don't have.
+    """
+    past, session = replay.past, replay.session
+    numbered = past.rows(
+        session, Kind.COMMIT, ["group", "topic", "partition", "committed_offset"]
+    ).join(F.broadcast(_numbers(replay, asked)), "topic", "inner")
+    ends = F.broadcast(_ends(replay))
+    of_partition = Window.partitionBy("group", "partition").orderBy("first")
+    every = (
+        _that_count(numbered, replay, asked)
+        .join(ends, "entry", "inner")
+        .selectExpr(
+            "group",
+            f"(number << {TOPIC_BITS}) + partition AS partition",
+            "committed_offset",
+            "moment AS first",
+            "next_whole",
+        )
+        .withColumn("next", F.lead("first").over(of_partition))
+        .where("committed_offset IS NOT NULL")
+    )
+    gone = past.rows(session, Kind.GROUP, ["group", "state"]).where("state IS NULL")
+    forgotten = (
+        gone.join(ends, "entry", "inner")
+        .groupBy("group")
+        .agg(F.collect_list("moment").alias("forgotten"))
+    )
+    end = "array_min(filter(forgotten, each -> each > first))"
+    return every.join(F.broadcast(forgotten), "group", "left").selectExpr(
+        "group",
+        "partition",
+        "committed_offset",
+        "first",
+        f"least(next, next_whole, {end}) - 1 AS last",
+    )
+
+
+def _that_count(commits: DataFrame, replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
+    """Without the groups that no policy counts."""
+    if not any(each.policy and each.policy.excluded for each in asked):
+        return commits
+    groups = commits.select("group").distinct().toArrow()["group"].to_pylist()
+    uncounted = [
+        (each.topic, group) for each in asked for group in groups if not each.counts(group)
+    ]
+    if not uncounted:
+        return commits
+    pairs = pa.table(
+        dict(zip(("topic", "group"), map(list, zip(*uncounted, strict=True)), strict=True))
+    )
+    return commits.join(
+        F.broadcast(replay.session.createDataFrame(pairs)), ["topic", "group"], "left_anti"
+    )
+
+
+def _numbers(replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
+    """Grain: topic. Columns: topic; number: long."""
+    wanted = {each.topic for each in asked}
+    numbers = {
+        each.topic: number for number, each in enumerate(replay.questions) if each.topic in wanted
+    }
+    return replay.session.createDataFrame(
+        pa.table({"topic": list(numbers), "number": pa.array(numbers.values(), pa.int64())})
+    )
+
+
+def _ends(replay: Replay) -> DataFrame:
+    """Grain: entry. Columns: entry: long; moment: int, its number; next_whole: int, that of the
+    next moment at which all commits stand again, or one past the last."""
+    moments = replay.past.timeline.moments
+    next_whole, ends = len(moments), []
+    for each in reversed(moments):
+        ends.append(next_whole)
+        if each.entry.is_whole:
+            next_whole = each.number
+    return replay.session.createDataFrame(
+        pa.table(
+            {
+                "entry": pa.array([each.entry.entry for each in moments], pa.int64()),
+                "moment": pa.array([each.number for each in moments], pa.int32()),
+                "next_whole": pa.array(ends[::-1], pa.int32()),
+            }
+        )
+    )

@@ -1,0 +1,187 @@
+"""The history of one cluster over a time, as DataFrames.
+
+Where Spark and the table's folder are on the same host, Spark reads the files of the table's
+snapshot. Else its workers read them with pyarrow, so that neither Hadoop's jars nor their
+credentials are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from retentiond.errors import HistoryUnavailable, UsageError
+from retentiond.history.schema import SCHEMA, Kind
+from retentiond.history.table import (
+    STORE,
+    HistoryFile,
+    HistoryTable,
+    explained,
+    is_remote,
+    quoted,
+)
+from retentiond.history.timeline import Timeline, read_entries, timeline
+
+SPARK_TYPES = {
+    pa.string(): "string",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.bool_(): "boolean",
+    pa.timestamp("us", "UTC"): "timestamp",
+}
+
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """``other_clusters``: ids of those whose entries stand in the same table, and are left out.
+    ``topic_ids``: grain topic, topic_id; columns: those, as strings, and first_entry: long.
+    ``is_local``: Spark itself can read the files."""
+
+    table: HistoryTable
+    files: tuple[HistoryFile, ...]
+    cluster_id: str
+    other_clusters: tuple[str, ...]
+    timeline: Timeline
+    topic_ids: pa.Table
+    is_local: bool
+
+    def rows(self, session: SparkSession, kind: Kind, columns: Sequence[str]) -> DataFrame:
+        """The rows of a kind within the timeline. Columns: ``entry``, and those."""
+        moments = self.timeline.moments
+        if self.is_local:
+            ddl = ", ".join(f"`{each.name}` {SPARK_TYPES[each.type]}" for each in SCHEMA)
+            every = session.read.schema(ddl).parquet(*self.table.uris(self.files))
+        else:
+            every = self._read_by_workers(session, kind, ["entry", "kind", "cluster_id", *columns])
+        return every.where(
+            (F.col("kind") == kind.value)
+            & (F.col("cluster_id") == self.cluster_id)
+            & F.col("entry").between(moments[0].entry.entry, moments[-1].entry.entry)
+        ).select("entry", *columns)
+
+    def _read_by_workers(
+        self, session: SparkSession, kind: Kind, columns: Sequence[str]
+    ) -> DataFrame:
+        place, wanted, named = self.table.place, kind.value, list(columns)
+        options = dict(STORE) if is_remote(place) else None
+        schema = pa.schema([SCHEMA.field(name) for name in named])
+
+        # A function within a function travels as it is: workers need not have retentiond.
+        def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            import pyarrow.dataset  # noqa: PLC0415 - it runs on a worker
+            import pyarrow.fs  # noqa: PLC0415
+            from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415
+
+            for batch in batches:
+                paths = batch.column("path").to_pylist()
+                sizes = dict(zip(paths, batch.column("size_bytes").to_pylist(), strict=True))
+                files = pyarrow.fs.PyFileSystem(DeltaStorageHandler(place, options, sizes))
+                dataset = pyarrow.dataset.dataset(
+                    paths, schema=schema, format="parquet", filesystem=files
+                )
+                of_kind = pyarrow.dataset.field("kind") == wanted
+                yield from dataset.to_batches(columns=named, filter=of_kind)
+
+        files = pa.table(
+            {
+                "path": [each.path for each in self.files],
+                "size_bytes": [each.size_bytes for each in self.files],
+            }
+        )
+        ddl = ", ".join(f"`{each.name}` {SPARK_TYPES[each.type]}" for each in schema)
+        by_file = session.createDataFrame(files).repartition(max(1, len(self.files)), "path")
+        return by_file.mapInArrow(read, ddl)
+
+
+def open_past(
+    place: str | Path, master: str, since_ms: int, until_ms: int, lookback_ms: int = 0
+) -> Past:
+    """What the history says of that period, of the cluster with the newest entry; and what
+    ``lookback_ms`` before it says. ``master``: where Spark works.
+
+    Raises `UsageError` where there is nothing, `HistoryUnavailable` where it can't be read.
+    """
+    try:
+        table = HistoryTable.open(place)
+    except HistoryUnavailable as error:
+        if error.kind == "missing":
+            raise UsageError(f"{error}: {HOW_TO_BEGIN}") from error
+        raise
+    days = [_day(since_ms - lookback_ms - DAY_MS), _day(until_ms)]
+    files = table.files(since_day=days[0], until_day=days[1])
+    cycles = _cycles(table, *days)
+    within = cycles.filter(pc.less_equal(cycles["at"], pa.scalar(_time(until_ms))))
+    if not within.num_rows:
+        raise UsageError(
+            f"the history in {table.place} has no entry of that time: {HOW_TO_BEGIN}, or choose "
+            "another --since"
+        )
+    newest = within.sort_by([("at", "descending")])["cluster_id"][0].as_py()
+    own = read_entries(within.filter(pc.equal(within["cluster_id"], newest)))
+    others = sorted(set(within["cluster_id"].to_pylist()) - {newest})
+    found = timeline(own, since_ms, until_ms, lookback_ms)
+    if not found.period:
+        raise UsageError(
+            f"the history in {table.place} has no entry of that time; its newest is of "
+            f"{_time(own[-1].at_ms):%Y-%m-%d %H:%M} UTC: choose another --since"
+        )
+    first, last = found.moments[0].entry.entry, found.moments[-1].entry.entry
+    topic_ids = _queried(
+        table,
+        "SELECT topic, topic_id, min(entry) AS first_entry FROM history "
+        f"WHERE {_of(Kind.PARTITION, *days)} AND cluster_id = {quoted(newest)} "
+        f"AND entry BETWEEN {first} AND {last} GROUP BY topic, topic_id",
+    )
+    return Past(
+        table,
+        tuple(each for each in files if each.cluster_id in (None, newest)),
+        newest,
+        tuple(others),
+        found,
+        topic_ids,
+        is_local=master.startswith("local") and not is_remote(table.place),
+    )
+
+
+def _cycles(table: HistoryTable, since_day: str, until_day: str) -> pa.Table:
+    columns = ["entry", "at", "cluster_id", "complete", "dry_run", "observed_ms", "is_whole"]
+    where = _of(Kind.CYCLE, since_day, until_day)
+    return _queried(table, f"SELECT {', '.join(columns)} FROM history WHERE {where}")
+
+
+def _of(kind: Kind, since_day: str, until_day: str) -> str:
+    days = f"{quoted(since_day)} AND {quoted(until_day)}"
+    return f"kind = {quoted(kind.value)} AND day BETWEEN {days}"
+
+
+def _queried(table: HistoryTable, sql: str) -> pa.Table:
+    """What is small, in a tenth of the time that Spark takes for it."""
+    found = table.query(sql)
+    with explained(table.place):
+        rows = found.read_all()
+        types = {"at": pa.timestamp("us", "UTC"), **TEXTS}
+        return rows.cast(
+            pa.schema([(each.name, types.get(each.name, each.type)) for each in rows.schema])
+        )
+
+
+TEXTS = dict.fromkeys(("cluster_id", "topic", "topic_id"), pa.string())
+
+HOW_TO_BEGIN = "the daemon (retentiond run) writes it while history.enabled is true"
+
+
+def _day(epoch_ms: int) -> str:
+    return _time(epoch_ms).strftime("%Y-%m-%d")
+
+
+def _time(epoch_ms: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=max(0, epoch_ms))

@@ -1,0 +1,149 @@
+"""What is asked of each topic of the past: which policy it is tried under.
+
+What the policy in force has decided by (who counts, what is compacted, what is hidden) stands in
+the record as its result. So a policy with other groups is judged by the commits themselves, and
+one with less caution elsewhere can't be judged: then everything counts as kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+
+from retentiond.config import Config, PolicyConflict, TopicPolicy
+from retentiond.config.document import read_document
+from retentiond.config.policy import refined
+from retentiond.config.reader import path_of, sentence_of
+from retentiond.config.topics import TopicEntry
+from retentiond.errors import ConfigError, UsageError
+
+PolicyFor: TypeAlias = Callable[[str], TopicPolicy | PolicyConflict | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicQuestion:
+    """``retention_ms``: None where the policy enables nothing, or contradicts itself.
+
+    ``policy``: the one that is tried, ``in_force``: the one that the record was made under, None
+    where there is none. ``is_known``: whether the record tells what such a policy would have done.
+    """
+
+    topic: str
+    retention_ms: int | None
+    policy: TopicPolicy | None
+    in_force: TopicPolicy | None
+    conflict: bool
+
+    @property
+    def min_groups(self) -> int:
+        return self.policy.min_groups if self.policy else 1
+
+    @property
+    def is_known(self) -> bool:
+        if self.policy is None or self.in_force is None:
+            return self.policy is not None
+        return not self.has_other_groups and all(
+            getattr(self.policy, each) or not getattr(self.in_force, each)
+            for each in ("allow_compacted", "assumes_visible_groups")
+        )
+
+    @property
+    def has_other_groups(self) -> bool:
+        """Whether other groups count than did."""
+        if self.policy is None or self.in_force is None:
+            return self.policy is not None
+        return any(
+            getattr(self.policy, each) != getattr(self.in_force, each)
+            for each in ("required_groups", "excluded", "min_groups", "external_readers")
+        )
+
+    def counts(self, group: str) -> bool:
+        """Whether either policy lets the group count: what it misses is a loss."""
+        policies = [each for each in (self.policy, self.in_force) if each]
+        return not policies or not all(each.excludes(group) for each in policies)
+
+    def excludes(self, group: str) -> bool:
+        return self.policy is not None and self.policy.excludes(group)
+
+
+def questions(
+    topics: Iterable[str], policy_for: PolicyFor, in_force: PolicyFor
+) -> tuple[TopicQuestion, ...]:
+    """One for each topic, in the order of the names."""
+    return tuple(_question(topic, policy_for(topic), in_force(topic)) for topic in sorted(topics))
+
+
+def _question(
+    topic: str,
+    tried: TopicPolicy | PolicyConflict | None,
+    in_force: TopicPolicy | PolicyConflict | None,
+) -> TopicQuestion:
+    policy = tried if isinstance(tried, TopicPolicy) else None
+    return TopicQuestion(
+        topic,
+        policy.consumed_retention_ms if policy else None,
+        policy,
+        in_force if isinstance(in_force, TopicPolicy) else None,
+        isinstance(tried, PolicyConflict),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TriedPolicy:
+    """``changes``: of single topics, which beat those of the configuration."""
+
+    config: Config
+    changes: dict[str, TopicPolicy]
+
+    def policy_for(self, topic: str) -> TopicPolicy | PolicyConflict | None:
+        """As `Config.policy_for`."""
+        changed = self.changes.get(topic)
+        if changed is None:
+            return self.config.policy_for(topic)
+        return changed if changed.enabled else None
+
+    @property
+    def longest_ms(self) -> int:
+        """The longest retention that it knows."""
+        every = (*self.config.policies, *self.changes.values())
+        return max(each.consumed_retention_ms for each in every)
+
+
+def tried_policy(config: Config, changes: Sequence[str]) -> TriedPolicy:
+    """The configuration's policy with ``changes``, each as TOPIC:KEY=VALUE with a key and a value
+    of an entry of ``topics``. Raises `UsageError` and `ConfigError`."""
+    of_topics: dict[str, dict[str, Any]] = {}
+    for written in changes:
+        topic, colon, setting = written.partition(":")
+        key, equals, value = setting.partition("=")
+        if not (topic and colon and key and equals):
+            raise UsageError(
+                f"--set {written!a} is not TOPIC:KEY=VALUE, as in "
+                "orders:retention.commitoffset.hours=6"
+            )
+        settings = of_topics.setdefault(topic, {})
+        if key.startswith("groups."):
+            settings, key = settings.setdefault("groups", {}), key.removeprefix("groups.")
+        try:
+            settings[key] = read_document(value)
+        except ConfigError as error:
+            raise ConfigError(error.message, path=f"--set {topic}:{setting}") from error
+    return TriedPolicy(
+        config, {topic: _changed(config, topic, each) for topic, each in of_topics.items()}
+    )
+
+
+def _changed(config: Config, topic: str, settings: dict[str, Any]) -> TopicPolicy:
+    """The topic's policy, or that of ``defaults`` where it has none of its own."""
+    try:
+        entry = TopicEntry.model_validate({"name": topic, **settings})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(sentence_of(first), path=f"--set {topic}:{path_of(first)}") from None
+    policy = config.policy_for(topic)
+    if not isinstance(policy, TopicPolicy):
+        policy = refined(TopicPolicy(), config.defaults)
+    return refined(policy, entry)

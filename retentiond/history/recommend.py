@@ -1,0 +1,214 @@
+"""The shortest consumed retention under which every reader of the past would have found what it
+came for.
+
+Without any retention, everything goes as soon as it is consumed. Whoever then stands below the log
+start came for something: its first record was first seen in one entry, and was last there to be
+deleted in another. A longer retention than the time between the two would have kept it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from retentiond.config import TopicPolicy
+from retentiond.history.missed import readers_below
+from retentiond.history.past import Past
+from retentiond.history.question import TopicQuestion
+from retentiond.history.replay import PARTITION_BITS, TOPIC_BITS, Replay
+from retentiond.history.schema import Kind
+from retentiond.history.simulate import SimulatedTopic, simulate
+
+ENOUGH_MS = 7 * 86_400_000
+"""A week has whatever comes back each day, and most of what comes back each week."""
+
+ENOUGH_TIMES = 3
+"""Of a recommended retention: so often it must have had the time to prove too short."""
+
+
+class Why(StrEnum):
+    REWIND = "rewind"
+    """A commit went back."""
+
+    LATE_READER = "late_reader"
+    """A group's first commit lay below what others had read."""
+
+    NONE_SEEN = "none_seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Because:
+    """Who came for the oldest records, when, and how old its first one was at most."""
+
+    why: Why
+    group: str | None = None
+    at_ms: int | None = None
+    ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """``shortest_ms``: what would have done in that time. ``observed_ms``: for how long the topic
+    was seen. ``is_short``: that is too short to go by, so nothing shorter is recommended.
+    ``simulated``: the past under the recommended retention."""
+
+    topic: str
+    retention_ms: int
+    shortest_ms: int
+    because: Because
+    observed_ms: int
+    is_short: bool
+    simulated: SimulatedTopic
+
+
+@dataclass(frozen=True, slots=True)
+class _Return:
+    """A reader that stood below what the others had read. ``needed_ms``: a retention must be longer
+    than that; ``ms``: how old its first record was at most, None where it is older than all."""
+
+    group: str
+    partition: int
+    committed_offset: int
+    moment: int
+    needed_ms: int
+    ms: int | None
+
+
+def recommend(
+    replay: Replay, safety: float, again: Callable[[Sequence[TopicQuestion]], Replay]
+) -> tuple[Recommendation, ...]:
+    """``replay``: under `without_retention`; ``again``: the same past under other questions."""
+    seen = (
+        replay.starts()
+        .groupBy("topic")
+        .agg(
+            F.expr("min(order) AS first"),
+            F.expr("max(order) AS last"),
+            F.expr("bool_or(coalesce(lowest < start AND start > kafka_start, false)) AS doubtful"),
+        )
+    )
+    rows = sorted(seen.toArrow().to_pylist(), key=lambda row: int(row["topic"]))
+    doubtful = [replay.questions[row["topic"]] for row in rows if row["doubtful"]]
+    returns = _returns(replay, doubtful) if doubtful else {}
+    whys = _whys(replay, returns)
+    timeline, found = replay.past.timeline, []
+    for row in rows:
+        topic = replay.questions[row["topic"]].topic
+        observed_ms = (row["last"] - row["first"]) // timeline.scale
+        at_least = [timeline.usual_ms]
+        if worst := returns.get(topic):
+            at_least += [worst.needed_ms + 1, observed_ms if worst.ms is None else worst.ms]
+        retention_ms = math.ceil(max(at_least) * safety)
+        is_short = observed_ms < max(ENOUGH_MS, ENOUGH_TIMES * retention_ms)
+        if is_short:
+            retention_ms = max(retention_ms, observed_ms)
+        why = whys.get(topic, NOBODY)
+        found.append((topic, retention_ms, max(at_least), why, observed_ms, is_short))
+    retentions = {topic: retention_ms for topic, retention_ms, *_ in found}
+    simulated = simulate(
+        again([_with(each, retentions.get(each.topic)) for each in replay.questions])
+    )
+    by_topic = {each.topic: each for each in simulated.topics}
+    return tuple(Recommendation(*each, by_topic[each[0]]) for each in found)
+
+
+NOBODY = Because(Why.NONE_SEEN)
+
+
+def without_retention(question: TopicQuestion) -> TopicQuestion:
+    return _with(question, 0)
+
+
+def _with(question: TopicQuestion, retention_ms: int | None) -> TopicQuestion:
+    if question.policy is None or retention_ms is None:
+        return question
+    policy: TopicPolicy = replace(question.policy, consumed_retention_ms=retention_ms)
+    return replace(question, retention_ms=retention_ms, policy=policy)
+
+
+def _returns(replay: Replay, doubtful: Sequence[TopicQuestion]) -> dict[str, _Return]:
+    """By topic, the one that needs the longest retention."""
+    below = (
+        readers_below(replay, doubtful)
+        .groupBy("group", "log", "committed_offset")
+        .agg(F.min("moment").alias("moment"), F.max("order").alias("until"))
+    )
+    moments = replay.starts(doubtful).select("log", "order", "high_watermark", "cutoff")
+    found = (
+        moments.join(below, "log", "inner")
+        .groupBy("group", "log", "committed_offset", "moment")
+        .agg(
+            F.expr("min(IF(high_watermark > committed_offset, order, NULL)) AS appeared"),
+            F.expr("max(IF(cutoff > committed_offset AND order < until, order, NULL)) AS deleted"),
+            F.expr("min(order) AS first"),
+        )
+    )
+    by_topic: dict[str, _Return] = {}
+    for row in found.toArrow().to_pylist():
+        topic = replay.questions[row["log"] >> TOPIC_BITS].topic
+        each = _return(replay.past, row)
+        known = by_topic.get(topic)
+        if known is None or _rank(each) > _rank(known):
+            by_topic[topic] = each
+    return by_topic
+
+
+def _return(past: Past, row: dict[str, Any]) -> _Return:
+    timeline = past.timeline
+    appeared, deleted = timeline.number(row["appeared"]), timeline.number(row["deleted"])
+    came = max(row["moment"], deleted + 1)
+    moments = timeline.moments
+    is_older = row["appeared"] == row["first"]
+    return _Return(
+        row["group"],
+        row["log"] & ((1 << PARTITION_BITS) - 1),
+        row["committed_offset"],
+        row["moment"],
+        moments[deleted].elapsed_ms - moments[appeared].elapsed_ms,
+        None if is_older else moments[came].elapsed_ms - moments[appeared - 1].elapsed_ms,
+    )
+
+
+def _rank(each: _Return) -> tuple[bool, int, int, str, int]:
+    return (each.ms is None, each.ms or 0, each.needed_ms, each.group, each.partition)
+
+
+def _whys(replay: Replay, returns: dict[str, _Return]) -> dict[str, Because]:
+    """What each of them did: whether it had been further before."""
+    if not returns:
+        return {}
+    moments = replay.past.timeline.moments
+    commits = (
+        replay.past.rows(
+            replay.session, Kind.COMMIT, ["group", "topic", "partition", "committed_offset"]
+        )
+        .where(
+            F.col("topic").isin(list(returns))
+            & F.col("group").isin(sorted({each.group for each in returns.values()}))
+            & F.col("committed_offset").isNotNull()
+        )
+        .toArrow()
+        .to_pylist()
+    )
+    return {
+        topic: Because(
+            Why.REWIND
+            if any(
+                row["topic"] == topic
+                and (row["group"], row["partition"]) == (each.group, each.partition)
+                and row["entry"] < moments[each.moment].entry.entry
+                and row["committed_offset"] > each.committed_offset
+                for row in commits
+            )
+            else Why.LATE_READER,
+            each.group,
+            moments[each.moment].entry.at_ms,
+            replay.past.timeline.observed_ms if each.ms is None else each.ms,
+        )
+        for topic, each in returns.items()
+    }

@@ -1,0 +1,267 @@
+"""The past, played again under another policy: where the log start offset would have been.
+
+    cutoff  = min(min committed offset, retention offset, end)       as at the time, or held
+    start   = the largest of the log start as Kafka itself has moved it, and all earlier cutoffs
+
+The retention offset of a moment is the high watermark of the latest entry that surely lies the
+retention or more before it: those records were there, so they are that old.
+
+A *log* is a partition of a topic while it had one id. Its number holds the topic's in its upper
+bits, see `TOPIC_BITS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from retentiond.decide.commits import least_of_all
+from retentiond.history.judge import judged_by_record
+from retentiond.history.past import Past
+from retentiond.history.question import TopicQuestion
+from retentiond.history.schema import Kind
+from retentiond.model import Outcome
+
+PARTITION_BITS = 31
+TOPIC_BITS = 43
+"""Bits of a log's number: the partition below, then which of the topic's ids, then the topic."""
+
+AT_ONCE = 12
+"""So many retentions are looked up in one pass over the rows."""
+
+FIGURES = (
+    "log_start_offset",
+    "high_watermark",
+    "last_stable_offset",
+    "size_bytes",
+    "reason",
+    "groups",
+    "min_committed_offset",
+    "forced_retention_ms",
+)
+
+
+class Replay:
+    """The rows of some topics. A topic's number is its place among the ``questions``."""
+
+    def __init__(
+        self, past: Past, session: SparkSession, questions: Sequence[TopicQuestion]
+    ) -> None:
+        self.past = past
+        self.session = session
+        self.questions = questions
+        self.logs = _logs(past.topic_ids, questions)
+
+    def starts(self, only: Sequence[TopicQuestion] | None = None) -> DataFrame:
+        """Grain: log, order; the moments of the period.
+
+        Columns: topic (its number), log, order, weight: long; size_bytes?, log_start_offset?,
+        high_watermark?: long, as recorded; kafka_start?: long, where Kafka itself has moved the
+        log start to; start?: long, where it would have been; cutoff?: long, up to where this
+        moment would have deleted; bound?, lowest?: as in `judged_by_record`.
+        """
+        asked = self.questions if only is None else only
+        retentions = sorted({each.retention_ms for each in asked if each.retention_ms is not None})
+        parts = [retentions[at : at + AT_ONCE] for at in range(0, len(retentions), AT_ONCE)] or [[]]
+        return reduce(
+            DataFrame.unionAll,
+            [
+                self._starts(
+                    [
+                        each
+                        for each in asked
+                        if each.retention_ms in part
+                        or (part is parts[0] and each.retention_ms is None)
+                    ],
+                    part,
+                )
+                for part in parts
+            ],
+        )
+
+    def _starts(self, asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> DataFrame:
+        judged = judged_by_record(self.recorded(asked, retentions)).selectExpr(
+            "*", "CAST(NULL AS BIGINT) AS deleted"
+        )
+        return with_start(
+            judged.unionByName(self._deletions(asked), allowMissingColumns=True),
+            [self._distance(each) for each in retentions],
+        )
+
+    def _distance(self, retention_ms: int) -> int:
+        """Of two orders that are the retention apart; see `Timeline.order`."""
+        timeline = self.past.timeline
+        longest = timeline.moments[-1].elapsed_ms + 1
+        return min(retention_ms, longest) * timeline.scale
+
+    def recorded(self, asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> DataFrame:
+        """Grain: log, order. Columns: those; weight?: long, null outside the period;
+        complete: boolean; `FIGURES`, those of rows outside the period null but for the high
+        watermark; and of each topic: retention?: int, its place among the ``retentions``;
+        consumed_retention_ms?: long; min_groups: int; conflict, is_known: boolean."""
+        rows = self.past.rows(
+            self.session, Kind.PARTITION, ["topic", "topic_id", "partition", *FIGURES]
+        )
+        if len(asked) < len(self.questions):
+            rows = rows.where(F.col("topic").isin([each.topic for each in asked]))
+        numbered = rows.join(
+            F.broadcast(self._of_topics(asked, retentions)), "topic", "inner"
+        ).join(F.broadcast(self._moments()), "entry", "inner")
+        logs = F.broadcast(self.session.createDataFrame(self.logs))
+        within = numbered.withColumn("topic_id", F.expr("coalesce(topic_id, '')"))
+        return within.join(logs, ["topic", "topic_id"], "inner").selectExpr(
+            "base + partition AS log",
+            "order",
+            "weight",
+            "complete",
+            *(
+                name
+                if name in ("high_watermark", "reason")
+                else f"IF(weight IS NULL, NULL, {name}) AS {name}"
+                for name in FIGURES
+            ),
+            "retention",
+            "consumed_retention_ms",
+            "min_groups",
+            "conflict",
+            "is_known",
+        )
+
+    def _deletions(self, asked: Sequence[TopicQuestion]) -> DataFrame:
+        """What retentiond itself has deleted. Grain: log, order, cutoff, not unique. Columns: log,
+        order, deleted: long."""
+        rows = self.past.rows(
+            self.session, Kind.DELETION, ["topic", "partition", "cutoff", "outcome"]
+        ).where(
+            (F.col("outcome") == Outcome.DELETED.value)
+            & F.col("topic").isin([each.topic for each in asked])
+        )
+        logs = F.broadcast(self.session.createDataFrame(self.logs))
+        moments = F.broadcast(self._moments().where("weight IS NOT NULL"))
+        return (
+            rows.join(logs, "topic", "inner")
+            .where("entry >= first_entry AND entry < next_entry")
+            .join(moments, "entry", "inner")
+            .selectExpr("base + partition AS log", "order", "cutoff AS deleted")
+        )
+
+    def _moments(self) -> DataFrame:
+        timeline = self.past.timeline
+        moments = timeline.moments
+        return self.session.createDataFrame(
+            pa.table(
+                {
+                    "entry": pa.array([each.entry.entry for each in moments], pa.int64()),
+                    "order": pa.array(map(timeline.order, moments), pa.int64()),
+                    "weight": pa.array([each.weight_ms for each in moments], pa.int64()),
+                    "complete": pa.array([each.entry.complete for each in moments], pa.bool_()),
+                }
+            )
+        )
+
+    def _of_topics(self, asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> DataFrame:
+        places = {retention: at for at, retention in enumerate(retentions)}
+        ms = [each.retention_ms for each in asked]
+        return self.session.createDataFrame(
+            pa.table(
+                {
+                    "topic": pa.array([each.topic for each in asked], pa.string()),
+                    "retention": pa.array(
+                        [None if each is None else places[each] for each in ms], pa.int32()
+                    ),
+                    "consumed_retention_ms": pa.array(ms, pa.int64()),
+                    "min_groups": pa.array([each.min_groups for each in asked], pa.int32()),
+                    "conflict": pa.array([each.conflict for each in asked], pa.bool_()),
+                    "is_known": pa.array([each.is_known for each in asked], pa.bool_()),
+                }
+            )
+        )
+
+
+def _logs(ids: pa.Table, questions: Sequence[TopicQuestion]) -> pa.Table:
+    """Grain: topic, topic_id. Columns: those; base: long, the number of the log of partition 0;
+    first_entry, next_entry: long, within which the topic had that id."""
+    numbers = {each.topic: number for number, each in enumerate(questions)}
+    by_topic: dict[str, list[tuple[int, str]]] = {}
+    for row in ids.to_pylist():
+        if row["topic"] in numbers:
+            by_topic.setdefault(row["topic"], []).append(
+                (row["first_entry"], row["topic_id"] or "")
+            )
+    rows = []
+    for topic, found in by_topic.items():
+        found.sort()
+        known = [first for first, topic_id in found if topic_id] or [found[0][0]]
+        for place, (first, topic_id) in enumerate(found):
+            base = (numbers[topic] << TOPIC_BITS) + (place << PARTITION_BITS)
+            if topic_id or len(found) == 1:
+                begin = 0 if first == known[0] else first
+                end = next((later for later in known if later > first), 2**63 - 1)
+            else:
+                begin = end = 0  # its id could not be read meanwhile: no deletion is of that log
+            rows.append((topic, topic_id, base, begin, end))
+    columns = zip(*rows, strict=True) if rows else ([], [], [], [], [])
+    types = (pa.string(), pa.string(), pa.int64(), pa.int64(), pa.int64())
+    names = ("topic", "topic_id", "base", "first_entry", "next_entry")
+    return pa.table(
+        {
+            name: pa.array(column, kind)
+            for name, column, kind in zip(names, columns, types, strict=True)
+        }
+    )
+
+
+def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
+    """See `Replay.starts`. ``judged`` is of `judged_by_record`, with deletions among its rows;
+    ``distances``: of each retention, between two orders."""
+    so_far = Window.partitionBy("log", "topic").orderBy("order")
+    aged = {
+        f"aged_{at}": F.last("high_watermark", ignorenulls=True).over(
+            so_far.rangeBetween(Window.unboundedPreceding, -distance)
+        )
+        for at, distance in enumerate(distances)
+    }
+    # By topic, so that the rows of a topic and a moment need not travel again to be summed up.
+    by_topic = judged.withColumn("topic", F.expr(f"shiftright(log, {TOPIC_BITS})")).repartition(
+        "topic"
+    )
+    known = by_topic.withColumns(
+        {
+            **aged,
+            "ours": F.max("deleted").over(so_far.rangeBetween(Window.unboundedPreceding, 0)),
+        }
+    )
+    which = " ".join(f"WHEN {at} THEN aged_{at}" for at in range(len(distances)))
+    retention_offset = f"CASE retention {which} END" if which else "CAST(NULL AS BIGINT)"
+    cut = known.selectExpr("*", f"{retention_offset} AS retention_offset").selectExpr(
+        "*",
+        f"{least_of_all('bound', 'retention_offset')} AS cutoff",
+        "IF(log_start_offset > coalesce(ours, -1L), log_start_offset, NULL) AS not_ours",
+    )
+    until_now = so_far.rowsBetween(Window.unboundedPreceding, 0)
+    before = so_far.rowsBetween(Window.unboundedPreceding, -1)
+    moved = cut.withColumns(
+        {
+            "first_start": F.first("log_start_offset", ignorenulls=True).over(until_now),
+            "moved_by_kafka": F.max("not_ours").over(until_now),
+            "deleted_before": F.max("cutoff").over(before),
+        }
+    )
+    return moved.where("weight IS NOT NULL").selectExpr(
+        "topic",
+        "log",
+        "order",
+        "weight",
+        "size_bytes",
+        "log_start_offset",
+        "high_watermark",
+        "greatest(first_start, moved_by_kafka) AS kafka_start",
+        "greatest(first_start, moved_by_kafka, deleted_before) AS start",
+        "cutoff",
+        "bound",
+        "lowest",
+    )

@@ -1,0 +1,314 @@
+"""What retentiond has done over a time, by what was recorded: deleted, saved, kept, and for whom.
+
+What it has saved is the difference to the log start as Kafka itself would have moved it: the past
+played again under a policy that deletes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from retentiond.history.past import Past
+from retentiond.history.question import TopicQuestion
+from retentiond.history.replay import Replay
+from retentiond.history.schema import Kind
+from retentiond.history.simulate import FIGURES, of_all_topics, over_time, topic_moments
+from retentiond.model import Outcome, Reason
+
+DAY_MS = 86_400_000
+
+POINTS = 120
+"""Of a line in a chart, at most."""
+
+
+class TopicSaving(NamedTuple):
+    """Means over the time; ``without``: as they would have been without retentiond. None where they
+    are not known."""
+
+    topic: str
+    mean_bytes: int | None
+    without_mean_bytes: int | None
+    records_deleted: int
+    deletions: int
+
+    @property
+    def saved_bytes(self) -> int | None:
+        if self.mean_bytes is None or self.without_mean_bytes is None:
+            return None
+        return max(0, self.without_mean_bytes - self.mean_bytes)
+
+
+class Keeper(NamedTuple):
+    """What a group has not read, where it is the last, at the newest entry. ``since_ms``: its last
+    commit that moved; None: there was none in that time."""
+
+    group: str
+    topic: str
+    records: int
+    bytes: int | None
+    since_ms: int | None
+
+
+class StoppedGroup(NamedTuple):
+    """A group that has committed nothing for a day or longer, with records to read."""
+
+    group: str
+    topics: tuple[str, ...]
+    records: int
+    since_ms: int | None
+
+
+class LogDir(NamedTuple):
+    """``full_ms``: when it is full if it goes on as in the last day; None if it is not filling."""
+
+    broker: int
+    log_dir: str
+    total_bytes: int
+    usable_bytes: int
+    full_ms: int | None
+
+
+class Point(NamedTuple):
+    at_ms: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """``bytes_by_topic``, ``without_by_topic``: means of equal stretches of time;
+    ``deleted_by_day``: records; ``used_by_log_dir``: percent."""
+
+    past: Past
+    topics: tuple[TopicSaving, ...]
+    total: TopicSaving
+    keepers: tuple[Keeper, ...]
+    unread_topics: tuple[str, ...]
+    stopped: tuple[StoppedGroup, ...]
+    log_dirs: tuple[LogDir, ...]
+    bytes_by_topic: Mapping[str, Sequence[Point]]
+    without_by_topic: Mapping[str, Sequence[Point]]
+    deleted_by_day: Sequence[Point]
+    used_by_log_dir: Mapping[str, Sequence[Point]]
+
+
+def without_retentiond(question: TopicQuestion) -> TopicQuestion:
+    """Nothing is deleted by a policy that enables nothing."""
+    return replace(question, retention_ms=None, policy=None)
+
+
+def report(replay: Replay) -> Report:
+    """``replay``: under `without_retentiond`. Raises what Spark raises."""
+    past, names = replay.past, [each.topic for each in replay.questions]
+    by_topic_and_moment = topic_moments(replay.starts()).persist()
+    try:
+        means = over_time(by_topic_and_moment, ["topic"]).toArrow().to_pylist()
+        (of_all,) = over_time(of_all_topics(by_topic_and_moment), []).toArrow().to_pylist()
+        stretches = _stretches(by_topic_and_moment, past).toArrow().to_pylist()
+    finally:
+        by_topic_and_moment.unpersist()
+    deleted = _deletions(replay).toArrow()
+    savings = [
+        _saving(names[row["topic"]], row, _of_topic(deleted, names[row["topic"]]))
+        for row in sorted(means, key=lambda row: int(row["topic"]))
+    ]
+    newest = _newest(replay).toArrow()
+    moved = _last_moves(replay).toArrow()
+    at_ms = [each.entry.at_ms for each in past.timeline.moments]
+
+    def line(name: str) -> dict[str, list[Point]]:
+        lines: dict[str, list[Point]] = {}
+        for row in stretches:
+            if row[name] is not None:
+                point = Point(at_ms[past.timeline.number(row["begin"])], row[name])
+                lines.setdefault(names[row["topic"]], []).append(point)
+        return lines
+
+    log_dirs = _log_dirs(replay)
+    return Report(
+        past,
+        tuple(savings),
+        _saving("total", of_all, deleted),
+        _keepers(newest, moved),
+        _unread(newest),
+        _stopped(newest, moved, past.timeline.period[-1].entry.at_ms),
+        tuple(each for each, _ in log_dirs),
+        line("bytes"),
+        line("without"),
+        _by_day(deleted),
+        {f"{each.broker} {each.log_dir}": points for each, points in log_dirs},
+    )
+
+
+def _saving(name: str, row: Mapping[str, float | None], deleted: pa.Table) -> TopicSaving:
+    mean, _, without, _ = (
+        None if (value := row[figure]) is None else round(value) for figure in FIGURES
+    )
+    records = sum(each or 0 for each in deleted["records"].to_pylist())
+    return TopicSaving(name, mean, without, records, sum(deleted["deletions"].to_pylist()))
+
+
+def _stretches(by_topic_and_moment: DataFrame, past: Past) -> DataFrame:
+    """Grain: topic, stretch. Columns: those; begin: long, an order; bytes?, without?: double."""
+    width = max(1, -(-len(past.timeline.moments) // POINTS))
+    stretch = f"(order % {past.timeline.scale}) DIV {width} AS stretch"
+    return (
+        by_topic_and_moment.selectExpr("*", stretch)
+        .groupBy("topic", "stretch")
+        .agg(
+            F.expr("min(order) AS begin"),
+            F.expr("avg(bytes) AS bytes"),
+            F.expr("avg(simulated_bytes) AS without"),
+        )
+        .orderBy("topic", "stretch")
+    )
+
+
+def _deletions(replay: Replay) -> DataFrame:
+    """Grain: topic, day. Columns: topic; day_ms: long; records: long; deletions: long."""
+    period = replay.past.timeline.period
+    return (
+        replay.past.rows(replay.session, Kind.DELETION, ["at", "topic", "records", "outcome"])
+        .where(
+            (F.col("outcome") == Outcome.DELETED.value)
+            & F.col("topic").isin([each.topic for each in replay.questions])
+            & (F.col("entry") >= period[0].entry.entry)
+        )
+        .selectExpr("topic", "records", "unix_millis(date_trunc('DAY', at)) AS day_ms")
+        .groupBy("topic", "day_ms")
+        .agg(F.sum("records").alias("records"), F.count("*").alias("deletions"))
+        .orderBy("day_ms")
+    )
+
+
+def _of_topic(deleted: pa.Table, topic: str) -> pa.Table:
+    return deleted.filter(
+        pa.array([each == topic for each in deleted["topic"].to_pylist()], pa.bool_())
+    )
+
+
+def _by_day(deleted: pa.Table) -> list[Point]:
+    days: dict[int, int] = {}
+    for row in deleted.to_pylist():
+        days[row["day_ms"]] = days.get(row["day_ms"], 0) + (row["records"] or 0)
+    return [Point(day, records) for day, records in sorted(days.items())]
+
+
+def _newest(replay: Replay) -> DataFrame:
+    """The partitions at the newest entry. Grain: topic, partition."""
+    columns = ["topic", "partition", "reason", "groups", "binding_group", "min_committed_offset"]
+    figures = ["log_start_offset", "high_watermark", "size_bytes"]
+    rows = replay.past.rows(replay.session, Kind.PARTITION, [*columns, *figures])
+    return rows.where(
+        (F.col("entry") == replay.past.timeline.period[-1].entry.entry)
+        & F.col("topic").isin([each.topic for each in replay.questions])
+    )
+
+
+def _last_moves(replay: Replay) -> DataFrame:
+    """Grain: group, topic, partition. Columns: those; committed_offset?: long, the newest;
+    moved_ms?: long, when a commit last was another than before."""
+    of_commit = Window.partitionBy("group", "topic", "partition").orderBy("entry")
+    return (
+        replay.past.rows(
+            replay.session, Kind.COMMIT, ["at", "group", "topic", "partition", "committed_offset"]
+        )
+        .where(F.col("topic").isin([each.topic for each in replay.questions]))
+        .withColumn("before", F.lag("committed_offset").over(of_commit))
+        .groupBy("group", "topic", "partition")
+        .agg(
+            F.expr("max_by(committed_offset, entry) AS committed_offset"),
+            F.expr("max(IF(committed_offset <> before, unix_millis(at), NULL)) AS moved_ms"),
+        )
+    )
+
+
+def _keepers(newest: pa.Table, moved: pa.Table) -> tuple[Keeper, ...]:
+    since: dict[tuple[str, str], int] = {}
+    for row in moved.to_pylist():
+        if row["moved_ms"] is not None:
+            key = row["group"], row["topic"]
+            since[key] = max(row["moved_ms"], since.get(key, 0))
+    kept: dict[tuple[str, str], list[tuple[int, float | None]]] = {}
+    for row in newest.to_pylist():
+        low, high, committed = (
+            row[name] for name in ("log_start_offset", "high_watermark", "min_committed_offset")
+        )
+        if row["binding_group"] is None or low is None or high is None:
+            continue
+        records = high - max(low, low if committed is None else committed)
+        if records > 0:
+            size = row["size_bytes"]
+            share = None if size is None else size * records / (high - low)
+            kept.setdefault((row["binding_group"], row["topic"]), []).append((records, share))
+    found = [
+        Keeper(
+            group,
+            topic,
+            sum(records for records, _ in each),
+            None
+            if any(share is None for _, share in each)
+            else round(sum(share or 0 for _, share in each)),
+            since.get((group, topic)),
+        )
+        for (group, topic), each in kept.items()
+    ]
+    return tuple(sorted(found, key=lambda each: (-(each.bytes or 0), -each.records, each.group)))
+
+
+def _unread(newest: pa.Table) -> tuple[str, ...]:
+    read, every = set(), set()
+    for row in newest.to_pylist():
+        every.add(row["topic"])
+        if row["groups"] or row["reason"] != Reason.NO_GROUP.value:
+            read.add(row["topic"])
+    return tuple(sorted(every - read))
+
+
+def _stopped(newest: pa.Table, moved: pa.Table, until_ms: int) -> tuple[StoppedGroup, ...]:
+    ends = {(row["topic"], row["partition"]): row["high_watermark"] for row in newest.to_pylist()}
+    groups: dict[str, tuple[set[str], int, int | None]] = {}
+    for row in moved.to_pylist():
+        topics, records, since = groups.get(row["group"], (set(), 0, None))
+        end = ends.get((row["topic"], row["partition"]))
+        if row["committed_offset"] is not None and end is not None:
+            lag = max(0, end - row["committed_offset"])
+            topics = topics | ({row["topic"]} if lag else set())
+            records += lag
+        since = max((each for each in (since, row["moved_ms"]) if each is not None), default=None)
+        groups[row["group"]] = (topics, records, since)
+    return tuple(
+        StoppedGroup(group, tuple(sorted(topics)), records, since)
+        for group, (topics, records, since) in sorted(groups.items())
+        if records and (since is None or until_ms - since >= DAY_MS)
+    )
+
+
+def _log_dirs(replay: Replay) -> list[tuple[LogDir, list[Point]]]:
+    timeline = replay.past.timeline
+    moments = {each.entry.entry: each for each in timeline.period}
+    rows = replay.past.rows(
+        replay.session, Kind.LOG_DIR, ["broker", "log_dir", "total_bytes", "usable_bytes"]
+    ).orderBy("broker", "log_dir", "entry")
+    width = max(1, len(moments) // POINTS)
+    by_dir: dict[tuple[int, str], list[tuple[int, int, int, int]]] = {}
+    for row in rows.toArrow().to_pylist():
+        moment = moments.get(row["entry"])
+        if moment is not None and row["usable_bytes"] is not None and row["total_bytes"]:
+            by_dir.setdefault((row["broker"], row["log_dir"]), []).append(
+                (moment.elapsed_ms, moment.entry.at_ms, row["total_bytes"], row["usable_bytes"])
+            )
+    found = []
+    for (broker, log_dir), each in by_dir.items():
+        elapsed, at_ms, total, usable = each[-1]
+        before = next(one for one in each if elapsed - one[0] <= DAY_MS)
+        taken, passed = before[3] - usable, elapsed - before[0]
+        full = at_ms + usable * passed // taken if taken > 0 and passed > 0 else None
+        points = [Point(at, 100 * (1 - free / size)) for _, at, size, free in each[::width]]
+        found.append((LogDir(broker, log_dir, total, usable, full), points))
+    return found

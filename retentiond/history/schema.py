@@ -1,0 +1,116 @@
+"""The columns of the history, and what a row of each kind says.
+
+It is one Delta table, so that an entry becomes visible as a whole: `deltalake`, DuckDB and pandas
+read it. It is partitioned by ``day``. A row fills the columns of its kind; the others are null.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import pyarrow as pa
+
+
+class Kind(StrEnum):
+    """What a row says (the grain within an entry is in brackets)."""
+
+    CYCLE = "cycle"
+    """The entry itself [one]: ``cycle_id``, ``complete``, ``dry_run``, ``observed_ms`` (the time
+    since the entry before, by a clock that nobody sets; null for a process's first), ``is_whole``
+    (all commits, groups and readers stand in this entry, not only those that have changed)."""
+
+    PARTITION = "partition"
+    """A partition of an enabled topic [topic, partition]: its offsets, sizes and decision."""
+
+    COMMIT = "commit"
+    """A commit that has moved since the entry before [group, topic, partition];
+    ``committed_offset`` is null where there is none any more, or where it can't be read."""
+
+    GROUP = "group"
+    """A group whose state has changed [group]; ``state`` is live, empty, vanished, unreadable, or
+    null where it counts no more."""
+
+    READER = "reader"
+    """A group that was seen to read a topic, without a commit [group, topic]; ``state`` is live,
+    or null where it is known no more."""
+
+    DELETION = "deletion"
+    """A deletion since the entry before [cycle_id, topic, partition]: ``cutoff``, ``records``,
+    ``outcome``."""
+
+    LOG_DIR = "log_dir"
+    """A folder of a broker [broker, log_dir]: ``total_bytes`` and ``usable_bytes`` of its disk."""
+
+
+SCHEMA = pa.schema(
+    [
+        pa.field("day", pa.string(), nullable=False),  # of ``at`` in UTC, YYYY-MM-DD
+        pa.field("entry", pa.int64(), nullable=False),  # counts up, also where the clock goes back
+        pa.field("at", pa.timestamp("us", "UTC"), nullable=False),  # when the cycle began to read
+        pa.field("cluster_id", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),  # of `Kind`
+        pa.field("cycle_id", pa.string()),
+        pa.field("complete", pa.bool_()),  # every group that could bear on a decision was seen
+        pa.field("result", pa.string()),  # ok, incomplete or failed: as the cycle's log line says
+        pa.field("dry_run", pa.bool_()),
+        pa.field("observed_ms", pa.int64()),
+        pa.field("is_whole", pa.bool_()),
+        pa.field("topic", pa.string()),
+        pa.field("topic_id", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("log_start_offset", pa.int64()),
+        pa.field("high_watermark", pa.int64()),
+        pa.field("last_stable_offset", pa.int64()),
+        pa.field("size_bytes", pa.int64()),  # of all replicas' disks
+        pa.field("remote_bytes", pa.int64()),  # an estimate; null where there is none
+        pa.field("verdict", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("groups", pa.int32()),  # relevant ones
+        pa.field("min_committed_offset", pa.int64()),
+        pa.field("binding_group", pa.string()),
+        pa.field("cutoff", pa.int64()),
+        pa.field("consumed_retention_ms", pa.int64()),
+        pa.field("forced_retention_ms", pa.int64()),  # null: unlimited, or not known
+        pa.field("group", pa.string()),
+        pa.field("group_kind", pa.string()),
+        pa.field("state", pa.string()),
+        pa.field("committed_offset", pa.int64()),
+        pa.field("outcome", pa.string()),
+        pa.field("records", pa.int64()),
+        pa.field("broker", pa.int32()),
+        pa.field("log_dir", pa.string()),
+        pa.field("total_bytes", pa.int64()),
+        pa.field("usable_bytes", pa.int64()),
+    ]
+)
+
+OF_ENTRY = ("entry", "at", "cluster_id", "kind")
+"""The columns that every row fills, beside its day."""
+
+COLUMNS: dict[Kind, tuple[str, ...]] = {
+    Kind.CYCLE: ("cycle_id", "complete", "result", "dry_run", "observed_ms", "is_whole"),
+    Kind.PARTITION: (
+        "topic",
+        "topic_id",
+        "partition",
+        "log_start_offset",
+        "high_watermark",
+        "last_stable_offset",
+        "size_bytes",
+        "remote_bytes",
+        "verdict",
+        "reason",
+        "groups",
+        "min_committed_offset",
+        "binding_group",
+        "cutoff",
+        "consumed_retention_ms",
+        "forced_retention_ms",
+    ),
+    Kind.COMMIT: ("topic", "partition", "group", "committed_offset"),
+    Kind.GROUP: ("group", "group_kind", "state"),
+    Kind.READER: ("topic", "group", "state"),
+    Kind.DELETION: ("topic", "partition", "cycle_id", "cutoff", "records", "outcome"),
+    Kind.LOG_DIR: ("broker", "log_dir", "total_bytes", "usable_bytes"),
+}
+"""The others that a row of a kind may fill; all else of it is null."""

@@ -1,0 +1,153 @@
+"""What a policy would have deleted in the past, and what that would have cost.
+
+Bytes are those of all replicas' disks. A partition's are taken to be spread evenly over its
+offsets. A topic's are known at the moments at which all its partitions' are; a mean is one over
+the time that these moments stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from retentiond.history.missed import Missed, missed
+from retentiond.history.past import Past
+from retentiond.history.replay import Replay
+
+SIMULATED_BYTES = """
+    IF(high_watermark > log_start_offset,
+       size_bytes * (CAST(greatest(high_watermark - start, 0L) AS DOUBLE)
+                     / (high_watermark - log_start_offset)),
+       IF(start IS NOT NULL AND high_watermark <= log_start_offset,
+          CAST(size_bytes AS DOUBLE), NULL))
+"""
+"""Where the log is empty, what is left of its segments stays."""
+
+FIGURES = ("mean_bytes", "peak_bytes", "simulated_mean_bytes", "simulated_peak_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedTopic:
+    """Bytes are None where they were never known. ``retention_ms``: the simulated one, None where
+    the policy deletes nothing from the topic."""
+
+    topic: str
+    retention_ms: int | None
+    mean_bytes: int | None
+    peak_bytes: int | None
+    simulated_mean_bytes: int | None
+    simulated_peak_bytes: int | None
+    simulated_records_deleted: int
+    missed: tuple[Missed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """``total``: of all topics; its peaks are those of the sum, where all topics are known."""
+
+    past: Past
+    topics: tuple[SimulatedTopic, ...]
+    total: SimulatedTopic
+
+
+def simulate(replay: Replay) -> Simulation:
+    """Raises what Spark raises."""
+    by_topic_and_moment = topic_moments(replay.starts()).persist()
+    try:
+        of_topics = over_time(by_topic_and_moment, ["topic"]).toArrow().to_pylist()
+        of_all = over_time(of_all_topics(by_topic_and_moment), []).toArrow().to_pylist()
+    finally:
+        by_topic_and_moment.unpersist()
+    asked = replay.questions
+    losses = missed(replay, [asked[row["topic"]] for row in of_topics if row["doubtful"]])
+    topics = [
+        _topic(each.topic, each.retention_ms, row, losses.get(each.topic, ()))
+        for row in sorted(of_topics, key=lambda row: row["topic"])
+        for each in (asked[row["topic"]],)
+    ]
+    every_loss = [lost for topic in topics for lost in topic.missed]
+    return Simulation(replay.past, tuple(topics), _topic("total", None, of_all[0], every_loss))
+
+
+def topic_moments(starts: DataFrame) -> DataFrame:
+    """``starts`` is of `Replay.starts`. Grain: topic (its number), order.
+
+    Columns: those, weight: long; bytes?, simulated_bytes?: double, null where one of a partition
+    is; records: long, deleted by the simulation; doubtful: boolean, whether a reader may have
+    missed something.
+    """
+    partitions = starts.selectExpr(
+        "topic",
+        "order",
+        "weight",
+        "CAST(size_bytes AS DOUBLE) AS bytes",
+        f"{SIMULATED_BYTES} AS simulated_bytes",
+        "greatest(cutoff - start, 0L) AS records",
+        "coalesce(lowest < start AND start > kafka_start, false) AS doubtful",
+    )
+    return _summed(partitions, ["topic", "order", "weight"])
+
+
+def of_all_topics(by_topic_and_moment: DataFrame) -> DataFrame:
+    """The same of all topics together. Grain: order."""
+    return _summed(by_topic_and_moment, ["order", "weight"])
+
+
+def _summed(parts: DataFrame, grain: Sequence[str]) -> DataFrame:
+    sums = {
+        "known": "count(simulated_bytes)",
+        "parts": "count(*)",
+        "bytes": "sum(bytes)",
+        "simulated_bytes": "sum(simulated_bytes)",
+        "records": "sum(records)",
+        "doubtful": "bool_or(doubtful)",
+    }
+    return (
+        parts.groupBy(*grain)
+        .agg(*(F.expr(f"{value} AS {name}") for name, value in sums.items()))
+        .selectExpr(
+            *grain,
+            "IF(known = parts, bytes, NULL) AS bytes",
+            "IF(known = parts, simulated_bytes, NULL) AS simulated_bytes",
+            "records",
+            "doubtful",
+        )
+    )
+
+
+def over_time(by_moment: DataFrame, grain: Sequence[str]) -> DataFrame:
+    """Means and peaks. ``by_moment`` has the columns of `topic_moments`."""
+    time = "nullif(sum(IF(bytes IS NULL, 0L, weight)), 0L)"
+    figures = {
+        "mean_bytes": f"sum(weight * bytes) / {time}",
+        "peak_bytes": "max(bytes)",
+        "simulated_mean_bytes": f"sum(weight * simulated_bytes) / {time}",
+        "simulated_peak_bytes": "max(simulated_bytes)",
+        "records": "sum(records)",
+        "doubtful": "bool_or(doubtful)",
+    }
+    return by_moment.groupBy(*grain).agg(
+        *(F.expr(f"{value} AS {name}") for name, value in figures.items())
+    )
+
+
+def _topic(
+    name: str, retention_ms: int | None, row: dict[str, Any], lost: Sequence[Missed]
+) -> SimulatedTopic:
+    mean, peak, simulated_mean, simulated_peak = (
+        None if row[figure] is None else round(row[figure]) for figure in FIGURES
+    )
+    return SimulatedTopic(
+        name,
+        retention_ms,
+        mean,
+        peak,
+        simulated_mean,
+        simulated_peak,
+        row["records"] or 0,
+        tuple(lost),
+    )

@@ -1,0 +1,356 @@
+"""The Delta table that holds the history: opened, read, appended to, and its files replaced.
+
+Invariants: a commit of the table's log makes an entry visible, or an old file's successor, as a
+whole; a process that dies between two commits leaves files that nobody refers to, and nothing else.
+Each file is of one cluster and one day. Every commit names its cluster's last entry, so that of two
+writers for one cluster the second fails.
+
+All but `HistoryTable.replace` uses only those calls of deltalake that let Python's other threads
+run meanwhile: an object store may take minutes to answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import pyarrow as pa
+from deltalake import (
+    ColumnProperties,
+    CommitProperties,
+    DeltaTable,
+    QueryBuilder,
+    Transaction,
+    WriterProperties,
+    write_deltalake,
+)
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from retentiond.errors import HistoryUnavailable
+from retentiond.history.schema import SCHEMA
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as pads
+
+SETTINGS = {
+    "delta.checkpointInterval": "20",
+    "delta.logRetentionDuration": "interval 1 days",
+}
+"""So the log neither grows nor takes long to read, however many entries there are."""
+
+STORE = {"timeout": "30s", "connect_timeout": "5s"}
+"""Of an object store's requests."""
+
+SECRETS = ("SECRET", "TOKEN", "KEY", "PASSWORD", "SAS")
+"""Environment variables with one of these in their name are never shown."""
+
+TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m|[\u21b3]")
+
+MOST_CHARS = 300
+"""Of another library's error."""
+
+LATEST_DAY = "~"
+"""Sorts behind every day."""
+
+
+class HistoryFile(NamedTuple):
+    """``path``: below the table's folder. ``cluster_id`` and the entries are None of a file that
+    somebody else has written."""
+
+    path: str
+    day: str
+    cluster_id: str | None
+    first_entry: int | None
+    last_entry: int | None
+    rows: int | None
+    size_bytes: int
+
+
+class HistoryTable:
+    """The table at a place, as of the last `refresh`. All of it raises `HistoryUnavailable`."""
+
+    def __init__(self, table: DeltaTable, place: str) -> None:
+        self._table = table
+        self.place = place
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """``path``: a folder, or an object store's URL."""
+        place = location(path)
+        with explained(place):
+            return cls(DeltaTable(place, storage_options=_options(place)), place)
+
+    @classmethod
+    def open_or_create(cls, path: str | Path) -> Self:
+        place = location(path)
+        with explained(place):
+            if not is_remote(place):
+                Path(place).mkdir(parents=True, exist_ok=True)
+            table = DeltaTable.create(
+                place,
+                SCHEMA,
+                mode="ignore",
+                partition_by="day",
+                configuration=SETTINGS,
+                storage_options=_options(place),
+            )
+            return cls(table, place)
+
+    def refresh(self) -> None:
+        with explained(self.place):
+            self._table.update_incremental()
+
+    def last_entry(self, cluster_id: str) -> int:
+        """0 where there is none."""
+        with explained(self.place):
+            return self._table.transaction_version(cluster_id) or 0
+
+    def clusters(self) -> frozenset[str]:
+        """The ids of those that anything is kept of."""
+        return frozenset(each.cluster_id for each in self.files() if each.cluster_id is not None)
+
+    def files(
+        self, cluster_id: str | None = None, *, since_day: str = "", until_day: str = LATEST_DAY
+    ) -> tuple[HistoryFile, ...]:
+        """Those of a cluster, or all of them; days as ``YYYY-MM-DD``, both included. By day, then
+        by entry."""
+        with explained(self.place):
+            found = [each for each in self._files() if since_day <= each.day <= until_day]
+        found.sort(key=lambda each: (each.day, each.first_entry or 0, each.path))
+        return tuple(each for each in found if cluster_id in (None, each.cluster_id))
+
+    def _files(self) -> Iterator[HistoryFile]:
+        actions = pa.table(self._table.get_add_actions(flatten=True))
+        names = (
+            "path",
+            "partition.day",
+            "min.cluster_id",
+            "min.entry",
+            "max.entry",
+            "num_records",
+            "size_bytes",
+        )
+        columns = [
+            actions[name].to_pylist() if name in actions.column_names else [None] * len(actions)
+            for name in names
+        ]
+        return map(HistoryFile, *columns)
+
+    def uris(self, files: Iterable[HistoryFile]) -> list[str]:
+        """Whole paths, or an object store's URLs. Their last folder is ``day=2026-11-23``, and the
+        column of that name stands nowhere else."""
+        return [f"{self.place.rstrip('/')}/{each.path}" for each in files]
+
+    def dataset(
+        self, cluster_id: str, *, since_day: str = "", until_day: str = LATEST_DAY
+    ) -> pads.Dataset:
+        """The rows of a cluster and those days, with the columns of `SCHEMA`; rows of other
+        clusters may be among them, so filter. It stays readable for an hour after the files were
+        replaced by others."""
+        with explained(self.place):
+            return self._table.to_pyarrow_dataset(
+                file_pruning_predicate=(
+                    f"cluster_id = {quoted(cluster_id)} "
+                    f"AND day >= {quoted(since_day)} AND day <= {quoted(until_day)}"
+                )
+            )
+
+    def query(self, sql: str) -> pa.RecordBatchReader:
+        """The rows of a query in DataFusion's SQL, to which the table is ``history``."""
+        with explained(self.place):
+            found = QueryBuilder().register("history", self._table).execute(sql)
+            return pa.RecordBatchReader.from_stream(found)
+
+    def append(self, cluster_id: str, entry: int, rows: pa.Table) -> None:
+        """An entry of that number, as one commit. ``rows``: `SCHEMA`, of one day."""
+        with explained(self.place):
+            write_deltalake(
+                self._table,
+                rows,
+                mode="append",
+                writer_properties=WRITER,
+                commit_properties=_mark(cluster_id, entry),
+            )
+
+    def replace(
+        self, cluster_id: str, old: Sequence[HistoryFile], row_groups: Iterable[pa.Table]
+    ) -> None:
+        """One commit: a file of the same day with those rows, in their order, in place of files.
+
+        An object store's answers are waited for with Python's lock held: not for a process that
+        does anything else.
+        """
+        import pyarrow.fs as pafs  # noqa: PLC0415 - 50 MB that a daemon has no use for
+        import pyarrow.parquet as pq  # noqa: PLC0415 - likewise
+        from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - likewise
+
+        day, expected, written = old[0].day, sum(each.rows or 0 for each in old), 0
+        path = f"day={day}/merged-{uuid.uuid4().hex}.parquet"
+        with explained(self.place):
+            files = pafs.PyFileSystem(
+                DeltaStorageHandler.from_table(self._table._table, _options(self.place), {})
+            )
+            with (
+                files.open_output_stream(path) as stream,
+                pq.ParquetWriter(stream, FILE_SCHEMA, **PACKED) as writer,
+            ):
+                for each in row_groups:
+                    writer.write_table(each, row_group_size=ROW_GROUP)
+                    written += each.num_rows
+            if written != expected:
+                raise HistoryUnavailable(
+                    f"the files of {day} in {self.place} hold {expected} rows, and {written} were "
+                    "read; they stay as they are",
+                    kind="merge",
+                )
+            now_ms = time.time_ns() // 1_000_000
+            bounds = {
+                "numRecords": written,
+                "minValues": {"cluster_id": cluster_id, "entry": old[0].first_entry},
+                "maxValues": {
+                    "cluster_id": cluster_id,
+                    "entry": max(each.last_entry or 0 for each in old),
+                },
+            }
+            size = files.get_file_info(path).size
+            new = AddAction(path, size, {"day": day}, now_ms, False, json.dumps(bounds))
+            gone = [
+                RemoveAction(each.path, False, now_ms, each.size_bytes, {"day": day})
+                for each in old
+            ]
+            self._table.create_write_transaction(
+                [new, *gone],
+                "append",
+                SCHEMA,
+                ["day"],
+                commit_properties=_mark(cluster_id, self.last_entry(cluster_id)),
+            )
+            self._table.update_incremental()
+
+    def delete(self, predicate: str) -> None:
+        """The rows that the SQL predicate names."""
+        with explained(self.place):
+            self._table.delete(predicate)
+
+    def vacuum(self, grace_h: int) -> None:
+        """Removes the files that were replaced so many hours ago or earlier."""
+        with explained(self.place):
+            self._table.vacuum(grace_h, dry_run=False, enforce_retention_duration=False)
+
+
+def _properties() -> WriterProperties:
+    deltas = ColumnProperties(
+        encoding="DELTA_BINARY_PACKED", dictionary_enabled=False, statistics_enabled="CHUNK"
+    )
+    whole = {pa.int64(), pa.int32()}
+    return WriterProperties(
+        compression="ZSTD",
+        max_row_group_size=ROW_GROUP,
+        column_properties={field.name: deltas for field in SCHEMA if field.type in whole},
+        default_column_properties=ColumnProperties(
+            dictionary_enabled=True, statistics_enabled="CHUNK"
+        ),
+    )
+
+
+FILE_SCHEMA = SCHEMA.remove(SCHEMA.get_field_index("day"))
+"""A file's own columns: its day stands in its path, and in the table's log."""
+
+ROW_GROUP = 128 * 1024
+"""Rows at most: few enough to be skipped, enough to be packed well."""
+
+PACKED = {
+    "compression": "zstd",
+    "use_dictionary": [
+        field.name for field in FILE_SCHEMA if field.type == pa.string() or field.name == "at"
+    ],
+    "column_encoding": {
+        field.name: "DELTA_BINARY_PACKED"
+        for field in FILE_SCHEMA
+        if field.type in (pa.int64(), pa.int32())
+    },
+    "store_schema": False,
+}
+"""How a day is written. An entry's time comes back in each of its rows, so it has a dictionary."""
+
+WRITER = _properties()
+
+
+def _mark(cluster_id: str, entry: int) -> CommitProperties:
+    return CommitProperties(app_transactions=[Transaction(cluster_id, entry)])
+
+
+def quoted(text: str) -> str:
+    """As a value in SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def location(path: str | Path) -> str:
+    """Where it is, as this library names it: an absolute folder, or a URL of s3, gs, az, …"""
+    text = str(path)
+    if "://" not in text:
+        return str(Path(text).absolute())
+    return f"s3://{text.removeprefix('s3a://')}" if text.startswith("s3a://") else text
+
+
+def is_remote(place: str) -> bool:
+    return "://" in place
+
+
+def _options(place: str) -> dict[str, str] | None:
+    """Credentials come from the environment alone."""
+    return dict(STORE) if is_remote(place) else None
+
+
+@contextmanager
+def explained(place: str) -> Iterator[None]:
+    """Raises `HistoryUnavailable` in place of whatever else the store or the files raise."""
+    try:
+        yield
+    except HistoryUnavailable:
+        raise
+    except TableNotFoundError as error:
+        raise HistoryUnavailable(f"there is no history in {place} yet", kind="missing") from error
+    except CommitFailedError as error:
+        raise HistoryUnavailable(
+            f"another process has written to the history in {place} at the same time",
+            kind="conflict",
+        ) from error
+    except (OSError, DeltaError, pa.ArrowException, ValueError) as error:
+        kind, remedy = _cause(error, place)
+        raise HistoryUnavailable(
+            f"the history in {place} can't be used ({shown(error)}); {remedy}", kind=kind
+        ) from error
+
+
+def _cause(error: Exception, place: str) -> tuple[str, str]:
+    """A few words, and what to do."""
+    text = str(error).lower()
+    if re.search("no space|quota|os error 28|errno 28", text):
+        return "full", "make room, or set history.max_bytes"
+    if re.search(r"nosuchbucket|not found", text):
+        return "missing", "make the bucket or the folder, or set history.path"
+    if re.search(r"permission|read-only|denied|forbidden|credential|\b40[13] ", text):
+        return "not allowed", "let retentiond's user write there, or set history.path"
+    if isinstance(error, OSError) or "generic" in text:
+        return "unreachable", "see that it is there, or set history.path"
+    if is_remote(place):
+        return "damaged", "set history.path to another one, and a new history begins there"
+    return "damaged", f"move {place} aside, and a new history begins"
+
+
+def shown(error: object) -> str:
+    """Its text in one line, without anything that the environment keeps secret."""
+    text = " ".join(TERMINAL_CODES.sub("", str(error)).split())
+    for name, value in os.environ.items():
+        if len(value) >= 4 and any(word in name.upper() for word in SECRETS):
+            text = text.replace(value, "…")
+    return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS]}…"

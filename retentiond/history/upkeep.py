@@ -1,0 +1,234 @@
+"""Days become one sorted file each, old ones go, and nothing is left behind on the way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from retentiond.config.config import History
+from retentiond.errors import HistoryUnavailable
+from retentiond.history.entries import day_of
+from retentiond.history.schema import COLUMNS, OF_ENTRY, Kind
+from retentiond.history.table import FILE_SCHEMA, HistoryFile, HistoryTable, quoted, shown
+
+SLICE_ROWS = 256 * 1024
+"""So many rows are sorted at a time."""
+
+SMALL_FILES = 24
+"""When a day has so many files of one entry each, they are made one."""
+
+GRACE_H = 1
+"""How long readers have for a file that others have replaced."""
+
+HOUR_MS = 3_600_000
+
+MOST_S = 1800.0
+"""A merge that takes longer is given up."""
+
+
+Merge: TypeAlias = Callable[[HistoryTable, str, Sequence[HistoryFile]], None]
+
+
+class Care:
+    """Looks after the files of one cluster, after an entry. Of a process, and by one thread."""
+
+    def __init__(self, merge: Merge) -> None:
+        self._merge = merge
+        self._next_look_ms = 0
+        self._next_merge_ms = 0
+
+    def take(
+        self,
+        table: HistoryTable,
+        cluster_id: str,
+        settings: History,
+        at_ms: int,
+        elapsed_ms: int,
+    ) -> None:
+        """``at_ms``: the last entry's time, epoch milliseconds; ``elapsed_ms``: by a clock that
+        nobody sets. What fails is tried again after an hour. Raises `HistoryUnavailable`."""
+        if elapsed_ms >= self._next_look_ms:
+            self._next_look_ms = elapsed_ms + HOUR_MS
+            drop_old_days(table, cluster_id, settings, at_ms)
+            table.vacuum(GRACE_H)
+        if elapsed_ms >= self._next_merge_ms:
+            after_failure, self._next_merge_ms = elapsed_ms + HOUR_MS, 0
+            files = to_merge(table.files(cluster_id), day_of(at_ms))
+            if files:
+                self._next_merge_ms = after_failure
+                self._merge(table, cluster_id, files)
+                self._next_merge_ms = 0
+
+
+def to_merge(files: Sequence[HistoryFile], today: str) -> list[HistoryFile]:
+    """Those of the first day that is over and has more than one; else of the small ones of today,
+    once they are many; else none."""
+    by_day: defaultdict[str, list[HistoryFile]] = defaultdict(list)
+    for each in files:
+        by_day[each.day].append(each)
+    for day, found in sorted(by_day.items()):
+        if day != today and len(found) > 1:
+            return found
+    small = [each for each in by_day[today] if each.first_entry == each.last_entry]
+    return small if len(small) >= SMALL_FILES else []
+
+
+def drop_old_days(table: HistoryTable, cluster_id: str, settings: History, at_ms: int) -> None:
+    """Those that are older than ``keep``, and as many of the next ones as ``max_bytes`` asks for.
+    The last entry's day stays."""
+    files = table.files(cluster_id)
+    bytes_of: Counter[str] = Counter()
+    for each in files:
+        bytes_of[each.day] += each.size_bytes
+    first = day_of(at_ms - settings.keep_ms)
+    kept = sorted(day for day in bytes_of if day >= first)
+    if settings.max_bytes is not None:
+        while len(kept) > 1 and sum(bytes_of[day] for day in kept) > settings.max_bytes:
+            kept.remove(next(day for day in kept if day != day_of(at_ms)))
+    gone = bytes_of.keys() - set(kept) - {day_of(at_ms)}
+    if gone:
+        days = ", ".join(map(quoted, sorted(gone)))
+        alone = all(each.cluster_id == cluster_id for each in table.files() if each.day in gone)
+        mine = "" if alone else f" AND cluster_id = {quoted(cluster_id)}"
+        table.delete(f"day IN ({days}){mine}")
+
+
+class Slice(NamedTuple):
+    """Rows that are sorted together: of one kind, from one topic and partition to another, both
+    included. None of a kind that has no topics."""
+
+    kind: str
+    first: tuple[str, int] | None
+    last: tuple[str, int] | None
+
+    @property
+    def sql(self) -> str:
+        kind = f"kind = {quoted(self.kind)}"
+        if self.first is None or self.last is None:
+            return kind
+        (first, low), (last, high) = self.first, self.last
+        # The plain bounds come first: by them row groups are skipped.
+        return (
+            f"{kind} AND topic >= {quoted(first)} AND topic <= {quoted(last)}"
+            f" AND (topic > {quoted(first)} OR coalesce(partition, 0) >= {low})"
+            f" AND (topic < {quoted(last)} OR coalesce(partition, 0) <= {high})"
+        )
+
+
+class MergeApart:
+    """A process of its own merges files: it takes memory and an object store's time, and gives
+    both back."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def __call__(self, table: HistoryTable, cluster_id: str, files: Sequence[HistoryFile]) -> None:
+        first, last = files[0].first_entry or 0, max(each.last_entry or 0 for each in files)
+        command = [sys.executable, "-P", "-m", __name__, table.place, cluster_id]
+        with subprocess.Popen(
+            [*command, files[0].day, str(first), str(last)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as self._process:
+            try:
+                _, told = self._process.communicate(timeout=MOST_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                _, told = self._process.communicate()
+        if self._process.returncode:
+            why = told.strip().splitlines()[-1:] or ["it was ended"]
+            raise HistoryUnavailable(
+                f"a day of the history in {table.place} can't be put together: {shown(why[0])}",
+                kind="merge",
+            )
+        table.refresh()
+
+    def end(self) -> None:
+        """Nothing is lost: the files stay as they were."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+
+
+def merge(table: HistoryTable, cluster_id: str, files: Sequence[HistoryFile]) -> None:
+    """One sorted file in place of those of a day; in memory are some row groups at most."""
+    where = (
+        f"day = {quoted(files[0].day)} AND cluster_id = {quoted(cluster_id)}"
+        f" AND entry >= {min(each.first_entry or 0 for each in files)}"
+        f" AND entry <= {max(each.last_entry or 0 for each in files)}"
+    )
+    table.replace(cluster_id, files, _sorted_rows(table, where))
+
+
+def _sorted_rows(table: HistoryTable, where: str) -> Iterator[pa.Table]:
+    """By kind, topic, partition, group and entry, some row groups at a time."""
+    for part in list(_slices(table, where)):
+        found = table.query(_query(part, where)).read_all()
+        yield pa.Table.from_arrays(
+            [
+                found[field.name].cast(field.type)
+                if field.name in found.column_names
+                else pa.nulls(found.num_rows, field.type)
+                for field in FILE_SCHEMA
+            ],
+            schema=FILE_SCHEMA,
+        )
+
+
+def _query(part: Slice, where: str) -> str:
+    own = COLUMNS[Kind(part.kind)]
+    columns = ", ".join(f'"{name}"' for name in (*OF_ENTRY, *own))
+    order = [f'"{name}"' for name in ("topic", "partition", "group") if name in own]
+    return (
+        f"SELECT {columns} FROM history WHERE {where} AND {part.sql}"
+        f" ORDER BY {', '.join([*order, 'entry'])}"
+    )
+
+
+def _slices(table: HistoryTable, where: str) -> Iterator[Slice]:
+    counts = table.query(
+        "SELECT kind, topic, coalesce(partition, 0) AS partition, count(*) AS rows FROM history"
+        f" WHERE {where} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+    ).read_all()
+    kind, first, last, held = None, None, None, 0
+    for now in zip(*(counts[name].to_pylist() for name in counts.column_names), strict=True):
+        at = None if now[1] is None else (now[1], now[2])
+        if kind is not None and (now[0] != kind or at is None or held + now[3] > SLICE_ROWS):
+            yield Slice(kind, first, last)
+            kind = None
+        if kind is None:
+            kind, first, held = now[0], at, 0
+        last, held = at, held + now[3]
+    if kind is not None:
+        yield Slice(kind, first, last)
+
+
+def main(place: str, cluster_id: str, day: str, first: str, last: str) -> None:
+    """What `MergeApart` runs."""
+    os.nice(10)
+    with suppress(OSError):  # where memory is short, it is the one to go
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    table = HistoryTable.open(place)
+    files = [
+        each
+        for each in table.files(cluster_id, since_day=day, until_day=day)
+        if int(first) <= (each.first_entry or 0) <= int(last)
+    ]
+    if len(files) > 1:
+        merge(table, cluster_id, files)
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except HistoryUnavailable as error:
+        sys.exit(str(error))

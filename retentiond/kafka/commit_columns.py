@@ -1,0 +1,113 @@
+"""A group's commits as columns: an object for each of a million takes longer than to read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from retentiond.model import Commit
+
+NOT_TOLD = -1
+"""Kafka's own word for a leader epoch that is not known."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommitColumns(Sequence[Commit]):
+    """All that one group has committed, topic by topic.
+
+    - ``topics``: (name, how many of the rows are its), in the rows' order. A name may come twice.
+    - ``partitions``, ``offsets``: int64.
+    - ``unread``: bool, whether the offset could not be read; what stands in ``offsets`` then
+      means nothing.
+    - ``leader_epochs``: int64, Kafka's -1 where the group's client did not say.
+    """
+
+    topics: Sequence[tuple[str, int]]
+    partitions: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64]
+    unread: npt.NDArray[np.bool_]
+    leader_epochs: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    def __iter__(self) -> Iterator[Commit]:
+        names = (name for name, count in self.topics for _ in range(count))
+        rows = zip(
+            names,
+            self.partitions.tolist(),
+            self.offsets.tolist(),
+            self.unread.tolist(),
+            self.leader_epochs.tolist(),
+            strict=True,
+        )
+        return (
+            Commit(name, partition, None)
+            if unread
+            else Commit(name, partition, offset, None if epoch < 0 else epoch)
+            for name, partition, offset, unread, epoch in rows
+        )
+
+    @overload
+    def __getitem__(self, index: int) -> Commit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Commit]: ...
+    def __getitem__(self, index: int | slice) -> Commit | Sequence[Commit]:
+        return list(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # like a list's
+
+    def where(self, keep: npt.NDArray[np.bool_]) -> CommitColumns:
+        """Those rows alone."""
+        ends = np.cumsum([0, *(count for _, count in self.topics)])
+        kept = np.concatenate([[0], np.cumsum(keep)])[ends]
+        return CommitColumns(
+            [
+                (name, int(count))
+                for (name, _), count in zip(self.topics, np.diff(kept), strict=True)
+                if count
+            ],
+            self.partitions[keep],
+            self.offsets[keep],
+            self.unread[keep],
+            self.leader_epochs[keep],
+        )
+
+    @staticmethod
+    def by_topic(offsets: Mapping[str, Mapping[int, int]]) -> CommitColumns:
+        """Of commits that are all readable, by topic and partition."""
+        count = sum(map(len, offsets.values()))
+        return CommitColumns(
+            [(name, len(those)) for name, those in offsets.items()],
+            np.fromiter(chain.from_iterable(offsets.values()), np.int64, count),
+            np.fromiter(
+                chain.from_iterable(each.values() for each in offsets.values()), np.int64, count
+            ),
+            np.zeros(count, np.bool_),
+            np.full(count, NOT_TOLD),
+        )
+
+    @staticmethod
+    def of(commits: Iterable[Commit]) -> CommitColumns:
+        """The same commits as columns, if they aren't columns already."""
+        if isinstance(commits, CommitColumns):
+            return commits
+        rows = list(commits)
+        return CommitColumns(
+            [(name, len(list(those))) for name, those in groupby(row.topic for row in rows)],
+            np.array([row.partition for row in rows], np.int64),
+            np.array([row.offset or 0 for row in rows], np.int64),
+            np.array([row.offset is None for row in rows], np.bool_),
+            np.array(
+                [NOT_TOLD if row.leader_epoch is None else row.leader_epoch for row in rows],
+                np.int64,
+            ),
+        )

@@ -1,0 +1,160 @@
+"""What librdkafka does here: the listing of topics, and DeleteRecords.
+
+kafka-python makes an object of each partition of the cluster in a listing. And it takes as long to
+load as all else that `retentiond delete-records` does with a file of offsets: so that command has
+topics described here, too, and takes less time than Kafka's own tool. All look-ups of offsets are
+kafka-python's.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicCollection
+
+from retentiond.kafka.confluent import admin
+from retentiond.kafka.confluent import delete_records as deletions
+from retentiond.kafka.confluent.admin import Admin
+from retentiond.kafka.confluent.delete_records import GRACE_S, LOOK_S, Deleter, as_kafka_prints_it
+from retentiond.kafka.errors.missing_rights import with_topic_grant
+from retentiond.kafka.identity import ClusterIdentity
+from retentiond.kafka.port import INTERNAL_TOPICS, DeleteFailure, Target, TopicDescription
+from retentiond.kafka.settings.properties import ClientSettings
+from retentiond.model import Failure, TopicPartition
+
+METADATA_TIMEOUT_S = 10.0
+"""How long to try to reach any broker: librdkafka goes on trying for all of its time-out."""
+
+HASTE_S = 1.0
+"""After that a client that was told no by all brokers gives up; librdkafka itself never would."""
+
+PATIENCE_S = 2.0
+"""For brokers that have all refused until then: one of them may just be starting."""
+
+LISTEN_S = 0.1
+"""How often it is looked at what librdkafka says of its connections."""
+
+DELETE_TIMEOUT_S = 5.0
+"""How long a leader may wait for its followers; a deletion that takes longer is read back."""
+
+
+class RecordsClient:
+    """One long-lived AdminClient that lists, thread-safe, and one for each request that deletes.
+
+    Any call may raise `KafkaUnavailable`. Deletions are one thread's at a time.
+    """
+
+    def __init__(self, settings: ClientSettings) -> None:
+        """Raises `ConfigError` for a value that librdkafka refuses."""
+        self.identity = ClusterIdentity(settings.words.servers)
+        self._timeout = settings.request_timeout_s
+        self._admin = Admin(settings)
+        self._deleter: Deleter | None = None
+        self.gap_s = 0.0
+        """Of the last request: from the answer of the look before it until it was handed over."""
+
+    def topic_names(self) -> frozenset[str]:
+        """All visible topics."""
+        timeout = min(self._timeout, METADATA_TIMEOUT_S)
+        with self._admin.explaining():
+            try:
+                return self._names(min(HASTE_S, timeout))
+            except KafkaException as error:
+                self._admin.raise_if_final(admin.of_confluent(error))
+            try:
+                return self._names(min(PATIENCE_S, timeout) if self._admin.is_refused else timeout)
+            except KafkaException as error:
+                raise self._admin.unavailable(admin.of_confluent(error)) from error
+
+    def _names(self, timeout_s: float) -> frozenset[str]:
+        listed = self._admin.client().list_topics(timeout=timeout_s)
+        brokers = [(node, str(broker.host), broker.port) for node, broker in listed.brokers.items()]
+        self.identity.learn(listed.cluster_id, brokers)
+        return frozenset(listed.topics)
+
+    def describe_topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure]:
+        """As the port's. Raises `KafkaUnavailable` where librdkafka could ask about none."""
+        if not names:
+            return {}
+        with self._admin.explaining():
+            futures = self._admin.client().describe_topics(
+                TopicCollection(list(names)), request_timeout=self._timeout
+            )
+            found = {name: self._described(name, future) for name, future in futures.items()}
+            unasked = [
+                each
+                for each in found.values()
+                if isinstance(each, Failure) and each.code[0] == "_"  # librdkafka's own codes
+            ]
+            if len(unasked) == len(found):
+                raise self._admin.unavailable(unasked[0])
+        return found
+
+    def _described(self, name: str, future: Future[Any]) -> TopicDescription | Failure:
+        give_up_at = time.monotonic() + self._timeout + GRACE_S
+        while not wait_for([future], LISTEN_S).done and time.monotonic() < give_up_at:
+            self._admin.raise_if_final("no broker lets this client in")
+        try:
+            described = future.result(0)
+        except (KafkaException, TimeoutError) as error:
+            return with_topic_grant(admin.of_confluent(error), name, "Describe")
+        return TopicDescription(
+            name=described.name,
+            topic_id=as_kafka_prints_it(described.topic_id),
+            is_internal=described.is_internal or described.name in INTERNAL_TOPICS,
+            partitions=tuple(sorted(partition.id for partition in described.partitions)),
+        )
+
+    def look_before_deleting(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[str, str | Failure]:
+        """The topics' ids, through the client that the next request goes out by."""
+        self._deleter = None
+        deleter, ids = self._look(partitions)
+        self._deleter = deleter
+        return ids
+
+    def _look(
+        self, partitions: Collection[TopicPartition]
+    ) -> tuple[Deleter, Mapping[str, str | Failure]]:
+        if not self.identity.servers:
+            self.topic_names()
+        deleter = Deleter(self._admin.of_servers(self.identity.servers), self.identity)
+        return deleter, deleter.look(partitions, min(self._timeout, LOOK_S))
+
+    def delete_records(
+        self, cutoffs: Mapping[TopicPartition, int], *, not_after: float = math.inf
+    ) -> Mapping[TopicPartition, int | DeleteFailure]:
+        """Raises ValueError for an offset that isn't positive: -1 would mean "everything"."""
+        for partition, cutoff in cutoffs.items():
+            if cutoff <= 0:
+                raise ValueError(f"refusing to delete {partition} up to {cutoff}")
+        return self._delete(cutoffs, DELETE_TIMEOUT_S, not_after)
+
+    def delete_up_to(
+        self, targets: Mapping[TopicPartition, Target], timeout_s: float
+    ) -> Mapping[TopicPartition, int | DeleteFailure]:
+        """DeleteRecords as an operator words it: also everything, and offset 0.
+
+        Raises ValueError for a negative offset.
+        """
+        return self._delete(deletions.offsets_of(targets), timeout_s)
+
+    def _delete(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        timeout_s: float,
+        not_after: float = math.inf,
+    ) -> Mapping[TopicPartition, int | DeleteFailure]:
+        """By the client of the last look; without one, it looks first."""
+        if not offsets:
+            return {}
+        deleter, self._deleter = self._deleter or self._look(offsets)[0], None
+        answers = deleter.request(offsets, timeout_s, not_after)
+        self.gap_s = deleter.gap_s
+        return answers

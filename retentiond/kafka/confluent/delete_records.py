@@ -1,0 +1,273 @@
+"""DeleteRecords (KIP-107) through librdkafka: one request to each leader, an answer a partition.
+
+librdkafka sends it by the topic's name to whom it believes to lead, over connections that it makes
+and makes anew by itself. So each request has a client of its own (`Deleter`), made from the
+addresses that the proven cluster advertises, and asked right before it which cluster and which
+topics it speaks to.
+
+Invariant: a request goes only to a leader that has just answered. librdkafka keeps one for any
+other until that leader answers or the request's time is over, and the evidence grows old meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as ConfluentPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from retentiond.clock import seconds_since_boot
+from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.confluent import admin as failures
+from retentiond.kafka.confluent.admin import Admin
+from retentiond.kafka.errors.missing_rights import with_topic_grant
+from retentiond.kafka.identity import ClusterIdentity, address
+from retentiond.kafka.port import (
+    KAFKAS_HIGH_WATERMARK,
+    DeleteFailure,
+    OffsetBound,
+    RequestResult,
+    Target,
+)
+from retentiond.model import Failure, TopicPartition
+
+Answers: TypeAlias = "dict[TopicPartition, int | DeleteFailure]"
+
+
+LOOK_S = 3.0
+"""How long the look before a request may take: the evidence grows old meanwhile."""
+
+GRACE_S = 5.0
+"""How much longer a future is waited for than its request may take."""
+
+WARM_UP_S = 1.0
+"""How long to wait for the leaders, connections included. One that does not answer holds up nobody
+else: its partitions are left out."""
+
+AGAIN_S = 0.1
+"""Until a leader that has moved is looked for again, and the least time of a question."""
+
+ANSWER_S = 1.5
+"""How long an answer may be on its way after a leader has waited for its followers. Without one the
+log start is read back, and a process that is asked to end waits no longer than this."""
+
+TOO_LATE = DeleteFailure(
+    RequestResult.NOT_SENT,
+    Failure("TOO_LATE", "the groups were read too long ago when the request was about to go out"),
+)
+
+SILENT = DeleteFailure(
+    RequestResult.NOT_SENT,
+    Failure(
+        "LEADER_NOT_AVAILABLE",
+        "the partition's leader did not answer right before the request",
+    ),
+)
+
+
+class Deleter:
+    """A client for one request, made of the brokers that the proven cluster advertises.
+
+    It knows nothing from before, so no connection of it was made when an address led elsewhere.
+    """
+
+    def __init__(self, admin: Admin, identity: ClusterIdentity) -> None:
+        self._admin = admin
+        self._identity = identity
+        self._silent: frozenset[TopicPartition] = frozenset()
+        self._looked_at = self._handed_over_at = 0.0
+
+    def look(
+        self, partitions: Collection[TopicPartition], timeout_s: float = LOOK_S
+    ) -> dict[str, str | Failure]:
+        """The topics' ids, as Kafka's tools print them; each by its name.
+
+        Connects to the leaders first, so that nothing but the request is left to do. Raises
+        `OtherCluster` where it speaks to another cluster, `KafkaUnavailable` where it can't ask.
+        """
+        client = self._admin.client()
+        names = sorted({partition.topic for partition in partitions})
+        with self._admin.explaining():
+            try:
+                self._silent = _connect(client, partitions, timeout_s)
+                cluster_to_come = client.describe_cluster(request_timeout=timeout_s)
+                topics = client.describe_topics(TopicCollection(names), request_timeout=timeout_s)
+                cluster = cluster_to_come.result(timeout_s + GRACE_S)
+                ids = {name: _topic_id(future, timeout_s) for name, future in topics.items()}
+            except (KafkaException, TimeoutError) as error:
+                raise self._admin.unavailable(failures.of_confluent(error)) from error
+        self._looked_at = self._handed_over_at = time.monotonic()
+        self._compare(cluster)
+        return ids
+
+    def request(
+        self, offsets: Mapping[TopicPartition, int], timeout_s: float, not_after: float = math.inf
+    ) -> Answers:
+        """See `request`. Only after a `look`; none goes to a leader that was silent then."""
+
+        def refuse() -> DeleteFailure | None:
+            self._handed_over_at = time.monotonic()
+            return TOO_LATE if seconds_since_boot() > not_after else None
+
+        asked = {at: offset for at, offset in offsets.items() if at not in self._silent}
+        answers = request(self._admin.client(), asked, timeout_s, refuse)
+        return dict.fromkeys(offsets, SILENT) | answers
+
+    @property
+    def gap_s(self) -> float:
+        """From the look's answer until the request was handed over."""
+        return self._handed_over_at - self._looked_at
+
+    def _compare(self, cluster: Any) -> None:
+        self._identity.check(cluster.cluster_id)
+        for node in cluster.nodes:
+            known = self._identity.endpoints.get(node.id, (node.host, node.port))
+            if known != (node.host, node.port):
+                raise KafkaUnavailable(
+                    f"broker {node.id} was at {address(*known)} when the groups were read, and is "
+                    f"at {address(node.host, node.port)} for the client that deletes; nothing was "
+                    "requested"
+                )
+
+
+def _connect(
+    client: AdminClient, partitions: Collection[TopicPartition], timeout_s: float
+) -> frozenset[TopicPartition]:
+    """To the leaders; the partitions that none leads, or one that did not answer.
+
+    Each is asked about one partition; the one that has told who leads has just answered. While one
+    leads no more, the next is looked for.
+    """
+    listing = client.list_topics(timeout=timeout_s)
+    until = time.monotonic() + WARM_UP_S
+    while True:
+        leaders = dict(_leaders(listing, partitions))
+        asked = {leader: at for at, leader in leaders.items() if leader >= 0}
+        asked.pop(listing.orig_broker_id, None)
+        answered = _answering(client, asked, max(until - time.monotonic(), AGAIN_S))
+        answered.add(listing.orig_broker_id)
+        silent = frozenset(at for at, by in leaders.items() if by < 0 or by not in answered)
+        if not silent or time.monotonic() + AGAIN_S > until:
+            return silent
+        time.sleep(AGAIN_S)
+        listing = client.list_topics(timeout=max(until - time.monotonic(), AGAIN_S))
+
+
+def _leaders(
+    listing: Any, partitions: Collection[TopicPartition]
+) -> Iterator[tuple[TopicPartition, int]]:
+    """Of those that there are; -1: nobody."""
+    for at in partitions:
+        topic = listing.topics.get(at.topic)
+        if topic and at.partition in topic.partitions:
+            yield at, topic.partitions[at.partition].leader
+
+
+def _answering(
+    client: AdminClient, asked: Mapping[int, TopicPartition], timeout_s: float
+) -> set[int]:
+    """The leaders that tell where the partition begins that each is asked about.
+
+    For a leader that does not answer librdkafka gives -1001, and no exception.
+    """
+    questions = {leader: ConfluentPartition(*at) for leader, at in asked.items()}
+    futures = (
+        client.list_offsets(
+            dict.fromkeys(questions.values(), OffsetSpec.earliest()), request_timeout=timeout_s
+        )
+        if questions
+        else {}
+    )
+    answered = set()
+    for leader, question in questions.items():
+        with contextlib.suppress(KafkaException, TimeoutError):
+            if futures[question].result(timeout_s + GRACE_S).offset >= 0:
+                answered.add(leader)
+    return answered
+
+
+def _topic_id(future: Any, timeout_s: float) -> str | Failure:
+    try:
+        topic_id = as_kafka_prints_it(future.result(timeout_s + GRACE_S).topic_id)
+    except (KafkaException, TimeoutError) as error:
+        return failures.of_confluent(error)
+    return topic_id or Failure("NO_TOPIC_ID", "the cluster gives no topic ids")
+
+
+def as_kafka_prints_it(topic_id: object) -> str | None:
+    """librdkafka prints ids in base64's standard alphabet, Kafka in the URL-safe one; None of
+    clusters that give none."""
+    printed = str(topic_id).translate(_URL_SAFE)
+    return printed if printed.strip("A") else None
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
+
+
+def request(
+    admin: AdminClient,
+    offsets: Mapping[TopicPartition, int],
+    timeout_s: float,
+    refuse: Callable[[], DeleteFailure | None] = lambda: None,
+) -> Answers:
+    """The low watermark of each partition, or why there is none.
+
+    ``timeout_s``: how long a leader may wait for its followers. The offsets go out as they are;
+    ``refuse`` says, right before librdkafka gets them, why it may not.
+    """
+    if not offsets:
+        return {}
+    wanted = [ConfluentPartition(*partition, offset) for partition, offset in offsets.items()]
+    if (refusal := refuse()) is not None:
+        return dict.fromkeys(offsets, refusal)
+    futures = admin.delete_records(
+        wanted,
+        request_timeout=timeout_s + ANSWER_S,
+        operation_timeout=timeout_s,
+    )
+    answers: Answers = {}
+    for key, future in futures.items():
+        try:
+            low_watermark: int = future.result(timeout_s + GRACE_S).low_watermark
+            answers[TopicPartition(key.topic, key.partition)] = low_watermark
+        except (KafkaException, TimeoutError) as error:
+            failed = failures.of_deletion(error)
+            answers[TopicPartition(key.topic, key.partition)] = replace(
+                failed, failure=_explained(failed.failure, key.topic)
+            )
+    return answers
+
+
+SENTENCES = {
+    "OFFSET_OUT_OF_RANGE": "the offset is beyond the high watermark",
+    "POLICY_VIOLATION": "the topic's cleanup.policy has no delete",
+    "TOPIC_EXCEPTION": "the broker deletes nothing from a topic like this",
+}
+"""What a refusal of DeleteRecords means."""
+
+
+def _explained(failure: Failure, topic: str) -> Failure:
+    message = SENTENCES.get(failure.code, failure.message)
+    return with_topic_grant(replace(failure, message=message), topic, "Delete")
+
+
+def offsets_of(targets: Mapping[TopicPartition, Target]) -> dict[TopicPartition, int]:
+    """As Kafka wants them: here alone a high watermark becomes its -1.
+
+    Raises ValueError for a negative offset.
+    """
+    return {at: _offset(at, target) for at, target in targets.items()}
+
+
+def _offset(at: TopicPartition, target: Target) -> int:
+    if target is OffsetBound.HIGH_WATERMARK:
+        return KAFKAS_HIGH_WATERMARK
+    if target < 0:
+        raise ValueError(f"refusing to delete {at} up to {target}")
+    return target

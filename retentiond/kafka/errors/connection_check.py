@@ -1,0 +1,207 @@
+"""Tries by itself whether a broker can be reached, and tells exactly where that fails.
+
+librdkafka has one error for every certificate that it does not accept, and a Kafka client that
+talks to a port of the wrong kind just sees it close. So where a client could not connect, this
+takes the same steps with the same settings: address, connection, TLS, one harmless request.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import struct
+
+from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.errors.connection_problems import (
+    PASSING,
+    ConnectionProblem,
+    Kind,
+    unavailable,
+)
+from retentiond.kafka.settings.properties import ClientSettings
+from retentiond.kafka.settings.tls import INLINE_CERTIFICATE, client_context
+from retentiond.kafka.wire.encoding import API_VERSIONS, NO_METADATA
+
+WITH_PORT = re.compile(r"(.+):(\d{1,5})")
+
+USUAL_PORT = 9092
+
+TIMEOUT_S = 3.0
+"""For each step."""
+
+ALERT_S = 1.0
+"""How soon after the handshake a broker tells that it refuses a certificate."""
+
+METADATA = 3
+"""The key of its requests. A controller answers, and takes none of them."""
+
+LONGEST_ANSWER = 1 << 20
+
+VERIFICATION = {  # OpenSSL's X509_V_ERR_…
+    9: Kind.NOT_YET_VALID,
+    10: Kind.EXPIRED,
+    23: Kind.REVOKED,
+    62: Kind.WRONG_NAME,
+    64: Kind.WRONG_NAME,
+}
+
+OF_THE_CLIENTS_CERTIFICATE = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
+"""In the name of an alert by which a broker tells that it misses or refuses a certificate."""
+
+
+class NotKafka(Exception):
+    """What was asked answers something else."""
+
+
+def lasting_problem(settings: ClientSettings) -> KafkaUnavailable | None:
+    """What to raise where something is wrong with each server to start from, and won't pass."""
+    found: KafkaUnavailable | None = None
+    for server in settings.bootstrap_servers.split(","):
+        problem = problem_with(server, settings)
+        if problem is None or problem.kind in PASSING:
+            return None
+        found = found or unavailable(server.strip(), problem, settings.words)
+    return found
+
+
+def problem_with(server: str, settings: ClientSettings) -> ConnectionProblem | None:
+    """What keeps a broker from being reached; None: nothing that can be seen from here.
+
+    ``server`` is as it stands in ``bootstrap.servers``.
+    """
+    host, port = address_of(server)
+    try:
+        with socket.create_connection((host, port), TIMEOUT_S) as connection:
+            if settings.kafka_python.get("security_protocol", "").endswith("SSL"):
+                return _problem_with_tls(connection, host, settings)
+            return _problem_without_tls(connection, (host, port), settings)
+    except socket.gaierror:
+        return ConnectionProblem(Kind.NO_ADDRESS)
+    except ConnectionRefusedError:
+        return ConnectionProblem(Kind.NOBODY_LISTENS)
+    except OSError as error:
+        return ConnectionProblem(Kind.NO_ANSWER, error.strerror or "no answer in time")
+
+
+def address_of(server: str) -> tuple[str, int]:
+    """Of ``HOST:PORT``; ``SCHEME://`` may stand before it, and the port be Kafka's usual one."""
+    place = server.strip().rpartition("://")[2]
+    if found := WITH_PORT.fullmatch(place):
+        return found[1].strip("[]"), int(found[2])
+    return place.strip("[]"), USUAL_PORT
+
+
+def _problem_with_tls(
+    connection: socket.socket, host: str, settings: ClientSettings
+) -> ConnectionProblem | None:
+    try:
+        with client_context(settings).wrap_socket(connection, server_hostname=host) as secured:
+            return _problem_after_handshake(secured, settings)
+    except ssl.SSLCertVerificationError as error:
+        kind = VERIFICATION.get(error.verify_code, Kind.UNTRUSTED)
+        return ConnectionProblem(kind, error.verify_message if kind is Kind.UNTRUSTED else "")
+    except (ssl.SSLEOFError, ConnectionError):
+        return ConnectionProblem(Kind.NO_TLS)
+    except ssl.SSLError as error:
+        reason = error.reason or ""
+        if "ALERT" not in reason:
+            return ConnectionProblem(Kind.NO_TLS)
+        if not any(word in reason for word in OF_THE_CLIENTS_CERTIFICATE):
+            return None
+        if "ssl_certfile" in settings.kafka_python or INLINE_CERTIFICATE in settings.confluent:
+            return ConnectionProblem(Kind.REFUSED_CERTIFICATE, reason.lower().replace("_", " "))
+        return ConnectionProblem(Kind.CERTIFICATE_WANTED)
+
+
+def _problem_after_handshake(
+    secured: ssl.SSLSocket, settings: ClientSettings
+) -> ConnectionProblem | None:
+    """With TLS 1.3 a certificate is refused only here: raises ``ssl.SSLError`` then.
+
+    What is sent to a broker that hangs up would drive its alert away, so this listens first.
+    """
+    secured.settimeout(ALERT_S)
+    try:
+        if secured.recv(1):
+            return ConnectionProblem(Kind.NOT_KAFKA)
+    except TimeoutError:
+        secured.settimeout(TIMEOUT_S)
+        try:
+            return _problem_of_kind(_answer(secured, API_VERSIONS), secured, settings)
+        except NotKafka:
+            return ConnectionProblem(Kind.NOT_KAFKA)
+        except UNANSWERED:
+            pass
+    except ConnectionError:
+        pass
+    return ConnectionProblem(Kind.NO_ANSWER, "it hangs up after the TLS handshake")
+
+
+def _problem_of_kind(
+    versions: bytes, connection: socket.socket, settings: ClientSettings
+) -> ConnectionProblem | None:
+    """``versions``: what ApiVersions was answered with. Before a login a broker hangs up on
+    everything else."""
+    error, _ = struct.unpack_from(">hi", versions)  # and how many requests it takes
+    taken = {key for key, _, _ in struct.iter_unpack(">hhh", versions[6:])}
+    if not error and METADATA not in taken:
+        return ConnectionProblem(Kind.CONTROLLER)
+    if settings.kafka_python.get("security_protocol", "").startswith("SASL"):
+        return None
+    try:
+        _answer(connection, NO_METADATA)
+    except (NotKafka, *UNANSWERED):
+        return ConnectionProblem(Kind.LOGIN_WANTED)
+    return None
+
+
+def _problem_without_tls(
+    connection: socket.socket, address: tuple[str, int], settings: ClientSettings
+) -> ConnectionProblem | None:
+    otherwise = ConnectionProblem(Kind.NO_ANSWER)
+    try:
+        return _problem_of_kind(_answer(connection, API_VERSIONS), connection, settings)
+    except TimeoutError:  # what speaks TLS refuses such a beginning at once
+        return otherwise
+    except NotKafka:
+        otherwise = ConnectionProblem(Kind.NOT_KAFKA)
+    except (EOFError, ConnectionError):
+        pass
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # only whether it speaks TLS at all
+    try:
+        with (
+            socket.create_connection(address, TIMEOUT_S) as second,
+            context.wrap_socket(second) as secured,
+        ):
+            return ConnectionProblem(Kind.TLS_WANTED, secured.version() or "")
+    except OSError:
+        return otherwise
+
+
+UNANSWERED = (EOFError, TimeoutError, ConnectionError)
+"""Raised where there is no answer to a request."""
+
+
+def _answer(connection: socket.socket, request: bytes) -> bytes:
+    """What comes after the correlation id.
+
+    Raises `NotKafka`, one of `UNANSWERED`, or ``ssl.SSLError`` where an alert comes instead.
+    """
+    connection.sendall(request)
+    length, correlation = struct.unpack(">ii", _exactly(connection, 8))
+    if correlation != 1 or not 4 <= length <= LONGEST_ANSWER:
+        raise NotKafka
+    return _exactly(connection, length - 4)
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    """So many bytes. Raises ``EOFError`` where the other side hangs up before."""
+    received = b""
+    while len(received) < count:
+        if not (more := connection.recv(count - len(received))):
+            raise EOFError
+        received += more
+    return received

@@ -1,0 +1,217 @@
+"""Groups of all kinds, and the proof that every group coordinator was at work.
+
+librdkafka's listing drops share and streams groups without a word, and its reading of group
+offsets crashes the process when a coordinator moves, so it is not asked about groups at all.
+
+A listing lacks the groups of a coordinator that is still loading, or has just been resigned,
+without an error, and for as long as a busy broker takes for it: seconds. No metadata show it.
+But a coordinator that is not at work refuses to answer about a group, even one that nobody has:
+so each partition of ``__consumer_offsets`` is asked about a name that belongs to it. Nothing is
+created by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from typing import Any
+
+from kafka.admin import ACLOperation
+from kafka.protocol.admin import ListGroupsRequest
+
+from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.client import Client
+from retentiond.kafka.errors.kafka_python import of_error_code, of_kafka_python
+from retentiond.kafka.groups.commits import offset_fetch, read_commits
+from retentiond.kafka.groups.coordinators import GROUPS_PER_REQUEST
+from retentiond.kafka.network_client import NetworkClient, offsets_topic_request
+from retentiond.kafka.port import CoordinatorState, ListedGroup
+from retentiond.model import Failure, GroupKind
+
+CONSUMER_PROTOCOL = "consumer"
+
+NO_ERROR = 0
+
+UNKNOWN_TOPIC = 3
+"""No ``__consumer_offsets`` yet: nobody has committed."""
+
+KINDS = frozenset(kind.value for kind in GroupKind)
+
+
+def coordinator_state(client: Client, earlier: CoordinatorState | None = None) -> CoordinatorState:
+    """Who leads ``__consumer_offsets`` now, whether each of them is at work as a coordinator, and
+    whether all groups are visible. Those that led ``earlier`` are asked, else those of today.
+
+    Every broker is asked who leads, after the coordinators are: one that has lost its lead may
+    answer for a moment as if it had loaded nothing, but only once its own metadata name another
+    leader.
+    """
+
+    async def ask(network: NetworkClient) -> CoordinatorState:
+        views = [] if earlier else [await network.offsets_topic()]
+        leaders = earlier.leaders if earlier else _leaders(views)
+        at_work = await ask_whether_at_work(
+            network, {partition: leader for partition, leader, _ in leaders}
+        )
+        return _state(views + await _all_views(network), at_work)
+
+    return client.run(ask)
+
+
+def coordinators_since(client: Client, earlier: CoordinatorState) -> CoordinatorState:
+    """The same, but where everything is as it was ``earlier`` they are not asked whether they are
+    at work: each leads in the same epoch, so it still is what it was then. A broker that is
+    started again, killed or not, leads in a new one; one before Kafka 2.1 tells none."""
+
+    async def ask(network: NetworkClient) -> CoordinatorState | None:
+        now = _state(await _all_views(network), AtWork(earlier.not_at_work, earlier.may_ask))
+        tells_epochs = all(epoch >= 0 for _, _, epoch in now.leaders)
+        return now if now == earlier and tells_epochs else None
+
+    return client.run(ask) or coordinator_state(client)
+
+
+def _state(views: Sequence[Any], at_work: AtWork) -> CoordinatorState:
+    """``views``: of all brokers, some of them twice."""
+    leaders = _leaders(views)
+    return CoordinatorState(
+        cluster_id=str(views[-1].cluster_id),
+        leaders=leaders,
+        leaderless=tuple(sorted({partition for partition, leader, _ in leaders if leader < 0})),
+        may_describe_cluster=all(map(_may_describe_cluster, views)),
+        may_describe_offsets=all(
+            view.topics[0].error_code in (NO_ERROR, UNKNOWN_TOPIC) for view in views
+        ),
+        not_at_work=at_work.not_at_work,
+        may_ask=at_work.may_ask,
+    )
+
+
+async def _all_views(network: NetworkClient) -> list[Any]:
+    """What each living broker says, one that joins meanwhile included. One that doesn't answer
+    has no view; it won't list its groups either. Raises `KafkaUnavailable` where none answers."""
+    asked = network.known_brokers()
+    views = await _views(network, asked)
+    if not views:
+        raise KafkaUnavailable("no broker says who leads __consumer_offsets")
+    network.learn(views[-1])
+    joined = {*network.known_brokers()} - {*asked}
+    return views + await _views(network, sorted(joined))
+
+
+async def _views(network: NetworkClient, nodes: Sequence[int]) -> list[Any]:
+    """Of those that answer."""
+    answers = await network.send_all([(node, offsets_topic_request()) for node in nodes])
+    return [answer for answer in answers if not isinstance(answer, Exception)]
+
+
+def _may_describe_cluster(view: Any) -> bool:
+    return ACLOperation.DESCRIBE in (view.authorized_operations or ())
+
+
+def _leaders(views: Sequence[Any]) -> frozenset[tuple[int, int, int]]:
+    """(partition, leader, leader epoch) of ``__consumer_offsets``, as any of the views has it."""
+    return frozenset(
+        (part.partition_index, part.leader_id, part.leader_epoch)
+        for view in views
+        for part in view.topics[0].partitions
+    )
+
+
+def list_groups(client: Client) -> Sequence[ListedGroup]:
+    """Every broker's groups. Raises `KafkaUnavailable` if one broker didn't answer in full."""
+
+    async def ask(network: NetworkClient) -> list[ListedGroup]:
+        nodes = await network.brokers()
+        answers = await network.send_all([(node, ListGroupsRequest()) for node in nodes])
+        groups: dict[str, ListedGroup] = {}
+        listed_by: dict[str, int] = {}
+        for node, answer in zip(nodes, answers, strict=True):
+            if isinstance(answer, Exception):
+                network.forget_brokers()  # it may be one no more
+                failure = of_kafka_python(answer)
+                raise KafkaUnavailable(f"broker {node} did not list its groups: {failure}")
+            if answer.error_code:
+                failure = of_error_code(answer.error_code)
+                raise KafkaUnavailable(f"broker {node} did not list its groups: {failure}")
+            for group in answer.groups:
+                groups[group.group_id] = _listed(group)
+                listed_by[group.group_id] = node
+        network.learn_listing(listed_by)
+        return list(groups.values())
+
+    return client.run(ask)
+
+
+def _listed(group: Any) -> ListedGroup:
+    """Brokers before 3.8 don't tell the kind, and know classic groups only."""
+    kind = str(group.group_type or GroupKind.CLASSIC).lower()
+    return ListedGroup(
+        group_id=group.group_id,
+        kind=GroupKind(kind) if kind in KINDS else GroupKind.UNKNOWN,
+        state=group.group_state or "Unknown",
+        protocol_type=group.protocol_type or "",
+    )
+
+
+NOT_AUTHORIZED = "GROUP_AUTHORIZATION_FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """``not_at_work``: partitions whose coordinator did not answer, ascending; meaningless where
+    the principal ``may_ask`` only about some groups."""
+
+    not_at_work: tuple[int, ...] = ()
+    may_ask: bool = True
+
+
+async def ask_whether_at_work(network: NetworkClient, leaders: Mapping[int, int]) -> AtWork:
+    """Asks the leader of each partition of ``__consumer_offsets``, which ``leaders`` has all of
+    (a negative one is none)."""
+    names = names_by_partition(len(leaders))
+    led_by: dict[int, list[int]] = {}
+    for partition, leader in leaders.items():
+        if leader >= 0:
+            led_by.setdefault(leader, []).append(partition)
+    answers = await network.send_batches(
+        led_by, GROUPS_PER_REQUEST, lambda led: offset_fetch([names[each] for each in led])
+    )
+    failed: dict[int, Failure | None] = {each: None for each in leaders if leaders[each] < 0}
+    for led, answer in answers:
+        if isinstance(answer, Exception):
+            failed |= dict.fromkeys(led, of_kafka_python(answer))
+            continue
+        found = read_commits(answer)
+        for each in led:
+            reply = found.get(names[each])
+            if reply is None or isinstance(reply, Failure):
+                failed[each] = reply
+    may_ask = all(failure is None or failure.code != NOT_AUTHORIZED for failure in failed.values())
+    return AtWork(tuple(sorted(failed)), may_ask)
+
+
+@cache
+def names_by_partition(partitions: int) -> Sequence[str]:
+    """For each partition of ``__consumer_offsets`` the name of a group that belongs to it."""
+    found: dict[int, str] = {}
+    for number in count():
+        if len(found) == partitions:
+            return [found[partition] for partition in range(partitions)]
+        name = f"retentiond-probe-{number}"
+        found.setdefault(coordinating_partition(name, partitions), name)
+    raise AssertionError  # `count` does not end
+
+
+def coordinating_partition(group: str, partitions: int) -> int:
+    """As Kafka's ``partitionFor``: Java's ``String.hashCode``, made positive, modulo.
+
+    ``group`` is ASCII, where a character is one of Java's.
+    """
+    value = 0
+    for character in group:
+        value = (31 * value + ord(character)) & 0xFFFFFFFF
+    signed = value - (1 << 32) if value >= 1 << 31 else value
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions

@@ -1,0 +1,160 @@
+"""What the live members of groups of each kind read."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from kafka.errors import KafkaError
+from kafka.protocol.admin import DescribeGroupsRequest
+from kafka.protocol.consumer.metadata import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+
+from retentiond.kafka.client import Client
+from retentiond.kafka.errors.kafka_python import of_error_code
+from retentiond.kafka.groups.coordinators import ask_coordinators
+from retentiond.kafka.network_client import NetworkClient
+from retentiond.kafka.port import GroupMembers, ListedGroup
+from retentiond.kafka.wire.messages import (
+    ConsumerGroupDescribeRequest,
+    ShareGroupDescribeRequest,
+    StreamsGroupDescribeRequest,
+)
+from retentiond.model import Failure, GroupKind
+
+CONSUMER_PROTOCOL = "consumer"
+
+STREAMS_ASSIGNOR = "stream"
+"""What a classic group of Kafka Streams has agreed on, where it has."""
+
+STREAMS_CLIENT = re.compile(r".*-StreamThread-\d+-consumer(?:-.*)?")
+"""The client ids of its members, whatever ``client.id`` was set."""
+EMPTY, DEAD = "Empty", "Dead"
+"""States of a group, as its description says them; in every other one it has members."""
+
+NOT_OF_ITS_KIND = Failure(
+    "NOT_OF_ITS_KIND",
+    "the group is listed, and its description shows no member; Kafka 3.7 does "
+    "so with consumer groups of the new protocol (KIP-848)",
+)
+
+Members = GroupMembers | Failure
+
+
+def members(client: Client, groups: Collection[ListedGroup]) -> Mapping[str, Members]:
+    """The members of each group; a kind that can't be described is a `Failure`."""
+    by_kind: dict[GroupKind, list[str]] = {}
+    for group in groups:
+        by_kind.setdefault(group.kind, []).append(group.group_id)
+
+    async def ask(network: NetworkClient) -> dict[str, Members]:
+        found: dict[str, Members] = {}
+        for kind, names in by_kind.items():
+            if kind in _KINDS:
+                request, groups_field, read = _KINDS[kind]
+                ask_about = partial(_request, request, groups_field)
+                found.update(await _describe(network, names, ask_about, read))
+            else:
+                unknown = Failure("UNKNOWN_KIND", f"{kind} groups can't be described")
+                found.update(dict.fromkeys(names, unknown))
+        return found
+
+    return client.run(ask) if groups else {}
+
+
+def _request(request: Any, groups_field: str, names: Sequence[str]) -> Any:
+    return request(**{groups_field: list(names)}, include_authorized_operations=False)
+
+
+async def _describe(
+    network: NetworkClient,
+    names: Sequence[str],
+    request: Callable[[Sequence[str]], Any],
+    read: Callable[[Any], Members],
+) -> dict[str, Members]:
+    def answered(answer: Any) -> dict[str, Members]:
+        return {group.group_id: _members(group, read) for group in answer.groups}
+
+    return await ask_coordinators(network, names, request, answered)
+
+
+def _members(group: Any, read: Callable[[Any], Members]) -> Members:
+    """One described group. Without subscriptions and assignments of a live member: a failure.
+
+    A coordinator that is asked about a group of another kind may say that it is dead, without an
+    error. Where it has ended since it was listed, the next reading lists it no more.
+    """
+    if group.error_code:
+        return of_error_code(group.error_code)
+    if group.group_state == DEAD or (group.group_state != EMPTY and not group.members):
+        return NOT_OF_ITS_KIND
+    try:
+        return read(group)
+    except (KafkaError, struct.error, ValueError, TypeError, AttributeError, IndexError) as error:
+        return Failure("MEMBERS_UNREADABLE", f"a member's subscription can't be read: {error}")
+
+
+def _classic(group: Any) -> Members:
+    if group.protocol_type != CONSUMER_PROTOCOL:
+        return GroupMembers(topics=frozenset())
+    topics: set[str] = set()
+    for member in group.members:
+        if not member.member_metadata:
+            return Failure("MEMBERS_HIDDEN", "the group is rebalancing and hides subscriptions")
+        topics.update(ConsumerProtocolSubscription.decode(member.member_metadata).topics)
+        if member.member_assignment:
+            assigned = ConsumerProtocolAssignment.decode(member.member_assignment)
+            topics.update(part[0] for part in assigned.assigned_partitions)
+    is_streams = group.protocol_data == STREAMS_ASSIGNOR or any(
+        STREAMS_CLIENT.fullmatch(member.client_id) for member in group.members
+    )
+    return GroupMembers(topics=frozenset(topics), is_streams_classic=is_streams)
+
+
+def _consumer(group: Any) -> Members:
+    """KIP-848."""
+    topics: set[str] = set()
+    patterns: set[str] = set()
+    for member in group.members:
+        topics.update(member.subscribed_topic_names)
+        if member.subscribed_topic_regex:
+            patterns.add(member.subscribed_topic_regex)
+        for assignment in (member.assignment, member.target_assignment):
+            topics.update(part.topic_name for part in assignment.topic_partitions)
+    return GroupMembers(topics=frozenset(topics), patterns=tuple(sorted(patterns)))
+
+
+def _share(group: Any) -> Members:
+    """KIP-932."""
+    topics: set[str] = set()
+    for member in group.members:
+        topics.update(member.subscribed_topic_names)
+        topics.update(part.topic_name for part in member.assignment.topic_partitions)
+    return GroupMembers(topics=frozenset(topics))
+
+
+def _streams(group: Any) -> Members:
+    """KIP-1071: the topology's inputs, and the changelogs that its state is restored from."""
+    if group.topology is None or group.topology.subtopologies is None:
+        return Failure("TOPOLOGY_HIDDEN", "the group's topology is not known yet")
+    topics: set[str] = set()
+    changelogs: set[str] = set()
+    for part in group.topology.subtopologies:
+        topics.update(part.source_topics)
+        topics.update(topic.name for topic in part.repartition_source_topics)
+        changelogs.update(topic.name for topic in part.state_changelog_topics)
+    return GroupMembers(topics=frozenset(topics | changelogs), changelogs=frozenset(changelogs))
+
+
+_KINDS: Mapping[GroupKind, tuple[Any, str, Callable[[Any], Members]]] = {
+    GroupKind.CLASSIC: (DescribeGroupsRequest, "groups", _classic),
+    GroupKind.CONSUMER: (ConsumerGroupDescribeRequest, "group_ids", _consumer),
+    GroupKind.SHARE: (ShareGroupDescribeRequest, "group_ids", _share),
+    GroupKind.STREAMS: (StreamsGroupDescribeRequest, "group_ids", _streams),
+}
+"""The request about each kind, how it calls the groups, and how its answer is read."""

@@ -1,0 +1,287 @@
+"""Sends requests to brokers and awaits their answers, on the I/O thread of one live client.
+
+This file, and `errors/kafka_python.py` for what a failed connection says, touch what is private to
+kafka-python's clients; its version is pinned for that reason.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import kafka.errors as kp_errors
+from kafka import KafkaAdminClient
+from kafka.admin import ACLOperation
+from kafka.errors import KafkaError
+from kafka.protocol.admin import DescribeClusterRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from retentiond.kafka.identity import ClusterIdentity
+
+T = TypeVar("T")
+
+FRESH_S = 5.0
+"""How long what the metadata said is believed: for one reading."""
+
+LATER_S = 0.01
+"""So that kafka-python has noticed, too, that the time is up."""
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+WITH_RIGHTS = 10
+"""The last version of Metadata that tells what the principal may do with the cluster; later ones
+leave that to a request of its own (KIP-700)."""
+
+
+def metadata_request(names: Iterable[str] | None, **more: Any) -> Any:
+    """Asks a broker about topics, None: all that are visible; and who the brokers are.
+
+    One that is asked for by its name is answered with an error where it may not be seen; a
+    listing leaves it out without a word.
+    """
+    topics = (
+        None
+        if names is None
+        else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    )
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=False, **more)
+
+
+def offsets_topic_request() -> Any:
+    """Asks a broker who leads ``__consumer_offsets``, and what this principal may do with the
+    cluster: ``authorized_operations``, None where the broker is too old to tell."""
+    return metadata_request(
+        [OFFSETS_TOPIC], include_cluster_authorized_operations=True, max_version=WITH_RIGHTS
+    )
+
+
+OPERATIONS = frozenset(operation.value for operation in ACLOperation)
+
+Throttled = Callable[[float], None]
+"""Told how many seconds a request waits because of a broker's quota."""
+
+
+def unheard(_: float) -> None: ...
+
+
+def prove_connections(manager: Any, identity: ClusterIdentity) -> None:
+    """Has each connection of a new client ask for the cluster id before it carries anything else,
+    and compares what the client learns of the cluster by itself.
+
+    A connection that another cluster answers never opens: what waits for it fails.
+    """
+    connect, update_metadata = manager._connect, manager.cluster.update_metadata
+
+    async def proven_connect(node: Any, connection: Any, **options: Any) -> None:
+        _ask_first(connection, identity)
+        await connect(node, connection, **options)
+
+    def compared_update(metadata: Any) -> None:
+        endpoints = [(node, host, port) for node, host, port, *_ in metadata.brokers]
+        identity.learn(metadata.cluster_id, endpoints)
+        update_metadata(metadata)
+
+    manager._connect = proven_connect
+    manager.cluster.update_metadata = compared_update
+
+
+def _ask_first(connection: Any, identity: ClusterIdentity) -> None:
+    """The last step of its opening is followed by one request about no topic."""
+    last = "_sasl_authenticate" if connection.sasl_enabled else "_get_api_versions"
+    step = getattr(connection, last)
+
+    async def step_and_proof(timeout_at: float | None = None) -> None:
+        await step(timeout_at)
+        setattr(connection, last, step)  # a login is renewed over a connection that is proven
+        metadata = await connection._send_request(metadata_request(()), timeout_at=timeout_at)
+        identity.check(metadata.cluster_id)
+        # The answer may have used a quota up; whatever is sent before that is over would fail.
+        throttled_s = connection._throttle_time - time.monotonic()
+        if throttled_s > 0:
+            await connection.net.sleep(throttled_s + LATER_S)
+
+    setattr(connection, last, step_and_proof)
+
+
+class NetworkClient:
+    """One live client, as the coroutines see it that `Client.run` runs on its I/O thread."""
+
+    def __init__(
+        self,
+        admin: KafkaAdminClient,
+        max_in_flight: int,
+        identity: ClusterIdentity,
+        throttled: Throttled = unheard,
+    ) -> None:
+        self._admin = admin
+        self._identity = identity
+        self._manager = admin._manager
+        self._max_in_flight = max_in_flight
+        self._throttled = throttled
+        self._learnt_at = -math.inf
+        self._listed_by: Mapping[str, int] = {}
+        self._listed_at = -math.inf
+
+    async def send(self, request: Any, node_id: int | None = None) -> Any:
+        """One request to a broker; its decoded response.
+
+        By default to any, and to all of them if that one does not answer: it may have died a
+        moment ago.
+        """
+        await self._wait_for_quota(node_id)
+        try:
+            return self._compared(await self._manager.send(request, node_id=node_id))
+        except (KafkaError, OSError):
+            nodes = self.known_brokers() if node_id is None else []
+            for answer in await self.send_all([(node, request) for node in nodes]):
+                if not isinstance(answer, Exception):
+                    return answer
+            raise
+
+    async def send_all(
+        self, requests: Sequence[tuple[int, Any]], in_flight: int | None = None
+    ) -> list[Any]:
+        """Requests to (node, request) at once, a bounded number ``in_flight`` for each node.
+
+        Returns, in order, each response, or the error that came instead of it.
+        """
+        at_once = in_flight or self._max_in_flight
+        answers: list[Any] = [None] * len(requests)
+        waiting: dict[int, list[int]] = {}
+        for position, (node, _) in enumerate(requests):
+            waiting.setdefault(node, []).append(position)
+        while waiting:
+            sent: list[tuple[int, Any]] = []
+            for node, positions in list(waiting.items()):
+                window, rest = positions[:at_once], positions[at_once:]
+                await self._wait_for_quota(node)
+                for position in window:
+                    try:
+                        future = self._manager.send(requests[position][1], node_id=node)
+                    except KafkaError as error:  # a broker that the metadata does not know
+                        answers[position] = error
+                    else:
+                        sent.append((position, future))
+                if rest:
+                    waiting[node] = rest
+                else:
+                    del waiting[node]
+            for position, future in sent:
+                try:
+                    answers[position] = self._compared(await future)
+                except (KafkaError, OSError) as error:
+                    answers[position] = error
+        return answers
+
+    async def send_batches(
+        self,
+        by_node: Mapping[int, Sequence[T]],
+        size: int,
+        request: Callable[[Sequence[T]], Any],
+        in_flight: int | None = None,
+    ) -> list[tuple[Sequence[T], Any]]:
+        """What each node is to be asked about, at most ``size`` in a request.
+
+        Returns each batch with its response, or with the error that came instead of it.
+        """
+        batches = [
+            (node, asked[start : start + size])
+            for node, asked in by_node.items()
+            for start in range(0, len(asked), size)
+        ]
+        requests = [(node, request(batch)) for node, batch in batches]
+        answers = await self.send_all(requests, in_flight)
+        return [(batch, answer) for (_, batch), answer in zip(batches, answers, strict=True)]
+
+    def _compared(self, answer: Any) -> Any:
+        """The answer, if it is not another cluster's, where it tells."""
+        self._identity.check(getattr(answer, "cluster_id", None))
+        return answer
+
+    async def offsets_topic(self) -> Any:
+        """Fresh metadata of ``__consumer_offsets``; the client learns today's brokers from it."""
+        metadata = await self.send(offsets_topic_request())
+        self.learn(metadata)
+        return metadata
+
+    async def topics(self, names: Iterable[str] | None) -> Any:
+        """Fresh metadata of those topics, None: all that are visible; the client learns today's
+        brokers from it."""
+        metadata = await self.send(metadata_request(names))
+        self.learn(metadata)
+        return metadata
+
+    def learn(self, metadata: Any) -> None:
+        """Today's brokers, from any answer that shows them."""
+        self._manager.cluster.update_metadata(metadata)
+        self._learnt_at = time.monotonic()
+
+    async def brokers(self) -> list[int]:
+        """The living brokers; asks for them unless it has learnt of them a moment ago."""
+        if time.monotonic() - self._learnt_at > FRESH_S:
+            await self.offsets_topic()
+        return self.known_brokers()
+
+    def forget_brokers(self) -> None:
+        """Whatever it has learnt of them is asked for anew."""
+        self._learnt_at = -math.inf
+
+    def learn_listing(self, listed_by: Mapping[str, int]) -> None:
+        """Which broker has listed each group, just now."""
+        self._listed_by = listed_by
+        self._listed_at = time.monotonic()
+
+    def listed_by(self) -> Mapping[str, int]:
+        """Which broker listed each group a moment ago; nothing where that is longer ago."""
+        return self._listed_by if time.monotonic() - self._listed_at <= FRESH_S else {}
+
+    async def describe_cluster(self) -> dict[str, Any]:
+        """``cluster_id``; ``brokers``, each with its ``broker_id`` and, from Kafka 4.0 on,
+        ``is_fenced``; ``authorized_operations``, by Kafka's names, None where they are not told.
+
+        kafka-python's own trips over the answer of a broker before 3.7.
+        """
+        answer = await self.send(
+            DescribeClusterRequest(
+                include_cluster_authorized_operations=True, include_fenced_brokers=True
+            )
+        )
+        if answer.error_code:
+            raise kp_errors.for_code(answer.error_code)(answer.error_message)
+        described: dict[str, Any] = answer.to_dict()
+        operations = described["authorized_operations"]
+        if operations is not None:
+            operations = [ACLOperation(each).name for each in operations if each in OPERATIONS]
+        return described | {"authorized_operations": operations}
+
+    async def _wait_for_quota(self, node_id: int | None) -> None:
+        """For as long as the broker has asked to be left alone (``throttle_time_ms``, KIP-219);
+        None: until one of them has not. Until then kafka-python fails every request to it."""
+        nodes = self.known_brokers() if node_id is None else [node_id]
+        connections = [self._manager._conns.get(node) for node in nodes]
+        until = min((each._throttle_time if each else 0.0 for each in connections), default=0.0)
+        seconds = until - time.monotonic()
+        if seconds > 0:
+            self._throttled(seconds)
+            await self._manager._net.sleep(seconds + LATER_S)
+
+    def known_brokers(self) -> list[int]:
+        """As the metadata showed them that the client has last seen."""
+        return [broker.node_id for broker in self._manager.cluster.brokers()]
+
+    def version_of(self, request: Any) -> int:
+        """The highest version of a request that both sides speak.
+
+        Raises `kafka.errors.IncompatibleBrokerVersion` if there is none.
+        """
+        version: int = self._manager.broker_version_data.api_version(request)
+        return version
+
+    def run(self, request: Callable[[NetworkClient], Awaitable[T]]) -> T:
+        """Blocks until the coroutine has ended on the I/O thread."""
+        return self._manager.run(request, self)  # type: ignore[no-any-return]  # untyped
+
+    def close(self) -> None:
+        self._admin.close()

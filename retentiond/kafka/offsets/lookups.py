@@ -1,0 +1,311 @@
+"""Offset look-ups, and where leader epochs ended: one request to each leader for all partitions.
+
+librdkafka takes several requests and many times as long for some thousand partitions.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
+
+from kafka.errors import RequestTimedOutError
+from kafka.protocol.consumer import (
+    IsolationLevel,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetSpec,
+)
+
+from retentiond.kafka.client import Client
+from retentiond.kafka.errors.kafka_python import of_error_code, of_kafka_python
+from retentiond.kafka.errors.missing_rights import with_topic_grant
+from retentiond.kafka.network_client import NetworkClient
+from retentiond.kafka.offsets import by_time
+from retentiond.kafka.offsets.leaders import Leader, Leaders
+from retentiond.kafka.port import EpochEnd, OffsetBound, PartitionEpoch
+from retentiond.kafka.wire.list_offsets import (
+    A_CLIENT,
+    LOCAL_VERSION,
+    VERSION,
+    ListOffsets,
+    OffsetQuery,
+)
+from retentiond.model import Failure, TopicPartition
+
+T = TypeVar("T")
+
+BOUNDS_PER_REQUEST = 20_000
+"""A request keeps one of the broker's threads busy, and a log's bounds are in its memory."""
+
+TIMES_PER_REQUEST = 5000
+"""A look-up by time reads an index, from the disk if it must."""
+
+SILENT_LEADER = Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not answer")
+
+NOT_ANSWERED = Failure("NOT_ANSWERED", "the leader left the partition out of its answer")
+
+NONE_YOUNG = -1
+
+NO_OFFSET = Failure("OFFSET_NOT_AVAILABLE", "the partition's leader knows no such offset")
+
+MENDED = frozenset(
+    {
+        3,  # UNKNOWN_TOPIC_OR_PARTITION: its replica has moved on
+        5,  # LEADER_NOT_AVAILABLE
+        6,  # NOT_LEADER_OR_FOLLOWER
+        74,  # FENCED_LEADER_EPOCH
+        75,  # UNKNOWN_LEADER_EPOCH: also where the topic was recreated
+        78,  # OFFSET_NOT_AVAILABLE: it has just become the leader
+    }
+)
+"""Errors that another request may not meet, once the metadata were read anew."""
+
+_BOUNDS: dict[OffsetBound, tuple[int, int]] = {
+    OffsetBound.LOG_START: (OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED),
+    OffsetBound.HIGH_WATERMARK: (OffsetSpec.LATEST, IsolationLevel.READ_UNCOMMITTED),
+    OffsetBound.LAST_STABLE: (OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED),
+    OffsetBound.LOCAL_START: (OffsetSpec.EARLIEST_LOCAL, IsolationLevel.READ_UNCOMMITTED),
+}
+
+
+class Offsets:
+    """Thread-safe. Any call may raise `KafkaUnavailable`."""
+
+    def __init__(self, client: Client, leaders: Leaders) -> None:
+        self._client = client
+        self._leaders = leaders
+        self._tiered: dict[str, bool] = {}
+        self._lookups = by_time.TieredLookups()
+        self._lookups_lock = threading.Lock()
+
+    def learn_tiered(self, topics: Mapping[str, bool]) -> None:
+        """Which of them have a part of their logs in remote storage."""
+        self._tiered |= topics
+
+    def keep(self, listed: Collection[str]) -> None:
+        """Nothing is remembered of other topics than these."""
+        for name in self._tiered.keys() - set(listed):
+            del self._tiered[name]
+        with self._lookups_lock:
+            self._lookups.keep(listed)
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], bound: OffsetBound
+    ) -> Mapping[TopicPartition, int | Failure]:
+        which, isolation = _BOUNDS[bound]
+        version = LOCAL_VERSION if bound is OffsetBound.LOCAL_START else VERSION
+        request = partial(ListOffsets, isolation, version=version)
+        asked = _Asked(dict.fromkeys(partitions, which), request, BOUNDS_PER_REQUEST)
+        return self._look_up(asked, _offset)
+
+    def offsets_at(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | Failure | None]:
+        remote = {at: each for at, each in timestamps_ms.items() if self._tiered.get(at.topic)}
+        local = {at: each for at, each in timestamps_ms.items() if at not in remote}
+        found = by_time.offsets_at(local, self._by_time, self._newest)
+        if remote:
+            with self._lookups_lock:
+                found |= self._lookups.offsets_at(remote, self._asking())
+        return found
+
+    def _asking(self) -> by_time.Asking:
+        return by_time.Asking(
+            logs=self._logs,
+            log_starts=partial(self.offsets, bound=OffsetBound.LOG_START),
+            local_starts=partial(self.offsets, bound=OffsetBound.LOCAL_START),
+            ends=partial(self.offsets, bound=OffsetBound.HIGH_WATERMARK),
+            newest=self._newest,
+            few=self._few_by_time,
+        )
+
+    def _logs(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, by_time.Log | None]:
+        led = self._client.run(lambda network: self._leaders.of(network, partitions))
+        return {
+            at: (self._leaders.topic_id(at.topic), leader) if isinstance(leader, Leader) else None
+            for at, leader in led.items()
+        }
+
+    def _few_by_time(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | Failure | None]:
+        asked = _asked_by_time(timestamps_ms)
+        return self._look_up(
+            asked._replace(per_request=by_time.AT_ONCE, in_flight=1), _offset_or_none
+        )
+
+    def epoch_ends(
+        self, asked: Collection[PartitionEpoch]
+    ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:
+        leads = self._client.run(
+            lambda network: self._leaders.of(network, {each.at for each in asked})
+        )
+        found: dict[PartitionEpoch, EpochEnd | Failure | None] = {}
+        rounds: list[dict[TopicPartition, int]] = []
+        """No answer names its question: a request asks about a partition once."""
+        past = [each for each in asked if not _leads_in(leads[each.at], each.leader_epoch)]
+        for each in past:
+            into = next((those for those in rounds if each.at not in those), None)
+            if into is None:
+                rounds.append(into := {})
+            into[each.at] = each.leader_epoch
+        for wanted in rounds:
+            answers = self._look_up(_Asked(wanted, _epochs_request, TIMES_PER_REQUEST), _epoch_end)
+            found |= {PartitionEpoch(at, wanted[at]): end for at, end in answers.items()}
+        return dict.fromkeys(asked) | found
+
+    def _by_time(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | Failure | None]:
+        return self._look_up(_asked_by_time(timestamps_ms), _offset_or_none)
+
+    def _newest(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, object]:
+        asked = dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP)
+        return self._look_up(_asked_by_time(asked), attrgetter("timestamp"))
+
+    def _look_up(
+        self, asked: _Asked, read: Callable[[Any], T]
+    ) -> dict[TopicPartition, T | Failure]:
+        """What ``read`` makes of each partition's answer."""
+
+        async def ask(network: NetworkClient) -> dict[TopicPartition, T | Failure]:
+            led = await self._leaders.of(network, asked.wanted)
+            found, doubtful = await _ask(network, asked, led, read)
+            if doubtful:
+                await self._leaders.read(network, {partition.topic for partition in doubtful})
+                leads_now = await self._leaders.of(network, doubtful)
+                again = {
+                    at: asked.wanted[at]
+                    for at in doubtful
+                    # Who kept silent for all of a request's time has had its turn.
+                    if found[at] is not SILENT_LEADER or leads_now[at] != led[at]
+                }
+                found |= (await _ask(network, asked._replace(wanted=again), leads_now, read))[0]
+            return found
+
+        return self._client.run(ask) if asked.wanted else {}
+
+
+class _Asked(NamedTuple):
+    """``wanted``: a time stamp of each partition, one of Kafka's special values, or a leader epoch;
+    ``request`` makes a request of them, by topic."""
+
+    wanted: Mapping[TopicPartition, int]
+    request: Callable[..., Any]
+    per_request: int
+    in_flight: int | None = None  # requests to each leader; None: as many as usual
+
+
+def _asked_by_time(times: Mapping[TopicPartition, int]) -> _Asked:
+    return _Asked(times, partial(ListOffsets, IsolationLevel.READ_UNCOMMITTED), TIMES_PER_REQUEST)
+
+
+async def _ask(
+    network: NetworkClient,
+    asked: _Asked,
+    led: Mapping[TopicPartition, Leader | Failure],
+    read: Callable[[Any], T],
+) -> tuple[dict[TopicPartition, T | Failure], list[TopicPartition]]:
+    """The answers, and the partitions about which another leader may have a better one."""
+    found: dict[TopicPartition, T | Failure] = dict.fromkeys(asked.wanted, NOT_ANSWERED)
+    doubtful: list[TopicPartition] = []
+    by_node: dict[int, list[tuple[TopicPartition, int]]] = {}
+    for at in asked.wanted:
+        leader = led[at]
+        if isinstance(leader, Failure):
+            found[at] = _explained(leader, at)
+            doubtful.append(at)
+        else:
+            by_node.setdefault(leader.node, []).append((at, leader.epoch))
+    responses = await network.send_batches(
+        by_node, asked.per_request, partial(_request, asked), asked.in_flight
+    )
+    for batch, response in responses:
+        if isinstance(response, Exception):
+            partitions = [at for at, _ in batch]
+            found |= dict.fromkeys(partitions, _unanswered(response))
+            doubtful += partitions
+            continue
+        for at, part in _parts(response):
+            if part.error_code:
+                failure = of_error_code(part.error_code)
+                found[at] = _explained(failure, at)
+                if part.error_code in MENDED:
+                    doubtful.append(at)
+            else:
+                found[at] = read(part)
+    return found, doubtful
+
+
+def _parts(response: Any) -> Iterator[tuple[TopicPartition, Any]]:
+    """Each partition's answer; the two kinds of responses name the same things differently."""
+    of_epochs = isinstance(response, OffsetForLeaderEpochResponse)
+    topic_name, index = ("topic", "partition") if of_epochs else ("name", "partition_index")
+    for topic in response.topics:
+        name = getattr(topic, topic_name)
+        for part in topic.partitions:
+            yield TopicPartition(name, getattr(part, index)), part
+
+
+def _request(asked: _Asked, partitions: Sequence[tuple[TopicPartition, int]]) -> Any:
+    by_topic: dict[str, list[OffsetQuery]] = {}
+    for at, epoch in partitions:
+        by_topic.setdefault(at.topic, []).append(OffsetQuery(at.partition, epoch, asked.wanted[at]))
+    return asked.request(by_topic)
+
+
+def _epochs_request(wanted: Mapping[str, Sequence[OffsetQuery]]) -> Any:
+    request = OffsetForLeaderEpochRequest
+    return request(
+        replica_id=A_CLIENT,
+        topics=[
+            request.OffsetForLeaderTopic(
+                topic=name,
+                partitions=[
+                    request.OffsetForLeaderTopic.OffsetForLeaderPartition(
+                        partition=each.partition,
+                        current_leader_epoch=each.leader_epoch,
+                        leader_epoch=each.value,
+                    )
+                    for each in partitions
+                ],
+            )
+            for name, partitions in wanted.items()
+        ],
+        min_version=3,  # the first that tells a client from a replica (Kafka 2.3)
+    )
+
+
+def _unanswered(error: Exception) -> Failure:
+    if isinstance(error, RequestTimedOutError):
+        return SILENT_LEADER
+    return of_kafka_python(error)
+
+
+def _explained(failure: Failure, at: TopicPartition) -> Failure:
+    return with_topic_grant(failure, at.topic, "Describe")
+
+
+def _leads_in(leader: Leader | Failure, epoch: int) -> bool:
+    return isinstance(leader, Leader) and leader.epoch == epoch
+
+
+def _epoch_end(part: Any) -> EpochEnd:
+    return EpochEnd(
+        None if part.leader_epoch < 0 else part.leader_epoch,
+        None if part.end_offset < 0 else part.end_offset,
+    )
+
+
+def _offset(part: Any) -> int | Failure:
+    return NO_OFFSET if part.offset < 0 else int(part.offset)
+
+
+def _offset_or_none(part: Any) -> int | Failure | None:
+    """None: there is no record that young, for which Kafka has one word."""
+    return None if part.offset == NONE_YOUNG else _offset(part)

@@ -1,0 +1,146 @@
+"""``--command-config``: an AdminClient's Java properties, as retentiond's clients take them.
+
+Invariant: no key is passed over in silence. One that has no counterpart is an error that names
+it, because half a configuration means another principal or half a TLS set-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from retentiond.errors import ConfigError
+from retentiond.kafka.errors.connection_problems import SettingNames
+from retentiond.kafka.settings import java_properties, tls
+from retentiond.kafka.settings.java_properties import parse_login
+from retentiond.kafka.settings.properties import (
+    SASL_MECHANISMS,
+    SECURITY_PROTOCOLS,
+    ClientSettings,
+    translate,
+)
+
+SAME_NAME = (
+    "client.id",
+    "client.dns.lookup",
+    "reconnect.backoff.ms",
+    "reconnect.backoff.max.ms",
+    "connections.max.idle.ms",
+    "metadata.max.age.ms",
+)
+"""Both of retentiond's clients have them too."""
+
+LIBRDKAFKA = {
+    "retry.backoff.ms": "retry.backoff.ms",
+    "retry.backoff.max.ms": "retry.backoff.max.ms",
+    "socket.connection.setup.timeout.ms": "socket.connection.setup.timeout.ms",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+}
+"""How a connection is tuned; kafka-python keeps its own values."""
+
+TIMEOUTS = ("request.timeout.ms", "default.api.timeout.ms")
+
+SECURITY = ("security.protocol", "sasl.mechanism", "sasl.jaas.config")
+
+IDENTIFICATION = "ssl.endpoint.identification.algorithm"
+
+LOGINS = SASL_MECHANISMS[:3]  # without OAUTHBEARER
+
+LONGEST_TIMEOUT_MS = 300_000  # librdkafka's
+
+WORDS = SettingNames(
+    servers="--bootstrap-server",
+    protocol="security.protocol in --command-config",
+    login="sasl.jaas.config in --command-config",
+    mechanism="sasl.mechanism",
+    trust="ssl.truststore.location in --command-config",
+    certificate="ssl.keystore.location in --command-config",
+    unchecked_name="ssl.endpoint.identification.algorithm to nothing in --command-config",
+)
+"""How an operator knows the settings here."""
+
+NO_SERVERS = "bootstrap.servers"  # --bootstrap-server counts, as with Kafka's own tools
+
+
+def read_settings(servers: str, path: Path | None) -> ClientSettings:
+    """Raises `ConfigError` naming the file and the key."""
+    if path is None:
+        return _settings(servers, {}, None)
+    try:
+        properties = java_properties.parse(path.read_text(encoding=java_properties.ENCODING))
+    except OSError as error:
+        raise ConfigError(f"can't be read ({error.strerror})", file=str(path)) from error
+    except ValueError as error:
+        raise ConfigError(str(error), file=str(path)) from error
+    return _settings(servers, properties, path)
+
+
+def _settings(servers: str, properties: Mapping[str, str], path: Path | None) -> ClientSettings:
+    file = None if path is None else str(path)
+    try:
+        both, librdkafka = translated(properties)
+        settings = translate({"bootstrap.servers": servers, **both})
+    except ConfigError as error:
+        key = (error.path or "").removeprefix("kafka.")
+        if key == "bootstrap.servers":
+            raise ConfigError(error.message, path="--bootstrap-server") from error
+        raise ConfigError(error.message, path=key or None, file=file) from error
+    return replace(settings, confluent={**settings.confluent, **librdkafka}, words=WORDS)
+
+
+def translated(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """For both clients, by the names of the ``kafka:`` section, and for librdkafka alone."""
+    rest = {key: value.strip() for key, value in properties.items() if key != NO_SERVERS}
+    both = {key: rest.pop(key) for key in SAME_NAME if key in rest}
+    librdkafka = {name: rest.pop(key) for key, name in LIBRDKAFKA.items() if key in rest}
+    timeouts = [_milliseconds(key, rest.pop(key)) for key in TIMEOUTS if key in rest]
+    if timeouts:
+        both["socket.timeout.ms"] = str(min(timeouts))
+    both |= _login({key: rest.pop(key) for key in SECURITY if key in rest})
+    if IDENTIFICATION in rest:
+        both[IDENTIFICATION] = rest.pop(IDENTIFICATION) or "none"
+    files, inline = tls.stores({key: rest.pop(key) for key in tls.PROPERTIES if key in rest})
+    for key in sorted(rest):
+        raise ConfigError(_untranslatable(key), path=key)
+    return both | files, librdkafka | inline
+
+
+def _milliseconds(key: str, value: str) -> int:
+    if not value.isdecimal() or not int(value):
+        raise ConfigError("expected milliseconds, 1 or more", path=key)
+    return min(int(value), LONGEST_TIMEOUT_MS)
+
+
+def _login(properties: Mapping[str, str]) -> dict[str, str]:
+    """Without a SASL protocol Kafka's clients make nothing of the other two, and so does this."""
+    protocol, mechanism, jaas = SECURITY
+    spoken = properties.get(protocol, "PLAINTEXT").upper()
+    if spoken not in SECURITY_PROTOCOLS:
+        raise ConfigError(f"expected one of {', '.join(SECURITY_PROTOCOLS)}", path=protocol)
+    if not spoken.startswith("SASL_"):
+        return {protocol: spoken}
+    named = properties.get(mechanism, "GSSAPI").upper()  # Kafka's default
+    if named not in LOGINS:
+        raise ConfigError(f"expected one of {', '.join(LOGINS)}, not {named}", path=mechanism)
+    if jaas not in properties:
+        raise ConfigError(f"{named} needs it", path=jaas)
+    try:
+        login = parse_login(properties[jaas])
+    except ValueError as error:
+        raise ConfigError(str(error), path=jaas) from error
+    if named not in login.mechanisms:
+        raise ConfigError(f"its login module is none for {named}", path=jaas)
+    return {
+        protocol: spoken,
+        mechanism: named,
+        "sasl.username": login.username,
+        "sasl.password": login.password,
+    }
+
+
+def _untranslatable(key: str) -> str:
+    if key.startswith("ssl.") and key.endswith("store.password"):
+        return "PEM files have no store password; ssl.key.password is the key's"
+    return "this property can't be translated for librdkafka; remove it"

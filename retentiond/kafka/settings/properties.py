@@ -1,0 +1,198 @@
+"""One ``kafka:`` section for two clients.
+
+Every property is translated for both confluent-kafka (librdkafka's names, which are the
+names of the file) and kafka-python. A property that would reach only one of them is refused,
+because half a configuration means two different principals or half a TLS set-up.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from retentiond.errors import ConfigError
+from retentiond.kafka.errors.connection_problems import TOKEN_WORDS, SettingNames
+
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
+SERVER = re.compile(r"([A-Z_]+://)?([^\s:/\[\]]+|\[[0-9a-fA-F:.%\w]+\])(:\d{1,5})?")
+
+
+def _text(value: str) -> str:
+    return value
+
+
+def _number(value: str) -> int:
+    return int(value)
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def convert(value: str) -> str:
+        if value.upper() not in allowed:
+            raise ValueError(f"one of {', '.join(allowed)}")
+        return value.upper()
+
+    return convert
+
+
+def _lookup(value: str) -> str:
+    if value not in DNS_LOOKUPS:
+        raise ValueError(" or ".join(DNS_LOOKUPS))
+    return value
+
+
+def _servers(value: str) -> str:
+    for server in value.split(","):
+        if not SERVER.fullmatch(server.strip()):
+            raise ValueError("host:port, separated by commas")
+    return value
+
+
+def _checks_hostname(value: str) -> bool:
+    if value not in ("https", "none"):
+        raise ValueError("https or none")
+    return value == "https"
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """How a property of the file is called in kafka-python, and how its value is read."""
+
+    kafka_python: str
+    convert: Callable[[str], Any] = _text
+
+
+PROPERTIES: dict[str, Property] = {
+    "bootstrap.servers": Property("bootstrap_servers", _servers),
+    "client.id": Property("client_id"),
+    "client.dns.lookup": Property("client_dns_lookup", _lookup),
+    "security.protocol": Property("security_protocol", _one_of(*SECURITY_PROTOCOLS)),
+    "ssl.ca.location": Property("ssl_cafile"),
+    "ssl.certificate.location": Property("ssl_certfile"),
+    "ssl.key.location": Property("ssl_keyfile"),
+    "ssl.key.password": Property("ssl_password"),
+    "ssl.crl.location": Property("ssl_crlfile"),
+    "ssl.endpoint.identification.algorithm": Property("ssl_check_hostname", _checks_hostname),
+    "sasl.mechanism": Property("sasl_mechanism", _one_of(*SASL_MECHANISMS)),
+    "sasl.mechanisms": Property("sasl_mechanism", _one_of(*SASL_MECHANISMS)),
+    "sasl.username": Property("sasl_plain_username"),
+    "sasl.password": Property("sasl_plain_password"),
+    "socket.timeout.ms": Property("request_timeout_ms", _number),
+    "reconnect.backoff.ms": Property("reconnect_backoff_ms", _number),
+    "reconnect.backoff.max.ms": Property("reconnect_backoff_max_ms", _number),
+    "connections.max.idle.ms": Property("connections_max_idle_ms", _number),
+    "metadata.max.age.ms": Property("metadata_max_age_ms", _number),
+}
+"""Properties that reach both clients."""
+
+OAUTH_PROPERTIES = (
+    "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.scope",
+)
+"""OAUTHBEARER: retentiond fetches the token itself and hands it to both clients."""
+
+CONFLUENT_ONLY = ("debug", "broker.address.family")
+"""The documented exceptions: they change how librdkafka logs and resolves, not what it may see."""
+
+
+MAX_IN_FLIGHT = "max_in_flight"
+"""retentiond's own: how many requests may wait for one broker's answer at a time."""
+
+USUAL_IN_FLIGHT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Both clients' settings. They hold secrets, so neither shows in ``repr``."""
+
+    confluent: Mapping[str, Any] = field(repr=False)
+    kafka_python: Mapping[str, Any] = field(repr=False)
+    oauth: Mapping[str, str] = field(repr=False)  # of OAUTH_PROPERTIES; empty without OAUTHBEARER
+    bootstrap_servers: str
+    request_timeout_s: float
+    words: SettingNames = field(default_factory=SettingNames)
+    max_in_flight: int = USUAL_IN_FLIGHT
+
+
+def translate(properties: Mapping[str, str]) -> ClientSettings:
+    """The ``kafka:`` section for both clients. Raises `ConfigError` naming the property."""
+    confluent: dict[str, Any] = {}
+    kafka_python: dict[str, Any] = {}
+    oauth: dict[str, str] = {}
+    max_in_flight = USUAL_IN_FLIGHT
+    for name, value in properties.items():
+        if name == MAX_IN_FLIGHT:
+            max_in_flight = _in_flight(value)
+            confluent["max.in.flight.requests.per.connection"] = max_in_flight
+        elif name in OAUTH_PROPERTIES:
+            oauth[name] = value
+        elif name in CONFLUENT_ONLY:
+            confluent[name] = value
+        elif name in PROPERTIES:
+            confluent[name] = value
+            kafka_python[PROPERTIES[name].kafka_python] = _convert(name, value)
+        else:
+            raise ConfigError(_unknown(name), path=f"kafka.{name}")
+    _refuse_contradictions(properties, kafka_python, oauth)
+    return ClientSettings(
+        confluent=confluent,
+        kafka_python=kafka_python,
+        oauth=oauth,
+        bootstrap_servers=properties["bootstrap.servers"],
+        request_timeout_s=kafka_python.get("request_timeout_ms", 30_000) / 1000,
+        words=SettingNames(login=TOKEN_WORDS) if oauth else SettingNames(),
+        max_in_flight=max_in_flight,
+    )
+
+
+def _in_flight(value: str) -> int:
+    if not value.isdecimal() or not 1 <= int(value) <= 1000:
+        raise ConfigError("expected a whole number from 1 to 1000", path=f"kafka.{MAX_IN_FLIGHT}")
+    return int(value)
+
+
+def _convert(name: str, value: str) -> object:
+    try:
+        return PROPERTIES[name].convert(value)
+    except ValueError as error:
+        expected = "a whole number" if PROPERTIES[name].convert is _number else str(error)
+        # From nothing: Python's own error shows the value, and so would a traceback.
+        raise ConfigError(f"expected {expected}", path=f"kafka.{name}") from None
+
+
+def _unknown(name: str) -> str:
+    known = [*PROPERTIES, MAX_IN_FLIGHT, *OAUTH_PROPERTIES, *CONFLUENT_ONLY]
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"this property would not reach both of retentiond's Kafka clients{hint}"
+
+
+def _refuse_contradictions(
+    properties: Mapping[str, str], kafka_python: Mapping[str, Any], oauth: Mapping[str, str]
+) -> None:
+    if "sasl.mechanism" in properties and "sasl.mechanisms" in properties:
+        raise ConfigError("set either this or kafka.sasl.mechanisms", path="kafka.sasl.mechanism")
+    protocol = kafka_python.get("security_protocol", "PLAINTEXT")
+    mechanism = kafka_python.get("sasl_mechanism")
+    if protocol.startswith("SASL_") and mechanism is None:
+        raise ConfigError(f"{protocol} needs it", path="kafka.sasl.mechanism")
+    if mechanism is not None and not protocol.startswith("SASL_"):
+        raise ConfigError(
+            "sasl.mechanism needs SASL_PLAINTEXT or SASL_SSL here", path="kafka.security.protocol"
+        )
+    if mechanism == "OAUTHBEARER":
+        for name in OAUTH_PROPERTIES[:3]:
+            if name not in oauth:
+                raise ConfigError("OAUTHBEARER needs it", path=f"kafka.{name}")
+        if not oauth[OAUTH_PROPERTIES[0]].startswith(("http://", "https://")):
+            raise ConfigError("expected an http or https URL", path=f"kafka.{OAUTH_PROPERTIES[0]}")
+    elif mechanism is not None:
+        for name in ("sasl.username", "sasl.password"):
+            if name not in properties:
+                raise ConfigError(f"{mechanism} needs it", path=f"kafka.{name}")

@@ -1,0 +1,139 @@
+"""The TLS settings as Python's ``ssl`` takes them, and Kafka's PEM stores (KIP-651)."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+import textwrap
+from collections.abc import Mapping
+
+from retentiond.errors import ConfigError
+from retentiond.kafka.settings.properties import ClientSettings
+
+INLINE_TRUST, INLINE_KEY, INLINE_CERTIFICATE = "ssl.ca.pem", "ssl.key.pem", "ssl.certificate.pem"
+"""librdkafka's properties for PEM that is no file."""
+
+
+def client_context(settings: ClientSettings) -> ssl.SSLContext:
+    """As kafka-python makes its own. Raises ``OSError`` for a file that can't be read."""
+    options = settings.kafka_python
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = options.get("ssl_check_hostname", True)
+    if INLINE_TRUST in settings.confluent:
+        context.load_verify_locations(cadata=settings.confluent[INLINE_TRUST])
+    elif "ssl_cafile" in options:
+        context.load_verify_locations(options["ssl_cafile"])
+    else:
+        context.load_default_certs()
+    if "ssl_crlfile" in options:
+        context.load_verify_locations(options["ssl_crlfile"])
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    if INLINE_CERTIFICATE in settings.confluent:
+        _load_inline(context, settings)
+    elif "ssl_certfile" in options:
+        context.load_cert_chain(
+            options["ssl_certfile"], options.get("ssl_keyfile"), options.get("ssl_password")
+        )
+    return context
+
+
+def _load_inline(context: ssl.SSLContext, settings: ClientSettings) -> None:
+    """Python reads a certificate and its key from files alone: this one is in memory."""
+    pem = settings.confluent[INLINE_KEY] + settings.confluent[INLINE_CERTIFICATE]
+    with open(os.memfd_create("retentiond-pem"), "w", encoding="ascii") as file:
+        file.write(pem)
+        file.flush()
+        # Without a password OpenSSL would ask for one on the terminal.
+        password = settings.kafka_python.get("ssl_password", "")
+        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password=password)
+
+
+TRUST = ("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.certificates")
+
+KEYS = (
+    "ssl.keystore.type",
+    "ssl.keystore.location",
+    "ssl.keystore.key",
+    "ssl.keystore.certificate.chain",
+)
+
+KEY_PASSWORD = "ssl.key.password"
+
+PROPERTIES = (*TRUST, *KEYS, KEY_PASSWORD)
+
+BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]+)(-----END \1-----)")
+
+INLINE = {
+    INLINE_TRUST: "ssl.truststore.certificates",
+    INLINE_KEY: "ssl.keystore.key",
+    INLINE_CERTIFICATE: "ssl.keystore.certificate.chain",
+}
+"""librdkafka's properties for PEM that is no file, and Kafka's."""
+
+Translated = tuple[dict[str, str], dict[str, str]]
+"""Properties for both clients, and PEM by librdkafka's names, which `client_context` reads too."""
+
+
+def stores(properties: Mapping[str, str]) -> Translated:
+    """``properties``: those of `PROPERTIES` that are set. Raises `ConfigError` naming one."""
+    both, inline = _trust_store(properties)
+    more, more_inline = _key_store(properties)
+    if KEY_PASSWORD in properties:
+        more[KEY_PASSWORD] = properties[KEY_PASSWORD]
+    return both | more, inline | more_inline
+
+
+def _trust_store(properties: Mapping[str, str]) -> Translated:
+    kind, location, certificates = TRUST
+    _require_pem(properties, kind, (location, certificates))
+    if location in properties and certificates in properties:
+        raise ConfigError(f"set either this or {location}", path=certificates)
+    if certificates in properties:
+        return {}, {INLINE_TRUST: _wrapped(properties, certificates)}
+    return ({"ssl.ca.location": properties[location]} if location in properties else {}), {}
+
+
+def _key_store(properties: Mapping[str, str]) -> Translated:
+    kind, location, key, chain = KEYS
+    _require_pem(properties, kind, (location, key, chain))
+    if location in properties:
+        for other in (key, chain):
+            if other in properties:
+                raise ConfigError(f"set either this or {location}", path=other)
+        both = (properties[location], properties[location])  # one file with both in it
+        return dict(zip(("ssl.certificate.location", "ssl.key.location"), both, strict=True)), {}
+    if (key in properties) != (chain in properties):
+        raise ConfigError(f"{key} and {chain} go together", path=key)
+    if key in properties:
+        return {}, {
+            INLINE_KEY: _wrapped(properties, key),
+            INLINE_CERTIFICATE: _wrapped(properties, chain),
+        }
+    return {}, {}
+
+
+def _require_pem(properties: Mapping[str, str], kind: str, parts: tuple[str, ...]) -> None:
+    """Where Kafka is told no type, it takes a store for one of Java's own (JKS)."""
+    named = properties.get(kind, "JKS")
+    for part in parts:
+        if part in properties and named.upper() != "PEM":
+            raise ConfigError(
+                f"a {named} store can't be read: write its contents as PEM "
+                f"(keytool -importkeystore to PKCS12, then openssl pkcs12) and set {kind}=PEM",
+                path=part,
+            )
+    if kind in properties and named.upper() != "PEM":
+        raise ConfigError(f"expected PEM, not {named}", path=kind)
+
+
+def _wrapped(properties: Mapping[str, str], name: str) -> str:
+    """As OpenSSL reads PEM, which Kafka also takes when it stands in one line."""
+    blocks = [
+        "\n".join([f"-----BEGIN {what}-----", *textwrap.wrap("".join(body.split()), 64), end, ""])
+        for what, body, end in BLOCK.findall(properties[name])
+    ]
+    if not blocks:
+        raise ConfigError("expected PEM, as in -----BEGIN …----- … -----END …-----", path=name)
+    return "".join(blocks)

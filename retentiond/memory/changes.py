@@ -1,0 +1,348 @@
+"""What a cycle has seen that is not yet remembered."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from retentiond.memory.remembered import (
+    GroupOnTopic,
+    KnownTopic,
+    LastCommits,
+    Remembered,
+    group_and_topic,
+    is_forgotten,
+    known_topics,
+    traces,
+)
+from retentiond.model import GroupKind
+from retentiond.snapshot import ABSENT, NOWHERE, VANISHED, Snapshot, offsets_beside
+
+DROP_AFTER_MS = 24 * 60 * 60 * 1000
+"""For how long a topic must have been observed to be gone before nothing is kept of it. One that is
+back sooner finds all that was known, also under another id: a team that recreates its topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What state keeps of a reading of that cluster, in the order in which it applies.
+
+    ``void_topics`` were recreated, and lose the commits that were known, but nobody who reads them;
+    ``topics`` replace what was remembered; so do ``found``, which were not remembered, and
+    ``seen``, which were, if nobody has released them meanwhile; ``absent`` are missing for the
+    first time, at ``now_ms``, and ``still_absent`` for ``observed_ms`` more; ``forgotten`` are
+    missing for longer than their policy waits. ``gone_ms``: for how long topics are gone, that
+    were remembered, and nobody waits for them; ``back`` are there again, or awaited, or nobody
+    can tell; of ``dropped`` nothing is kept.
+
+    ``is_complete``: the reading was. ``agreed``: by topic, how many complete readings in a row,
+    this one included, had the same groups; that is for the decision.
+    """
+
+    cluster_id: str
+    now_ms: int
+    is_complete: bool
+    observed_ms: int
+    agreed: Mapping[str, int]
+    void_topics: tuple[str, ...]
+    topics: Mapping[str, KnownTopic]
+    found: Mapping[GroupOnTopic, LastCommits]
+    seen: Mapping[GroupOnTopic, LastCommits]
+    absent: tuple[GroupOnTopic, ...]
+    still_absent: tuple[GroupOnTopic, ...]
+    forgotten: tuple[GroupOnTopic, ...]
+    gone_ms: Mapping[str, int]
+    back: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return any(
+            (self.void_topics, self.topics, self.found, self.seen, self.absent, self.still_absent,
+             self.forgotten, self.gone_ms, self.back, self.dropped)
+        )  # fmt: skip
+
+    @property
+    def is_about_time(self) -> bool:
+        """Whether something waits for time to pass."""
+        return bool(self.absent or self.still_absent or self.gone_ms)
+
+
+def changes(
+    snapshot: Snapshot, before: Remembered, settle_cycles: int, observed_ms: int = 0
+) -> Changes:
+    """From what was remembered to what is to be.
+
+    ``observed_ms``: how much time has certainly passed since the last complete reading.
+    """
+    void = {topic.name for topic in snapshot.topics if topic.recreated}
+    known = {
+        at: last.without_commits() if at.topic in void else last
+        for at, last in before.commits.items()
+    }
+    present = _present(snapshot, known)
+    topics = known_topics(snapshot, before, settle_cycles)
+    policies = {topic.name: topic.policy for topic in snapshot.topics if topic.failure is None}
+    missing = _missing(snapshot, known, present)
+    gone_ms = _gone_ms(snapshot, before, observed_ms)
+    return Changes(
+        cluster_id=snapshot.cluster_id,
+        now_ms=snapshot.taken_at_ms,
+        is_complete=snapshot.complete,
+        observed_ms=observed_ms,
+        agreed={name: topic.agreed for name, topic in topics.items()},
+        void_topics=tuple(sorted(void)),
+        topics={name: topic for name, topic in topics.items() if topic != before.topics.get(name)},
+        found={at: last for at, last in present.items() if at not in known},
+        seen={
+            **{at: last for at, last in present.items() if at in known and last != known[at]},
+            **_back_in_doubt(snapshot, known, present),
+        },
+        absent=tuple(at for at, last in missing.items() if last.absent_since_ms is None),
+        still_absent=tuple(at for at, last in missing.items() if last.absent_since_ms is not None),
+        forgotten=tuple(
+            at for at, last in missing.items() if is_forgotten(policies[at.topic], last)
+        ),
+        gone_ms={name: ms for name, ms in gone_ms.items() if ms < DROP_AFTER_MS},
+        back=tuple(sorted(before.gone_ms.keys() - (snapshot.gone_topics - _awaited(snapshot)))),
+        dropped=tuple(sorted(name for name, ms in gone_ms.items() if ms >= DROP_AFTER_MS)),
+    )
+
+
+Readers = Mapping[str, Set[str]]
+"""Groups, and the topics that each of them reads."""
+
+
+def known_readers(first: Snapshot, before: Remembered) -> Readers:
+    """Who needs no second reading to be remembered: the plan's has shown it, or an earlier one."""
+    topics: defaultdict[str, set[str]] = defaultdict(set)
+    for group_id, topic in (*before.commits, *_seen(first)):
+        topics[group_id].add(topic)
+    for group_id, names in first.other_topics.items():
+        topics[group_id] |= names
+    return topics
+
+
+class NewlySeen(NamedTuple):
+    """What only a reading of the guard's has shown: ``found`` are readers; ``stale`` are commits by
+    partition that are older than their log."""
+
+    found: Mapping[GroupOnTopic, LastCommits]
+    stale: Mapping[GroupOnTopic, Mapping[int, int]]
+    now_ms: int
+
+
+def newly_seen(second: Snapshot, known: Readers, before: Remembered) -> NewlySeen:
+    """Readers of whatever topic who are neither ``known`` nor found by an earlier reading of the
+    guard's, which is in ``before``; and what is not known of the commits as they stand. Whoever an
+    operator has released since the cycle began is no new reader, although the reading may still
+    show it."""
+    found = _present(second, {}, known)
+    return NewlySeen(
+        {at: last for at, last in found.items() if at not in before.commits},
+        {
+            at: offsets
+            for at, offsets in _stale(second).items()
+            if (last := before.commits.get(at)) is None
+            or not offsets.items() <= last.stale_offsets().items()
+        },
+        second.taken_at_ms,
+    )
+
+
+def with_stale(last: LastCommits, offsets: Mapping[int, int], now_ms: int) -> LastCommits:
+    """With commits that are older than their log, by partition."""
+    return replace(
+        last,
+        offsets={**last.offsets, **offsets},
+        moved_at_ms=_moved_at_ms(last, offsets, now_ms),
+        stale=last.stale | offsets.keys(),
+    )
+
+
+def _seen(snapshot: Snapshot) -> set[GroupOnTopic]:
+    """Who has a commit on one of its topics, or may read it."""
+    return {_at(snapshot, *pair) for pair in traces(snapshot, snapshot.commits) | snapshot.readers}
+
+
+def _at(snapshot: Snapshot, group: int, topic: int) -> GroupOnTopic:
+    return GroupOnTopic(snapshot.groups[group].group_id, snapshot.topics[topic].name)
+
+
+def _gone_ms(snapshot: Snapshot, before: Remembered, observed_ms: int) -> dict[str, int]:
+    """For how long each topic is gone, and nobody waits for it; only what a complete reading says
+    counts."""
+    if not snapshot.complete:
+        return {}
+    awaited = _awaited(snapshot)
+    return {
+        name: before.gone_ms[name] + observed_ms if name in before.gone_ms else 0
+        for name in snapshot.gone_topics - awaited
+    }
+
+
+def _awaited(snapshot: Snapshot) -> frozenset[str]:
+    return frozenset().union(*snapshot.other_topics.values())
+
+
+NOBODY: Readers = {}
+
+
+def _present(
+    snapshot: Snapshot, known: Mapping[GroupOnTopic, LastCommits], but: Readers = NOBODY
+) -> dict[GroupOnTopic, LastCommits]:
+    """What is to be remembered of the groups that have a commit on a topic, or may read it; ``but``
+    those."""
+    pairs = group_and_topic(snapshot, snapshot.commits)
+    offset_now = snapshot.commits["offset"].fill_null(NOWHERE - 1).to_numpy()
+    has_moved = offsets_beside(snapshot.commits, snapshot.remembered) != offset_now
+    moved = {*pairs[has_moved].tolist()}
+    stale = _stale(snapshot)
+    present: dict[GroupOnTopic, LastCommits] = {}
+    changed: dict[int, GroupOnTopic] = {}
+    for pair in np.unique(pairs).tolist():
+        group_id, topic_id = divmod(pair, len(snapshot.topics))
+        group, at = snapshot.groups[group_id], _at(snapshot, group_id, topic_id)
+        if at.topic in but.get(at.group_id, ()):
+            continue
+        last = known.get(at, LastCommits(group.kind, {}, seen_at_ms=snapshot.taken_at_ms))
+        present[at] = last
+        if pair in moved or last.stale or at in stale or not _says_all(last, group.kind):
+            changed[pair] = at
+    offsets: dict[GroupOnTopic, dict[int, int]] = {at: {} for at in changed.values()}
+    is_changed = np.isin(pairs, [*changed])
+    rows = snapshot.commits.filter(pa.array(is_changed))
+    columns = (rows[name].to_pylist() for name in ("partition_id", "offset"))
+    for pair, partition_id, offset in zip(pairs[is_changed].tolist(), *columns, strict=True):
+        if offset is not None:
+            offsets[changed[pair]][partition_id] = offset
+    for pair, at in changed.items():
+        kind = snapshot.groups[pair // len(snapshot.topics)].kind
+        present[at] = _renewed(
+            snapshot, present[at], kind, offsets[at], frozenset(stale.get(at, ()))
+        )
+    kinds = {group.group_id: group.kind for group in snapshot.groups}
+    readers = {_at(snapshot, *each) for each in snapshot.readers} | {
+        GroupOnTopic(group, topic)
+        for group, topics in snapshot.other_topics.items()
+        for topic in topics
+    }
+    for at in readers - present.keys():
+        if at.topic in but.get(at.group_id, ()):
+            continue
+        kind = kinds[at.group_id]
+        last = known.get(at, LastCommits(kind, {}, seen_at_ms=snapshot.taken_at_ms))
+        present[at] = replace(last, kind=kind, absent_since_ms=None, absent_ms=0)
+    return present
+
+
+def _stale(snapshot: Snapshot) -> dict[GroupOnTopic, dict[int, int]]:
+    """The stale commits by partition."""
+    found: defaultdict[GroupOnTopic, dict[int, int]] = defaultdict(dict)
+    columns = (snapshot.stale[name].to_pylist() for name in ("group_id", "partition_id", "offset"))
+    for group, position, offset in zip(*columns, strict=True):
+        reading = snapshot.partitions[position]
+        found[_at(snapshot, group, reading.topic)][reading.partition] = offset
+    return dict(found)
+
+
+def _says_all(last: LastCommits, kind: GroupKind) -> bool:
+    """Whether a group that has not moved has nothing to add."""
+    is_dated = last.offsets.keys() <= last.moved_at_ms.keys()
+    return last.kind is kind and last.absent_since_ms is None and is_dated
+
+
+def _renewed(
+    snapshot: Snapshot,
+    last: LastCommits,
+    kind: GroupKind,
+    now: Mapping[int, int],
+    stale: frozenset[int],
+) -> LastCommits:
+    """With the offsets of ``now``, by the partition's position; ``stale`` are those among them that
+    are, by the partition's number."""
+    offsets = {}
+    for partition_id, offset in now.items():
+        reading = snapshot.partitions[partition_id]
+        before = last.offsets.get(reading.partition)
+        offsets[reading.partition] = _to_remember(offset, before, reading.log_start_offset)
+    return LastCommits(
+        kind,
+        {**last.offsets, **offsets},
+        moved_at_ms=_moved_at_ms(last, offsets, snapshot.taken_at_ms),
+        seen_at_ms=last.seen_at_ms,
+        stale=(last.stale - offsets.keys()) | stale,
+    )
+
+
+def _moved_at_ms(before: LastCommits, offsets: Mapping[int, int], now_ms: int) -> dict[int, int]:
+    """When each commit was first seen where it is remembered."""
+    return {
+        **before.moved_at_ms,
+        **{
+            partition: now_ms
+            for partition, offset in offsets.items()
+            if offset != before.offsets.get(partition) or partition not in before.moved_at_ms
+        },
+    }
+
+
+def _to_remember(offset: int, before: int | None, log_start: int | None) -> int:
+    """The commit of now, unless the group went back to where its records are gone.
+
+    That must stay visible for as long as it lasts, so the higher commit stays remembered.
+    """
+    if before is None or log_start is None or offset >= min(before, log_start):
+        return offset
+    return before
+
+
+def _back_in_doubt(
+    snapshot: Snapshot,
+    known: Mapping[GroupOnTopic, LastCommits],
+    present: Mapping[GroupOnTopic, LastCommits],
+) -> dict[GroupOnTopic, LastCommits]:
+    """Groups that were absent and are listed now, but can't be read, or have no commit: their
+    absence ends here, or a later one would seem to have begun back then."""
+    failed, listed = _failed(snapshot), _listed(snapshot)
+    return {
+        at: replace(last, absent_since_ms=None, absent_ms=0)
+        for at, last in known.items()
+        if at not in present
+        and last.absent_since_ms is not None
+        and (at.group_id in failed or (not last.offsets and at.group_id in listed))
+    }
+
+
+def _missing(
+    snapshot: Snapshot,
+    known: Mapping[GroupOnTopic, LastCommits],
+    present: Mapping[GroupOnTopic, LastCommits],
+) -> dict[GroupOnTopic, LastCommits]:
+    """Remembered groups that have no commit any more, or never had one and are not there any more,
+    if the reading is able to say so."""
+    if not snapshot.complete:
+        return {}
+    readable = {topic.name for topic in snapshot.topics if topic.failure is None}
+    failed, listed = _failed(snapshot), _listed(snapshot)
+    return {
+        at: last
+        for at, last in known.items()
+        if at not in present
+        and at.topic in readable
+        and at.group_id not in failed
+        and (last.offsets or at.group_id not in listed)
+    }
+
+
+def _listed(snapshot: Snapshot) -> set[str]:
+    unlisted = (VANISHED, ABSENT)
+    return {group.group_id for group in snapshot.groups if group.state not in unlisted}
+
+
+def _failed(snapshot: Snapshot) -> set[str]:
+    return {group.group_id for group in snapshot.groups if group.failure is not None}

@@ -1,0 +1,218 @@
+"""What earlier cycles saw: the groups, so that one that vanishes does not free its records, and the
+ends.
+
+Offsets expire, permissions change, coordinators move, and consumers crash before their first
+commit: a group that is not in the listing any more looks just like one that never was. Only a
+memory tells them apart. So whoever was once seen to read a topic is remembered, by whatever trace.
+
+A record's time stamp may be anything that its producer likes. When it arrived is known from
+outside only by the ends that earlier readings saw: what lies at or above such an end arrived
+after it was read, what lies below it before. That is enough to tell where the age of records
+protects nothing, and where it keeps everything (`retentiond.tell.explain.evidence`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.config.durations import MINUTE_MS
+from retentiond.model import GroupKind
+from retentiond.snapshot import Snapshot
+
+
+class GroupOnTopic(NamedTuple):
+    group_id: str
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class LastCommits:
+    """A reader of one topic, and its last known committed offsets by partition; none of a reader
+    that was only seen as a member, or whose commits were of an earlier topic of that name.
+
+    ``absent_since_ms``: when a complete listing first had no trace of it on the topic; None while
+    there is one. A reader without commits is absent only when its group is not listed at all.
+    ``absent_ms``: how much of that time was observed, cycle by cycle, on a clock that nobody sets.
+    ``moved_at_ms``: by partition, when the commit was first seen where it is, so that it has not
+    moved since. ``seen_at_ms``: when it was first seen to read the topic; None: before that was
+    kept. ``stale``: the partitions whose commit may be older than the log, while it stands where it
+    is (`Snapshot.stale`).
+    """
+
+    kind: GroupKind
+    offsets: Mapping[int, int]
+    absent_since_ms: int | None = None
+    moved_at_ms: Mapping[int, int] = field(default_factory=dict)
+    absent_ms: int = 0
+    seen_at_ms: int | None = None
+    stale: frozenset[int] = frozenset()
+
+    def without_commits(self) -> LastCommits:
+        """Who reads the topic stays known when the topic that it read is gone."""
+        return replace(self, offsets={}, moved_at_ms={}, stale=frozenset())
+
+    def stale_offsets(self) -> dict[int, int]:
+        return {at: offset for at, offset in self.offsets.items() if at in self.stale}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTopic:
+    """``agreed``: how many complete readings in a row had these ``groups``, sorted by name.
+
+    ``ends``: a few of the ends that were read, the oldest first.
+    """
+
+    topic_id: str
+    groups: tuple[str, ...] = ()
+    agreed: int = 0
+    ends: tuple[EndsSeen, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """``topics`` by name. ``lost``: why groups may be missing here, in a sentence.
+
+    ``cluster_id``: whose topics and groups these are; None while nothing was seen. ``gone_ms``: of
+    topics that the cluster says are not there, for how long it was observed to say so.
+    """
+
+    topics: Mapping[str, KnownTopic] = field(default_factory=dict)
+    commits: Mapping[GroupOnTopic, LastCommits] = field(default_factory=dict)
+    lost: str | None = None
+    cluster_id: str | None = None
+    gone_ms: Mapping[str, int] = field(default_factory=dict)
+
+    def topic_names(self) -> frozenset[str]:
+        """All that anything is kept about."""
+        return frozenset({*self.topics, *self.gone_ms, *(at.topic for at in self.commits)})
+
+
+NOTHING = Remembered()
+
+
+def is_forgotten(policy: TopicPolicy | PolicyConflict, last: LastCommits) -> bool:
+    """Whether the group was observed to be absent for as long as ``forget_vanished_after``."""
+    if isinstance(policy, PolicyConflict) or policy.forget_vanished_after_ms is None:
+        return False
+    is_absent = last.absent_since_ms is not None
+    return is_absent and last.absent_ms >= policy.forget_vanished_after_ms
+
+
+MOST = 4
+"""With half a consumed retention between them, one is always younger than it and one older."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndsSeen:
+    """High watermarks by partition, read at ``at_ms`` (epoch milliseconds) or shortly after."""
+
+    at_ms: int
+    high_watermarks: Mapping[int, int]
+
+
+def ends_by_topic(snapshot: Snapshot) -> list[EndsSeen]:
+    """What this reading sees, for each topic of the snapshot."""
+    seen: list[dict[int, int]] = [{} for _ in snapshot.topics]
+    for reading in snapshot.partitions:
+        if reading.high_watermark is not None:
+            seen[reading.topic][reading.partition] = reading.high_watermark
+    return [EndsSeen(snapshot.taken_at_ms, ends) for ends in seen]
+
+
+def with_ends(
+    before: tuple[EndsSeen, ...], now: EndsSeen, policy: TopicPolicy | PolicyConflict
+) -> tuple[EndsSeen, ...]:
+    """The ends to remember of a topic; none where age is no bound.
+
+    What was remembered ``before`` stays as it is while the last of it is young, so that most
+    cycles have nothing to write.
+    """
+    if not isinstance(policy, TopicPolicy) or not policy.consumed_retention_ms:
+        return ()
+    if before and 0 <= now.at_ms - before[-1].at_ms < spacing_ms(policy.consumed_retention_ms):
+        return before
+    past = [seen for seen in before if seen.at_ms < now.at_ms]  # a clock may have been set back
+    return (*past, now)[-MOST:]
+
+
+def spacing_ms(consumed_retention_ms: int) -> int:
+    return max(consumed_retention_ms // 2, MINUTE_MS)
+
+
+def known_topics(
+    snapshot: Snapshot, before: Remembered, settle_cycles: int
+) -> dict[str, KnownTopic]:
+    """Each topic with an id, as it is to be remembered after this reading.
+
+    ``agreed`` counts complete readings in a row with the same groups, this one included, up to
+    ``settle_cycles``: a topic that has settled stays so until it is recreated.
+    """
+    readers = readers_by_topic(snapshot)
+    ends = ends_by_topic(snapshot)
+    is_complete = snapshot.complete
+    known = {}
+    for position, topic in enumerate(snapshot.topics):
+        if topic.topic_id is None:
+            continue
+        last = before.topics.get(topic.name)
+        if topic.recreated and not _has_seen_all_commits(snapshot, position):
+            continue  # it is another topic than before until the commits that are older are known
+        if last is None or last.topic_id != topic.topic_id:
+            last = KnownTopic(topic.topic_id)
+        last = replace(last, ends=with_ends(last.ends, ends[position], topic.policy))
+        known[topic.name] = last
+        if is_complete and last.agreed < settle_cycles:
+            now = tuple(sorted(readers[position]))
+            agreed = last.agreed + 1 if now == last.groups else 1
+            known[topic.name] = replace(last, groups=now, agreed=agreed)
+    return known
+
+
+def _has_seen_all_commits(snapshot: Snapshot, topic: int) -> bool:
+    """Whether no group that counts may have a commit on the topic that this reading lacks."""
+    reading = snapshot.topics[topic]
+    if snapshot.problems or snapshot.hides_groups_of(reading) or reading.failure is not None:
+        return False
+    partitions = [at for at, each in enumerate(snapshot.partitions) if each.topic == topic]
+    commits = snapshot.commits.filter(pc.is_null(snapshot.commits["offset"]))
+    here = commits.filter(pc.is_in(commits["partition_id"], pa.array(partitions, pa.int32())))
+    unread = {*here["group_id"].to_pylist()}
+    unread |= {at for at, group in enumerate(snapshot.groups) if group.failure is not None}
+    return all(
+        isinstance(reading.policy, TopicPolicy)
+        and reading.policy.excludes(snapshot.groups[at].group_id)
+        for at in unread
+    )
+
+
+def readers_by_topic(snapshot: Snapshot) -> defaultdict[int, set[str]]:
+    """Who has committed on a topic, now or before, or may read it; by the topic's position."""
+    pairs: set[tuple[int, int]] = {*snapshot.readers, *snapshot.remembered_readers}
+    pairs |= traces(snapshot, snapshot.commits) | traces(snapshot, snapshot.remembered)
+    readers: defaultdict[int, set[str]] = defaultdict(set)
+    for group, topic in pairs:
+        readers[topic].add(snapshot.groups[group].group_id)
+    return readers
+
+
+def traces(snapshot: Snapshot, commits: pa.Table) -> set[tuple[int, int]]:
+    """Who has a commit on which topic, by their positions."""
+    pairs = np.unique(group_and_topic(snapshot, commits)).tolist()
+    return {divmod(pair, len(snapshot.topics)) for pair in pairs}
+
+
+def group_and_topic(snapshot: Snapshot, commits: pa.Table) -> npt.NDArray[np.int64]:
+    """The positions of each row's group and topic, as one number: group * topics + topic."""
+    topic_of = np.array([each.topic for each in snapshot.partitions], np.int64)
+    groups: npt.NDArray[np.int64] = commits["group_id"].to_numpy().astype(np.int64)
+    partitions: npt.NDArray[np.int32] = commits["partition_id"].to_numpy()
+    return groups * len(snapshot.topics) + topic_of[partitions]

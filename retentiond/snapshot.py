@@ -1,0 +1,213 @@
+"""One cycle's evidence, frozen: what was read, and what could not be read.
+
+Names live in the three dimension tuples (`topics`, `partitions`, `groups`); facts refer to
+them by position, because Spark is several times faster on integers than on names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.kafka.port import TopicConfig
+from retentiond.model import Failure, GroupKind, TopicPartition
+
+COMMIT_SCHEMA = pa.schema(
+    [
+        pa.field("group_id", pa.int32(), nullable=False),  # position in Snapshot.groups
+        pa.field("partition_id", pa.int32(), nullable=False),  # position in Snapshot.partitions
+        pa.field("offset", pa.int64()),  # null: there is a commit, but it could not be read
+        pa.field("leader_epoch", pa.int32()),  # see `Commit`; null: not told
+    ]
+)
+"""A committed offset (grain: group and partition). Only partitions of the snapshot's topics."""
+
+EPOCH_SCHEMA = pa.schema(
+    [
+        pa.field("group_id", pa.int32(), nullable=False),
+        pa.field("partition_id", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("leader_epoch", pa.int32(), nullable=False),
+        pa.field("known_epoch", pa.int32()),  # see `EpochEnd`
+        pa.field("end_offset", pa.int64()),
+    ]
+)
+"""A commit of another epoch than the leader's own, with what the leader says of that epoch (grain:
+group and partition). An unclean election may have put other records where the group has read.
+
+A log holds what was read in an epoch if it knows that epoch and its end is not below the commit.
+If it knows only an earlier one, that must end where the commit stands: no record of the later one
+was read then. A share group's epoch is the one in which it was written, whose records it need not
+have read: all that counts is that nothing older ends below.
+"""
+
+
+VANISHED = "Vanished"
+"""The state of a group that is remembered and not listed."""
+
+ABSENT = "Absent"
+"""The state of a group that only a policy names."""
+
+EXTERNAL_READER = "EXTERNAL_READER"
+"""The code of a `Failure` to read an external reader's position."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReading:
+    """One enabled topic. ``failure`` is set when its id, its configs or its metadata are unread."""
+
+    name: str
+    policy: TopicPolicy | PolicyConflict
+    topic_id: str | None
+    is_internal: bool
+    cleanup_policy: frozenset[str]  # of "delete", "compact"
+    forced_retention_ms: int | None  # retention.ms; None is unlimited
+    recreated: bool = False  # its id differs from the one remembered
+    failure: Failure | None = None
+    config: TopicConfig | None = None  # None where it is unread
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReading:
+    """One partition's offsets; None where one is unread, and then ``failure`` says why.
+
+    ``local_start_offset`` is information: where the disks' part of a tiered topic's log begins;
+    None elsewhere, and where it is unread.
+    """
+
+    topic: int  # position in Snapshot.topics
+    partition: int
+    log_start_offset: int | None
+    high_watermark: int | None
+    last_stable_offset: int | None
+    retention_offset: int | None
+    failure: Failure | None = None
+    local_start_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReading:
+    """One group, or one external reader.
+
+    ``failure`` is set when its kind or its offsets could not be read as a whole: it may read any
+    topic. ``problem`` says why its commits are null where they are.
+    """
+
+    group_id: str
+    kind: GroupKind
+    state: str  # as the coordinator says it ("Stable", ...); else `VANISHED` or `ABSENT`
+    failure: Failure | None = None
+    problem: Failure | None = None
+    is_streams_classic: bool = False  # a classic group of Kafka Streams: its changelogs are unknown
+
+    @property
+    def reader_kind(self) -> GroupKind:
+        """What to call it: external where it is the position of an external reader that can't be
+        read, though a group of the cluster may have its name."""
+        failure = self.failure or self.problem
+        is_external = failure is not None and failure.code == EXTERNAL_READER
+        return GroupKind.EXTERNAL if is_external else self.kind
+
+    @property
+    def is_live(self) -> bool:
+        return self.state not in ("Empty", "Dead", VANISHED, ABSENT)
+
+
+class GroupTopic(NamedTuple):
+    """A group that may read a topic, by position in Snapshot.groups and Snapshot.topics."""
+
+    group: int
+    topic: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that one cycle knows.
+
+    - ``topics``: the enabled topics, sorted by name.
+    - ``partitions``: all partitions of those topics, sorted by topic and partition.
+    - ``groups``: every group of the cluster and every group that a policy requires or that is
+      remembered, sorted by name, so that "the smallest id" is "the first by name".
+    - ``commits``: `COMMIT_SCHEMA`, one row for each group and partition at most.
+    - ``readers``: live members subscribed or assigned to a topic, and groups with commits on
+      partitions of a topic that its metadata doesn't show.
+    - ``problems``: why the listing of groups is not complete, a sentence each.
+    - ``hidden``: why Kafka may hide groups from this principal, a sentence each; it holds the
+      topics whose policy doesn't say ``groups_visible: assumed``.
+    - ``gone_topics``: those of which something is remembered, and which are not there any more.
+    - ``epochs``: `EPOCH_SCHEMA`; only commits that a deletion could go up to.
+    - ``changelogs``: streams groups and the topics that they restore their state from.
+    - ``other_topics``: by group, the names of topics that the policy enables and that are not among
+      ``topics``: those that it wants to read and that are not there yet; and, by the guard's
+      reading, all others of the plan's that it reads or has commits on.
+
+    What earlier cycles saw, put in by `retentiond.memory.recall`:
+
+    - ``remembered``: `COMMIT_SCHEMA`, the last commits that they saw.
+    - ``remembered_readers``: groups that they saw to read a topic, without a commit on any
+      partition that it has.
+    - ``stale``: `COMMIT_SCHEMA`, those of ``commits`` that may be older than the log that is there,
+      so that they prove nothing about its records: see `retentiond.memory.recall.stale_commits`.
+    """
+
+    cluster_id: str
+    taken_at_ms: int
+    topics: tuple[TopicReading, ...]
+    partitions: tuple[PartitionReading, ...]
+    groups: tuple[GroupReading, ...]
+    commits: pa.Table
+    readers: frozenset[GroupTopic]
+    problems: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
+    gone_topics: frozenset[str] = frozenset()
+    epochs: pa.Table = field(default_factory=EPOCH_SCHEMA.empty_table)
+    changelogs: frozenset[GroupTopic] = frozenset()
+    other_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    remembered: pa.Table = field(default_factory=COMMIT_SCHEMA.empty_table)
+    remembered_readers: frozenset[GroupTopic] = frozenset()
+    stale: pa.Table = field(default_factory=COMMIT_SCHEMA.empty_table)
+
+    def hides_groups_of(self, topic: TopicReading) -> bool:
+        """Whether a group that may read the topic could be hidden, and that matters to it."""
+        assumed = isinstance(topic.policy, TopicPolicy) and topic.policy.assumes_visible_groups
+        return bool(self.hidden) and not assumed
+
+    @property
+    def complete(self) -> bool:
+        """Whether every group that could bear on a decision has been seen."""
+        return not self.problems and not any(map(self.hides_groups_of, self.topics))
+
+
+NOWHERE = -1
+"""No position, and no offset."""
+
+
+def offsets_beside(rows: pa.Table, commits: pa.Table) -> npt.NDArray[np.int64]:
+    """For each of the rows, which have group_id and partition_id, the offset that ``commits`` have
+    of the same group and partition; `NOWHERE` where they have none. None of theirs is null."""
+
+    def keys(table: pa.Table) -> npt.NDArray[np.int64]:
+        groups: npt.NDArray[np.int64] = table["group_id"].to_numpy().astype(np.int64)
+        partitions: npt.NDArray[np.int64] = table["partition_id"].to_numpy()
+        return (groups << 32) + partitions
+
+    asked, there = keys(rows), keys(commits)
+    order = np.argsort(there)
+    at = np.searchsorted(there[order], asked)
+    found = np.append(there[order], NOWHERE)  # behind the last there is none
+    offsets = np.append(commits["offset"].to_numpy()[order], NOWHERE)
+    return np.where(found[at] == asked, offsets[at], NOWHERE)
+
+
+def partitions_of(snapshot: Snapshot) -> list[TopicPartition]:
+    """The names of its partitions, in their order."""
+    return [
+        TopicPartition(snapshot.topics[each.topic].name, each.partition)
+        for each in snapshot.partitions
+    ]

@@ -1,0 +1,303 @@
+"""The JVM below PySpark: what it says is caught, and once it is dead it is forgotten.
+
+PySpark keeps one JVM for a whole process in class attributes, never looks whether it still
+lives, and lets it write to the process's stderr, which is for JSON lines. So this file, and no
+other, touches those attributes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import starmap
+from pathlib import Path
+from typing import Any
+
+import structlog
+from py4j.java_gateway import java_import
+from pyspark import SparkContext, accumulators
+from pyspark.java_gateway import launch_gateway
+from pyspark.serializers import UTF8Deserializer, read_int
+from pyspark.sql import SparkSession
+
+from retentiond.errors import SparkUnavailable
+from retentiond.spark.packaging import PYSPARK
+
+EXIT_S = 3.0
+"""A JVM that has nothing to do at its end takes far less."""
+
+LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+
+CLASS_ARCHIVE = Path(sys.prefix) / "share" / "retentiond" / "spark-classes.jsa"
+"""What `retentiond.spark.class_archive` makes once for an installation, if somebody has it do
+so."""
+
+CHATTER = (
+    "WARNING: Using incubator",
+    "Setting default log level",
+    "To adjust logging level",
+    "at ",
+    "... ",
+)
+"""How lines begin that explain no death: those of every start, and where in Java it was."""
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+DEFAULT_OPTIONS = "spark.driver.defaultJavaOptions"
+
+CONNECTION = "connection"
+"""Name of the file that says where the JVM listens; PySpark's own way of being told."""
+
+LOOK_S = 0.05
+"""How often it is looked for."""
+
+DRAIN_S = 1.0
+"""How long the last words of a JVM that has ended may take to arrive."""
+
+IN_QUOTES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
+"""For an argument in quotes, in a file of arguments for Java."""
+
+DRIVER_HOST = "spark.driver.host"
+
+FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
+"""For glibc below the JVM, whose compiler's and pools' threads would each keep memory aside."""
+
+
+NAMED_OFTEN = (
+    "org.apache.spark.api.python.PythonUtils",
+    "org.apache.spark.sql.api.python.PythonSQLUtils",
+)
+"""Classes that PySpark names without their packages, some fifty times for a plan. Unless they are
+imported by their full names, Java looks for them in all of Spark's jars each time."""
+
+
+class Jvm:
+    """A JVM of this process's own, one at a time. Raises `SparkUnavailable`.
+
+    It is on its way at once, and at work after `connect`. ``environment``: variables that it gets
+    where they are not set; ``exit_s``: how long it may take to end after its last connection was
+    closed.
+
+    Everybody on the host sees a command line, so none holds a setting: they are in files that only
+    this user reads, for as long as it takes to start.
+    """
+
+    def __init__(
+        self, conf: Mapping[str, str], environment: Mapping[str, str], exit_s: float = EXIT_S
+    ) -> None:
+        self._said: deque[str] = deque(maxlen=20)
+        self._exit_s = exit_s
+        self._gateway: Any = None
+        self._folder = Path(tempfile.mkdtemp(prefix="retentiond-spark-"))
+        reading, writing = os.pipe()
+        self._listener = threading.Thread(
+            target=self._listen, args=(reading,), name="spark-jvm", daemon=True
+        )
+        self._listener.start()
+        try:
+            submit = [
+                *(f"{_spark_home(environment)}/bin/spark-submit", "--load-spark-defaults"),
+                *("--properties-file", self._written_settings(conf)),
+                *shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")),
+            ]
+            self._process = subprocess.Popen(
+                submit,
+                env={
+                    **FEW_ARENAS,
+                    **_own_address(conf),
+                    **environment,
+                    **os.environ,
+                    "SPARK_CONNECT_MODE": "0",
+                    "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._folder / CONNECTION),
+                },
+                stdin=subprocess.PIPE,  # it ends when nobody holds the other end
+                stdout=writing,
+                stderr=writing,
+                process_group=0,  # a terminal's Ctrl-C is for retentiond, which ends it
+            )
+        except (OSError, ValueError) as error:
+            os.close(writing)
+            self._remove_folder()
+            raise self._not_started(error) from error
+        os.close(writing)
+
+    def connect(self) -> None:
+        """Waits until it is at work, and has PySpark know it."""
+        try:
+            port, secret = self._where_it_listens()
+        except (OSError, EOFError) as error:
+            raise self._not_started(error) from error
+        finally:
+            self._remove_folder()
+        with _environment({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
+            self._gateway = launch_gateway()  # type: ignore[no-untyped-call] # has no types
+        for name in NAMED_OFTEN:
+            java_import(self._gateway.jvm, name)  # type: ignore[no-untyped-call] # has no types
+        SparkContext._ensure_initialized(gateway=self._gateway)
+        # Nothing here uses accumulators, and their server shows a traceback when the JVM goes.
+        for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+            server.handle_error = _pass_over  # type: ignore[assignment,method-assign]  # on purpose
+
+    def _where_it_listens(self) -> tuple[int, str]:
+        """Port and secret. Raises EOFError where it ends before it says so."""
+        said = self._folder / CONNECTION
+        while not said.exists():
+            if self._process.poll() is not None:
+                self._listener.join(DRAIN_S)
+                raise EOFError(f"exit code {self._process.returncode}")
+            time.sleep(LOOK_S)
+        with said.open("rb") as info:
+            port = read_int(info)  # type: ignore[no-untyped-call] # has no types
+            secret = UTF8Deserializer().loads(info)  # type: ignore[no-untyped-call] # has no types
+        return int(port), str(secret)
+
+    def _written_settings(self, conf: Mapping[str, str]) -> str:
+        """The file of them; Java's options go to one of their own, whose name Java is given.
+
+        Raises ValueError for options that are none.
+        """
+        given = " ".join(conf[name] for name in (DEFAULT_OPTIONS, JAVA_OPTIONS) if name in conf)
+        options = shlex.split(f"{given} {_archived_classes(given)} {LOGGING}")
+        if any(option.startswith("-Xmx") for option in options):
+            raise ValueError(f"{JAVA_OPTIONS} sets -Xmx, which is spark.driver.memory's to set")
+        file = self._written(
+            "options", "".join(f'"{each.translate(IN_QUOTES)}"\n' for each in options)
+        )
+        settings = {**conf, DEFAULT_OPTIONS: "", JAVA_OPTIONS: f"@{file}"}
+        return self._written("settings", "".join(starmap(_property, settings.items())))
+
+    def _written(self, name: str, text: str) -> str:
+        file = self._folder / name
+        file.touch(0o600)
+        file.write_text(text, "utf-8")
+        return str(file)
+
+    def _remove_folder(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _not_started(self, error: Exception) -> SparkUnavailable:
+        return SparkUnavailable(
+            f"Spark's JVM did not start ({self.last_words or error}): "
+            "see that Java 17 or newer is on the PATH or at JAVA_HOME, and at spark.conf"
+        )
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; minus the signal's number when one has killed it."""
+        return self._process.poll()
+
+    def exit_code_within(self, seconds: float) -> int | None:
+        """As `exit_code`, of a JVM whose connection may have ended just before itself."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(seconds)
+        return None
+
+    @property
+    def last_words(self) -> str:
+        """The last line that it wrote, or ""."""
+        return self._said[-1] if self._said else ""
+
+    def kill(self) -> None:
+        """At once, also one that is stopped: who waits for its answer waits no more."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Ends it, whatever state it is in, and lets PySpark start another."""
+        if self._gateway is not None:
+            with contextlib.suppress(Exception):  # py4j raises what it likes at a dead socket
+                self._gateway.shutdown()
+        if self._process.stdin:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()  # it ends when nobody holds the other end
+        try:
+            self._process.wait(self._exit_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self._process.wait()
+        self._remove_folder()
+        _forget()
+
+    def _listen(self, reading: int) -> None:
+        with os.fdopen(reading, errors="replace") as lines:
+            for line in lines:
+                if text := line.strip():
+                    if not text.startswith(CHATTER):
+                        self._said.append(text)
+                    structlog.get_logger().debug("spark.jvm", said=text)
+
+
+def _pass_over(*_: object) -> None:
+    """In place of a handler of errors."""
+
+
+def _own_address(conf: Mapping[str, str]) -> dict[str, str]:
+    """Before Spark reads the driver's host it looks up this machine's name, which a container's
+    may have no address for."""
+    return {"SPARK_LOCAL_IP": conf[DRIVER_HOST]} if DRIVER_HOST in conf else {}
+
+
+def _spark_home(environment: Mapping[str, str]) -> str:
+    return os.environ.get("SPARK_HOME") or environment.get("SPARK_HOME") or str(PYSPARK)
+
+
+def _property(name: str, value: str) -> str:
+    """A line of a Java properties file."""
+    return f"{_escaped(name)}={_escaped(value)}\n"
+
+
+def _escaped(text: str) -> str:
+    """Every character that means something there, or might, as the number of its UTF-16 unit."""
+    units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
+    return "".join(
+        chr(unit)
+        if chr(unit).isascii() and (chr(unit).isalnum() or chr(unit) in "._-")
+        else f"\\u{unit:04x}"
+        for unit in units
+    )
+
+
+@contextmanager
+def _environment(more: Mapping[str, str]) -> Iterator[None]:
+    """This process's variables with those that are not set, for as long."""
+    added = {name: value for name, value in more.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
+
+
+def _archived_classes(given: str) -> str:
+    """Unless the options that are ``given`` name an archive of their own. A JVM that it does not
+    fit, being another Java or with other jars, passes over it; without these logs, in silence."""
+    has_its_own = "SharedArchiveFile" in given or "ArchiveClassesAtExit" in given
+    if has_its_own or not CLASS_ARCHIVE.exists():
+        return ""
+    return f"-XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"
+
+
+def _forget() -> None:
+    """Takes PySpark's word back that it has a JVM, a context and a session."""
+    context = SparkContext._active_spark_context
+    server = context._accumulatorServer if context else None
+    if server is not None:
+        server.shutdown()
+        server.server_close()
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+    SparkSession._activeSession = None

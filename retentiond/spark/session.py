@@ -1,0 +1,291 @@
+"""The Spark session: tuned for small jobs, made when it is needed, and anew when it died."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from retentiond.errors import SparkUnavailable
+from retentiond.spark import packaging
+from retentiond.spark.jvm import DRIVER_HOST, EXIT_S, JAVA_OPTIONS, Jvm
+from retentiond.spark.packaging import hide_pandas, show_pandas
+from retentiond.words import without_parameters
+
+JOBS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",  # planning anew costs more than a small job
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
+    # A larger table (below 48 MB by default) would become rows in the plan itself, which every
+    # rule of the optimizer walks; a smaller one spares a job.
+    "spark.sql.execution.arrow.localRelationThreshold": "1m",
+    # What is in one part stays there: Spark takes a table whose size it does not know for one of
+    # exabytes, and anything of more than 128 MB would be shuffled before a join.
+    "spark.sql.defaultSizeInBytes": str(2**30),
+    "spark.sql.maxSinglePartitionBytes": str(2**63 - 1),
+    "spark.sql.session.timeZone": "UTC",
+}
+"""What any session understands, over Spark Connect too."""
+
+APPLICATION = {
+    "spark.app.name": "retentiond",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.retainedJobs": "5",  # these bound what the listeners remember for ever
+    "spark.ui.retainedStages": "5",
+    "spark.ui.retainedTasks": "50",
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.driver.memory": "1g",
+    # Each task clears a page for each of its hash tables; 16 MB of them for a few kB of data
+    # would triple the heap.
+    "spark.buffer.pageSize": "1m",
+    # Each broadcast begins a thread until there are so many, 128 by default; large plans have some.
+    "spark.sql.broadcastExchange.maxThreadThreshold": "16",
+    # One plan is more than the 100 classes that Spark keeps by default: it would compile all of
+    # them again each time, which takes three times as long as the plan itself.
+    "spark.sql.codegen.cache.maxEntries": "2000",
+    # Else every step of building a plan asks the JVM three times who called it.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    JAVA_OPTIONS: " ".join(
+        (
+            "-XX:+UseSerialGC",
+            # A heap that grows as it must: Java would begin with a 64th of the host's memory, and
+            # keep two thirds more than it needs.
+            "-Xms64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40",
+            # What a plan is made of outlives a collection or two: it would be taken for lasting,
+            # and every sixth plan would wait for a collection of all that there is.
+            "-XX:SurvivorRatio=3",
+            # What Java's compilers leave behind goes back to the host every ten seconds, in 2 ms; a
+            # Java that can't do that (17.0.9 and newer can) is to start all the same.
+            "-XX:+IgnoreUnrecognizedVMOptions",
+            "-XX:+UnlockExperimentalVMOptions -XX:TrimNativeHeapInterval=10000",
+            # Out of memory in one thread, Spark may wait for its answer for ever: a dead JVM is
+            # told.
+            "-XX:+ExitOnOutOfMemoryError",
+        )
+    ),
+}
+"""What a driver of its own is started with."""
+
+ONCE = {JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:TieredStopAtLevel=1"}
+"""For a single plan: Java's optimizing compiler would take as much time again, and end too late."""
+
+LOOPBACK = {
+    DRIVER_HOST: "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Else a plan's rows leave by a port that takes the first client that comes, whoever it is:
+    # one that still looks for a server that had this port before would end the plan.
+    "spark.python.unix.domain.socket.enabled": "true",
+}
+"""For a master in the same JVM: nobody else has business with it."""
+
+CONNECT = "sc://"
+"""How the address of a Spark Connect server begins."""
+
+STOP_S = 2.0
+"""How long `SparkSessions.stop` waits for a session that is just being made, or at work."""
+
+STOPPED = "Spark was stopped meanwhile"
+
+TIMEOUT_S = 120.0
+"""By default; see `SparkSessions`."""
+
+ANSWER_S = 10.0
+"""How long a session that does nothing may take to answer; then it is replaced."""
+
+DEATH_S = 1.0
+"""How long after a failed plan its JVM may turn out to have died."""
+
+SPARK_FAILURES = (PySparkException, Py4JError, OSError)
+"""What Spark raises when it is Spark that doesn't work."""
+
+
+class SparkSessions:
+    """One session at a time, for any thread. ``conf`` beats the settings above; ``once``: it is
+    for a single plan; ``exit_s``: see `Jvm`.
+
+    ``timeout_s`` is how long a plan may take, the start of a session included. Spark itself waits
+    without end for a JVM, or a server, that has stopped; past that time the connection is cut.
+    """
+
+    def __init__(
+        self,
+        master: str,
+        conf: Mapping[str, str],
+        *,
+        once: bool = False,
+        exit_s: float = EXIT_S,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._master = master
+        self._conf = conf
+        self._once = ONCE if once else {}
+        self._exit_s = exit_s
+        self.timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._jvm: Jvm | None = None
+        self._session: SparkSession | None = None
+        self._stopped = False
+        if master.startswith(CONNECT):
+            show_pandas()
+        else:
+            hide_pandas()
+
+    def start(self) -> None:
+        """Makes the session if there is none. Raises `SparkUnavailable`."""
+        with self._lock, self._in_time() as over:
+            self._living(over)
+
+    @contextmanager
+    def use(self) -> Iterator[SparkSession]:
+        """The session. When Spark fails in the block, the next one starts anew.
+
+        Raises `SparkUnavailable` in place of Spark's own errors.
+        """
+        with self._lock, self._in_time() as over:
+            session = self._living(over)
+            try:
+                yield session
+            except SPARK_FAILURES as error:
+                unavailable = SparkUnavailable(self._sentence(error))
+                self._end()
+                raise unavailable from error
+
+    @contextmanager
+    def _in_time(self) -> Iterator[threading.Event]:
+        """Yields what is set when the time for a plan is over. Raises `SparkUnavailable` then,
+        whatever has become of what was under way."""
+        try:
+            with self._cut_after(self.timeout_s) as over:
+                yield over
+        except Exception as error:
+            if not (over.is_set() or self._stopped):
+                raise
+            self._end()
+            if self._stopped:
+                raise SparkUnavailable(STOPPED) from error
+            raise SparkUnavailable(
+                f"Spark has not answered within {self.timeout_s:g} s (spark.timeout), so it was "
+                "given up; the next cycle starts another session"
+            ) from error
+
+    @contextmanager
+    def _cut_after(self, seconds: float) -> Iterator[threading.Event]:
+        """Cuts the connection then, which ends whatever waits for an answer, and sets the event."""
+        over = threading.Event()
+
+        def give_up() -> None:
+            over.set()
+            self._cut()
+
+        timer = threading.Timer(seconds, give_up)
+        timer.name, timer.daemon = "spark-timeout", True
+        timer.start()
+        try:
+            yield over
+        finally:
+            timer.cancel()
+            timer.join()
+
+    def abandon(self) -> None:
+        """Cuts the connection at once, so that nothing is left behind by a process that ends."""
+        self._stopped = True
+        self._cut()
+
+    def _cut(self) -> None:
+        """Also from another thread than the one that waits. What is cut is of no use any more."""
+        if self._jvm is not None:
+            self._jvm.kill()
+        elif self._session is not None:
+            with contextlib.suppress(Exception):  # gRPC raises what it likes
+                self._session.client._channel.close()  # nothing public does without an answer
+
+    def stop(self) -> None:
+        """Ends the session for good; one that is just being made, or at work, is cut off."""
+        self._stopped = True
+        if self._lock.acquire(timeout=STOP_S):
+            try:
+                self._end()
+            finally:
+                self._lock.release()
+        else:
+            self._cut()
+
+    def _living(self, over: threading.Event) -> SparkSession:
+        """``over``: it is too late to make another."""
+        if self._session is not None and not self._answers(self._session):
+            self._end()
+        if over.is_set():
+            raise SparkUnavailable("too late")  # which `_in_time` puts into words
+        if self._session is None:
+            self._session = self._make()
+        if self._stopped:
+            self._end()
+            raise SparkUnavailable(STOPPED)
+        return self._session
+
+    def _answers(self, session: SparkSession) -> bool:
+        if self._jvm and self._jvm.exit_code is not None:
+            return False
+        with self._cut_after(ANSWER_S):
+            try:
+                session.conf.get("spark.sql.shuffle.partitions")
+            except SPARK_FAILURES:
+                return False
+        return True
+
+    def _make(self) -> SparkSession:
+        try:
+            if self._master.startswith(CONNECT):
+                from retentiond.spark.connect import connect  # noqa: PLC0415 - brings pandas, gRPC
+
+                self._session = connect(self._master)
+                for name, value in {**JOBS, **self._conf}.items():
+                    self._session.conf.set(name, value)
+                return self._session
+            local = LOOPBACK if self._master.startswith("local") else {}
+            conf = {**JOBS, **APPLICATION, **self._once, **local, **self._conf}
+            self._jvm = Jvm(conf, packaging.environment(self._master), self._exit_s)
+            self._jvm.connect()
+            return _configured(SparkSession.builder.master(self._master), conf)
+        except SPARK_FAILURES as error:
+            self._end()
+            place = without_parameters(self._master)
+            raise SparkUnavailable(
+                f"there is no Spark session at {place}: {_first_line(error)}"
+            ) from error
+        except SparkUnavailable:
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        session, jvm = self._session, self._jvm
+        self._session = self._jvm = None
+        if jvm is not None:
+            jvm.end()
+        elif session is not None:
+            with contextlib.suppress(*SPARK_FAILURES):
+                session.stop()
+
+    def _sentence(self, error: Exception) -> str:
+        if self._jvm and (code := self._jvm.exit_code_within(DEATH_S)) is not None:
+            words = f", saying {self._jvm.last_words!r}" if self._jvm.last_words else ""
+            return f"Spark's JVM ended with exit code {code}{words}; the next cycle starts another"
+        return f"Spark could not work the plan out: {_first_line(error)}"
+
+
+def _configured(builder: SparkSession.Builder, conf: Mapping[str, str]) -> SparkSession:
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _first_line(error: Exception) -> str:
+    """Java's message where there is one; PySpark puts it behind a colon on the second line."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return next((line[2:] for line in lines if line.startswith(": ")), (lines or [repr(error)])[0])

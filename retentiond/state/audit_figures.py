@@ -1,0 +1,156 @@
+"""What the audit log proves: how much was deleted over time, and that each deletion was allowed.
+
+Reading is bounded by time: a page must not wait for a log of years, nor take the processor from
+the cycle. What can't be read within the bound is not known.
+
+It restates the rule a third time, and shares no code with the plan or the guard:
+
+    cutoff <= min(every group's committed offset, retention offset, high watermark)
+
+The plan's reading is older than the evidence, and the last stable offset is not recorded, so a
+cutoff may lie below that bound. One above it was wrong, or the log was changed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from retentiond.errors import StateError
+from retentiond.model import Outcome
+from retentiond.state.audit_file import AUDIT_NAME, check_version
+from retentiond.state.audit_records import DeletionRecord
+from retentiond.state.state_dir import connect
+from retentiond.words import say_name
+
+PATIENCE_S = 0.25
+"""How long a look may take."""
+
+STEPS_BETWEEN_LOOKS = 1000
+"""SQLite's virtual machine takes a million in some 10 ms."""
+
+BY_TOPIC = """
+SELECT
+    (requested_at_ms - :since_ms) / :width_ms AS slot,
+    sum(records) FILTER (WHERE error IS NULL),
+    sum(freed_bytes)
+FROM deletions
+WHERE topic = :topic AND outcome = 'deleted' AND requested_at_ms BETWEEN :since_ms AND :last_ms
+GROUP BY slot
+"""
+
+BY_CYCLE = """
+SELECT (planned_at_ms - :since_ms) / :width_ms AS slot, sum(records_deleted), NULL
+FROM cycles
+WHERE planned_at_ms BETWEEN :since_ms AND :last_ms
+GROUP BY slot
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """A stretch of time in equal parts: ``count`` of ``width_ms`` from ``since_ms`` on."""
+
+    since_ms: int
+    width_ms: int
+    count: int
+
+    @property
+    def last_ms(self) -> int:
+        return self.since_ms + self.count * self.width_ms - 1
+
+
+@dataclass(frozen=True, slots=True)
+class FreedInSlot:
+    """One slot's. ``freed_bytes``: on the disks of all replicas, as far as it is known yet;
+    ``remote_bytes``: about what was in remote storage, 0 where nothing was or nobody looked."""
+
+    records: int = 0
+    freed_bytes: int | None = None
+    remote_bytes: int | None = 0
+
+
+NONE_FREED = FreedInSlot()
+
+
+def freed_over_time(
+    state_dir: Path, slots: Slots, topic: str | None = None, *, patience_s: float = PATIENCE_S
+) -> tuple[FreedInSlot, ...] | None:
+    """One for each slot; of all topics together (then no bytes are known), or of one.
+
+    None where the log can't be read, or not within ``patience_s``.
+    """
+    values = {"since_ms": slots.since_ms, "width_ms": slots.width_ms, "last_ms": slots.last_ms}
+    query = BY_CYCLE if topic is None else BY_TOPIC
+    found: dict[int, FreedInSlot] = {}
+    try:
+        with _reading(state_dir / AUDIT_NAME, patience_s) as connection:
+            if connection is not None:
+                found = _by_slot(connection, query, values | ({"topic": topic} if topic else {}))
+    except (StateError, sqlite3.Error):
+        return None
+    return tuple(found.get(slot, NONE_FREED) for slot in range(slots.count))
+
+
+def _by_slot(
+    connection: sqlite3.Connection, query: str, values: Mapping[str, int | str]
+) -> dict[int, FreedInSlot]:
+    return {
+        slot: FreedInSlot(records or 0, freed_bytes)
+        for slot, records, freed_bytes in connection.execute(query, values)
+    }
+
+
+@contextmanager
+def _reading(path: Path, patience_s: float) -> Iterator[sqlite3.Connection | None]:
+    """None while there is no log: nothing was deleted yet. Raises `sqlite3.OperationalError`
+    (interrupted) in whatever is asked of it once the time is over."""
+    if not path.exists():
+        yield None
+        return
+    give_up_at = time.monotonic() + patience_s
+    with closing(connect(path, read_only=True)) as connection:
+        check_version(connection, path)
+        connection.set_progress_handler(
+            lambda: int(time.monotonic() > give_up_at), STEPS_BETWEEN_LOOKS
+        )
+        yield connection
+
+
+def differences(deletion: DeletionRecord) -> tuple[str, ...]:
+    """What of a deletion its own evidence does not bear out, a sentence each; none: all is well."""
+    return tuple(_differences(deletion))
+
+
+def _differences(deletion: DeletionRecord) -> Iterator[str]:
+    row, cutoff = deletion.row, deletion.row.cutoff
+    if cutoff is None or row.log_start_offset is None:
+        yield "the cutoff or the log start offset is missing"
+        return
+    if not deletion.evidence:
+        yield "no group is recorded that had read the records"
+    for group in deletion.evidence:
+        if group.committed_offset < cutoff:
+            yield f"group {say_name(group.group_id)} had committed {group.committed_offset} only"
+    bounds = {
+        "the plan's min committed offset": row.min_committed_offset,
+        "the retention offset": row.retention_offset,
+        "the high watermark": row.high_watermark,
+    }
+    for name, offset in bounds.items():
+        if offset is None:
+            yield f"{name} is missing"
+        elif offset < cutoff:
+            yield f"{name} was {offset}"
+    if row.groups > len(deletion.evidence):
+        yield f"the plan counted {row.groups} groups, and {len(deletion.evidence)} are recorded"
+    if row.records != cutoff - row.log_start_offset:
+        yield f"{row.records} records are recorded, from offset {row.log_start_offset} on"
+    if deletion.evidence_at_ms > deletion.requested_at_ms:
+        yield "the evidence was read after the request"
+    if deletion.outcome is Outcome.DELETED and (deletion.low_watermark or 0) < cutoff:
+        yield f"it counts as deleted, and the low watermark was {deletion.low_watermark}"

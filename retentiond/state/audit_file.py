@@ -1,0 +1,213 @@
+"""The tables of the audit log, and how its file is made and opened.
+
+Invariant: a file that is there is never replaced, and it appears as a whole, so an empty or
+half-made file is damage and not a beginning; one that this version can't trust is refused with
+a sentence that says so.
+
+The evidence (each relevant group's commit) is most of what is recorded, and the partitions of
+a topic share their groups: the list of groups is kept once for as long as it stays the same,
+and each deletion holds the committed offsets in its order. The view ``evidence`` shows them as
+one row for each deletion and group.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from retentiond.errors import StateError
+from retentiond.state.state_dir import connect, created, version_of
+
+AUDIT_NAME = "audit.db"
+SCHEMA_VERSION = 1
+
+SCHEMA = """
+CREATE TABLE cycles (
+    cycle_id TEXT NOT NULL PRIMARY KEY,
+    cluster_id TEXT NOT NULL,
+    planned_at_ms INTEGER NOT NULL,
+    dry_run INTEGER NOT NULL CHECK (dry_run IN (0, 1)),
+    complete INTEGER NOT NULL CHECK (complete IN (0, 1)),
+    partitions INTEGER NOT NULL,
+    to_delete INTEGER NOT NULL,
+    held INTEGER NOT NULL,
+    finished_at_ms INTEGER,  -- NULL: it runs, or the process ended
+    result TEXT CHECK (result IN ('ok', 'incomplete', 'failed')),
+    deleted INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    not_attempted INTEGER NOT NULL,
+    unknown INTEGER NOT NULL,
+    records_deleted INTEGER NOT NULL,
+    error TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE group_lists (
+    id INTEGER PRIMARY KEY,
+    groups TEXT NOT NULL UNIQUE  -- JSON: [[group_id, kind], ...]
+) STRICT;
+
+CREATE TABLE deletions (
+    id INTEGER PRIMARY KEY,
+    cycle_id TEXT NOT NULL REFERENCES cycles,
+    topic TEXT NOT NULL,
+    partition INTEGER NOT NULL,
+    topic_id TEXT NOT NULL,
+    log_start_offset INTEGER NOT NULL CHECK (log_start_offset >= 0),
+    high_watermark INTEGER,
+    min_committed_offset INTEGER,
+    binding_group TEXT,
+    binding_committed_offset INTEGER,
+    retention_offset INTEGER,
+    cutoff INTEGER NOT NULL CHECK (cutoff > log_start_offset),
+    groups INTEGER NOT NULL,
+    records INTEGER NOT NULL,
+    detail TEXT,
+    predicted_bytes INTEGER CHECK (predicted_bytes >= 0),  -- NULL: not known
+    freed_bytes INTEGER CHECK (freed_bytes >= 0),  -- NULL: not known, or not yet
+    group_list INTEGER NOT NULL REFERENCES group_lists,
+    committed_offsets TEXT NOT NULL,  -- JSON: [offset, ...] in the order of the group list
+    evidence_at_ms INTEGER NOT NULL,  -- when the second reading began
+    requested_at_ms INTEGER NOT NULL,
+    outcome TEXT CHECK (outcome IN ('deleted', 'failed', 'not_attempted', 'unknown')),
+    low_watermark INTEGER,
+    error TEXT,
+    settled_at_ms INTEGER,  -- NULL with the outcome: an open intent
+    unsettled INTEGER NOT NULL DEFAULT 1 CHECK (unsettled IN (0, 1)),
+    CHECK ((outcome IS NULL) = (settled_at_ms IS NULL)),
+    CHECK (outcome IS NOT 'deleted' OR ifnull(low_watermark >= cutoff, 0)),
+    CHECK (unsettled = 0 OR outcome IS NULL OR outcome = 'unknown'),
+    UNIQUE (cycle_id, topic, partition)
+) STRICT;
+
+CREATE TABLE actions (
+    id INTEGER PRIMARY KEY,
+    at_ms INTEGER NOT NULL,
+    operator TEXT NOT NULL,
+    action TEXT NOT NULL,
+    subject TEXT,
+    detail TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX deletions_unsettled ON deletions (id) WHERE unsettled = 1;
+CREATE INDEX deletions_by_partition ON deletions (topic, partition);
+CREATE INDEX deletions_by_time ON deletions (requested_at_ms);
+
+CREATE VIEW evidence (deletion_id, group_id, kind, committed_offset) AS
+SELECT
+    deletions.id,
+    json_extract(listed.value, '$[0]'),
+    json_extract(listed.value, '$[1]'),
+    json_extract(deletions.committed_offsets, '$[' || listed.key || ']')
+FROM deletions
+JOIN group_lists ON group_lists.id = deletions.group_list
+JOIN json_each(group_lists.groups) AS listed;
+"""
+
+BY_TOPIC_AND_TIME = (
+    "CREATE INDEX IF NOT EXISTS deletions_by_topic_and_time ON deletions (topic, requested_at_ms)"
+)
+"""A topic's last week in a log of years. Logs that were begun without it get it when they are
+opened for writing; it changes nothing of what is read, so the version stays."""
+
+LATER_COLUMNS = ("predicted_remote_bytes", "consumed_retention_ms")
+"""Figures of ``deletions``, NULL where they were not recorded. Logs that were begun without them
+get them as above."""
+
+
+LATEST = (
+    "SELECT * FROM deletions JOIN group_lists ON group_lists.id = group_list"
+    " ORDER BY deletions.id DESC LIMIT 1000",
+    "SELECT * FROM deletions JOIN cycles USING (cycle_id) WHERE unsettled = 1",
+    "SELECT id FROM deletions ORDER BY requested_at_ms DESC LIMIT 1000",
+    "SELECT id FROM deletions ORDER BY topic DESC, partition DESC LIMIT 1000",
+    "SELECT * FROM cycles ORDER BY cycle_id DESC LIMIT 1000",
+    "SELECT * FROM actions ORDER BY id DESC LIMIT 1000",
+)
+"""Whether what the next cycle builds on can be read, in tables and indexes alike.
+
+The rest of a log of years is not read before it is needed: a start must not take longer for it. A
+damaged page that a cycle meets fails that cycle, and then nothing is deleted.
+"""
+
+
+def open_for_writing(state_dir: Path) -> sqlite3.Connection:
+    """The connection of the one writer; the caller keeps other threads from using it at once.
+
+    Makes the file if there is none. Raises `StateError` when it is damaged, of another version
+    or unusable.
+    """
+    path = state_dir / AUDIT_NAME
+    try:
+        if not path.exists():
+            _create(path)
+        connection = connect(path)
+        try:
+            _trust(connection, path)
+            connection.execute(BY_TOPIC_AND_TIME)
+            _add_columns(connection)
+        except BaseException:
+            connection.close()
+            raise
+    except (OSError, sqlite3.Error) as exc:
+        raise unusable(path, exc) from exc
+    return connection
+
+
+def _add_columns(connection: sqlite3.Connection) -> None:
+    there = {name for _, name, *_ in connection.execute("PRAGMA table_info (deletions)")}
+    for name in LATER_COLUMNS:
+        if name not in there:
+            connection.execute(f"ALTER TABLE deletions ADD COLUMN {name} INTEGER")
+
+
+def check_version(connection: sqlite3.Connection, path: Path) -> None:
+    version = version_of(connection)
+    if version > SCHEMA_VERSION:
+        raise StateError(
+            f"the audit log {path} was written by a newer retentiond (its schema is {version}, "
+            f"this version knows {SCHEMA_VERSION}); run that version, or choose another state_dir"
+        )
+    if version < SCHEMA_VERSION:
+        raise StateError(
+            f"{path} is not an audit log of retentiond; move it away, or choose another state_dir"
+        )
+
+
+def unusable(path: Path, cause: Exception) -> StateError:
+    """What a failure of SQLite or the file system means for the operator."""
+    code = getattr(cause, "sqlite_errorcode", None)
+    is_damaged = code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    if is_damaged or "Could not decode" in str(cause):  # which is Python's own, without a code
+        return damaged(path, "it holds what is no text" if not is_damaged else cause)
+    return StateError(
+        f"the audit log {path} can't be used ({cause}); without it nothing is deleted: "
+        "see to free space and write permission in state_dir"
+    )
+
+
+def damaged(path: Path, cause: object) -> StateError:
+    return StateError(
+        f"the audit log {path} is damaged ({cause}); restore it, or move it away to begin a new one"
+    )
+
+
+def _create(path: Path) -> None:
+    leftover = path.with_name(f"{path.name}-wal")
+    if leftover.exists():  # it would be replayed into the new file
+        raise damaged(path, f"it is missing, and its {leftover.name} is there")
+    with created(path, f"{SCHEMA}{BY_TOPIC_AND_TIME};", SCHEMA_VERSION):
+        pass
+
+
+def _trust(connection: sqlite3.Connection, path: Path) -> None:
+    if path.stat().st_size == 0:
+        raise damaged(path, "it is empty")
+    check_version(connection, path)
+    ((pages,),) = connection.execute("PRAGMA page_count").fetchall()
+    ((page_bytes,),) = connection.execute("PRAGMA page_size").fetchall()
+    log = path.with_name(f"{path.name}-wal")  # what is not in the file yet
+    there = path.stat().st_size + (log.stat().st_size if log.exists() else 0)
+    if there < pages * page_bytes:
+        raise damaged(path, f"{there} of {pages * page_bytes} bytes are there")
+    for query in LATEST:
+        connection.execute(query).fetchall()

@@ -1,0 +1,209 @@
+"""What the audit log holds, as values, and how it is read; a cycle's own line in it.
+
+Reading never writes and never waits for the writer (WAL): every call has a connection of its
+own, opened read-only, so any thread or process may call it while a cycle deletes. It goes in
+pages, because a reader that dawdles in one transaction would keep the log from being compacted.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from retentiond.act.approved import GroupEvidence
+from retentiond.errors import StateError
+from retentiond.model import (
+    DeletionOutcome,
+    GroupKind,
+    Outcome,
+    Plan,
+    PlanRow,
+    Reason,
+    TopicPartition,
+    Verdict,
+    result_of,
+)
+from retentiond.state.audit_file import AUDIT_NAME, check_version, unusable
+from retentiond.state.state_dir import connect
+
+PAGE_ROWS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CycleRecord:
+    """One cycle. Until it has finished, ``finished_at_ms`` and ``result`` are None."""
+
+    cycle_id: str
+    cluster_id: str
+    planned_at_ms: int
+    dry_run: bool
+    complete: bool
+    partitions: int  # rows of the plan, of which ...
+    to_delete: int
+    held: int
+    finished_at_ms: int | None = None
+    result: str | None = None  # ok, incomplete, failed
+    deleted: int = 0  # partitions, by outcome
+    failed: int = 0
+    not_attempted: int = 0
+    unknown: int = 0
+    records_deleted: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionRecord:
+    """One partition's deletion in one cycle, with the evidence it rested on.
+
+    ``evidence_at_ms`` is when the reading began that gave the evidence. ``outcome`` None is an
+    open intent. A request whose outcome was unknown and the one that
+    repeated it may both end as `deleted`: then they overlap, and their records are the same.
+    """
+
+    id: int
+    cycle_id: str
+    cluster_id: str
+    row: PlanRow
+    evidence: tuple[GroupEvidence, ...]
+    evidence_at_ms: int
+    requested_at_ms: int
+    outcome: Outcome | None
+    low_watermark: int | None
+    error: str | None
+    settled_at_ms: int | None
+    freed_bytes: int | None = None  # on the disks of all replicas; None: not known, or not yet
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFilter:
+    """What to read; None leaves it open. Times are those of the request, ``until_ms`` excluded.
+
+    An open intent counts as one whose outcome is unknown.
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    outcome: Outcome | None = None
+
+
+EVERYTHING = DeletionFilter()
+
+_CONDITIONS = {
+    "topic": "topic = :topic",
+    "partition": "partition = :partition",
+    "since_ms": "requested_at_ms >= :since_ms",
+    "until_ms": "requested_at_ms < :until_ms",
+    "outcome": "ifnull(outcome, 'unknown') = :outcome",
+}
+
+
+def read_deletions(
+    state_dir: Path, wanted: DeletionFilter = EVERYTHING
+) -> Iterator[DeletionRecord]:
+    """Oldest first. Raises `StateError` when there is no audit log or it can't be read."""
+    values = {name: value for name, value in asdict(wanted).items() if value is not None}
+    conditions = " AND ".join(_CONDITIONS[name] for name in values)
+    query = f"""
+        SELECT deletions.*, cluster_id, group_lists.groups AS listed_groups
+        FROM deletions JOIN cycles USING (cycle_id)
+        JOIN group_lists ON group_lists.id = group_list
+        WHERE deletions.id > :after {conditions and f"AND {conditions}"}
+        ORDER BY deletions.id LIMIT {PAGE_ROWS}
+    """
+    after = 0
+    with _reading(state_dir) as connection:
+        while page := connection.execute(query, {**values, "after": after}).fetchall():
+            yield from map(_deletion, page)
+            after = page[-1]["id"]
+
+
+@contextmanager
+def _reading(state_dir: Path) -> Iterator[sqlite3.Connection]:
+    path = state_dir / AUDIT_NAME
+    if not path.exists():
+        raise StateError(
+            f"there is no audit log in {state_dir}; the first cycle of a daemon with this "
+            "state_dir begins one"
+        )
+    try:
+        with closing(connect(path, read_only=True)) as connection:
+            connection.row_factory = sqlite3.Row
+            check_version(connection, path)
+            yield connection
+    except sqlite3.Error as exc:
+        raise unusable(path, exc) from exc
+
+
+def _deletion(stored: sqlite3.Row) -> DeletionRecord:
+    there = stored.keys()  # a log that no writer of this version has opened lacks the latest
+    figures: dict[str, Any] = {name: stored[name] if name in there else None for name in _FIGURES}
+    return DeletionRecord(
+        id=stored["id"],
+        cycle_id=stored["cycle_id"],
+        cluster_id=stored["cluster_id"],
+        row=PlanRow(**figures, verdict=Verdict.DELETE, reason=Reason.CONSUMED),
+        evidence=tuple(
+            GroupEvidence(group_id, GroupKind(kind), offset)
+            for (group_id, kind), offset in zip(
+                json.loads(stored["listed_groups"]),
+                json.loads(stored["committed_offsets"]),
+                strict=True,
+            )
+        ),
+        evidence_at_ms=stored["evidence_at_ms"],
+        requested_at_ms=stored["requested_at_ms"],
+        outcome=None if stored["outcome"] is None else Outcome(stored["outcome"]),
+        low_watermark=stored["low_watermark"],
+        error=stored["error"],
+        settled_at_ms=stored["settled_at_ms"],
+        freed_bytes=stored["freed_bytes"],
+    )
+
+
+# A deletion's verdict and reason go without saying; its readers' kinds stand with the evidence.
+_UNSAID = ("verdict", "reason", "binding_kind")
+_FIGURES = [each.name for each in fields(PlanRow) if each.name not in _UNSAID]
+
+
+def begun(plan: Plan) -> CycleRecord:
+    """Before the first deletion is asked for."""
+    verdicts = Counter(row.verdict for row in plan.rows)
+    return CycleRecord(
+        cycle_id=plan.cycle_id,
+        cluster_id=plan.cluster_id,
+        planned_at_ms=plan.planned_at_ms,
+        dry_run=plan.dry_run,
+        complete=plan.complete,
+        partitions=len(plan.rows),
+        to_delete=verdicts[Verdict.DELETE],
+        held=verdicts[Verdict.HOLD],
+    )
+
+
+def finished(
+    plan: Plan,
+    outcomes: Sequence[DeletionOutcome],
+    finished_at_ms: int,
+    failure: Exception | None = None,
+) -> CycleRecord:
+    """When every outcome is known as far as it can be; ``failure``: what ended it too soon."""
+    counts = Counter(each.outcome for each in outcomes)
+    ours = {TopicPartition(each.topic, each.partition) for each in outcomes if each.is_ours}
+    return replace(
+        begun(plan),
+        finished_at_ms=finished_at_ms,
+        result=result_of(plan, outcomes, failure),
+        deleted=counts[Outcome.DELETED],
+        failed=counts[Outcome.FAILED],
+        not_attempted=counts[Outcome.NOT_ATTEMPTED],
+        unknown=counts[Outcome.UNKNOWN],
+        records_deleted=sum(row.records for row in plan.rows if (row.topic, row.partition) in ours),
+    )

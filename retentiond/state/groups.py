@@ -1,0 +1,249 @@
+"""The remembered groups: who reads each enabled topic, with its last commits, and the topics' ids.
+
+Invariants: nothing is dropped because it is absent, only because an operator or the policy says
+so, or the cluster does of a topic that is gone; a cycle that could not see everything may add
+readers and removes none; all of it is about one cluster; what is seen is on disk before anything is
+deleted on its account; and a file that can't be read is kept aside, and holds everything until an
+operator accepts the loss.
+SQLite (WAL, synchronous=FULL), one transaction a cycle, and only what has changed.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+from retentiond.clock import Uptime, elapsed_ms, uptime
+from retentiond.errors import StateError
+from retentiond.gather.gather import refuse_another_cluster
+from retentiond.memory.changes import Changes, NewlySeen, with_stale
+from retentiond.memory.remembered import NOTHING, GroupOnTopic, LastCommits, Remembered
+from retentiond.state import groups_file
+from retentiond.state.groups_file import read_all, read_observed, readers_of_topic
+from retentiond.state.state_dir import DatabaseFiles, connect
+
+_KEEP_TOPIC = """
+INSERT INTO topics (topic, topic_id, groups, agreed, ends) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (topic) DO UPDATE
+SET topic_id = excluded.topic_id, groups = excluded.groups, agreed = excluded.agreed,
+    ends = excluded.ends
+"""
+
+_KEEP_COMMITS = """
+INSERT INTO commits (kind, offsets, moved_at_ms, seen_at_ms, stale, group_id, topic)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (group_id, topic) DO UPDATE
+SET kind = excluded.kind, offsets = excluded.offsets, moved_at_ms = excluded.moved_at_ms,
+    seen_at_ms = excluded.seen_at_ms, stale = excluded.stale, absent_since_ms = NULL, absent_ms = 0
+"""
+
+_RENEW_COMMITS = """
+UPDATE commits SET kind = ?, offsets = ?, moved_at_ms = ?, seen_at_ms = ?, stale = ?,
+    absent_since_ms = NULL, absent_ms = 0
+WHERE group_id = ? AND topic = ?
+"""
+"""No INSERT: an operator may have released the group a moment ago."""
+
+_KEEP_GONE = """
+INSERT INTO gone (topic, ms) VALUES (?, ?) ON CONFLICT (topic) DO UPDATE SET ms = excluded.ms
+"""
+
+
+class GroupMemory:
+    """The writer of ``groups.db``. Other processes may read it, and forget groups, meanwhile."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, uptime: Callable[[], Uptime] = uptime
+    ) -> None:
+        self.uptime = uptime
+        self._connection = connection
+        self._path = path
+        self._place = DatabaseFiles(connection, path)
+        self._complete_at: Uptime | None = None  # the last complete reading of this process
+
+    @classmethod
+    def open(cls, state_dir: Path, *, shared: bool = False) -> Self:
+        """Makes the file if there is none; keeps a damaged one aside and remembers the loss.
+
+        Only who holds the state lock may do that. ``shared`` is for the others: a daemon may be
+        using the file, so to them a missing or damaged one is an error. Raises `StateError` then,
+        and when the file can't be used or is of a newer version.
+        """
+        path = state_dir / groups_file.NAME
+        with _explained(path):
+            opened = groups_file.open_shared if shared else groups_file.open_for_writing
+            return cls(opened(path), path)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def recall(self) -> Remembered:
+        with _explained(self._path):
+            groups_file.check_place(self._path, self._place)
+            return read_all(self._connection)
+
+    def observed_ms(self, most_ms: int) -> int:
+        """How much time has certainly passed since the last complete reading. A cycle observes no
+        more than ``most_ms``, however long ago that was: what happened while nobody looked is not
+        known."""
+        with _explained(self._path):
+            since = self._complete_at or read_observed(self._connection)
+        return min(elapsed_ms(since, self.uptime()), most_ms)
+
+    def remember(self, seen: Changes, before: Remembered) -> None:
+        """Takes over what a cycle has seen; ``before`` is what it had recalled. On disk when it
+        returns. Raises `StateError`, also about another cluster, and then nothing has changed."""
+        refuse_another_cluster(before.cluster_id, seen.cluster_id, self._path.parent)
+        now = self.uptime()
+        if seen or before.cluster_id is None:
+            with _explained(self._path), self._transaction():
+                if before.cluster_id is None:
+                    groups_file.write_cluster(self._connection, seen.cluster_id)
+                self._apply(seen)
+                if seen.is_about_time:
+                    self._connection.execute("DELETE FROM observed")
+                    self._connection.execute("INSERT INTO observed VALUES (?, ?)", now)
+        if seen.is_complete:
+            self._complete_at = now
+
+    def remember_newcomers(self, seen: NewlySeen, before: Remembered) -> Remembered:
+        """Takes over what only the guard's reading has seen; ``before`` with it, for the readings
+        to come. Raises `StateError`."""
+        of_known = seen.stale.keys() - seen.found.keys()
+        if not seen.found and not of_known:
+            return before
+        with _explained(self._path), self._transaction():
+            self._connection.executemany(_KEEP_COMMITS, _rows(seen.found))
+            renewed = {
+                GroupOnTopic(group, topic): with_stale(last, offsets, seen.now_ms)
+                for topic in {at.topic for at in of_known}
+                for group, last in readers_of_topic(self._connection, topic).items()
+                if (offsets := seen.stale.get(GroupOnTopic(group, topic)))
+            }
+            self._connection.executemany(_RENEW_COMMITS, _rows(renewed))
+        return replace(before, commits={**before.commits, **seen.found, **renewed})
+
+    def forget(self, group_id: str, topic: str | None = None) -> tuple[str, ...]:
+        """Releases a group, on one topic or everywhere; where it was remembered, sorted."""
+        with _explained(self._path), self._transaction():
+            rows = self._connection.execute(
+                "DELETE FROM commits WHERE group_id = ?1 AND ifnull(topic = ?2, ?2 IS NULL) "
+                "RETURNING topic",
+                (group_id, topic),
+            ).fetchall()
+        return tuple(sorted(topic for (topic,) in rows))
+
+    def accept_losses(self) -> tuple[str, ...]:
+        """Goes on without what was lost; the sentences about it."""
+        with _explained(self._path), self._transaction():
+            rows = self._connection.execute("DELETE FROM losses RETURNING sentence").fetchall()
+        return tuple(sentence for (sentence,) in rows)
+
+    def _apply(self, changed: Changes) -> None:
+        run = self._connection.executemany
+        run(
+            "UPDATE commits SET offsets = '{}', moved_at_ms = '{}', stale = '[]' WHERE topic = ?",
+            [(topic,) for topic in changed.void_topics],
+        )
+        run(
+            _KEEP_TOPIC,
+            [
+                (
+                    name,
+                    topic.topic_id,
+                    json.dumps(topic.groups),
+                    topic.agreed,
+                    json.dumps([[seen.at_ms, seen.high_watermarks] for seen in topic.ends]),
+                )
+                for name, topic in changed.topics.items()
+            ],
+        )
+        run(_KEEP_COMMITS, _rows(changed.found))
+        run(_RENEW_COMMITS, _rows(changed.seen))
+        run(
+            "UPDATE commits SET absent_since_ms = ?, absent_ms = 0 "
+            "WHERE group_id = ? AND topic = ?",
+            [(changed.now_ms, *at) for at in changed.absent],
+        )
+        run(
+            "UPDATE commits SET absent_ms = absent_ms + ? WHERE group_id = ? AND topic = ?",
+            [(changed.observed_ms, *at) for at in changed.still_absent],
+        )
+        run("DELETE FROM commits WHERE group_id = ? AND topic = ?", changed.forgotten)
+        run(_KEEP_GONE, changed.gone_ms.items())
+        run("DELETE FROM gone WHERE topic = ?", [(topic,) for topic in changed.back])
+        for table in ("gone", "topics", "commits"):
+            run(f"DELETE FROM {table} WHERE topic = ?", [(topic,) for topic in changed.dropped])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        groups_file.check_place(self._path, self._place)
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+            groups_file.check_place(self._path, self._place)
+        except BaseException:
+            if self._connection.in_transaction:  # SQLite itself rolls back when the disk is full
+                self._connection.execute("ROLLBACK")
+            raise
+
+
+def recall(state_dir: Path) -> Remembered:
+    """What is remembered, read without a trace; a file that can't be read is a loss."""
+    path = state_dir / groups_file.NAME
+    try:
+        if not path.exists():
+            lost = groups_file.loss_of_missing(path)
+            return groups_file.with_cluster(Remembered(lost=lost), path) if lost else NOTHING
+        with closing(connect(path, read_only=True)) as connection:
+            groups_file.check_version(connection, path)
+            return groups_file.with_cluster(read_all(connection), path)
+    except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
+        return Remembered(lost=f"the remembered groups in {path} can't be read ({error})")
+
+
+def _rows(
+    commits: Mapping[GroupOnTopic, LastCommits],
+) -> list[tuple[str, str, str, int | None, str, str, str]]:
+    return [
+        (
+            last.kind.value,
+            json.dumps(last.offsets),
+            json.dumps(last.moved_at_ms),
+            last.seen_at_ms,
+            json.dumps(sorted(last.stale)),
+            *at,
+        )
+        for at, last in commits.items()
+    ]
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Raises `StateError` in place of SQLite's errors and the file system's."""
+    try:
+        yield
+    except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
+        raise StateError(
+            f"the remembered groups in {path} can't be used ({error}); without them nothing is "
+            "deleted: see to free space and write permission in state_dir"
+        ) from error
+
+
+def readers_of(state_dir: Path, topic: str) -> dict[str, LastCommits] | None:
+    """Each group's last commits on a topic, by group. None where they can't be read."""
+    path = state_dir / groups_file.NAME
+    if not path.exists():
+        return None
+    try:
+        with closing(connect(path, read_only=True)) as connection:
+            groups_file.check_version(connection, path)
+            return readers_of_topic(connection, topic)
+    except (StateError, sqlite3.Error, ValueError, TypeError):
+        return None

@@ -1,0 +1,335 @@
+"""The file of the remembered groups: made, opened, kept aside when damaged, read into values."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from retentiond.clock import Uptime
+from retentiond.errors import StateError, StateReplaced
+from retentiond.memory.remembered import EndsSeen, GroupOnTopic, KnownTopic, LastCommits, Remembered
+from retentiond.model import GroupKind
+from retentiond.state.audit_file import AUDIT_NAME
+from retentiond.state.state_dir import DatabaseFiles, connect, created, version_of
+
+NAME = "groups.db"
+SCHEMA_VERSION = 3
+
+SCHEMA = """
+CREATE TABLE topics (
+    topic TEXT NOT NULL PRIMARY KEY,
+    topic_id TEXT NOT NULL,
+    groups TEXT NOT NULL,  -- JSON: [group_id, ...]
+    agreed INTEGER NOT NULL,  -- complete cycles in a row that saw these groups
+    ends TEXT NOT NULL  -- JSON: [[epoch ms, {partition: high watermark}], ...]
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE commits (
+    group_id TEXT NOT NULL,
+    topic TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    offsets TEXT NOT NULL,  -- JSON: {partition: committed offset}; {} of a reader without any
+    absent_since_ms INTEGER,  -- NULL while there is a trace of the group on the topic
+    moved_at_ms TEXT NOT NULL,  -- JSON: {partition: epoch ms at which the offset was first seen}
+    absent_ms INTEGER NOT NULL DEFAULT 0,  -- how much of the absence was observed
+    seen_at_ms INTEGER,  -- epoch ms at which it was first seen to read the topic; NULL: not known
+    stale TEXT NOT NULL DEFAULT '[]',  -- JSON: [partition, ...]: see `LastCommits`
+    PRIMARY KEY (group_id, topic)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE losses (
+    sentence TEXT NOT NULL  -- until an operator accepts it, nothing is deleted
+) STRICT;
+"""
+
+SINCE_VERSION_2 = """
+CREATE TABLE cluster (
+    cluster_id TEXT NOT NULL  -- one row: all of this is about that cluster
+) STRICT;
+
+CREATE TABLE observed (
+    boot_id TEXT NOT NULL,  -- one row: the last complete cycle in which something was absent
+    ms INTEGER NOT NULL  -- since that boot
+) STRICT;
+
+CREATE TABLE gone (
+    topic TEXT NOT NULL PRIMARY KEY,
+    ms INTEGER NOT NULL  -- for how long the cluster was observed to lack it
+) STRICT, WITHOUT ROWID;
+"""
+
+FROM_VERSION_1 = f"""
+ALTER TABLE commits ADD COLUMN absent_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE commits ADD COLUMN seen_at_ms INTEGER;
+{SINCE_VERSION_2}
+"""
+
+STALE = "ALTER TABLE commits ADD COLUMN stale TEXT NOT NULL DEFAULT '[]';"
+"""Since version 3; a file of version 2 may have it already."""
+
+ACCEPT = "`retentiond groups accept` goes on without it"
+
+
+def open_for_writing(path: Path) -> sqlite3.Connection:
+    """For the holder of the state lock: makes the file, or keeps a damaged one aside.
+
+    Raises `StateError` for a file of a newer version, `OSError` and `sqlite3.Error`.
+    """
+    if not path.exists():
+        lost = loss_of_missing(path)
+        _put_aside(path)  # a log without its file would be replayed into the new one
+        _create(path, lost)
+    elif (damage := _damage(path)) is not None:
+        aside = _put_aside(path)
+        _create(
+            path, f"the remembered groups were damaged ({damage}) and are kept in {aside}; {ACCEPT}"
+        )
+    connection = connect(path)
+    try:
+        _upgrade(connection)
+        if (cluster_id := _cluster_of_audit(path)) is not None:
+            write_cluster(connection, cluster_id)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_shared(path: Path) -> sqlite3.Connection:
+    """Of a file that another process may be using: it is neither made nor mended.
+
+    Raises `StateError`, `OSError` and `sqlite3.Error`.
+    """
+    if not path.exists():
+        if loss_of_missing(path):
+            raise StateError(
+                f"the remembered groups are gone: {path} is missing; restart retentiond, which "
+                f"begins anew, then {ACCEPT}"
+            )
+        raise StateError(
+            f"there are no remembered groups in {path.parent}; give the configuration of a "
+            "retentiond that has run"
+        )
+    if (damage := _damage(path)) is not None:
+        raise StateError(
+            f"the remembered groups in {path} are damaged ({damage}); restart retentiond, which "
+            f"keeps them aside, then {ACCEPT}"
+        )
+    return connect(path)
+
+
+def check_place(path: Path, place: DatabaseFiles) -> None:
+    """Raises `StateReplaced` if these are no longer the files that were opened."""
+    if (lost := place.lost()) is not None:
+        raise StateReplaced(
+            f"the remembered groups in {path} were removed or replaced while they were in use "
+            f"({lost.name}), so nothing is deleted; put them back before you restart retentiond: "
+            "one that starts without them waits for no group that has vanished"
+        )
+
+
+def loss_of_missing(path: Path) -> str | None:
+    """Why it is a loss that there is no file; None where nothing was ever remembered."""
+    left_behind = (f"{path.name}-wal", f"{path.name}.damaged-*")
+    if any(any(path.parent.glob(each)) for each in left_behind) or _has_run(
+        path.with_name(AUDIT_NAME)
+    ):
+        return f"the remembered groups are gone: {path} is missing; {ACCEPT}"
+    return None
+
+
+def _has_run(audit: Path) -> bool:
+    """Whether a cycle has left its trace, and with it groups to remember."""
+    if not audit.exists():
+        return False
+    try:
+        with closing(connect(audit, read_only=True)) as connection:
+            return connection.execute("SELECT 1 FROM cycles LIMIT 1").fetchone() is not None
+    except sqlite3.Error:
+        return True  # it can't tell
+
+
+def check_version(connection: sqlite3.Connection, path: Path) -> None:
+    version = version_of(connection)
+    if version > SCHEMA_VERSION:
+        raise StateError(
+            f"the remembered groups in {path} were written by a newer retentiond (schema "
+            f"{version}, this version knows {SCHEMA_VERSION}); run that version, or choose "
+            "another state_dir"
+        )
+    if version < 1:
+        raise sqlite3.DatabaseError("it has no schema")
+
+
+def with_cluster(remembered: Remembered, path: Path) -> Remembered:
+    """What an older version wrote doesn't say whose it is; the audit log beside it may."""
+    if remembered.cluster_id is not None:
+        return remembered
+    return replace(remembered, cluster_id=_cluster_of_audit(path))
+
+
+def write_cluster(connection: sqlite3.Connection, cluster_id: str) -> None:
+    """Whose all of this is, unless that is known."""
+    connection.execute(
+        "INSERT INTO cluster SELECT ? WHERE NOT EXISTS (SELECT 1 FROM cluster)", (cluster_id,)
+    )
+
+
+def _cluster_of_audit(path: Path) -> str | None:
+    """The one that the cycles in the audit log are about; None if they are about two."""
+    audit = path.with_name(AUDIT_NAME)
+    if not audit.exists():
+        return None
+    try:
+        with closing(connect(audit, read_only=True)) as connection:
+            query = "SELECT DISTINCT cluster_id FROM cycles LIMIT 2"
+            found = [cluster_id for (cluster_id,) in connection.execute(query)]
+    except sqlite3.Error:  # who opens it to write says what is wrong
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    """In place, and as a whole or not at all."""
+    version = version_of(connection)
+    if version < SCHEMA_VERSION:
+        steps = FROM_VERSION_1 if version == 1 else ""
+        steps += "" if "stale" in columns_of_commits(connection) else STALE
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {steps} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+        )
+
+
+def _damage(path: Path) -> str | None:
+    """What is wrong with the file's contents; other errors are raised."""
+    try:
+        with closing(connect(path)) as connection:
+            check_version(connection, path)
+            ((verdict,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+            if verdict == "ok":
+                read_all(connection)
+    except (sqlite3.Error, ValueError, TypeError) as error:
+        if _is_passing(error):
+            raise
+        return str(error)
+    return None if verdict == "ok" else " ".join(str(verdict).split())  # it has lines
+
+
+def _is_passing(error: Exception) -> bool:
+    """Locked, not permitted, disk full: nothing that the file's contents are to blame for."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    blamed = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return code & 0xFF not in blamed
+
+
+def _put_aside(path: Path) -> Path:
+    """The file first: one that lacks its log would look whole."""
+    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
+    for suffix in ("", "-wal", "-shm"):
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            part.rename(aside.with_name(aside.name + suffix))
+    return aside
+
+
+def _create(path: Path, loss: str | None) -> None:
+    with created(path, f"{SCHEMA}{SINCE_VERSION_2}", SCHEMA_VERSION) as connection:
+        if loss is not None:
+            connection.execute("INSERT INTO losses VALUES (?)", (loss,))
+
+
+def read_all(connection: sqlite3.Connection) -> Remembered:
+    """Everything. Raises `sqlite3.Error`, or `ValueError` and `TypeError` for a row that was
+    not written by retentiond."""
+    commits: dict[GroupOnTopic, LastCommits] = {}
+    is_old = version_of(connection) == 1
+    query = f"SELECT group_id, topic, {_stored(connection)} FROM commits"
+    for group_id, topic, *stored in connection.execute(query):
+        commits[GroupOnTopic(group_id, topic)] = _last_commits(*stored)
+    losses = [sentence for (sentence,) in connection.execute("SELECT sentence FROM losses")]
+    topics = connection.execute("SELECT topic, topic_id, groups, agreed, ends FROM topics")
+    return Remembered(
+        topics={
+            name: KnownTopic(
+                topic_id,
+                tuple(json.loads(groups)),
+                agreed,
+                tuple(EndsSeen(at_ms, _by_partition(read)) for at_ms, read in json.loads(ends)),
+            )
+            for name, topic_id, groups, agreed, ends in topics
+        },
+        commits=commits,
+        lost="; ".join(losses) or None,
+        cluster_id=None if is_old else _cluster_id(connection),
+        gone_ms={} if is_old else dict(connection.execute("SELECT topic, ms FROM gone")),
+    )
+
+
+ALWAYS = "kind, offsets, absent_since_ms, moved_at_ms"
+LATER = {"absent_ms": "0", "seen_at_ms": "NULL", "stale": "'[]'"}
+"""What an older version's file lacks, and what stands for it where nobody may upgrade it."""
+
+
+def columns_of_commits(connection: sqlite3.Connection) -> set[str]:
+    """Of the table as it is in this file."""
+    return {name for _, name, *_ in connection.execute("PRAGMA table_info(commits)")}
+
+
+def _stored(connection: sqlite3.Connection) -> str:
+    """What `_last_commits` takes, for a query."""
+    there = columns_of_commits(connection)
+    return ", ".join(
+        [ALWAYS, *(name if name in there else absent for name, absent in LATER.items())]
+    )
+
+
+def _cluster_id(connection: sqlite3.Connection) -> str | None:
+    for (cluster_id,) in connection.execute("SELECT cluster_id FROM cluster"):
+        return str(cluster_id)
+    return None
+
+
+def read_observed(connection: sqlite3.Connection) -> Uptime | None:
+    """When the last complete reading was for which time had to pass, as far as it is known."""
+    for boot_id, ms in connection.execute("SELECT boot_id, ms FROM observed"):
+        return Uptime(boot_id, ms)
+    return None
+
+
+def readers_of_topic(connection: sqlite3.Connection, topic: str) -> dict[str, LastCommits]:
+    """By group, sorted by name. Raises as `read_all` does."""
+    query = f"SELECT group_id, {_stored(connection)} FROM commits WHERE topic = ? ORDER BY group_id"
+    return {
+        group_id: _last_commits(*stored)
+        for group_id, *stored in connection.execute(query, (topic,))
+    }
+
+
+def _last_commits(
+    kind: str, offsets: str, absent_since_ms: int | None, moved_at_ms: str, *more: Any
+) -> LastCommits:
+    """A row of the table ``commits``."""
+    absent_ms, seen_at_ms, stale = more
+    return LastCommits(
+        GroupKind(kind),
+        _by_partition(json.loads(offsets)),
+        absent_since_ms,
+        _by_partition(json.loads(moved_at_ms)),
+        absent_ms,
+        seen_at_ms,
+        frozenset(map(int, json.loads(stale))),
+    )
+
+
+def _by_partition(written: Any) -> dict[int, int]:
+    """Offsets or times. JSON's keys are texts."""
+    if not isinstance(written, dict):
+        raise TypeError("what is kept by partition is no mapping")
+    if {*map(type, written.values())} - {int} or min(written.values(), default=0) < 0:
+        raise ValueError(f"{[*written.values()]} are not all offsets or times")
+    return dict(zip(map(int, written), written.values(), strict=True))

@@ -1,0 +1,388 @@
+"""What a plan answers: each figure about it, worked out once and named once.
+
+In come the rows of a plan, what became of them, and what is known of the disks; out go answers by
+partition, by topic and for the cluster (by group: `retentiond.tell.group_answers`). Table, JSON,
+page, explanation, first look, metrics and log line only show them.
+
+Two words, the same everywhere: *records* are those that a plan deletes, as in `PlanRow`; *log
+records* are all between log start offset and high watermark. Of a compacted topic these are more
+than there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from retentiond.disks.broker_disks import DiskReport
+from retentiond.disks.stuck import Stuck
+from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition, Verdict
+from retentiond.tell.first_look.policy import Owner, owner
+from retentiond.tell.reasons import short
+
+
+class Stored(NamedTuple):
+    """Bytes on the disks of all replicas, and about how many in remote storage, 0 where nothing is
+    there; None where that is not known."""
+
+    local: int | None
+    remote: int | None = 0
+
+    def share(self, records: int, log_records: int) -> Stored:
+        """About what so many of its records take."""
+        local, remote = (None if size is None else size * records // log_records for size in self)
+        return Stored(local, remote)
+
+
+NOTHING = Stored(0)
+
+
+def total(figures: Iterable[int | None]) -> int | None:
+    """None where one of them is not known."""
+    known = list(figures)
+    return None if None in known else sum(each for each in known if each is not None)
+
+
+def total_stored(parts: Iterable[Stored]) -> Stored:
+    every = list(parts)
+    return Stored(total(each.local for each in every), total(each.remote for each in every))
+
+
+class Keeper(NamedTuple):
+    """A reason, and the group that is its cause, where one is."""
+
+    reason: Reason
+    group: str | None = None
+
+
+YOUTH = Keeper(Reason.TOO_YOUNG)
+
+
+class Kept(NamedTuple):
+    """Records that stay on one account, and about what they take: their share of the bytes of each
+    partition's records."""
+
+    keeper: Keeper
+    records: int
+    size: Stored
+
+
+CAUSED_BY_A_GROUP = frozenset(
+    {
+        Reason.NOT_CONSUMED,
+        Reason.REQUIRED_GROUP_MISSING,
+        Reason.GROUP_WITHOUT_COMMIT,
+        Reason.GROUP_VANISHED,
+        Reason.GROUP_UNREADABLE,
+        Reason.COMMIT_BEYOND_END,
+        Reason.COMMIT_REWOUND,
+    }
+)
+
+
+def cause(row: PlanRow) -> Keeper:
+    """Its reason, and the binding group where that is the cause."""
+    return Keeper(row.reason, row.binding_group if row.reason in CAUSED_BY_A_GROUP else None)
+
+
+def kept_records(row: PlanRow) -> dict[Keeper, int]:
+    """How many records stay on whose account; empty where the offsets are unread.
+
+    A group keeps the records that are old enough to go without it; younger ones stay on account
+    of their age, whoever has yet to read them. What holds the whole topic keeps all of it. Of a
+    plan with limits, what only they keep counts for a transaction.
+    """
+    start, end = row.log_start_offset, row.high_watermark
+    if start is None or end is None:
+        return {}
+    keeper = cause(row)
+    if row.verdict is Verdict.DELETE:
+        keeper = Keeper(Reason.OPEN_TRANSACTION)
+        if row.cutoff == row.min_committed_offset:
+            keeper = Keeper(Reason.NOT_CONSUMED, row.binding_group)
+        start = start if row.cutoff is None else row.cutoff
+    is_age_a_bound = row.verdict is not Verdict.HOLD or keeper.group is not None
+    young_since = row.retention_offset if is_age_a_bound else None
+    old_end = end if young_since is None else min(max(start, young_since), end)
+    kept = {YOUTH: end - old_end}
+    kept[keeper] = kept.get(keeper, 0) + old_end - start
+    return {each: records for each, records in kept.items() if records > 0}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAnswer:
+    """One row of a plan. ``outcome``: what became of it; None where the guard approved nothing."""
+
+    row: PlanRow
+    disk: DiskReport
+    outcome: DeletionOutcome | None = None
+
+    @property
+    def at(self) -> TopicPartition:
+        return TopicPartition(self.row.topic, self.row.partition)
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether its records are gone, whoever deleted them."""
+        return self.outcome is not None and self.outcome.outcome is Outcome.DELETED
+
+    @property
+    def is_deleted_by_us(self) -> bool:
+        return self.outcome is not None and self.outcome.is_ours
+
+    @property
+    def records(self) -> int:
+        return self.row.records
+
+    @property
+    def log_records(self) -> int | None:
+        """None where its offsets are unread."""
+        start, end = self.row.log_start_offset, self.row.high_watermark
+        return None if start is None or end is None else max(0, end - start)
+
+    @property
+    def size(self) -> Stored:
+        """What the partition takes."""
+        at = self.at
+        return Stored(self.disk.size_bytes.get(at), self.disk.remote_bytes.get(at, 0))
+
+    @property
+    def is_tiered(self) -> bool:
+        return self.at in self.disk.remote_bytes
+
+    @property
+    def frees(self) -> Stored:
+        """What its deletion frees; nothing where none is planned."""
+        row = self.row
+        if row.verdict is not Verdict.DELETE:
+            return NOTHING
+        remote = 0 if self.size.remote == 0 else row.predicted_remote_bytes
+        return Stored(row.predicted_bytes, remote)
+
+    @property
+    def kept(self) -> tuple[Kept, ...]:
+        size, log_records = self.size, self.log_records
+        if not log_records:
+            return ()
+        return tuple(
+            Kept(keeper, records, size.share(records, log_records))
+            for keeper, records in kept_records(self.row).items()
+        )
+
+    @property
+    def stuck(self) -> tuple[Stuck, ...]:
+        return self.disk.stuck_at(self.at)
+
+    @property
+    def why(self) -> str:
+        """Its reason, in words."""
+        return self.row.detail or short(self.row.reason, self.row.binding_group)
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Partitions that have something in common; words about them are about the first one."""
+
+    partitions: tuple[PartitionAnswer, ...]
+
+    @property
+    def first(self) -> PlanRow:
+        return self.partitions[0].row
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(each.row.partition for each in self.partitions)
+
+    @property
+    def records(self) -> int:
+        return sum(each.records for each in self.partitions)
+
+    @property
+    def deleted(self) -> int:
+        """How many of them are deleted."""
+        return sum(each.is_deleted for each in self.partitions)
+
+    @property
+    def binding_groups(self) -> tuple[str, ...]:
+        """Those that bind any of them, sorted by name."""
+        found = {each.row.binding_group for each in self.partitions}
+        return tuple(sorted(group for group in found if group is not None))
+
+
+@dataclass(frozen=True)
+class TopicAnswer:
+    """``freed_bytes``: what earlier deletions turned out to have freed since the last cycle.
+    ``partitions``: at least one, ascending."""
+
+    topic: str
+    partitions: tuple[PartitionAnswer, ...]
+    freed_bytes: int = 0
+
+    @property
+    def records(self) -> int:
+        return sum(each.records for each in self.partitions)
+
+    @property
+    def reclaimable_records(self) -> int:
+        """Those that are not gone yet."""
+        return sum(each.records for each in self.partitions if not each.is_deleted)
+
+    @cached_property
+    def log_records(self) -> int:
+        """As far as they are known."""
+        return sum(each.log_records or 0 for each in self.partitions)
+
+    @property
+    def unread(self) -> int:
+        """How many partitions' offsets are not known."""
+        return sum(each.log_records is None for each in self.partitions)
+
+    @cached_property
+    def size(self) -> Stored:
+        return total_stored(each.size for each in self.partitions)
+
+    @cached_property
+    def frees(self) -> Stored:
+        return total_stored(each.frees for each in self.partitions)
+
+    @property
+    def frees_of_size(self) -> Stored:
+        """To be compared with its size: local bytes are not known unless both are."""
+        return self.frees._replace(local=None if self.size.local is None else self.frees.local)
+
+    @property
+    def is_tiered(self) -> bool:
+        return any(each.is_tiered for each in self.partitions)
+
+    @cached_property
+    def kept(self) -> tuple[Kept, ...]:
+        """By who keeps it, the most records first."""
+        parts = (kept for each in self.partitions for kept in each.kept)
+        return tuple(sorted(_added(parts), key=_by_records))
+
+    @property
+    def verdicts(self) -> Counter[Verdict]:
+        return Counter(each.row.verdict for each in self.partitions)
+
+    @property
+    def owner(self) -> Owner | None:
+        """The system whose topic it is by its name, if it is one's."""
+        return owner(self.topic)
+
+    def alike(self, key: Callable[[PlanRow], Hashable]) -> tuple[Alike, ...]:
+        """Its partitions put together by their rows' keys, the most first."""
+        found: defaultdict[Hashable, list[PartitionAnswer]] = defaultdict(list)
+        for each in self.partitions:
+            found[key(each.row)].append(each)
+        alike = [Alike(tuple(these)) for these in found.values()]
+        return tuple(
+            sorted(
+                alike,
+                key=lambda each: (
+                    -len(each.partitions),
+                    each.first.reason,
+                    each.first.binding_group or "",
+                ),
+            )
+        )
+
+
+@dataclass(frozen=True)
+class ClusterAnswer:
+    """``topics``: in the plan's order. ``log_bytes``: of all logs on all disks, Kafka's own too;
+    None where one is unread."""
+
+    topics: tuple[TopicAnswer, ...] = ()
+    log_bytes: int | None = None
+
+    @property
+    def partitions(self) -> tuple[PartitionAnswer, ...]:
+        return tuple(each for topic in self.topics for each in topic.partitions)
+
+    @cached_property
+    def by_frees(self) -> tuple[TopicAnswer, ...]:
+        """Sorted by what they free, then by what is there; first by bytes, then by records."""
+        return tuple(
+            sorted(
+                self.topics,
+                key=lambda each: (
+                    -_bytes(each.frees_of_size),
+                    -each.records,
+                    -_bytes(each.size),
+                    -each.log_records,
+                    each.topic,
+                ),
+            )
+        )
+
+    @property
+    def records(self) -> int:
+        return sum(topic.records for topic in self.topics)
+
+    @property
+    def log_records(self) -> int:
+        return sum(topic.log_records for topic in self.topics)
+
+    @cached_property
+    def frees(self) -> Stored:
+        return total_stored(topic.frees for topic in self.topics)
+
+    @cached_property
+    def known_frees(self) -> Stored:
+        """Of the topics of which it is known; None where it is of none."""
+        parts = [topic.frees_of_size for topic in self.topics]
+        local = [each.local for each in parts if each.local is not None]
+        remote = [each.remote for each in parts if each.remote is not None]
+        return Stored(
+            sum(local) if local else None, sum(remote) if remote or not self.topics else None
+        )
+
+    @property
+    def is_bytes_known(self) -> bool:
+        """Whether it is known of every topic how many of its bytes would be freed."""
+        return all(topic.frees_of_size.local is not None for topic in self.topics)
+
+    @property
+    def is_tiered(self) -> bool:
+        """Whether any topic has a part in remote storage."""
+        return any(topic.is_tiered for topic in self.topics)
+
+    @cached_property
+    def kept(self) -> tuple[Kept, ...]:
+        """What each keeper keeps in the cluster, the most bytes first."""
+        found = _added(each for topic in self.topics for each in topic.kept)
+        return tuple(sorted(found, key=lambda each: (-_bytes(each.size), *_by_records(each))))
+
+
+def cluster_answer(partitions: Iterable[PartitionAnswer], disk: DiskReport) -> ClusterAnswer:
+    """``partitions``: of a whole plan, in its order."""
+    by_topic: defaultdict[str, list[PartitionAnswer]] = defaultdict(list)
+    for each in partitions:
+        by_topic[each.row.topic].append(each)
+    topics = (
+        TopicAnswer(topic, tuple(these), disk.freed_bytes.get(topic, 0))
+        for topic, these in by_topic.items()
+    )
+    return ClusterAnswer(tuple(topics), disk.log_bytes)
+
+
+def _added(parts: Iterable[Kept]) -> Iterator[Kept]:
+    """One for each keeper."""
+    by_keeper: defaultdict[Keeper, list[Kept]] = defaultdict(list)
+    for part in parts:
+        by_keeper[part.keeper].append(part)
+    for keeper, each in by_keeper.items():
+        size = total_stored(part.size for part in each)
+        yield Kept(keeper, sum(part.records for part in each), size)
+
+
+def _bytes(stored: Stored) -> int:
+    """As far as they are known."""
+    return (stored.local or 0) + (stored.remote or 0)
+
+
+def _by_records(kept: Kept) -> tuple[int, str]:
+    return -kept.records, str(kept.keeper)

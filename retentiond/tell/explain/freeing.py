@@ -1,0 +1,109 @@
+"""What a deletion frees on the brokers' disks, and when: in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from retentiond.disks.broker_disks import DiskReport
+from retentiond.kafka.port import TopicConfig
+from retentiond.model import Failure, Verdict
+from retentiond.tell.answers import PartitionAnswer
+from retentiond.words import say_about, say_bytes
+
+CHECK_INTERVAL = "log.retention.check.interval.ms"
+
+DELETE_DELAY = "log.segment.delete.delay.ms"
+"""What a topic's file.delete.delay.ms is by default."""
+
+KAFKAS_DEFAULTS_MS = {CHECK_INTERVAL: 300_000, DELETE_DELAY: 60_000}
+
+BrokerConfigs = Mapping[int, Mapping[str, str] | Failure]
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerIntervals:
+    """How long, in milliseconds, until brokers look at their logs, and then remove files.
+
+    The slowest broker's; ``is_known`` is False where one did not tell, and these are Kafka's
+    defaults for it.
+    """
+
+    check_interval_ms: int
+    delete_delay_ms: int
+    is_known: bool
+
+
+def cleaner_intervals(brokers: BrokerConfigs, config: TopicConfig | None) -> CleanerIntervals:
+    """``config``: the topic's, whose own delay beats the brokers'."""
+    told = [each for each in brokers.values() if not isinstance(each, Failure)]
+
+    def slowest(name: str) -> int:
+        values = [int(each[name]) for each in told if name in each]
+        return max(values) if values else KAFKAS_DEFAULTS_MS[name]
+
+    own_delay_ms = config.file_delete_delay_ms if config else None
+    return CleanerIntervals(
+        check_interval_ms=slowest(CHECK_INTERVAL),
+        delete_delay_ms=slowest(DELETE_DELAY) if own_delay_ms is None else own_delay_ms,
+        is_known=bool(told) and len(told) == len(brokers),
+    )
+
+
+def on_disk(
+    answer: PartitionAnswer, config: TopicConfig | None, clearing: CleanerIntervals
+) -> Iterator[str]:
+    """A sentence each."""
+    size, frees = answer.size, answer.frees
+    if size.local is None:
+        yield f"How much it takes on disk is not known{_because(answer.disk)}."
+    else:
+        yield f"It takes {say_bytes(size.local)} on the disks of all replicas."
+    if size.remote is None:
+        yield "How much it takes in remote storage is not known: no record of it is on the disks."
+    elif size.remote:
+        yield f"In remote storage it takes about {say_bytes(size.remote)}."
+    if answer.row.verdict is Verdict.DELETE:
+        yield _freed(frees.local, config)
+        if frees.remote:
+            yield (
+                f"In remote storage it frees about {say_bytes(frees.remote)}, if "
+                "records take as much there as on the disks."
+            )
+        yield _when(clearing)
+    else:
+        yield "As it stands, nothing is deleted, and nothing is freed."
+    for stuck in answer.stuck:
+        yield stuck.sentence
+
+
+def _because(disk: DiskReport) -> str:
+    return f": {'; '.join(disk.problems)}" if disk.problems else ""
+
+
+def _freed(predicted_bytes: int | None, config: TopicConfig | None) -> str:
+    if predicted_bytes is None:
+        return "What deleting up to the cutoff would free is not known."
+    rule = (
+        "a broker frees whole segments that are deleted to their last record, and never the one "
+        f"that it writes to{_segments(config)}"
+    )
+    if not predicted_bytes:
+        return f"Deleting up to the cutoff frees no disk space yet: {rule}."
+    return f"Deleting up to the cutoff frees about {say_bytes(predicted_bytes)}: {rule}."
+
+
+def _segments(config: TopicConfig | None) -> str:
+    if config is None or config.segment_bytes is None or config.segment_ms is None:
+        return ""
+    return (
+        f"; a segment holds up to {say_bytes(config.segment_bytes)}, or what arrives in "
+        f"{say_about(config.segment_ms)} (segment.bytes, segment.ms)"
+    )
+
+
+def _when(clearing: CleanerIntervals) -> str:
+    looks = f"every {say_about(clearing.check_interval_ms)} ({CHECK_INTERVAL})"
+    removes = f"{say_about(clearing.delete_delay_ms)} later (file.delete.delay.ms)"
+    doubt = "" if clearing.is_known else ", as far as they tell"
+    return f"The brokers look at their logs {looks}, and remove the files {removes}{doubt}."

@@ -1,0 +1,182 @@
+"""The configuration of a first look, and the topics that belong to a system of their own.
+
+It lives in memory only, and nothing is ever deleted with it.
+
+What reads such topics need not commit (Streams restores from a changelog, Connect starts from its
+topics' beginning), so "every group has read it" says less there than elsewhere. And some systems
+read others' topics without committing: that they are in the cluster is all that can be seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from retentiond.config import Config
+from retentiond.config.values import Pattern
+from retentiond.errors import UsageError
+from retentiond.kafka.port import INTERNAL_TOPICS
+from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
+from retentiond.model import GroupKind
+from retentiond.snapshot import GroupReading
+from retentiond.words import say_name
+
+
+def first_look(
+    settings: ClientSettings, patterns: Sequence[str], consumed_retention_ms: int
+) -> Config:
+    """``patterns``: regular expressions, one of which a topic's whole name matches; all topics
+    if there is none. Raises `UsageError` for one that is no regular expression."""
+    for pattern in patterns:
+        try:
+            Pattern(pattern)
+        except ValueError as error:
+            raise UsageError(
+                f"--topic {pattern!a} is no regular expression of RE2's syntax ({error}); "
+                "give a topic's name, or a pattern such as 'stage\\..*'"
+            ) from error
+    return Config.model_validate(
+        {
+            "kafka": kafka_section(settings),
+            "dry_run": True,
+            "topics": [
+                *({"name": name} for name in sorted(INTERNAL_TOPICS)),  # which enables none
+                *(
+                    {
+                        "pattern": pattern,
+                        "retention.commitoffset.enable": True,
+                        "retention.commitoffset.ms": consumed_retention_ms,
+                    }
+                    for pattern in patterns or [".*"]
+                ),
+            ],
+        }
+    )
+
+
+def kafka_section(settings: ClientSettings) -> dict[str, str]:
+    """What of the clients' settings can stand in a configuration file. It holds secrets."""
+    return {name: value for name, value in settings.confluent.items() if name in PROPERTIES}
+
+
+class Owner(NamedTuple):
+    """``short`` is a cell of a table, ``meaning`` says why the topic is none to begin with."""
+
+    short: str
+    meaning: str
+
+
+CONNECT = r"(?:.*[._-])?connect(?:[._-].*)?[._-](?:configs?|offsets?|status(?:es)?)"
+
+OWNERS = (
+    (
+        re.compile(r".*-changelog"),
+        Owner(
+            "changelog of Streams",
+            "by its name a changelog of Kafka Streams, which restores its state from it without "
+            "committing",
+        ),
+    ),
+    (
+        re.compile(r".*-repartition"),
+        Owner(
+            "repartition topic of Streams",
+            "by its name a repartition topic of Kafka Streams, which deletes what it has read",
+        ),
+    ),
+    (
+        re.compile(CONNECT, re.IGNORECASE),
+        Owner(
+            "Kafka Connect's own",
+            "by its name Kafka Connect's own, which reads it from the beginning without committing",
+        ),
+    ),
+    (
+        re.compile(r"mm2-.*|.*\.internal|(?:.*\.)?heartbeats"),
+        Owner(
+            "MirrorMaker's own",
+            "by its name MirrorMaker's own, which reads it from the beginning without committing",
+        ),
+    ),
+    (
+        re.compile(r"_.*"),
+        Owner(
+            "some system's own",
+            "by its name internal to some system, which may read it without committing",
+        ),
+    ),
+)
+"""Patterns that the whole name matches; the first that does counts."""
+
+
+def owner(topic: str) -> Owner | None:
+    """The system whose topic it is; None for any other."""
+    return next((found for names, found in OWNERS if names.fullmatch(topic)), None)
+
+
+MIRRORS = re.compile(
+    r"mm2-(?:offset-syncs|offsets|configs|status)\..*|.*\.checkpoints\.internal"
+    r"|(?:.*\.)?heartbeats"
+)
+
+SPARKS = re.compile(r"spark-kafka-(?:source|relation)-.*")
+
+INTERNAL_TO_STREAMS = re.compile(r".*-(?:changelog|repartition)")
+
+
+MAY_RESTORE = (
+    "which may have no other changelog of a table than the topic (topology.optimization), and then "
+    "restores its state from it, from the beginning"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UnseenReaders:
+    """What speaks for readers that commit nothing. ``evidence``: a system and the name that gives
+    it away, each in a sentence without a full stop. ``streams``: groups of Kafka Streams whose
+    changelogs nothing tells."""
+
+    evidence: tuple[str, ...] = ()
+    streams: frozenset[str] = frozenset()
+
+    def doubt(self, readers: Iterable[str]) -> str | None:
+        """Why a topic of these readers may be read by more than is seen; None: nothing says so."""
+        if streams := sorted(self.streams.intersection(readers)):
+            return f"group {say_name(streams[0])} looks like Kafka Streams, {MAY_RESTORE}"
+        return f"somebody may read it unseen: {self.evidence[0]}" if self.evidence else None
+
+
+NOTHING_UNSEEN = UnseenReaders()
+
+
+def unseen_readers(topics: Iterable[str], groups: Iterable[GroupReading]) -> UnseenReaders:
+    """``topics`` and ``groups``: all of the cluster."""
+    names, every = sorted(topics), list(groups)
+    return UnseenReaders(tuple(_evidence(names, every)), frozenset(_streams(names, every)))
+
+
+def _evidence(topics: Iterable[str], groups: Iterable[GroupReading]) -> Iterator[str]:
+    """One for each system."""
+    connect = re.compile(CONNECT, re.IGNORECASE)
+    if mirrors := next(filter(MIRRORS.fullmatch, topics), None):
+        yield f"topic {mirrors} is MirrorMaker 2's, which reads topics without committing"
+    if connects := next(filter(connect.fullmatch, topics), None):
+        yield (
+            f"topic {connects} is Kafka Connect's, whose connectors may read topics without "
+            "committing"
+        )
+    sparks = (group.group_id for group in groups if SPARKS.fullmatch(group.group_id))
+    if (spark := next(sparks, None)) is not None:
+        yield f"group {say_name(spark)} is Spark's, which reads topics without committing"
+
+
+def _streams(topics: Iterable[str], groups: Iterable[GroupReading]) -> Iterator[str]:
+    """By their members, or else by their topics, which begin with the application's id. The
+    groups of Kafka Streams' own protocol (KIP-1071) tell their changelogs."""
+    silent = {group.group_id: group for group in groups if group.kind is not GroupKind.STREAMS}
+    yield from (name for name, group in silent.items() if group.is_streams_classic)
+    for topic in filter(INTERNAL_TO_STREAMS.fullmatch, topics):
+        ends = (at for at, char in enumerate(topic) if char == "-")
+        yield from (topic[:end] for end in ends if topic[:end] in silent)

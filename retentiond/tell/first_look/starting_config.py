@@ -1,0 +1,212 @@
+"""From a first look to a configuration to start from: commented, and deleting nothing.
+
+Only topics that have readers, and nothing else against them, are enabled; any other stands
+there disabled, with the reason, and so do all where readers may be at work that nobody can see.
+Secrets are left out: the file names where they are expected.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from retentiond.config.durations import HOUR_MS, MINUTE_MS
+from retentiond.config.tree import listed
+from retentiond.model import Reason
+from retentiond.tell.answers import ClusterAnswer, TopicAnswer
+from retentiond.tell.first_look.policy import NOTHING_UNSEEN, UnseenReaders
+from retentiond.tell.reasons import UNSEEN
+from retentiond.words import printable, say_bytes, say_count, say_estimate, say_name
+
+SECRETS = ("sasl.password", "ssl.key.password")
+
+MOST_NAMED = 8
+"""Groups that a comment names."""
+
+DISABLING = {
+    Reason.NO_GROUP: "no group reads it",
+    Reason.NOT_DELETABLE: "its cleanup.policy lacks delete, or has compact too",
+    Reason.RETENTION_EXCEEDS_FORCED: "its own retention.ms is shorter than this consumed retention",
+    Reason.GROUP_LIST_INCOMPLETE: "not every group could be seen",
+    Reason.OFFSET_UNREADABLE: "its offsets could not be read",
+}
+"""Why a topic is none to begin with, if it is true of all its partitions."""
+
+HEAD = """\
+# Made by `retentiond plan --write-config` at {written_at}
+# from the Kafka cluster {cluster_id}.
+#
+# It deletes nothing: dry_run is true. `retentiond check` says in words what it means,
+# `retentiond plan` what would be deleted, and `retentiond explain TOPIC` why.
+#
+# {unseen}
+# Name those that keep their position elsewhere under groups.external, and leave out what others
+# read: Spark, Flink, MirrorMaker 2, and the global tables and source topics of Kafka Streams.
+
+kafka:
+{kafka}
+
+# false: what `retentiond plan` shows is deleted.
+dry_run: true
+
+# The audit log and the remembered groups: a folder of its own that survives restarts.
+state_dir: /var/lib/retentiond
+
+# What every topic starts from. The consumed retention: a record stays at least this long, even
+# if every group has read it.
+defaults:
+  retention.commitoffset.enable: false
+  retention.commitoffset.{unit}: {count}
+
+topics:
+"""
+
+_UNITS_MS = {"hours": HOUR_MS, "minutes": MINUTE_MS, "ms": 1}
+
+_PLAIN = re.compile(r"(?!(?:null|Null|NULL)$)[A-Za-z][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What was looked at, and how. ``kafka``: the ``kafka:`` section, with its secrets;
+    ``left_out``: properties of the clients that can't stand there; ``written_at``: RFC 3339."""
+
+    cluster_id: str
+    kafka: Mapping[str, str]
+    left_out: Sequence[str]
+    consumed_retention_ms: int
+    written_at: str
+
+
+def environment_of(kafka: Mapping[str, str]) -> tuple[str, ...]:
+    """The environment's variables that the file expects the secrets in."""
+    return tuple(_variable(name) for name in SECRETS if name in kafka)
+
+
+def starting_config(
+    look: ClusterAnswer,
+    readers: Mapping[str, Iterable[str]],
+    origin: Origin,
+    unseen: UnseenReaders = NOTHING_UNSEEN,
+) -> str:
+    """The file's text. ``readers``: each topic's groups."""
+    others = [topic for topic in look.by_frees if why_not(topic) is not None]
+    lines: list[str] = []
+    for topic in look.by_frees:
+        if why_not(topic) is None:
+            groups = sorted(readers.get(topic.topic, ()))
+            lines += _read(topic, groups, unseen.doubt(groups))
+    if others:
+        lines += ["  # Not to begin with, each with the reason:"]
+    for topic in others:
+        lines += _disabled(topic)
+    return _head(origin) + "\n".join(lines) + "\n"
+
+
+def why_not(topic: TopicAnswer) -> str | None:
+    """Why a topic is not enabled to begin with; None where nothing speaks against it."""
+    if topic.owner is not None:
+        return topic.owner.meaning
+    rows = [each.row for each in topic.partitions]
+    if not any(row.groups for row in rows):
+        return DISABLING[Reason.NO_GROUP]
+    reasons = {row.reason for row in rows}
+    if reasons <= DISABLING.keys():
+        return listed([_disabling(reason, topic) for reason in sorted(reasons)])
+    return None
+
+
+def _disabling(reason: Reason, topic: TopicAnswer) -> str:
+    """What makes a topic undeletable is the plan's sentence: its cleanup.policy, or a group."""
+    rows = (each.row for each in topic.partitions)
+    details = {row.detail for row in rows if row.reason is Reason.NOT_DELETABLE}
+    known = sorted(each for each in details if each)
+    return known[0] if reason is Reason.NOT_DELETABLE and known else DISABLING[reason]
+
+
+def _head(origin: Origin) -> str:
+    retention_ms = origin.consumed_retention_ms
+    unit = next(unit for unit, unit_ms in _UNITS_MS.items() if retention_ms % unit_ms == 0)
+    return HEAD.format(
+        written_at=origin.written_at,
+        cluster_id=printable(origin.cluster_id),
+        kafka="\n".join(_kafka(origin)),
+        unit=unit,
+        count=retention_ms // _UNITS_MS[unit],
+        unseen=UNSEEN,
+    )
+
+
+def _kafka(origin: Origin) -> Iterator[str]:
+    for name, value in origin.kafka.items():
+        if name in SECRETS:
+            yield f"  {name}: ${{{_variable(name)}}}   # from the environment"
+        else:
+            yield f"  {name}: {_scalar(value)}"
+    if origin.left_out:
+        yield f"  # Left out, as it can't stand here: {printable(', '.join(origin.left_out))}"
+
+
+def _read(topic: TopicAnswer, groups: Sequence[str], doubt: str | None) -> Iterator[str]:
+    """A topic that is enabled but for a ``doubt``. An empty id can't be required."""
+    named = [group for group in groups if group]
+    yield f"  # {_figures(topic)}"
+    if groups:
+        yield f"  # Read by {_named(groups)}."
+    if doubt is not None:
+        yield f"  # Not enabled: {printable(doubt)}."
+    yield f"  - name: {_name(topic.topic)}"
+    yield f"    retention.commitoffset.enable: {'true' if doubt is None else 'false'}"
+    if named:
+        yield "    groups:"
+        yield "      # The topic is held unless each of them has committed:"
+        yield f"      required: [{', '.join(map(_scalar, named))}]"
+    yield ""
+
+
+def _disabled(topic: TopicAnswer) -> Iterator[str]:
+    yield f"  # {printable(why_not(topic) or '')}"
+    yield f"  - name: {_name(topic.topic)}"
+    yield "    retention.commitoffset.enable: false"
+
+
+def _figures(topic: TopicAnswer) -> str:
+    frees, size = topic.frees_of_size, topic.size
+    records = f"{say_count(topic.records)} of {say_count(topic.log_records)} records would go now"
+    if frees.local is None or size.local is None:
+        return f"{records}."
+    on_disk = f"{records}: {say_bytes(frees.local)} of {say_bytes(size.local)} on disk"
+    if not topic.is_tiered:
+        return f"{on_disk}."
+    remote = map(say_estimate, (frees.remote, size.remote))
+    return f"{on_disk}, {' of '.join(remote)} in remote storage."
+
+
+def _named(groups: Sequence[str]) -> str:
+    if len(groups) <= MOST_NAMED:
+        return listed([say_name(group) for group in groups])
+    return f"{', '.join(map(say_name, groups[:MOST_NAMED]))} and {len(groups) - MOST_NAMED} more"
+
+
+def _variable(name: str) -> str:
+    return f"RETENTIOND_{name.upper().replace('.', '_')}"
+
+
+def _name(topic: str) -> str:
+    return topic if _PLAIN.fullmatch(topic) else _scalar(topic)
+
+
+def _scalar(text: str) -> str:
+    """As YAML that is read back as this text: ``${`` would be substituted."""
+    literal = text.replace("${", "$${")
+    if literal.isprintable():
+        return "'" + literal.replace("'", "''") + "'"
+    return '"' + "".join(map(_escaped, literal)) + '"'
+
+
+def _escaped(char: str) -> str:
+    if char.isprintable():
+        return json.dumps(char, ensure_ascii=False)[1:-1]
+    return f"\\U{ord(char):08x}"

@@ -1,0 +1,157 @@
+"""Logs go to stderr: JSON lines where that is no terminal, readable else.
+
+Libraries log by the standard library, and their lines have the same form.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from retentiond.errors import RetentiondError
+from retentiond.tell.report import CycleReport, figures
+from retentiond.words import printable
+
+NOISY = ("kafka", "py4j", "apscheduler", "uvicorn", "pyspark")
+"""Libraries that report every retry of theirs; retentiond says the same once, in its words."""
+
+
+def configure(*, debug: bool = False) -> None:
+    """Sets up structlog for the process. ``debug`` also lets the libraries speak."""
+    level = logging.DEBUG if debug else logging.INFO
+    on_terminal = sys.stderr.isatty()
+    renderer: structlog.typing.Processor = (
+        structlog.dev.ConsoleRenderer(colors=True)
+        if on_terminal
+        else structlog.processors.JSONRenderer()
+    )
+    if on_terminal:
+        renderer = _safe(renderer)
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[*shared, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    handler.addFilter(_is_not_of_accept)
+    if not debug:
+        handler.addFilter(_is_not_of_py4j)
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+    for name in NOISY:
+        logging.getLogger(name).setLevel(logging.DEBUG if debug else logging.CRITICAL + 1)
+
+
+def _safe(render: structlog.typing.Processor) -> structlog.typing.Processor:
+    """Values that quote names from elsewhere can't steer the terminal; JSON escapes them."""
+
+    def safe(logger: Any, method: str, event: MutableMapping[str, Any]) -> Any:
+        shown = {
+            key: printable(value) if isinstance(value, str) and key != "exception" else value
+            for key, value in event.items()
+        }
+        return render(logger, method, shown)
+
+    return safe
+
+
+def _is_not_of_accept(record: logging.LogRecord) -> bool:
+    """Without a descriptor asyncio says so each second; retentiond says it once."""
+    return not record.getMessage().startswith("socket.accept() out of system resource")
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """It reports a dead JVM to the root logger, which can't be silenced by name."""
+    return "py4j" not in Path(record.pathname).parts
+
+
+STARTED = "retentiond.started"
+"""The daemon runs: version, config, http address, interval, dry_run."""
+
+CYCLE = "retentiond.cycle"
+"""One canonical line for each cycle: its result, figures and seconds by step."""
+
+CYCLE_FAILED = "retentiond.cycle_failed"
+"""Cycles fail since now: the error. Said once, not for every try."""
+
+CYCLE_RECOVERED = "retentiond.cycle_recovered"
+"""Cycles no longer fail: after how many tries."""
+
+DELETION_UNCLEAR = "retentiond.deletion_unclear"
+"""A deletion failed or its outcome is unknown: topic, partition, cutoff, error."""
+
+DELETION_SETTLED = "retentiond.deletion_settled"
+"""A deletion left open by an earlier cycle or run has an outcome now."""
+
+CONFIG_RELOADED = "retentiond.config_reloaded"
+"""SIGHUP: the new configuration is in force; of a cycle under way nothing more is requested."""
+
+HISTORY_FAILED = "retentiond.history_failed"
+"""No entry can be written, or older ones can't be looked after; said once for each cause."""
+
+HISTORY_RECOVERED = "retentiond.history_recovered"
+"""Entries can be written again."""
+
+CONFIG_REFUSED = "retentiond.config_refused"
+"""SIGHUP: the file is bad; the old configuration stays in force."""
+
+CONFIG_NEEDS_RESTART = "retentiond.config_needs_restart"
+"""SIGHUP: these settings changed, and are read at start only."""
+
+CERTIFICATE_RENEWED = "retentiond.certificate_renewed"
+"""The files of http.tls have changed: new connections are shown the new certificate."""
+
+CERTIFICATE_REFUSED = "retentiond.certificate_refused"
+"""The files of http.tls have changed and can't be used: the old certificate stays. Said once."""
+
+NO_DESCRIPTORS = "retentiond.no_descriptors"
+"""The port can take no connection, as the process or the host has no descriptor left: the error.
+Said once, until it takes one again."""
+
+CLOCK_SET = "retentiond.clock_set"
+"""The host's clock was set, by so many seconds; cycles go on in their interval."""
+
+STOPPING = "retentiond.stopping"
+"""A signal asked the daemon to end."""
+
+STOPPED = "retentiond.stopped"
+"""The daemon has ended; whether a cycle was abandoned in the middle of a reading."""
+
+ORPHANS = "retentiond.tools.orphans"
+"""A look at a broker's log directories: orphans and bytes by directory, what was removed."""
+
+ORPHANS_FAILED = "retentiond.orphans_failed"
+"""A look failed: the error. The next one comes after the interval."""
+
+ORPHAN_REMOVED = "retentiond.orphan_removed"
+"""A folder was removed, or its removal failed or was given up: folder, bytes, fate, reason."""
+
+
+def log_cycle(log: Any, report: CycleReport) -> None:
+    """One line. It is a warning where something was planned and not done, and where something
+    speaks against the evidence, also where the policy goes on in spite of it
+    (``groups_visible: assumed``). It is an error where the cycle failed after it had deleted, and
+    shows the whole of one that should not be."""
+    if report.failure is not None:
+        is_foreseen = isinstance(report.failure, RetentiondError)
+        log.error(CYCLE, **figures(report), exc_info=None if is_foreseen else report.failure)
+        return
+    say = log.warning if report.plan.problems or report.result != "ok" else log.info
+    say(CYCLE, **figures(report))

@@ -1,0 +1,303 @@
+"""Every metric of retentiond: its name, type, labels and help stand here, and nowhere else.
+
+docs/metrics.md is made from this list, and a test holds it against what
+`/metrics` shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import prometheus_client as prom
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import CollectorRegistry
+
+from retentiond.disks.stuck import StuckCause
+from retentiond.model import Outcome
+
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+"""Seconds, of every histogram."""
+
+COUNTER, GAUGE, HISTOGRAM, INFO = "counter", "gauge", "histogram", "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A metric. ``name`` is what a query says, so a counter's ends in ``_total``, an info's in
+    ``_info``; a histogram's series have ``_bucket``, ``_sum`` and ``_count`` behind it."""
+
+    name: str
+    type: str  # COUNTER, GAUGE, HISTOGRAM or INFO
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def counter(self, registry: CollectorRegistry) -> prom.Counter:
+        return prom.Counter(self.name, self.help, self.labels, registry=registry)
+
+    def gauge(self, registry: CollectorRegistry) -> prom.Gauge:
+        return prom.Gauge(self.name, self.help, self.labels, registry=registry)
+
+    def histogram(self, registry: CollectorRegistry) -> prom.Histogram:
+        return prom.Histogram(self.name, self.help, self.labels, registry=registry, buckets=BUCKETS)
+
+    def info(self, registry: CollectorRegistry) -> prom.Info:
+        return prom.Info(self.name.removesuffix("_info"), self.help, registry=registry)
+
+    def counter_family(self) -> CounterMetricFamily:
+        """An empty one, to be filled from a report."""
+        return CounterMetricFamily(self.name, self.help, labels=self.labels)
+
+    def gauge_family(self) -> GaugeMetricFamily:
+        """An empty one, to be filled from a report."""
+        return GaugeMetricFamily(self.name, self.help, labels=self.labels)
+
+
+CYCLES = Definition(
+    "retentiond_cycles_total",
+    COUNTER,
+    "Cycles, by result: ok, incomplete (evidence was missing, or a deletion was not done), failed.",
+    ("result",),
+)
+CYCLE_SECONDS = Definition(
+    "retentiond_cycle_duration_seconds",
+    HISTOGRAM,
+    "Seconds that a cycle took, by step; step=all is the whole cycle.",
+    ("step",),
+)
+LAST_COMPLETE_CYCLE = Definition(
+    "retentiond_last_complete_cycle_timestamp_seconds",
+    GAUGE,
+    "Time of the last complete cycle's plan, in epoch seconds; 0 is never. A complete cycle had "
+    "all evidence and did all that it had planned.",
+)
+READY = Definition(
+    "retentiond_ready",
+    GAUGE,
+    "1 while /readyz says ready (a complete cycle within three intervals,"
+    " or three times what the last one took), else 0.",
+)
+RECORDS_DELETED = Definition(
+    "retentiond_records_deleted_total",
+    COUNTER,
+    "Records deleted since the daemon started.",
+    ("topic",),
+)
+DELETIONS = Definition(
+    "retentiond_deletions_total",
+    COUNTER,
+    f"Approved deletions, one for each partition, by outcome: {', '.join(Outcome)}.",
+    ("topic", "outcome"),
+)
+PARTITIONS = Definition(
+    "retentiond_partitions",
+    GAUGE,
+    "Partitions of enabled topics, by the last cycle's verdict and reason.",
+    ("topic", "verdict", "reason"),
+)
+LOG_START_OFFSET = Definition(
+    "retentiond_log_start_offset",
+    GAUGE,
+    "Log start offset: the first offset that a consumer can read.",
+    ("topic", "partition"),
+)
+HIGH_WATERMARK = Definition(
+    "retentiond_high_watermark",
+    GAUGE,
+    "High watermark: one past the last readable record.",
+    ("topic", "partition"),
+)
+MIN_COMMITTED_OFFSET = Definition(
+    "retentiond_min_committed_offset",
+    GAUGE,
+    "Smallest committed offset of all relevant groups; absent where it is not known.",
+    ("topic", "partition"),
+)
+CUTOFF_OFFSET = Definition(
+    "retentiond_cutoff_offset",
+    GAUGE,
+    "Cutoff: the first offset that the rule keeps; absent where it is not known.",
+    ("topic", "partition"),
+)
+RECLAIMABLE_RECORDS = Definition(
+    "retentiond_reclaimable_records",
+    GAUGE,
+    "Records that may be deleted and are still there after the last cycle.",
+    ("topic",),
+)
+LOG_SIZE = Definition(
+    "retentiond_log_size_bytes",
+    GAUGE,
+    "Bytes that the topic takes on the disks of all replicas; absent where they are not known.",
+    ("topic",),
+)
+PREDICTED_BYTES = Definition(
+    "retentiond_predicted_bytes",
+    GAUGE,
+    "Estimated bytes that the last plan's deletions free on the disks of all replicas; absent "
+    "where they are not known.",
+    ("topic",),
+)
+REMOTE_LOG_SIZE = Definition(
+    "retentiond_remote_log_size_bytes",
+    GAUGE,
+    "Bytes of a tiered topic in remote storage, by estimate; absent of other topics, and where it "
+    "is not known.",
+    ("topic",),
+)
+PREDICTED_REMOTE_BYTES = Definition(
+    "retentiond_predicted_remote_bytes",
+    GAUGE,
+    "Bytes in remote storage that the last plan's deletions free, by estimate; absent of topics "
+    "that are not tiered, and where it is not known.",
+    ("topic",),
+)
+BYTES_FREED = Definition(
+    "retentiond_bytes_freed_total",
+    COUNTER,
+    "Bytes that deletions have freed on the disks of all replicas since the daemon started, by the "
+    "sizes that brokers report.",
+    ("topic",),
+)
+STUCK_RETENTION = Definition(
+    "retentiond_stuck_retention_partitions",
+    GAUGE,
+    f"Partitions whose retention is stuck on a broker, by cause: {', '.join(StuckCause)}.",
+    ("topic", "cause"),
+)
+ORPHAN_COUNT = Definition(
+    "retentiond_orphan_log_partition_count",
+    GAUGE,
+    "Orphan partitions in a broker's log directory: the cluster's metadata do not assign them to "
+    "the broker.",
+    ("broker", "log_dir"),
+)
+ORPHAN_BYTES = Definition(
+    "retentiond_orphan_log_partition_size_bytes",
+    GAUGE,
+    "Bytes of the orphan partitions in a broker's log directory.",
+    ("broker", "log_dir"),
+)
+BINDING_GROUP_LAG = Definition(
+    "retentiond_binding_group_lag_records",
+    GAUGE,
+    "Records that only this group keeps, summed over the partitions that it binds: from its"
+    " committed offset (without one, from the log start offset) up to what would bind next, which"
+    " is another group, the consumed retention or the end.",
+    ("topic", "group"),
+)
+FORCED_RETENTION_MARGIN = Definition(
+    "retentiond_forced_retention_margin_seconds",
+    GAUGE,
+    "Least time until Kafka's own retention by age reaches records that the group has not read,"
+    " on the partition where that is soonest; negative is loss. Absent where the group has no lag,"
+    " retention.ms is unlimited or the group has never committed.",
+    ("topic", "group"),
+)
+LOG_DIR_TOTAL = Definition(
+    "retentiond_log_dir_total_bytes",
+    GAUGE,
+    "Size of the disk that a log directory lies on; absent before Kafka 3.3 (KIP-827).",
+    ("broker", "log_dir"),
+)
+LOG_DIR_USABLE = Definition(
+    "retentiond_log_dir_usable_bytes",
+    GAUGE,
+    "Bytes that the broker may still write there; absent before Kafka 3.3 (KIP-827).",
+    ("broker", "log_dir"),
+)
+LOG_DIR_FULL = Definition(
+    "retentiond_log_dir_full_seconds",
+    GAUGE,
+    "Seconds until that disk is full if it goes on as in the last day, or since the daemon started;"
+    " absent while it is not filling, and in the first hour.",
+    ("broker", "log_dir"),
+)
+HISTORY_BYTES = Definition(
+    "retentiond_history_bytes",
+    GAUGE,
+    "Bytes of the history's files of this cluster.",
+)
+HISTORY_LAST_WRITE = Definition(
+    "retentiond_history_last_write_timestamp_seconds",
+    GAUGE,
+    "Time of the last entry of the history that was written, in epoch seconds.",
+)
+HISTORY_FAILURES = Definition(
+    "retentiond_history_failures_total",
+    COUNTER,
+    "Entries of the history that could not be written, and failed looks after older ones.",
+)
+GROUPS = Definition(
+    "retentiond_groups",
+    GAUGE,
+    "Groups of the cluster, by kind and state (live, empty, vanished, unreadable).",
+    ("kind", "state"),
+)
+REQUEST_SECONDS = Definition(
+    "retentiond_kafka_request_duration_seconds",
+    HISTOGRAM,
+    "Seconds that Kafka took to answer, by api and result (ok, failed); api=look_to_request is the "
+    "time from the last check of topic ids until DeleteRecords was handed over.",
+    ("api", "result"),
+)
+DRY_RUN = Definition(
+    "retentiond_dry_run", GAUGE, "1 if the last cycle was a dry run, which deletes nothing, else 0."
+)
+PAUSED = Definition(
+    "retentiond_paused", GAUGE, "1 if an operator had paused deletion in the last cycle, else 0."
+)
+CONFIG_RELOADED = Definition(
+    "retentiond_config_last_reload_successful",
+    GAUGE,
+    "1 if the last reload of the configuration succeeded, else 0.",
+)
+BUILD = Definition(
+    "retentiond_build_info",
+    INFO,
+    "Versions of retentiond, Spark and librdkafka.",
+    ("version", "spark_version", "librdkafka_version"),
+)
+LAST_ORPHAN_LOOK = Definition(
+    "retentiond_orphan_last_look_timestamp_seconds",
+    GAUGE,
+    "Time of the last complete look of `retentiond orphans`, in epoch seconds; 0 is never.",
+)
+
+ALL: tuple[Definition, ...] = (
+    CYCLES,
+    CYCLE_SECONDS,
+    LAST_COMPLETE_CYCLE,
+    READY,
+    RECORDS_DELETED,
+    DELETIONS,
+    PARTITIONS,
+    LOG_START_OFFSET,
+    HIGH_WATERMARK,
+    MIN_COMMITTED_OFFSET,
+    CUTOFF_OFFSET,
+    RECLAIMABLE_RECORDS,
+    BINDING_GROUP_LAG,
+    FORCED_RETENTION_MARGIN,
+    LOG_SIZE,
+    PREDICTED_BYTES,
+    REMOTE_LOG_SIZE,
+    PREDICTED_REMOTE_BYTES,
+    BYTES_FREED,
+    STUCK_RETENTION,
+    ORPHAN_COUNT,
+    ORPHAN_BYTES,
+    LAST_ORPHAN_LOOK,
+    LOG_DIR_TOTAL,
+    LOG_DIR_USABLE,
+    LOG_DIR_FULL,
+    GROUPS,
+    REQUEST_SECONDS,
+    DRY_RUN,
+    PAUSED,
+    CONFIG_RELOADED,
+    HISTORY_BYTES,
+    HISTORY_LAST_WRITE,
+    HISTORY_FAILURES,
+    BUILD,
+)
+"""In the order of the documentation."""

@@ -1,0 +1,258 @@
+"""What counts over the daemon's life, and the last cycle as metrics, made from its report.
+
+Per-topic series are made anew from each report, so a topic that is gone leaves no stale series
+behind.
+
+With thousands of partitions the text of the last cycle's metrics takes longer than everything
+else in a scrape, and it stays the same until the next cycle. So a family that is the same object
+as at the last scrape keeps its text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
+from typing import NamedTuple
+
+from prometheus_client.core import Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from retentiond.disks.log_dirs import Orphans, Space
+from retentiond.history.keeper import Status
+from retentiond.memory.remembered import GroupOnTopic
+from retentiond.model import Outcome, PlanRow
+from retentiond.tell import metric_definitions
+from retentiond.tell.answers import TopicAnswer
+from retentiond.tell.lag.report import LagReport
+from retentiond.tell.metric_definitions import Definition
+from retentiond.tell.report import CycleReport
+from retentiond.words import label
+
+Labels = tuple[str, ...]
+
+
+class Metrics(Collector):
+    """Everything that `/metrics` shows. One writer (the cycle), many readers."""
+
+    def __init__(self, registry: CollectorRegistry, build: Mapping[str, str]) -> None:
+        self.cycles = metric_definitions.CYCLES.counter(registry)
+        for result in ("ok", "incomplete", "failed"):
+            self.cycles.labels(result)
+        self._cycle_seconds = metric_definitions.CYCLE_SECONDS.histogram(registry)
+        self._request_seconds = metric_definitions.REQUEST_SECONDS.histogram(registry)
+        self._last_complete = metric_definitions.LAST_COMPLETE_CYCLE.gauge(registry)
+        self._config_reloaded = metric_definitions.CONFIG_RELOADED.gauge(registry)
+        self._config_reloaded.set(1)
+        metric_definitions.BUILD.info(registry).info(dict(build))
+        self._records_deleted: Counter[Labels] = Counter()
+        self._deletions: Counter[Labels] = Counter()
+        self._bytes_freed: Counter[Labels] = Counter()
+        self._of_report: tuple[Metric, ...] = ()  # replaced as a whole
+        registry.register(self)
+
+    def observe_request(self, api: str, result: str, seconds: float) -> None:
+        self._request_seconds.labels(api, result).observe(seconds)
+
+    def observe_reload(self, *, successful: bool) -> None:
+        self._config_reloaded.set(int(successful))
+
+    def observe_failure(self) -> None:
+        """A cycle that brought no plan: the last one stays on show."""
+        self.cycles.labels("failed").inc()
+
+    def observe_cycle(self, report: CycleReport) -> None:
+        self.cycles.labels(report.result).inc()
+        for step, seconds in report.seconds.items():
+            self._cycle_seconds.labels(step).observe(seconds)
+        self._cycle_seconds.labels("all").observe(sum(report.seconds.values()))
+        if report.result == "ok":
+            self._last_complete.set(report.plan.planned_at_ms / 1000)
+        self._count(report)
+        self._of_report = (*self._totals(report), *families(report))
+
+    def _count(self, report: CycleReport) -> None:
+        for each in report.answers.partitions:
+            topic = each.row.topic
+            if each.is_deleted_by_us:
+                self._records_deleted[topic,] += each.records
+            if each.outcome is not None:
+                self._deletions[topic, each.outcome.outcome] += 1
+        for topic, freed in report.disk.freed_bytes.items():
+            self._bytes_freed[topic,] += freed
+        topics = {each.topic for each in report.answers.topics}
+        for counter in (self._records_deleted, self._bytes_freed, self._deletions):
+            for labels in [each for each in counter if each[0] not in topics]:
+                del counter[labels]
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is known before the first cycle; asked for at registration."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """The very same objects until the next cycle: their text needs no second rendering."""
+        return self._of_report
+
+    def _totals(self, report: CycleReport) -> Iterator[Metric]:
+        """Each topic has all of them from the first cycle on, so that a rate sees their first
+        step."""
+        topics = [each.topic for each in report.answers.topics]
+        totals: tuple[tuple[Definition, Counter[Labels], Iterable[Labels]], ...] = (
+            (metric_definitions.RECORDS_DELETED, self._records_deleted, [(t,) for t in topics]),
+            (metric_definitions.BYTES_FREED, self._bytes_freed, [(t,) for t in topics]),
+            (metric_definitions.DELETIONS, self._deletions, list(product(topics, Outcome))),
+        )
+        for definition, counts, every in totals:
+            family = definition.counter_family()
+            for labels in every:
+                family.add_metric(labels, counts[labels])
+            yield family
+
+
+BY_PARTITION: Mapping[Definition, Callable[[PlanRow], int | None]] = {
+    metric_definitions.LOG_START_OFFSET: lambda row: row.log_start_offset,
+    metric_definitions.HIGH_WATERMARK: lambda row: row.high_watermark,
+    metric_definitions.MIN_COMMITTED_OFFSET: lambda row: row.min_committed_offset,
+    metric_definitions.CUTOFF_OFFSET: lambda row: row.cutoff,
+}
+
+BY_TOPIC: Mapping[Definition, Callable[[TopicAnswer], int | None]] = {
+    metric_definitions.RECLAIMABLE_RECORDS: lambda topic: topic.reclaimable_records,
+    metric_definitions.LOG_SIZE: lambda topic: topic.size.local,
+    metric_definitions.PREDICTED_BYTES: lambda topic: topic.frees.local,
+    metric_definitions.REMOTE_LOG_SIZE: lambda topic: (
+        topic.size.remote if topic.is_tiered else None
+    ),
+    metric_definitions.PREDICTED_REMOTE_BYTES: lambda topic: (
+        topic.frees.remote if topic.is_tiered else None
+    ),
+}
+
+BY_GROUP: Mapping[Definition, Callable[[LagReport], Mapping[GroupOnTopic, float]]] = {
+    metric_definitions.BINDING_GROUP_LAG: lambda lag: lag.kept,
+    metric_definitions.FORCED_RETENTION_MARGIN: lambda lag: lag.margins,
+}
+
+ORPHANS: Mapping[Definition, Callable[[Orphans], int]] = {
+    metric_definitions.ORPHAN_COUNT: lambda orphans: orphans.partitions,
+    metric_definitions.ORPHAN_BYTES: lambda orphans: orphans.size_bytes,
+}
+
+SPACE: Mapping[Definition, Callable[[Space], int]] = {
+    metric_definitions.LOG_DIR_TOTAL: lambda disk: disk.total_bytes,
+    metric_definitions.LOG_DIR_USABLE: lambda disk: disk.usable_bytes,
+}
+
+
+def families(report: CycleReport) -> Iterator[Metric]:
+    """The last cycle's. What is not known has no series."""
+    plan, disk = report.plan, report.disk
+    verdicts = Counter((row.topic, row.verdict, row.reason) for row in plan.rows)
+    yield _gauge(metric_definitions.PARTITIONS, sorted(verdicts.items()))
+    groups = (((group.kind, group.state), group.count) for group in report.groups)
+    yield _gauge(metric_definitions.GROUPS, groups)
+    yield _gauge(metric_definitions.DRY_RUN, [((), int(plan.dry_run))])
+    yield _gauge(metric_definitions.PAUSED, [((), int(plan.paused is not None))])
+    for definition, by_group in BY_GROUP.items():
+        shown = sorted(by_group(report.lag).items())
+        yield _gauge(definition, (((at.topic, label(at.group_id)), value) for at, value in shown))
+    for definition, of_row in BY_PARTITION.items():
+        rows = (((row.topic, str(row.partition)), of_row(row)) for row in plan.rows)
+        yield _gauge(definition, rows)
+    for definition, of_topic in BY_TOPIC.items():
+        yield _gauge(definition, (((t.topic,), of_topic(t)) for t in report.answers.topics))
+    stuck = Counter((each.at.topic, each.cause) for each in disk.stuck)
+    yield _gauge(metric_definitions.STUCK_RETENTION, sorted(stuck.items()))
+    for definition, of_orphans in ORPHANS.items():
+        dirs = (((str(each.broker), each.log_dir), of_orphans(each)) for each in disk.orphans)
+        yield _gauge(definition, dirs)
+    for definition, of_space in SPACE.items():
+        disks = (((str(each.broker), each.log_dir), of_space(each)) for each in disk.space)
+        yield _gauge(definition, disks)
+    full = (((str(broker), log_dir), s) for (broker, log_dir), s in sorted(disk.full_s.items()))
+    yield _gauge(metric_definitions.LOG_DIR_FULL, full)
+
+
+def _gauge(definition: Definition, samples: Iterable[tuple[Labels, float | None]]) -> Metric:
+    gauge = definition.gauge_family()
+    for labels, value in samples:
+        if value is not None:
+            gauge.add_metric(labels, value)
+    return gauge
+
+
+class HistoryMetrics(Collector):
+    """Of the history; what is not known has no series."""
+
+    def __init__(self, status: Callable[[], Status]) -> None:
+        self._status = status
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        status = self._status()
+        yield _gauge(metric_definitions.HISTORY_BYTES, [((), status.bytes)])
+        yield _gauge(metric_definitions.HISTORY_LAST_WRITE, [((), status.written_at)])
+        failures = metric_definitions.HISTORY_FAILURES.counter_family()
+        failures.add_metric([], status.failures)
+        yield failures
+
+
+END = b"# EOF\n"
+"""Ends a text of the OpenMetrics format, and only the whole of it."""
+
+FORMATS = 4
+"""How many formats are remembered: more than a Prometheus of any version asks for."""
+
+Encoder = Callable[[Collector], bytes]
+
+
+class _Rendered(NamedTuple):
+    family: Metric
+    text: bytes
+
+
+class _One(Collector):
+    """A registry with a single family."""
+
+    def __init__(self, family: Metric) -> None:
+        self._family = family
+
+    def collect(self) -> Iterable[Metric]:
+        return [self._family]
+
+
+class Exposition:
+    """Thread-safe: what is remembered is replaced as a whole, and any of it will do."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._rendered: dict[str, dict[int, _Rendered]] = {}  # by format, then by the object's id
+        self._encoders: dict[str, Encoder] = {}
+
+    def text(self, accept: str) -> tuple[bytes, str]:
+        """Everything that is registered, as an Accept header wants it, and its content type."""
+        encoder, content_type = choose_encoder(accept)
+        if content_type not in self._encoders and len(self._encoders) >= FORMATS:
+            self._encoders, self._rendered = {}, {}
+        self._encoders[content_type] = encoder
+        return self._text(encoder, content_type), content_type
+
+    def renew(self) -> None:
+        """Renders what has changed since, so that the next scrape need not wait for it."""
+        for content_type, encoder in list(self._encoders.items()):
+            self._text(encoder, content_type)
+
+    def _text(self, encoder: Encoder, content_type: str) -> bytes:
+        before = self._rendered.get(content_type, {})
+        now: dict[int, _Rendered] = {}
+        for family in self._registry.collect():
+            last = before.get(id(family))
+            if last is None or last.family is not family:
+                last = _Rendered(family, encoder(_One(family)).removesuffix(END))
+            now[id(family)] = last
+        self._rendered[content_type] = now
+        end = END if content_type.startswith("application/openmetrics-text") else b""
+        return b"".join(each.text for each in now.values()) + end

@@ -1,0 +1,97 @@
+"""Pictures as plain geometry, for inline SVG: what becomes of the records, and when they went."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from retentiond.model import PlanRow, Reason
+from retentiond.state.audit_figures import FreedInSlot
+from retentiond.tell.answers import YOUTH, Keeper, PartitionAnswer, TopicAnswer
+
+GO, UNREAD, HELD, YOUNG = "go", "unread", "held", "young"
+"""The fates of records, in the order of a log: what goes, what a group has yet to read, what
+another hold keeps, what is too young."""
+
+FATES = (GO, UNREAD, HELD, YOUNG)
+
+LEAST_SEEN = 0.75
+"""Units of a picture: a part of a thousandth is still to be seen."""
+
+
+class Part(NamedTuple):
+    """A stretch of a bar: from ``x`` on, in the picture's units."""
+
+    fate: str
+    x: float
+    width: float
+    records: int
+
+
+class HistoryColumn(NamedTuple):
+    """One slot of a history; ``height`` up from the base line."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    slot: int
+
+
+def fate_of(keeper: Keeper) -> str:
+    """What the records are, that are kept on that account."""
+    if keeper == YOUTH:
+        return YOUNG
+    return UNREAD if keeper.reason is Reason.NOT_CONSUMED else HELD
+
+
+def fates(answer: PartitionAnswer | TopicAnswer) -> Counter[str]:
+    """Log records by fate; none where the offsets are unread."""
+    counts = Counter({GO: answer.records})
+    for kept in answer.kept:
+        counts[fate_of(kept.keeper)] += kept.records
+    return counts
+
+
+def bar(counts: Mapping[str, int], width: float, whole: int | None = None) -> tuple[Part, ...]:
+    """Side by side in the order of `FATES`. ``whole``: how many records fill the width; by
+    default these do."""
+    total = max(1, whole if whole is not None else sum(counts.values()))
+    shown = [(fate, counts[fate]) for fate in FATES if counts.get(fate, 0)]
+    widths = [max(LEAST_SEEN, records / total * width) for _, records in shown]
+    fit = min(1.0, width / sum(widths)) if widths else 1.0
+    parts: list[Part] = []
+    x = 0.0
+    for (fate, records), part_width in zip(shown, widths, strict=True):
+        parts.append(Part(fate, round(x, 2), round(part_width * fit, 2), records))
+        x += part_width * fit
+    return tuple(parts)
+
+
+def mark(row: PlanRow, offset: int | None, width: float, whole: int) -> float | None:
+    """Where an offset stands in the row's bar; None where it is outside, or not known."""
+    start, end = row.log_start_offset, row.high_watermark
+    if offset is None or start is None or end is None or not start <= offset <= end:
+        return None
+    return round(min(width, (offset - start) / max(1, whole) * width), 2)
+
+
+def columns(slots: Sequence[FreedInSlot], width: float, height: float) -> tuple[HistoryColumn, ...]:
+    """Those in which something went."""
+    most = max((slot.records for slot in slots), default=0)
+    step = width / max(1, len(slots))
+    found = []
+    for number, slot in enumerate(slots):
+        if slot.records:
+            tall = max(1.0, slot.records / most * height)
+            found.append(
+                HistoryColumn(
+                    round(number * step, 2),
+                    round(height - tall, 2),
+                    round(step * 0.8, 2),
+                    round(tall, 2),
+                    number,
+                )
+            )
+    return tuple(found)

@@ -1,0 +1,120 @@
+"""The status page's addresses: `/`, `/topics/NAME`, and what they load.
+
+Filters are part of the address, so that a view can be sent to a colleague, and so that the page
+does the same without a script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from retentiond.model import Verdict
+from retentiond.state.groups import readers_of
+from retentiond.state.pause import read_pause
+from retentiond.tell.page import overview, topic
+from retentiond.tell.page import overview as history
+from retentiond.tell.page.health import judge
+from retentiond.tell.page.render import environment, load_assets, route
+from retentiond.tell.web import Board
+
+HEADERS = {
+    "content-type": "text/html; charset=utf-8",
+    "cache-control": "no-store",
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+MOST_CHARS = 300
+"""Of a filter: no topic's name is longer."""
+
+
+def status_page(board: Board, now: Callable[[], int], state_dir: Path) -> list[Route]:
+    """``now`` gives epoch milliseconds; ``state_dir`` is only read."""
+    assets = load_assets()
+    site = _Site(board, now, state_dir, environment(assets))
+    return [
+        Route("/", site.overview),
+        Route("/topics/{name:path}", site.topic),
+        *map(route, assets.values()),
+    ]
+
+
+class _Site:
+    """Its methods run on any thread."""
+
+    def __init__(
+        self, board: Board, now: Callable[[], int], state_dir: Path, env: Environment
+    ) -> None:
+        self._board = board
+        self._now = now
+        self._state_dir = state_dir
+        self._env = env
+
+    def overview(self, request: Request) -> Response:
+        report, now_ms = self._board.report, self._now()
+        wanted = overview.TopicFilter(
+            _text(request, "name"), _verdict(request), request.query_params.get("page")
+        )
+        return self._page(
+            "overview.html",
+            root="./",
+            now_ms=now_ms,
+            report=report,
+            wanted=wanted,
+            seen=overview.overview(report, wanted) if report else None,
+            history=history.of_all(self._state_dir, now_ms),
+        )
+
+    def topic(self, request: Request) -> Response:
+        name: str = request.path_params["name"]
+        report, now_ms = self._board.report, self._now()
+        topics = report.answers.topics if report else ()
+        answer = next((each for each in topics if each.topic == name), None)
+        if report is None or answer is None:
+            status = 404 if report else 503
+            return self._page(
+                "missing.html", status, root="../", now_ms=now_ms, report=report, name=name
+            )
+        wanted = topic.PartitionFilter(_verdict(request), request.query_params.get("page"))
+        readers = readers_of(self._state_dir, name)
+        return self._page(
+            "topic.html",
+            root="../",
+            now_ms=now_ms,
+            report=report,
+            wanted=wanted,
+            item=overview.topic_item(report, answer),
+            reasons=topic.reasons(answer),
+            groups=topic.groups(answer, readers or {}),
+            groups_read=readers is not None,
+            partitions=topic.partitions(answer, wanted, readers or {}),
+            history=history.of_topic(self._state_dir, name, now_ms),
+        )
+
+    def _page(self, template: str, status: int = 200, /, **values: Any) -> Response:
+        health = judge(self._board, read_pause(self._state_dir))
+        html = self._env.get_template(template).render(health=health, **values)
+        return Response(html.encode(errors="replace"), status, HEADERS)
+
+
+def _text(request: Request, key: str) -> str:
+    return request.query_params.get(key, "").strip()[:MOST_CHARS]
+
+
+def _verdict(request: Request) -> Verdict | None:
+    """None, which is any, also for one that there is not."""
+    try:
+        return Verdict(request.query_params.get("verdict", ""))
+    except ValueError:
+        return None

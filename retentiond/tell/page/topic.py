@@ -1,0 +1,86 @@
+"""What a topic's page shows: why, who reads it, and its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from retentiond.memory.remembered import LastCommits
+from retentiond.model import PlanRow, Verdict
+from retentiond.tell.answers import Alike, PartitionAnswer, TopicAnswer, cause
+from retentiond.tell.group_answers import GroupAnswer, TopicReader, group_answers
+from retentiond.tell.page.overview import Paged, paged
+from retentiond.tell.page.picture import Part, bar, fates, mark
+
+Readers = Mapping[str, LastCommits]
+"""The groups that are remembered, by their name."""
+
+BAR = 160.0
+"""Units of a partition's bar; the fullest partition of the topic fills it."""
+
+MOST_REASONS = 12
+MOST_GROUPS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionItem:
+    """``parts`` and the marks are its picture, from log start offset to high watermark.
+    ``since_ms``: since when the group that is the cause stands there, or has vanished."""
+
+    answer: PartitionAnswer
+    parts: tuple[Part, ...]
+    committed_mark: float | None
+    since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFilter:
+    verdict: Verdict | None = None
+    page: str | None = None
+
+
+def reasons(topic: TopicAnswer) -> tuple[tuple[Alike, ...], int]:
+    """By reason and, if one is the cause, by group: what most partitions have first. And how many
+    more there are."""
+    alike = topic.alike(cause)
+    return alike[:MOST_REASONS], max(0, len(alike) - MOST_REASONS)
+
+
+def groups(topic: TopicAnswer, readers: Readers) -> tuple[tuple[GroupAnswer, ...], int]:
+    """And how many more there are. A group that the plan names and nobody remembers is one of them:
+    it has never committed."""
+    known = [
+        TopicReader(group_id, last.kind, last.offsets, last.moved_at_ms, last.absent_since_ms)
+        for group_id, last in readers.items()
+    ]
+    named = {each.row.binding_group for each in topic.partitions} - {None, *readers}
+    known += [TopicReader(group_id, None) for group_id in named if group_id is not None]
+    found = group_answers(topic, known)
+    return found[:MOST_GROUPS], max(0, len(found) - MOST_GROUPS)
+
+
+def partitions(
+    topic: TopicAnswer, wanted: PartitionFilter, readers: Readers
+) -> Paged[PartitionItem]:
+    found = [each for each in topic.partitions if wanted.verdict in (None, each.row.verdict)]
+    whole = max(each.log_records or 0 for each in topic.partitions)
+
+    def item(answer: PartitionAnswer) -> PartitionItem:
+        row = answer.row
+        return PartitionItem(
+            answer,
+            bar(fates(answer), BAR, whole),
+            mark(row, row.min_committed_offset, BAR, whole),
+            _since(row, readers),
+        )
+
+    return paged(found, len(topic.partitions), wanted.page).map(item)
+
+
+def _since(row: PlanRow, readers: Readers) -> int | None:
+    group = cause(row).group
+    last = None if group is None else readers.get(group)
+    if last is None:
+        return None
+    gone_ms = last.absent_since_ms
+    return gone_ms if gone_ms is not None else last.moved_at_ms.get(row.partition)

@@ -1,0 +1,274 @@
+"""Each reason in a few words, and what an operator does about it.
+
+One table for every place that explains a partition: the first look, `explain`, the page.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from retentiond.model import GroupKind, PlanRow, Reason
+from retentiond.words import say_name, shell_argument, shell_word
+
+UNSEEN = (
+    "Readers that commit nothing to Kafka can't be seen: only what commits there, and what "
+    "groups.external names, is waited for."
+)
+"""Goes wherever retentiond says who reads."""
+
+
+class ReasonText(NamedTuple):
+    """``short``: what keeps the records, as a cell of a table; ``remedy``: what to do, in whole
+    sentences. ``{group}`` is the group that binds, ``{shell}`` and ``{argument}`` the same quoted
+    for a shell, as an option's value and alone; ``{tool}`` is Kafka's own for groups of its kind
+    and ``{transactions}`` that for transactions, each with the cluster's address, and ``{reset}``
+    how the first one sets an offset. ``{topic}``, ``{partition}`` and ``{start}`` say where."""
+
+    short: str
+    remedy: str
+
+
+REASON_TEXTS: Mapping[Reason, ReasonText] = {
+    Reason.CONSUMED: ReasonText(
+        "consumed",
+        "Nothing to do: the next cycle of `retentiond run` deletes them, unless dry_run is true.",
+    ),
+    Reason.EMPTY: ReasonText("no record", "Nothing to do: there is nothing to delete."),
+    Reason.TOO_YOUNG: ReasonText(
+        "too young",
+        "Wait, or shorten the topic's retention.commitoffset.* if its records may go sooner.",
+    ),
+    Reason.NOT_CONSUMED: ReasonText(
+        "{group} has yet to read them",
+        "See whether group {group} is running and keeps up. If it will never come back, delete it "
+        "(`{tool} --delete --group {shell}`) and then forget it "
+        "(`retentiond groups forget {argument}`); or, if it need not read everything, name it "
+        "under groups.exclude.",
+    ),
+    Reason.NO_GROUP: ReasonText(
+        "no group reads the topic",
+        "Nobody has committed on the topic; a reader that commits nothing can't be seen. If one "
+        "keeps its position elsewhere than in Kafka, name it under groups.external. If nobody "
+        "reads the topic, leave it to Kafka's own retention (retention.ms, retention.bytes).",
+    ),
+    Reason.TOO_FEW_GROUPS: ReasonText(
+        "too few groups",
+        "Wait until the missing groups have committed, or lower groups.min of the topic's entry.",
+    ),
+    Reason.REQUIRED_GROUP_MISSING: ReasonText(
+        "{group} is required and missing",
+        "Start group {group}; or, if it has been renamed or retired, take it out of "
+        "groups.required.",
+    ),
+    Reason.GROUP_WITHOUT_COMMIT: ReasonText(
+        "{group} has not committed",
+        "Have group {group} commit on this partition too; a consumer that has read nothing there "
+        "commits nothing. If it is stopped, give it an offset: `{reset} --to-earliest --execute`. "
+        "If it does not read the topic any more, forget it there (`retentiond groups forget "
+        "{shell} --topic {topic}`), or name it under groups.exclude.",
+    ),
+    Reason.GROUP_VANISHED: ReasonText(
+        "{group} has vanished",
+        "Bring group {group} back, or make it visible again; if it is gone for good, forget it "
+        "(`retentiond groups forget {argument}`).",
+    ),
+    Reason.GROUP_UNREADABLE: ReasonText(
+        "{group} can't be read",
+        "Fix what the sentence above names, mostly a missing DESCRIBE on group {group} or a "
+        "coordinator that is down; a group that doesn't concern the topic may be named under "
+        "groups.exclude.",
+    ),
+    Reason.GROUP_LIST_INCOMPLETE: ReasonText(
+        "not every group was seen",
+        "Fix what the sentence above names, mostly a broker that is down or a missing DESCRIBE "
+        "on the cluster; deletion goes on by itself with the next complete listing.",
+    ),
+    Reason.COMMIT_BEYOND_END: ReasonText(
+        "{group} committed beyond the end",
+        "The commit of group {group} belongs to records that are not there: the topic was "
+        "recreated, has lost records (an unclean election), or somebody set a wrong offset. If the "
+        "group has nothing to read again, let it read on; else reset it, to the oldest record "
+        "(`{reset} --to-earliest --execute`) or to the end (`{reset} --to-latest --execute`).",
+    ),
+    Reason.COMMIT_REWOUND: ReasonText(
+        "{group} went back",
+        "Group {group} asks for records that are gone. Let it read on, or reset it to the oldest "
+        "record: `{reset} --to-earliest --execute`.",
+    ),
+    Reason.OFFSET_UNREADABLE: ReasonText(
+        "offsets can't be read",
+        "Fix what the sentence above names, mostly a partition without a leader, or a missing "
+        "DESCRIBE or DESCRIBE_CONFIGS on the topic; every cycle tries again.",
+    ),
+    Reason.TOPIC_RECREATED: ReasonText(
+        "the topic was recreated",
+        "Nothing to do: the hold ends with the next cycle. See that its groups don't go on from "
+        "the offsets of the topic of that name that is gone.",
+    ),
+    Reason.NOT_DELETABLE: ReasonText(
+        "compacted, internal or a changelog",
+        "Take the topic out of the policy; or, if its cleanup.policy is compact,delete and the "
+        "last value of a key may go too, say allow_compacted: true. A changelog is none to delete "
+        "from as long as a group that counts restores its state from it.",
+    ),
+    Reason.RETENTION_EXCEEDS_FORCED: ReasonText(
+        "Kafka's retention is shorter",
+        "Set the topic's retention.commitoffset.* to no more than its retention.ms, which Kafka "
+        "keeps records for whoever has read them; or raise retention.ms.",
+    ),
+    Reason.POLICY_CONFLICT: ReasonText(
+        "patterns disagree",
+        "Give the topic an entry by its exact name, which beats every pattern, or have only one "
+        "pattern match it.",
+    ),
+    Reason.OPEN_TRANSACTION: ReasonText(
+        "an open transaction",
+        "Wait for the transaction to end; where its producer is gone, Kafka ends it after the "
+        "producer's transaction.timeout.ms. One that hangs on is shown by "
+        "`{transactions} find-hanging --topic {topic} --partition {partition}` and ended by "
+        "`{transactions} abort --topic {topic} --partition {partition} --start-offset {start}`.",
+    ),
+    Reason.EVIDENCE_CHANGED: ReasonText(
+        "the second reading differed",
+        "Nothing to do if it happens now and then: the next cycle looks anew. If it stays, the "
+        "sentence above names what moves between two readings.",
+    ),
+    Reason.LIMIT_REACHED: ReasonText(
+        "a limit is reached",
+        "Nothing to do: the next cycles go on with it. If that takes too long, change the setting "
+        "under limits that the detail names.",
+    ),
+    Reason.PAUSED: ReasonText(
+        "paused", "Once the cause of the pause is gone, run `retentiond resume`."
+    ),
+}
+
+
+EXTERNAL_REMEDIES: Mapping[Reason, str] = {
+    Reason.NOT_CONSUMED: (
+        "See whether external reader {group} is running and keeps up. If it will never come back, "
+        "or need not read everything, take it out of groups.external and then forget it "
+        "(`retentiond groups forget {argument}`)."
+    ),
+    Reason.REQUIRED_GROUP_MISSING: (
+        "See that the position of external reader {group} names topic {topic}; or take it out of "
+        "groups.required."
+    ),
+    Reason.GROUP_WITHOUT_COMMIT: (
+        "See that the position of external reader {group} names partition {partition} of topic "
+        "{topic}: a Spark query names one once it has begun to read it. If the reader does not "
+        "read the topic, take it out of the topic's groups.external."
+    ),
+    Reason.GROUP_VANISHED: (
+        "Name external reader {group} under groups.external again, or see that its position names "
+        "partition {partition} of topic {topic}; if it is gone for good, forget it "
+        "(`retentiond groups forget {argument}`)."
+    ),
+    Reason.GROUP_UNREADABLE: (
+        "Fix what the sentence above names: what groups.external says of {group} must be there, "
+        "readable for retentiond's user, written by the reader within max_age, and its name no "
+        "group's of the cluster; `retentiond doctor` reads it once. If the reader is gone for "
+        "good, take it out of groups.external."
+    ),
+    Reason.COMMIT_BEYOND_END: (
+        "The position of external reader {group} belongs to records that are not there: the topic "
+        "was recreated, has lost records, or the position is another cluster's. Have the reader "
+        "begin anew, or correct its file."
+    ),
+    Reason.COMMIT_REWOUND: (
+        "External reader {group} asks for records that are gone: its position went back. Let it "
+        "read on, or have it begin at the oldest record."
+    ),
+}
+"""For readers that Kafka's own tools know nothing of."""
+
+STREAMS_REMEDIES: Mapping[Reason, str] = {
+    Reason.GROUP_WITHOUT_COMMIT: (
+        "Have group {group} commit on this partition too, which it does once it has read something "
+        "there. If it is stopped, start it: Kafka's own tool resets only offsets that it "
+        "has committed. If it does not read the topic any more, forget it there "
+        "(`retentiond groups forget {shell} --topic {topic}`), or name it under groups.exclude."
+    ),
+}
+"""For streams groups."""
+
+REMEDIES_OF_KIND: Mapping[GroupKind | None, Mapping[Reason, str]] = {
+    GroupKind.EXTERNAL: EXTERNAL_REMEDIES,
+    GroupKind.STREAMS: STREAMS_REMEDIES,
+}
+"""Where a kind's remedy is not that of `REASON_TEXTS`."""
+
+
+class Tool(NamedTuple):
+    """Kafka's own for the groups of a kind, and its option for a topic."""
+
+    command: str
+    on: str = "--topic"
+
+
+TOOLS: Mapping[GroupKind, Tool] = {
+    GroupKind.SHARE: Tool("kafka-share-groups"),
+    GroupKind.STREAMS: Tool("kafka-streams-groups", "--input-topic"),
+}
+
+ANY_OTHER_GROUP = Tool("kafka-consumer-groups")
+
+PLAIN = "PLAINTEXT"
+
+COMMAND_CONFIG = "--command-config FILE"
+
+SECURED = " FILE stands for a file with a client's security settings, as Kafka's own tools take it."
+
+WHOLE_ID = " GROUP stands for the whole group id: take it from `--output json`."
+"""Where no shell can be given it."""
+
+
+def short(reason: Reason, group: str | None) -> str:
+    """What keeps records, in a few words."""
+    return REASON_TEXTS[reason].short.format(group="a group" if group is None else say_name(group))
+
+
+def tool_options(properties: Mapping[str, str]) -> str:
+    """How Kafka's own tools reach the cluster of those client properties, quoted for a shell."""
+    servers = f"--bootstrap-server {shlex.quote(properties['bootstrap.servers'])}"
+    protocol = properties.get("security.protocol", PLAIN).upper()
+    return servers if protocol == PLAIN else f"{servers} {COMMAND_CONFIG}"
+
+
+GRANT = "kafka-acls --add"
+"""As the sentences of failures offer it, where the cluster's address is not known."""
+
+
+def with_address(sentence: str, options: str) -> str:
+    """The sentence with the whole command, where it offers one. ``options``: `tool_options`."""
+    whole = f"kafka-acls {options} --add --allow-principal User:NAME"
+    return sentence.replace(GRANT, whole) if options else sentence
+
+
+def remedy(row: PlanRow, options: str = "") -> str:
+    """What to do about a row of the plan, in whole sentences, for a reader of its kind.
+    ``options``: `tool_options`."""
+    group, kind = row.binding_group, row.binding_kind
+    sentences = REMEDIES_OF_KIND.get(kind, {}).get(row.reason, REASON_TEXTS[row.reason].remedy)
+    tool = TOOLS.get(kind, ANY_OTHER_GROUP) if kind else ANY_OTHER_GROUP
+    word = None if group is None else shell_word(group)
+    at_cluster = f"{tool.command} {options}".strip()
+    partition = f"{row.topic}:{row.partition}"
+    said = sentences.format(
+        group="of the sentence above" if group is None else say_name(group),
+        shell=word or "GROUP",
+        argument=(None if group is None else shell_argument(group)) or "GROUP",
+        tool=at_cluster,
+        reset=f"{at_cluster} --reset-offsets --group {word or 'GROUP'} {tool.on} {partition}",
+        transactions=f"kafka-transactions {options}".strip(),
+        topic=row.topic,
+        partition=row.partition,
+        start="START" if row.log_start_offset is None else row.log_start_offset,
+    )
+    names_it = any(each in sentences for each in ("{shell}", "{argument}", "{reset}"))
+    if names_it and group is not None and word is None:
+        said += WHOLE_ID
+    is_offered = any(each in sentences for each in ("{tool}", "{reset}", "{transactions}"))
+    return said + SECURED if is_offered and COMMAND_CONFIG in options else said

@@ -1,0 +1,265 @@
+"""What one cycle leaves behind: the immutable view that log, metrics, page and API show."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from retentiond.disks.broker_disks import NO_DISKS, DiskReport
+from retentiond.model import (
+    DeletionOutcome,
+    Outcome,
+    Plan,
+    PlanRow,
+    TopicPartition,
+    Verdict,
+    result_of,
+    turned_down_rows,
+    undone,
+)
+from retentiond.snapshot import ABSENT, VANISHED, GroupReading, Snapshot
+from retentiond.tell.answers import ClusterAnswer, PartitionAnswer, TopicAnswer, cluster_answer
+from retentiond.tell.lag.report import NO_LAG_READ, LagReport
+from retentiond.tell.reasons import GRANT, with_address
+from retentiond.words import rfc3339
+
+MOST_REASONS = 5
+"""Why deletions were not done: of so many, in words."""
+
+STEPS = ("gather", "decide", "guard", "delete", "record")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCount:
+    """How many groups there are of a kind in a state: live, empty, vanished or unreadable."""
+
+    kind: str
+    state: str
+    count: int
+
+
+@dataclass(frozen=True)
+class CycleReport:
+    """A cycle that got as far as a plan.
+
+    ``outcomes`` has one for each row that the guard approved; empty after `plan`.
+    ``seconds`` by step of `STEPS`, those that were walked. ``disk``: what is known of the
+    brokers' disks. ``unread``: what groups have not read; empty after `plan`. ``tool_options``:
+    how Kafka's own tools reach the cluster, for remedies. ``failure``: what ended it after it had
+    deleted already.
+    """
+
+    plan: Plan
+    outcomes: Mapping[TopicPartition, DeletionOutcome]
+    groups: tuple[GroupCount, ...]
+    seconds: Mapping[str, float]
+    disk: DiskReport = NO_DISKS
+    lag: LagReport = NO_LAG_READ
+    tool_options: str = ""
+    failure: Exception | None = None
+
+    def outcome(self, row: PlanRow) -> DeletionOutcome:
+        """What became of a row; no request went out for one that has no outcome."""
+        key = TopicPartition(row.topic, row.partition)
+        return self.outcomes.get(key, DeletionOutcome(*key, Outcome.NOT_ATTEMPTED))
+
+    @cached_property
+    def answers(self) -> ClusterAnswer:
+        """All figures of the plan and of what became of it."""
+        return cluster_answer(map(self._answer, self.plan.rows), self.disk)
+
+    def _answer(self, row: PlanRow) -> PartitionAnswer:
+        outcome = self.outcomes.get(TopicPartition(row.topic, row.partition))
+        if row.detail and GRANT in row.detail:
+            row = replace(row, detail=with_address(row.detail, self.tool_options))
+        if outcome and outcome.error and GRANT in outcome.error:
+            outcome = replace(outcome, error=with_address(outcome.error, self.tool_options))
+        return PartitionAnswer(row, self.disk, outcome)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why the evidence about groups was not complete, a sentence each."""
+        return tuple(with_address(each, self.tool_options) for each in self.plan.problems)
+
+    @property
+    def failed(self) -> tuple[DeletionOutcome, ...]:
+        """Deletions that failed, or of which nobody knows."""
+        unclear = (Outcome.FAILED, Outcome.UNKNOWN)
+        return tuple(each for each in self.outcomes.values() if each.outcome in unclear)
+
+    @property
+    def result(self) -> str:
+        """``ok``, ``incomplete`` or ``failed``, see `result_of`."""
+        return result_of(self.plan, self.outcomes.values(), self.failure)
+
+    @property
+    def undone(self) -> tuple[str, ...]:
+        """What was planned and not done, a sentence for each reason, the most frequent first."""
+        whys = Counter(undone(self.plan, self.outcomes.values()))
+        planned = len(self.outcomes) + len(turned_down_rows(self.plan))
+        failure = (
+            self.failure and f"the cycle failed: {type(self.failure).__name__}: {self.failure}"
+        )
+        return (
+            *([failure] if failure else []),
+            *(
+                f"{count} of {planned} deletions not done: {with_address(why, self.tool_options)}"
+                for why, count in whys.most_common(MOST_REASONS)
+            ),
+        )
+
+    @property
+    def records_deleted(self) -> int:
+        return sum(each.records for each in self.answers.partitions if each.is_deleted_by_us)
+
+    @property
+    def predicted_bytes(self) -> int | None:
+        """What the plan frees on disk; None where that is not known of each of its deletions."""
+        return self.answers.frees.local
+
+
+def count_groups(snapshot: Snapshot) -> tuple[GroupCount, ...]:
+    """The cluster's groups by kind and state; names that only a policy mentions don't count."""
+    counts = Counter(
+        (str(group.kind), _state(group)) for group in snapshot.groups if group.state != ABSENT
+    )
+    return tuple(GroupCount(*key, count) for key, count in sorted(counts.items()))
+
+
+def _state(group: GroupReading) -> str:
+    if group.failure or group.problem:
+        return "unreadable"
+    if group.state == VANISHED:
+        return "vanished"
+    return "live" if group.is_live else "empty"
+
+
+def evidence_document(report: CycleReport) -> dict[str, Any]:
+    """What a plan was made from, and whether it is to be done."""
+    plan = report.plan
+    return {
+        "cluster_id": plan.cluster_id,
+        "planned_at": rfc3339(plan.planned_at_ms),
+        "dry_run": plan.dry_run,
+        "complete": plan.complete,
+        "problems": list(report.problems),
+        "paused": plan.paused,
+    }
+
+
+def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
+    """The plan as ``--output json`` and ``/api/plan`` give it."""
+    return {
+        "cycle_id": report.plan.cycle_id,
+        **evidence_document(report),
+        **_disk_document(report.disk),
+        "topics": [_topic_document(each) for each in report.answers.topics],
+        "partitions": [
+            partition_document(each) | (_outcome(each.outcome) if with_outcomes else {})
+            for each in report.answers.partitions
+        ],
+    }
+
+
+def figures(report: CycleReport) -> dict[str, Any]:
+    """The canonical log line's key-values."""
+    rows = report.plan.rows
+    verdicts = Counter(row.verdict for row in rows)
+    outcomes = Counter(each.outcome for each in report.outcomes.values())
+    return {
+        "cycle_id": report.plan.cycle_id,
+        "result": report.result,
+        "dry_run": report.plan.dry_run,
+        "topics": len(report.answers.topics),
+        "partitions": len(rows),
+        "groups": sum(group.count for group in report.groups),
+        **{verdict.value: verdicts[verdict] for verdict in Verdict},
+        "holds": dict(Counter(row.reason for row in rows if row.verdict is Verdict.HOLD)),
+        "records_planned": report.answers.records,
+        "records_deleted": report.records_deleted,
+        "predicted_bytes": report.predicted_bytes,
+        **(
+            {"predicted_remote_bytes": report.answers.frees.remote}
+            if report.answers.is_tiered
+            else {}
+        ),
+        "freed_bytes": sum(report.disk.freed_bytes.values()),
+        "deletions": {outcome.value: count for outcome, count in sorted(outcomes.items())},
+        "seconds": {step: round(spent, 3) for step, spent in report.seconds.items()},
+        **({"problems": list(report.problems)} if report.problems else {}),
+        **({"undone": list(report.undone)} if report.undone else {}),
+        **({"paused": report.plan.paused} if report.plan.paused else {}),
+        **(
+            {"stuck": [f"{each.at}: {each.sentence}" for each in report.disk.stuck]}
+            if report.disk.stuck
+            else {}
+        ),
+        **({"disk_problems": list(report.disk.problems)} if report.disk.problems else {}),
+        **({"unread_problem": report.lag.problem} if report.lag.problem else {}),
+    }
+
+
+def _topic_document(topic: TopicAnswer) -> dict[str, Any]:
+    return {
+        "topic": topic.topic,
+        "size_bytes": topic.size.local,
+        "records": topic.records,
+        "predicted_bytes": topic.frees.local,
+        "freed_bytes": topic.freed_bytes,
+        "remote_bytes": topic.size.remote,
+        "predicted_remote_bytes": topic.frees.remote,
+    }
+
+
+def partition_document(answer: PartitionAnswer) -> dict[str, Any]:
+    """A partition of the plan with what it takes."""
+    size = answer.size
+    return row_document(answer.row) | {"size_bytes": size.local, "remote_bytes": size.remote}
+
+
+def _disk_document(disk: DiskReport) -> dict[str, Any]:
+    """What a plan says of the disks beside its topics and partitions: what is wrong there."""
+    return {
+        "stuck_retention": [
+            {**each.at._asdict(), "cause": each.cause.value, "detail": each.sentence}
+            for each in disk.stuck
+        ],
+        "orphans": [each._asdict() for each in disk.orphans if each.partitions],
+        "disk_problems": list(disk.problems),
+    }
+
+
+def row_document(row: PlanRow) -> dict[str, Any]:
+    """A partition of the plan in JSON's terms, under the names that every output uses."""
+    return {
+        "topic": row.topic,
+        "partition": row.partition,
+        "topic_id": row.topic_id,
+        "log_start_offset": row.log_start_offset,
+        "high_watermark": row.high_watermark,
+        "min_committed_offset": row.min_committed_offset,
+        "binding_group": row.binding_group,
+        "binding_committed_offset": row.binding_committed_offset,
+        "retention_offset": row.retention_offset,
+        "cutoff": row.cutoff,
+        "verdict": row.verdict.value,
+        "reason": row.reason.value,
+        "groups": row.groups,
+        "records": row.records,
+        "predicted_bytes": row.predicted_bytes if row.verdict is Verdict.DELETE else 0,
+        "predicted_remote_bytes": row.predicted_remote_bytes,
+        "consumed_retention_ms": row.consumed_retention_ms,
+        "detail": row.detail,
+    }
+
+
+def _outcome(outcome: DeletionOutcome | None) -> dict[str, Any]:
+    """None: no request went out."""
+    return {
+        "outcome": (outcome.outcome if outcome else Outcome.NOT_ATTEMPTED).value,
+        "low_watermark": outcome.low_watermark if outcome else None,
+        "error": outcome.error if outcome else None,
+    }

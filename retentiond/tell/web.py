@@ -1,0 +1,271 @@
+"""The one port: metrics, health, and the last plan as JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import resource
+import socket
+import ssl
+import threading
+import time
+from asyncio import Transport
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import structlog
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from retentiond.config.config import Http
+from retentiond.errors import ConfigError
+from retentiond.tell import logs
+from retentiond.tell.metrics import Exposition
+from retentiond.tell.report import CycleReport, document
+from retentiond.tell.web_security import BasicAuth, Certificate
+
+READY_INTERVALS = 3
+"""Ready means a complete cycle within that many intervals, or so many times what it took."""
+
+STUCK_S = 300.0
+"""A cycle that gives no sign for so long is stuck: each request and each step has its own, shorter
+deadline, and whatever has none (a disk, say) the daemon can't mend."""
+
+REQUEST_S = 10.0
+"""How long a connection may take to send its first request."""
+
+BACKLOG = 32
+"""asyncio accepts as many before it closes any."""
+
+MOST_CONNECTIONS = 100
+"""At a time: the oldest makes room for a new one, and Kafka's have descriptors left."""
+
+
+@dataclass(slots=True)
+class Board:
+    """What the daemon pins up for its readers: the last report, and what it says of the cycles.
+
+    Each field is replaced as a whole; readers on other threads see the old or the new one.
+    ``clock`` gives seconds that go on evenly, as a host's date does not.
+    """
+
+    interval_ms: int
+    clock: Callable[[], float] = time.monotonic
+    stuck_after_s: float = STUCK_S
+    report: CycleReport | None = None
+    problem: str | None = None  # why the last try brought no plan
+    needs_restart: str | None = None  # why no try will succeed until an operator restarts it
+    beside: Callable[[], str | None] = lambda: None  # what is wrong without bearing on cycles
+    _complete: _Complete | None = None
+    _sign: _Sign | None = None
+
+    def pin(self, report: CycleReport) -> None:
+        self.report = report
+        self.problem = None
+        if report.result == "ok":
+            took_s = sum(report.seconds.values())
+            self._complete = _Complete(self.clock() - took_s, took_s)
+
+    def sign(self, *, at_work: bool) -> None:
+        """Of life, by the thread of the cycles. ``at_work``: a cycle is under way."""
+        self._sign = _Sign(self.clock(), at_work)
+
+    def stuck(self) -> str | None:
+        """Why no cycle can be expected to end any more; None: all goes on."""
+        if self._sign is None:
+            return None
+        silent_s = self.clock() - self._sign.at_s
+        if silent_s <= self.stuck_after_s + (0 if self._sign.at_work else self.interval_ms / 1000):
+            return None
+        what = (
+            "the cycle under way has given no sign" if self._sign.at_work else "no cycle has begun"
+        )
+        return f"{what} for {silent_s:.0f} s"
+
+    def unready(self) -> str | None:
+        """Why there is no fresh cycle that did all that it had planned; None: there is."""
+        if self.needs_restart:
+            return self.needs_restart
+        if self._complete is None:
+            why = "no complete cycle yet"
+        else:
+            interval_s, took_s = self.interval_ms / 1000, self._complete.took_s
+            if self.clock() - self._complete.began_s <= READY_INTERVALS * max(interval_s, took_s):
+                return None
+            many = "intervals" if took_s <= interval_s else "times what the last one took"
+            why = f"no complete cycle within {READY_INTERVALS} {many}"
+        problems = (*self.report.problems, *self.report.undone) if self.report else ()
+        return "; ".join([why, *([self.problem] if self.problem else problems)])
+
+    def ready(self) -> str:
+        """What is said where such a cycle is fresh, also if the last one was not like it."""
+        if self.report is None:
+            return "ready"
+        paused = self.report.plan.paused
+        return "; ".join(["ready", *([paused] if paused else []), *self.report.undone])
+
+
+class _Complete(NamedTuple):
+    """When the last complete cycle began, and what it took, by the board's clock."""
+
+    began_s: float
+    took_s: float
+
+
+class _Sign(NamedTuple):
+    at_s: float
+    at_work: bool
+
+
+def application(board: Board, exposition: Exposition, page: Sequence[Route] = ()) -> Starlette:
+    """``page``: the routes of whatever else is served, the status page most of all."""
+
+    def metrics(request: Request) -> Response:
+        text, content_type = exposition.text(request.headers.get("accept", ""))
+        return Response(text, headers={"content-type": content_type})
+
+    def healthz(_request: Request) -> Response:
+        why = board.stuck()
+        return PlainTextResponse(f"{why or 'ok'}\n", status_code=503 if why else 200)
+
+    def readyz(_request: Request) -> Response:
+        why = board.unready()
+        told = "; ".join(filter(None, [why or board.ready(), board.beside()]))
+        return PlainTextResponse(f"{told}\n", status_code=503 if why else 200)
+
+    def plan(_request: Request) -> Response:
+        if board.report is None:
+            return JSONResponse({"error": "no plan yet"}, status_code=503)
+        return JSONResponse(document(board.report, with_outcomes=True))
+
+    return Starlette(
+        routes=[
+            Route("/metrics", metrics),
+            Route("/healthz", healthz),
+            Route("/readyz", readyz),
+            Route("/api/plan", plan),
+            *page,
+        ]
+    )
+
+
+class Server:
+    """Serves an application on a thread of its own."""
+
+    def __init__(
+        self, app: ASGIApp, host: str, port: int, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._socket = _bind(host, port)
+        self.port: int = self._socket.getsockname()[1]
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=1,
+            lifespan="off",
+            http=_Protocol,
+            backlog=BACKLOG,
+            ws="none",  # there is no websocket, and basic authentication looks at requests only
+            ssl_context_factory=None if tls is None else lambda *_: tls,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, name="http", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=3)
+        self._socket.close()
+
+
+def serve(app: Starlette, http: Http, is_stuck: Callable[[], object] = lambda: None) -> Server:
+    """A server of the application on the port of the configuration, secured as that says.
+
+    ``is_stuck``: /healthz tells that without a password, too.
+    Raises `ConfigError` where the port or the certificate can't be used.
+    """
+    guarded = BasicAuth(app, http.basic_auth, is_stuck) if http.basic_auth else app
+    certificate = Certificate(http.tls.certificate, http.tls.key) if http.tls else None
+    return Server(guarded, http.host, http.port, certificate.context if certificate else None)
+
+
+def raise_open_files() -> None:
+    """As many descriptors as the host allows this process: 1,024 are the usual beginning."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # what may be had is enough, then
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class _Protocol(H11Protocol):
+    """Closes a connection on which nothing is asked. After an answer uvicorn does so itself."""
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(REQUEST_S, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
+
+
+class _Listener(socket.socket):
+    """Accepts no more connections than there is room for: the oldest makes room."""
+
+    def __init__(self, family: int) -> None:
+        super().__init__(family, socket.SOCK_STREAM)
+        self._accepted: deque[socket.socket] = deque()  # the oldest first
+        self._is_told = False
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        try:
+            connection, address = super().accept()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                self._make_room(len(self._accepted) - 1)
+                self._tell(error)
+            raise
+        self._is_told = False
+        self._accepted.append(connection)
+        self._make_room(MOST_CONNECTIONS)
+        return connection, address
+
+    def _make_room(self, most: int) -> None:
+        open_ones = [each for each in self._accepted if each.fileno() >= 0]
+        self._accepted = deque(open_ones)
+        while len(self._accepted) > max(0, most):
+            with contextlib.suppress(OSError):  # its client was quicker
+                self._accepted.popleft().shutdown(socket.SHUT_RDWR)
+
+    def _tell(self, error: OSError) -> None:
+        """Once, until a connection is accepted again: asyncio tries each second."""
+        if not self._is_told:
+            structlog.get_logger().error(logs.NO_DESCRIPTORS, error=error.strerror)
+        self._is_told = True
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises `ConfigError`: another process has the port, most often."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = _Listener(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"{host}:{port} can't be listened on ({error.strerror}); choose another port",
+            path="http.port",
+        ) from error
+    return listener

@@ -1,0 +1,67 @@
+"""What the deletions free, by a look at the brokers' disks.
+
+It is a preview's ornament: where the disks can't be read, the bytes stay unknown, without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from retentiond.disks.log_dirs import NOTHING_READ, DiskReading, sorted_out
+from retentiond.disks.predictions import Cut, Remote, SegmentRules, freed_bytes
+from retentiond.errors import RetentiondError
+from retentiond.kafka.port import Kafka, OffsetBound, TopicConfig
+from retentiond.model import Failure, TopicPartition
+from retentiond.tools.delete_records.partitions import Item
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """``local_starts``: of partitions of tiered topics."""
+
+    disks: DiskReading = NOTHING_READ
+    configs: Mapping[str, TopicConfig | Failure] = field(default_factory=dict)
+    local_starts: Mapping[TopicPartition, int | Failure] = field(default_factory=dict)
+
+
+def with_bytes(kafka: Kafka, items: Sequence[Item]) -> list[Item]:
+    """The previewed items that are pending with what they free, where it is known."""
+    read = _read(kafka, [item for item in items if item.is_pending])
+    return [_predicted(item, read) if item.is_pending else item for item in items]
+
+
+def _read(kafka: Kafka, pending: Sequence[Item]) -> _Read:
+    if not pending:
+        return _Read()
+    try:
+        disks = sorted_out(kafka.log_dirs(), [item.at for item in pending])
+        configs = kafka.topic_configs({item.topic for item in pending})
+        tiered = [item.at for item in pending if _is_tiered(configs.get(item.topic))]
+        return _Read(disks, configs, kafka.offsets(tiered, OffsetBound.LOCAL_START))
+    except RetentiondError:
+        return _Read()
+
+
+def _is_tiered(config: TopicConfig | Failure | None) -> bool:
+    return isinstance(config, TopicConfig) and config.remote_storage
+
+
+def _predicted(item: Item, read: _Read) -> Item:
+    replicas, config = read.disks.replicas(item.at), read.configs.get(item.topic)
+    start, end, cutoff = item.log_start_offset, item.high_watermark, item.cutoff
+    tiered = _is_tiered(config)
+    local_start = read.local_starts.get(item.at) if tiered else start
+    if replicas is None or not isinstance(config, TopicConfig) or config.segment_bytes is None:
+        return replace(item, predicted_remote_bytes=None if tiered else 0)
+    if start is None or end is None or cutoff is None or not isinstance(local_start, int):
+        return replace(item, predicted_remote_bytes=None if tiered else 0)
+    cut = Cut(max(start, local_start), cutoff, end)
+    rules = SegmentRules(config.segment_bytes, config.segment_ms, config.retention_bytes)
+    freed = [freed_bytes(each.size_bytes, cut, rules) for each in replicas]
+    remote: int | None = 0
+    if tiered:
+        size = max(each.size_bytes for each in replicas)
+        record_bytes = size / (end - local_start) if end > local_start and size else None
+        remote = Remote(record_bytes, start, local_start, 0).freed_bytes(cutoff, max(freed))
+    return replace(item, predicted_bytes=sum(freed), predicted_remote_bytes=remote)

@@ -1,0 +1,127 @@
+"""One partition on its way through ``retentiond delete-records``, looked up in the metadata.
+
+Kafka's own tool asks for an unknown topic again and again for a minute. And only names that can
+be a topic's reach librdkafka: it cuts one off at a NUL, which would make it another topic's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from retentiond.kafka.port import OffsetBound, Target, TopicDescription
+from retentiond.model import Failure, Outcome, TopicPartition
+
+
+class Topics(Protocol):
+    def describe_topics(
+        self, names: Collection[str]
+    ) -> Mapping[str, TopicDescription | Failure]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What is asked for, what was read, what came of it.
+
+    ``target`` is the first offset to keep, or everything up to the high watermark; None where
+    nothing is asked for, and ``error`` says why. ``log_start_offset`` and ``high_watermark`` are
+    known after a preview only, ``predicted_bytes`` (on the disks of all replicas) and
+    ``predicted_remote_bytes`` (about what goes from remote storage, 0 where nothing does) after a
+    dry run's. ``outcome`` stays `Outcome.NOT_ATTEMPTED` until there is one.
+    """
+
+    topic: str
+    partition: int
+    target: Target | None
+    topic_id: str | None = None
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+    outcome: Outcome = Outcome.NOT_ATTEMPTED
+    low_watermark: int | None = None
+    error: str | None = None
+    predicted_bytes: int | None = None
+    predicted_remote_bytes: int | None = None
+
+    @property
+    def at(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def is_pending(self) -> bool:
+        """A request may go out for it."""
+        return self.target is not None and self.outcome is Outcome.NOT_ATTEMPTED
+
+    @property
+    def has_failed(self) -> bool:
+        """It was not done, or nobody knows; what was left out on purpose has not failed."""
+        return self.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
+
+    @property
+    def cutoff(self) -> int | None:
+        """The target as an offset, where it is one or the high watermark is known."""
+        return self.high_watermark if self.target is OffsetBound.HIGH_WATERMARK else self.target
+
+    @property
+    def records(self) -> int | None:
+        """How many offsets the deletion spans, by the preview; None without one."""
+        if self.target is None or self.outcome is Outcome.FAILED:
+            return 0
+        if self.cutoff is None or self.log_start_offset is None:
+            return None
+        return max(0, self.cutoff - self.log_start_offset)
+
+    def failed(self, error: str) -> Item:
+        """Refused: nothing was moved."""
+        return replace(self, outcome=Outcome.FAILED, error=error)
+
+    def left_out(self, reason: str) -> Item:
+        """Nothing is asked for, and that is as it should be."""
+        return replace(self, target=None, error=reason)
+
+
+LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+ILLEGAL = Failure(
+    "INVALID_TOPIC_EXCEPTION", "no topic can have this name (letters, digits, dot, _ and -)"
+)
+
+UNKNOWN = "UNKNOWN_TOPIC_OR_PART"
+
+Described = Mapping[str, TopicDescription | Failure]
+
+
+def describe(topics: Topics, names: Collection[str]) -> Described:
+    """Each topic, or why it can't be deleted from. Raises `KafkaUnavailable`."""
+    legal = sorted(name for name in set(names) if LEGAL.fullmatch(name))
+    described = topics.describe_topics(legal)
+    return {name: _explained(described.get(name, ILLEGAL)) for name in names}
+
+
+def find(topics: Topics, items: Sequence[Item]) -> list[Item]:
+    """The items, those without a partition failed. Raises `KafkaUnavailable`."""
+    described = describe(topics, {item.topic for item in items})
+    return [_found(item, described[item.topic]) for item in items]
+
+
+def _found(item: Item, topic: TopicDescription | Failure) -> Item:
+    if isinstance(topic, Failure):
+        return item.failed(str(topic))
+    if item.partition not in topic.partitions:
+        count = len(topic.partitions)
+        has = "only partition 0" if count == 1 else f"{count} partitions, from 0 to {count - 1}"
+        return item.failed(f"UNKNOWN_TOPIC_OR_PARTITION: the topic has {has}")
+    return replace(item, topic_id=topic.topic_id)
+
+
+def _explained(topic: TopicDescription | Failure) -> TopicDescription | Failure:
+    if isinstance(topic, TopicDescription):
+        if topic.is_internal:
+            return Failure("INVALID_TOPIC_EXCEPTION", "Kafka's own topic is never deleted from")
+        return topic
+    if topic.code == UNKNOWN:
+        return Failure(
+            "UNKNOWN_TOPIC_OR_PARTITION", "there is no such topic, or you may not describe it"
+        )
+    return topic

@@ -1,0 +1,115 @@
+"""Has the pending items deleted, and says what became of them in an operator's words.
+
+`retentiond.act.request` sends the request. The command has no journal and no evidence that could
+grow too old; its audit log has one row before the request and one after, with the same subject,
+the request's id. The command's own words are kept there too; they hold names of files, and no
+secret.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from threading import Event
+from typing import Protocol
+
+from retentiond.act.read_back import LogStartSource, read_log_starts
+from retentiond.act.request import Requester, Wanted, not_attempted
+from retentiond.clock import Stop
+from retentiond.errors import OtherCluster
+from retentiond.kafka.port import KAFKAS_HIGH_WATERMARK, DeleteFailure, OffsetBound, Target
+from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
+from retentiond.tools.delete_records.partitions import Item
+
+
+class Records(Protocol):
+    """The part of `retentiond.kafka.confluent.client.RecordsClient` that is asked here."""
+
+    def look_before_deleting(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[str, str | Failure]: ...
+
+    def delete_up_to(
+        self, targets: Mapping[TopicPartition, Target], timeout_s: float
+    ) -> Mapping[TopicPartition, int | DeleteFailure]: ...
+
+
+def delete(
+    records: Records,
+    items: Sequence[Item],
+    timeout_s: float,
+    look_ups: Callable[[], LogStartSource],
+    stop: Stop | None = None,
+) -> list[Item]:
+    """All items, in order; the pending ones with what became of them. ``look_ups`` gives what reads
+    log starts back, where that must be."""
+    wanted = [
+        Wanted(item.at, item.topic_id, item.target)
+        for item in items
+        if item.is_pending and item.target is not None
+    ]
+    requester = Requester(
+        look=records.look_before_deleting,
+        send=partial(records.delete_up_to, timeout_s=timeout_s),
+        read_back=lambda unclear: read_log_starts(look_ups(), unclear),
+        stop=stop or Event(),
+    )
+    try:
+        outcomes = requester.request(wanted)
+    except OtherCluster as error:
+        outcomes = [not_attempted(each.at, str(error)) for each in wanted]
+    settled = {each.at: outcome for each, outcome in zip(wanted, outcomes, strict=True)}
+    return [_settled(item, settled[item.at]) if item.is_pending else item for item in items]
+
+
+def _settled(item: Item, outcome: DeletionOutcome) -> Item:
+    if outcome.outcome in (Outcome.FAILED, Outcome.NOT_ATTEMPTED):
+        return item.failed(f"{outcome.error}; nothing was deleted")
+    error = outcome.error
+    if outcome.outcome is Outcome.UNKNOWN:
+        error = f"{error}; it may be done yet, so look at the log start offset later"
+    return replace(item, outcome=outcome.outcome, low_watermark=outcome.low_watermark, error=error)
+
+
+REQUEST = "delete-records"
+
+OUTCOME = "delete-records-outcome"
+
+
+def request_detail(arguments: Sequence[str], servers: str, items: Sequence[Item]) -> str:
+    """JSON: the partitions that will be asked for."""
+    partitions = [
+        {"topic": item.topic, "partition": item.partition, "offset": offset_of(item)}
+        for item in items
+        if item.is_pending
+    ]
+    return json.dumps(
+        {"arguments": list(arguments), "bootstrap_servers": servers, "partitions": partitions}
+    )
+
+
+def outcome_detail(items: Sequence[Item]) -> str:
+    """JSON: each partition's outcome, also of those that no request went out for."""
+    return json.dumps(
+        {
+            "partitions": [
+                {
+                    "topic": item.topic,
+                    "partition": item.partition,
+                    "outcome": item.outcome.value,
+                    "low_watermark": item.low_watermark,
+                    "error": item.error,
+                }
+                for item in items
+            ]
+        }
+    )
+
+
+def offset_of(item: Item) -> int | None:
+    """The target as the offsets file has it: -1 is the high watermark."""
+    if item.target is OffsetBound.HIGH_WATERMARK:
+        return KAFKAS_HIGH_WATERMARK
+    return item.target

@@ -1,0 +1,217 @@
+"""Who reads the enabled topics, and whether all groups can be read.
+
+Who counts on a topic is the guard's to say (`retentiond.act.rule`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+
+from retentiond.act.evidence import Evidence
+from retentiond.act.rule import counting, relevant_groups
+from retentiond.config import ExternalReader, TopicPolicy
+from retentiond.config.tree import listed
+from retentiond.gather.external_positions import Position
+from retentiond.gather.groups import GroupListing
+from retentiond.gather.topics import EnabledTopic
+from retentiond.model import Failure
+from retentiond.tell.first_look.policy import MAY_RESTORE, unseen_readers
+from retentiond.tools.doctor.finding import Finding, Level, about, ok, some
+from retentiond.words import say_many, say_name
+
+REMEDIES = {
+    "GROUP_AUTHORIZATION_FAILED": "grant this principal DESCRIBE on GROUP",
+    "TOPIC_AUTHORIZATION_FAILED": "grant this principal DESCRIBE on every topic that it reads",
+    "REBALANCE_IN_PROGRESS": "wait for the rebalance to end",
+    "UNKNOWN_KIND": "upgrade retentiond",
+    "NOT_OF_ITS_KIND": "upgrade the brokers to Kafka 3.8 or newer, which say what kind a group is, "
+    "or have its consumers use group.protocol=classic",
+}
+"""By the error's code."""
+
+
+def check_groups(listing: GroupListing) -> Iterator[Finding]:
+    """Each group can be read; one that can't holds every topic that it may read."""
+    for problem in listing.problems:
+        yield Finding(
+            Level.PROBLEM,
+            "groups",
+            f"can't be listed in full, so nothing is deleted: {problem}",
+            "fix the broker that is named",
+        )
+    if listing.problems:
+        return
+    by_failure: dict[Failure, list[str]] = {}
+    for group in listing.groups.values():
+        if group.failure is not None:
+            by_failure.setdefault(group.failure, []).append(group.group_id)
+    for failure, groups in by_failure.items():
+        yield from about(
+            Level.PROBLEM,
+            "group",
+            groups,
+            f"can't be read, so whatever may be read by it is held ({failure})",
+            f"{REMEDIES.get(failure.code, 'see the broker that coordinates it')}; or name it in "
+            "groups.exclude if it need not count",
+        )
+    readable = Counter(group.kind for group in listing.groups.values() if group.failure is None)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(readable.items()))
+    yield ok(
+        "groups", f"{say_many(readable.total(), 'group')} can be read" + f" ({kinds})" * bool(kinds)
+    )
+
+
+def check_readers(topics: Sequence[EnabledTopic], evidence: Evidence) -> Iterator[Finding]:
+    """Each enabled topic is read by somebody, and by whom the policy requires."""
+    if evidence.problems:  # said elsewhere; what is missing here may be hidden there
+        return
+    unread: list[str] = []
+    for topic in topics:
+        policy, name = topic.reading.policy, topic.reading.name
+        if not isinstance(policy, TopicPolicy):
+            continue
+        counted = relevant_groups(evidence, name)
+        readers = counting(evidence, name, evidence.readers_of(name))  # that are known to be some
+        committed = evidence.committed_on(name)
+        missing = [say_name(each) for each in policy.required_groups if each not in committed]
+        if not readers:
+            unread.append(name)
+        if missing:
+            yield Finding(
+                Level.WARNING,
+                f"topic {name}",
+                f"held: {listed(missing)} must have committed on it, and "
+                f"{'has' if len(missing) == 1 else 'have'} not",
+                f"start {'it' if len(missing) == 1 else 'them'}, or correct groups.required",
+                (name,),
+            )
+        elif readers and len(counted) < policy.min_groups:
+            yield Finding(
+                Level.WARNING,
+                f"topic {name}",
+                f"held: {say_many(len(counted), 'group')} counted on it, and groups.min is "
+                f"{policy.min_groups}",
+                "start the others, or lower groups.min",
+                (name,),
+            )
+    yield from about(
+        Level.WARNING,
+        "topic",
+        unread,
+        "held: read by no group that counts",
+        "start its readers, name an external one (groups.external), or leave the topic out",
+    )
+    if topics and not unread:
+        yield ok(
+            "readers",
+            "every enabled topic is read by a group, or by an external reader that is named; "
+            "readers that commit nothing can't be seen",
+        )
+
+
+def check_changelogs(topics: Sequence[EnabledTopic], evidence: Evidence) -> Iterator[Finding]:
+    """No streams group restores its state from an enabled topic (KIP-1071)."""
+    names_of = _by_group(evidence, (each.reading.name for each in topics), evidence.restorers_of)
+    for group, names in names_of.items():
+        yield from about(
+            Level.WARNING,
+            "topic",
+            names,
+            f"held: a changelog of group {say_name(group)}, which restores its state from it",
+            "leave it out of the policy",
+        )
+
+
+def _by_group(
+    evidence: Evidence, names: Iterable[str], groups_of: Callable[[str], Iterable[str]]
+) -> dict[str, list[str]]:
+    """The topics of each of their groups that counts there."""
+    topics: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        for group in counting(evidence, name, groups_of(name)):
+            topics[group].append(name)
+    return dict(sorted(topics.items()))
+
+
+def check_unseen(names: frozenset[str], evidence: Evidence) -> Iterator[Finding]:
+    """What speaks for readers of the enabled topics that commit nothing. ``names``: of all topics
+    that are visible."""
+    unseen = unseen_readers(names, evidence.groups.values())
+    for sign in unseen.evidence if evidence.topics else ():
+        yield Finding(
+            Level.WARNING,
+            "readers that commit nothing",
+            f"can't be seen, and there may be some: {sign}",
+            "see that none of them reads an enabled topic; name those that keep their position in "
+            "a file (groups.external), and leave out of the policy what others read",
+        )
+    sources = _by_group(
+        evidence, evidence.topics, lambda name: unseen.streams & evidence.readers_of(name)
+    )
+    for group, of_group in sources.items():
+        yield from about(
+            Level.WARNING,
+            "topic",
+            of_group,
+            f"read by group {say_name(group)}, which looks like Kafka Streams, {MAY_RESTORE}",
+            "leave it out of the policy, unless the application keeps no table of it, or has "
+            "changelog topics of its own; the same goes for the topics of its global tables, "
+            "whose readers can't be seen",
+        )
+
+
+def check_external(
+    topics: Sequence[EnabledTopic],
+    external: Mapping[ExternalReader, Position],
+    groups: Container[str],
+) -> Iterator[Finding]:
+    """What each external reader's position says, of the topics whose policy names it. ``groups``:
+    those of the cluster."""
+    for reader, position in sorted(external.items(), key=lambda item: item[0].name):
+        subject = f"external reader {say_name(reader.name)}"
+        named = {
+            topic.reading.name: set(topic.partitions)
+            for topic in topics
+            if isinstance(topic.reading.policy, TopicPolicy)
+            and reader in topic.reading.policy.external_readers
+        }
+        if not named:
+            continue
+        if reader.name in groups:
+            yield Finding(
+                Level.PROBLEM,
+                subject,
+                f"has the name of a group of the cluster, so {some(sorted(named))} "
+                f"{'is' if len(named) == 1 else 'are'} held",
+                "give it another name under groups.external",
+                tuple(sorted(named)),
+            )
+        if isinstance(position, Failure):
+            yield Finding(
+                Level.PROBLEM,
+                subject,
+                f"can't be read, so {some(sorted(named))} "
+                f"{'is' if len(named) == 1 else 'are'} held: {position.message}",
+                "see that the place under groups.external is right, that this user may read it, "
+                "and that the reader writes it at least every max_age",
+                tuple(sorted(named)),
+            )
+            continue
+        lacking = {
+            name: partitions - {commit.partition for commit in position if commit.topic == name}
+            for name, partitions in named.items()
+        }
+        yield from about(
+            Level.WARNING,
+            "topic",
+            [name for name, partitions in lacking.items() if partitions],
+            f"held: the position of {subject} does not name every partition",
+            "see that it reads the topic and has begun with each of its partitions; else take it "
+            "out of the topic's groups.external",
+        )
+        yield ok(
+            subject,
+            f"its position is read: {say_many(len(position), 'partition')} of "
+            f"{say_many(len({commit.topic for commit in position}), 'topic')}",
+        )

@@ -1,0 +1,223 @@
+"""How much the partitions hold, and how long deleted records stay in an open segment.
+
+Kafka frees whole segments, and never the open one. That is closed once it is full
+(``segment.bytes``), or by the first write after ``segment.ms``. How soon it is full follows from
+the records written lately and what a record takes on disk. The latter is known within bounds:
+what is on disk may hold up to one segment of records that are already deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+from retentiond.config import TopicPolicy
+from retentiond.config.durations import DAY_MS, HOUR_MS, MINUTE_MS, say_duration
+from retentiond.disks.log_dirs import sorted_out
+from retentiond.disks.predictions import is_tiered
+from retentiond.errors import RetentiondError
+from retentiond.gather.topics import EnabledTopic
+from retentiond.kafka.port import Kafka, OffsetBound
+from retentiond.model import Failure, TopicPartition
+from retentiond.tools.doctor.finding import (
+    MOST_NAMED,
+    Finding,
+    Level,
+    PartitionLog,
+    about,
+    ok,
+    unchecked,
+)
+from retentiond.words import say_about, say_bytes, say_many
+
+LONG_MS = DAY_MS
+"""A segment that stays open no longer than this, or than the consumed retention, is fine."""
+
+REMEDY = (
+    "`kafka-configs {options} --alter --entity-type topics --entity-name {topic} "
+    "--add-config segment.ms=3600000` (an hour), or a smaller segment.bytes"
+)
+
+TIERED = (
+    "in tiered storage (remote.storage.enable): what is deleted goes from the remote storage and "
+    "from the brokers' disks, where local.retention.* alone rules how much is kept; bytes in "
+    "remote storage are told apart, by estimate, and ages are looked up a few partitions at a time"
+)
+
+
+class OpenFor(NamedTuple):
+    """How long a segment stays open, milliseconds; ``basis`` says what that is known from."""
+
+    at_least_ms: int
+    at_most_ms: int
+    basis: str
+
+
+def open_for(log: PartitionLog, segment_bytes: int, segment_ms: int) -> OpenFor | None:
+    """None for a partition that has nothing on disk, as far as is known."""
+    live = log.high_watermark - log.log_start_offset
+    if not live and not log.size_bytes:
+        return None
+    age_ms = next((age for age in AGES_MS if log.offset_ago[age] > log.log_start_offset), None)
+    if not live or age_ms is None:
+        return OpenFor(0, segment_ms, "no record is old enough to tell how fast it fills")
+    written = log.high_watermark - log.offset_ago[age_ms]
+    lately = f"in the last {say_duration(age_ms).removeprefix('1 ')}"
+    if not written:
+        return OpenFor(segment_ms, segment_ms, f"nothing was written {lately}")
+    if not log.size_bytes:
+        return OpenFor(0, segment_ms, "what it takes on disk is not known")
+    dead_at_most = min(segment_bytes, log.size_bytes) if log.log_start_offset else 0
+    segment_at_rate = segment_bytes * live * age_ms / written
+    slowest = log.size_bytes - dead_at_most
+    return OpenFor(
+        min(segment_ms, round(segment_at_rate / log.size_bytes)),
+        min(segment_ms, round(segment_at_rate / slowest)) if slowest else segment_ms,
+        f"by {say_many(written, 'record')} written {lately} and "
+        f"{say_bytes(log.size_bytes)} on disk",
+    )
+
+
+class Slow(NamedTuple):
+    """A topic and the slowest of its partitions."""
+
+    topic: str
+    open: OpenFor
+    segment_bytes: int
+    segment_ms: int
+
+    @property
+    def settings(self) -> str:
+        size, time = say_bytes(self.segment_bytes), say_about(self.segment_ms)
+        return f"segment.bytes {size}, segment.ms {time}"
+
+
+def check_segments(
+    topics: Sequence[EnabledTopic],
+    logs: Mapping[TopicPartition, PartitionLog | Failure],
+    options: str,
+) -> Iterator[Finding]:
+    """The topics whose disk would not shrink for days, however much is deleted from them.
+    ``options``: `retentiond.tell.reasons.tool_options`."""
+    surely: list[Slow] = []
+    perhaps: list[Slow] = []
+    tiered = [topic.reading.name for topic in topics if is_tiered(topic.reading)]
+    yield from about(Level.OK, "topic", tiered, TIERED)
+    local = [topic for topic in topics if not is_tiered(topic.reading)]
+    for topic in local:
+        config, policy = topic.reading.config, topic.reading.policy
+        if config is None or config.segment_bytes is None or config.segment_ms is None:
+            continue  # an unread configuration is said elsewhere
+        if not isinstance(policy, TopicPolicy):
+            continue
+        name = topic.reading.name
+        partitions = [logs[TopicPartition(name, number)] for number in topic.partitions]
+        unread = next((each for each in partitions if isinstance(each, Failure)), None)
+        if unread is not None:
+            yield unchecked(f"segments of {name}", unread)
+        found = [
+            each
+            for log in partitions
+            if not isinstance(log, Failure)
+            and (each := open_for(log, config.segment_bytes, config.segment_ms)) is not None
+        ]
+        if not found:
+            continue
+        settings = config.segment_bytes, config.segment_ms
+        patience_ms = max(LONG_MS, policy.consumed_retention_ms)
+        by_least = max(found, key=lambda each: each.at_least_ms)
+        by_most = max(found, key=lambda each: each.at_most_ms)
+        if by_least.at_least_ms > patience_ms:
+            surely.append(Slow(name, by_least, *settings))
+        elif by_most.at_most_ms > patience_ms:
+            perhaps.append(Slow(name, by_most, *settings))
+    yield from _said(
+        "stays open for about", [(each, each.open.at_least_ms) for each in surely], options
+    )
+    yield from _said(
+        "may stay open for up to", [(each, each.open.at_most_ms) for each in perhaps], options
+    )
+    if local and not surely and not perhaps:
+        yield ok("segments", "what is deleted leaves the disk within a day, or the retention")
+
+
+def _said(how: str, slow: Sequence[tuple[Slow, int]], options: str) -> Iterator[Finding]:
+    meaning = "until it is closed, nothing that is deleted from it leaves the disk"
+    if len(slow) == 1:
+        ((each, ms),) = slow
+        sentence = (
+            f"a segment {how} {say_about(ms)} ({each.open.basis}; {each.settings}): {meaning}"
+        )
+        remedy = REMEDY.format(options=options, topic=each.topic)
+        yield Finding(Level.WARNING, f"topic {each.topic}", sentence, remedy, (each.topic,))
+    elif slow:
+        longest = sorted(slow, key=lambda each: -each[1])
+        named = ", ".join(f"{each.topic} {say_about(ms)}" for each, ms in longest[:MOST_NAMED])
+        more = f" and {len(slow) - MOST_NAMED} more" if len(slow) > MOST_NAMED else ""
+        yield Finding(
+            Level.WARNING,
+            f"{len(slow)} topics",
+            f"a segment {how} days: {meaning} (by the records written lately, the bytes on disk, "
+            f"segment.bytes and segment.ms: {named}{more})",
+            REMEDY.format(options=options, topic="TOPIC"),
+            tuple(sorted(each.topic for each, _ in slow)),
+        )
+
+
+AGES_MS = (DAY_MS, HOUR_MS, MINUTE_MS)
+"""How far back a partition's write rate is looked for, the longest first."""
+
+Logs = dict[TopicPartition, PartitionLog | Failure]
+
+
+def read_logs(
+    kafka: Kafka, topics: Sequence[EnabledTopic], now_ms: int, executor: Executor
+) -> Logs:
+    """Every partition of the topics; a tiered one's rate is not looked for, which would take
+    remote reads. Raises `KafkaUnavailable`."""
+    asked = [
+        TopicPartition(topic.reading.name, partition)
+        for topic in topics
+        for partition in topic.partitions
+    ]
+    disks = executor.submit(kafka.log_dirs)
+    starts = executor.submit(kafka.offsets, asked, OffsetBound.LOG_START)
+    ends = executor.submit(kafka.offsets, asked, OffsetBound.HIGH_WATERMARK)
+    remote = {topic.reading.name for topic in topics if is_tiered(topic.reading)}
+    local = [at for at in asked if at.topic not in remote]
+    ago = [executor.submit(kafka.offsets_at, dict.fromkeys(local, now_ms - age)) for age in AGES_MS]
+    try:
+        on_disk = sorted_out(disks.result(), asked).folders
+    except RetentiondError:
+        on_disk = {}  # without them a rate is not known, which the check says
+    return {
+        at: _log(
+            starts.result()[at],
+            ends.result()[at],
+            [each.result().get(at) for each in ago],
+            max(
+                (each.size_bytes for each in on_disk.get(at, ()) if not each.is_future),
+                default=None,
+            ),
+        )
+        for at in asked
+    }
+
+
+def _log(
+    start: int | Failure,
+    end: int | Failure,
+    ago: Sequence[int | Failure | None],
+    size_bytes: int | None,
+) -> PartitionLog | Failure:
+    if isinstance(start, Failure):
+        return start
+    if isinstance(end, Failure):
+        return end
+    offsets: dict[int, int] = {}
+    for age, offset in zip(AGES_MS, ago, strict=True):
+        if isinstance(offset, Failure):
+            return offset
+        offsets[age] = end if offset is None else offset
+    return PartitionLog(start, end, size_bytes, offsets)

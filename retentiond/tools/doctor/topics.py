@@ -1,0 +1,179 @@
+"""What the policy's entries match, and what keeps an enabled topic from losing a record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from retentiond.config import Config, PolicyConflict, TopicPolicy
+from retentiond.config.durations import say_duration
+from retentiond.gather.topics import NO_ID, EnabledTopic
+from retentiond.kafka.topics import Operations
+from retentiond.model import Failure
+from retentiond.tell.first_look.policy import owner
+from retentiond.tools.doctor.finding import Finding, Level, about, ok
+from retentiond.tools.doctor.rights import UNKNOWN_TOPIC
+
+DELETABLE = "delete"
+COMPACTED = "compact"
+
+
+def check_topics(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Finding]:
+    """Their cleanup policy, their own retention, and whose they are by their names."""
+    found = [
+        finding
+        for check in (_unread, _conflicts, _compacted, _exceeding, _owned)
+        for finding in check(topics, config)
+    ]
+    yield from found
+    if topics and not found:
+        yield ok("enabled topics", "cleanup.policy and retention.ms of each go with the policy")
+
+
+def deletable(topics: Sequence[EnabledTopic]) -> tuple[EnabledTopic, ...]:
+    """Those from which something can ever be deleted: the others' readers and disks are no
+    matter."""
+    return tuple(
+        topic
+        for topic in topics
+        if not topic.reading.is_internal
+        and DELETABLE in topic.reading.cleanup_policy
+        and isinstance(topic.reading.policy, TopicPolicy)
+        and (COMPACTED not in topic.reading.cleanup_policy or topic.reading.policy.allow_compacted)
+    )
+
+
+def _unread(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
+    by_failure: dict[Failure, list[str]] = {}
+    for topic in topics:
+        if topic.reading.failure is not None:
+            by_failure.setdefault(topic.reading.failure, []).append(topic.reading.name)
+    without_id = by_failure.pop(NO_ID, [])
+    yield from about(
+        Level.PROBLEM,
+        "topic",
+        without_id,
+        "held for good: it has no id, so one that was recreated could not be told",
+        "raise inter.broker.protocol.version to 2.8 or later",
+    )
+    for failure, names in by_failure.items():
+        yield from about(Level.WARNING, "topic", names, f"could not be checked: {failure}")
+
+
+def _conflicts(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
+    for topic in topics:
+        if isinstance(topic.reading.policy, PolicyConflict):
+            yield Finding(
+                Level.PROBLEM,
+                f"topic {topic.reading.name}",
+                f"held: {' and '.join(topic.reading.policy.sources)} treat it differently",
+                "give it an entry with its exact name, which wins",
+                (topic.reading.name,),
+            )
+
+
+def _compacted(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Finding]:
+    """Held with ``not_deletable``. That is no surprise where a pattern caught the topic."""
+    exact = {entry.name for entry in config.topics}
+    undeletable: dict[Level, list[str]] = {Level.PROBLEM: [], Level.WARNING: []}
+    unallowed: dict[Level, list[str]] = {Level.PROBLEM: [], Level.WARNING: []}
+    for topic in topics:
+        reading = topic.reading
+        level = Level.PROBLEM if reading.name in exact else Level.WARNING
+        allowed = isinstance(reading.policy, TopicPolicy) and reading.policy.allow_compacted
+        if reading.is_internal or (
+            reading.cleanup_policy and DELETABLE not in reading.cleanup_policy
+        ):
+            undeletable[level].append(reading.name)
+        elif COMPACTED in reading.cleanup_policy and not allowed:
+            unallowed[level].append(reading.name)
+    for level, names in undeletable.items():
+        yield from about(
+            level,
+            "topic",
+            names,
+            "held for good: internal, or without delete in cleanup.policy",
+            "leave it out of the policy",
+        )
+    for level, names in unallowed.items():
+        yield from about(
+            level,
+            "topic",
+            names,
+            "held for good: compacted too (cleanup.policy=compact,delete)",
+            "set allow_compacted: true if the last value of each key may go, or leave it out",
+        )
+
+
+def _exceeding(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
+    for topic in topics:
+        policy, forced_ms = topic.reading.policy, topic.reading.forced_retention_ms
+        if not isinstance(policy, TopicPolicy) or forced_ms is None:
+            continue
+        if policy.consumed_retention_ms > forced_ms:
+            yield Finding(
+                Level.PROBLEM,
+                f"topic {topic.reading.name}",
+                f"held for good: its consumed retention of "
+                f"{say_duration(policy.consumed_retention_ms)} exceeds its own retention.ms of "
+                f"{say_duration(forced_ms)}",
+                f"lower retention.commitoffset.* of {' and '.join(policy.sources)}",
+                (topic.reading.name,),
+            )
+
+
+def _owned(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
+    by_meaning: dict[str, list[str]] = {}
+    for topic in topics:
+        if (whose := owner(topic.reading.name)) is not None:
+            by_meaning.setdefault(whose.meaning, []).append(topic.reading.name)
+    for meaning, names in by_meaning.items():
+        yield from about(
+            Level.WARNING,
+            "topic",
+            names,
+            meaning.replace("by its name", "by name", 1),
+            "leave it out of the policy, unless you know that nobody reads it from the beginning",
+        )
+
+
+def check_entries(
+    config: Config, visible: frozenset[str], rights: Mapping[str, Operations | Failure] | Failure
+) -> Iterator[Finding]:
+    """Entries that enable nothing that is there. ``visible``: the topics that can be seen."""
+    entries = [
+        (entry, policy)
+        for entry, policy in zip(config.topics, config.policies, strict=True)
+        if policy.enabled
+    ]
+    if not entries:
+        yield Finding(
+            Level.WARNING,
+            "topics",
+            "no entry enables a topic, so nothing is ever deleted",
+            "set retention.commitoffset.enable: true on an entry",
+        )
+    for entry, policy in entries:
+        (source,) = policy.sources
+        if entry.pattern is not None and not any(map(entry.pattern.fullmatch, visible)):
+            yield Finding(
+                Level.WARNING,
+                source,
+                f"the pattern {entry.pattern.pattern} matches no topic that is visible here",
+                "a pattern matches a topic's whole name: fix it, or grant DESCRIBE on the topics",
+            )
+        if entry.name is None or entry.name in visible:
+            continue
+        answer = None if isinstance(rights, Failure) else rights.get(entry.name)
+        if not isinstance(answer, Failure) or answer.code == UNKNOWN_TOPIC:
+            yield Finding(
+                Level.WARNING,
+                source,
+                f"there is no topic {entry.name}",
+                "correct the name, or create the topic",
+                (entry.name,),
+            )
+    enabled = [name for name in visible if config.policy_for(name) is not None]
+    if config.dry_run:
+        yield ok("dry_run", "is true: nothing is deleted until it is set to false")
+    if enabled:
+        yield ok("topics", f"{len(enabled)} of {len(visible)} topics are enabled")

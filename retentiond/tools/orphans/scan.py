@@ -1,0 +1,221 @@
+"""One look: the directories, then the cluster, then what is remembered. Nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from retentiond.clock import Uptime, earlier_time, elapsed_ms, uptime
+from retentiond.errors import UsageError
+from retentiond.kafka.log_dirs import ClusterView
+from retentiond.model import Failure, TopicPartition
+from retentiond.tools.orphans.broker_process import BrokerDisks
+from retentiond.tools.orphans.contents import Contents, Gone, read_contents
+from retentiond.tools.orphans.folder import FolderKind, PartitionFolder, Stranger, list_folders
+from retentiond.tools.orphans.memory import Key, OrphanMemory, key
+from retentiond.tools.orphans.orphan import (
+    Assignment,
+    Conditions,
+    Fate,
+    Judgement,
+    Orphan,
+    Scan,
+    judge,
+    objection,
+    problems,
+)
+
+CUT_OFF = "its removal was cut off"
+
+
+class AssignmentSource(Protocol):
+    """Raises `KafkaUnavailable` when no broker answers."""
+
+    def replicas(self, topics: Collection[str]) -> ClusterView: ...
+
+    def retention_ms(self, broker: int) -> int | Failure | None: ...
+
+    def time_ms(self) -> int | Failure | None:
+        """The cluster's clock; None where it does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """``retention_ms``: instead of the broker's own."""
+
+    after_ms: int
+    retention_ms: int | None = None
+
+
+class HostClocks(NamedTuple):
+    """``host_time_ms`` dates what is seen; only ``uptime`` says how much time has passed."""
+
+    host_time_ms: Callable[[], int]
+    uptime: Callable[[], Uptime] = uptime
+
+
+def scan(
+    disks: BrokerDisks,
+    cluster: AssignmentSource,
+    memory: OrphanMemory,
+    terms: Terms,
+    clocks: HostClocks,
+) -> tuple[Scan, OrphanMemory]:
+    """What there is, and what to remember of it. Raises `UsageError`, `KafkaUnavailable`."""
+    listings = [list_folders(log_dir) for log_dir in disks.log_dirs]
+    folders = [folder for listing in listings for folder in listing.folders]
+    unclear = [stranger for listing in listings for stranger in listing.strangers]
+    view = cluster.replicas({folder.parsed_name.topic for folder in folders})
+    refuse_another(view, disks)
+    is_alive = disks.broker in view.answers
+    lacks = list(problems(view, disks, was_alive=memory.was_alive))
+    told: int | Failure | None = Failure("BROKER_NOT_AVAILABLE", "it is down")
+    if is_alive:
+        told = cluster.retention_ms(disks.broker)
+    retention = _retention(told, memory, terms)
+    if isinstance(retention, Failure):
+        lacks.append(
+            f"broker {disks.broker} does not tell its log.retention.* ({retention}); "
+            "grant DESCRIBE_CONFIGS on the cluster, or give --retention"
+        )
+    (now_ms, unread), up = earlier_time(clocks.host_time_ms(), cluster.time_ms()), clocks.uptime()
+    lacks.extend(unread)
+    passed_ms = elapsed_ms(memory.looked_at, up)
+    conditions = Conditions(now_ms, terms.after_ms, retention, not lacks, passed_ms)
+    orphans: list[Orphan] = []
+    for folder, judgement in _judged(folders, view, disks, memory):
+        if judgement.assignment is Assignment.UNCLEAR:
+            unclear.append(Stranger(folder.log_dir, folder.name, judgement.why))
+        if judgement.assignment is Assignment.ORPHAN:
+            orphan = _orphan(folder, judgement.why, memory, conditions)
+            if isinstance(orphan, Stranger):
+                unclear.append(orphan)
+            elif orphan is not None:
+                orphans.append(orphan)
+    taken = Scan(
+        disks,
+        now_ms,
+        tuple(orphans),
+        tuple(unclear),
+        tuple(lacks),
+        retention,
+    )
+    kept = remembered(taken, folders, memory)
+    kept = replace(kept, was_alive=kept.was_alive or is_alive)
+    if not lacks:
+        kept = replace(kept, looked_at=up)
+    return taken, kept if isinstance(told, Failure) else replace(kept, retention_ms=told)
+
+
+def _retention(
+    told: int | Failure | None, memory: OrphanMemory, terms: Terms
+) -> int | Failure | None:
+    """A broker that is down has told its own before, maybe."""
+    if terms.retention_ms is not None:
+        return terms.retention_ms
+    if isinstance(told, Failure) and memory.retention_ms is not None:
+        return memory.retention_ms
+    return told
+
+
+def refuse_another(view: ClusterView, disks: BrokerDisks) -> None:
+    if view.cluster_id != disks.cluster_id:
+        raise UsageError(
+            f"the directories belong to cluster {disks.cluster_id}, and --bootstrap-server is "
+            f"cluster {view.cluster_id}; name a broker of the directories' own cluster"
+        )
+
+
+def remembered(
+    taken: Scan, folders: Sequence[PartitionFolder], memory: OrphanMemory
+) -> OrphanMemory:
+    """After a complete look only its orphans; after another one nothing is forgotten that is still
+    there, and nothing new counts. Directories that were not looked at stay as they are."""
+    looked_at = {str(log_dir) for log_dir in taken.disks.log_dirs}
+    present = {key(folder) for folder in folders}
+    seen = {key(orphan.folder): orphan.since_ms for orphan in taken.orphans}
+
+    def stays(each: Key) -> bool:
+        if each[0] not in looked_at:
+            return True
+        return bool(taken.problems) and each in present
+
+    first_seen = {each: since for each, since in memory.first_seen_ms.items() if stays(each)}
+    if not taken.problems:
+        unclear = {(str(each.log_dir), each.name) for each in taken.unclear}
+        first_seen |= {
+            each: since
+            for each, since in memory.first_seen_ms.items()
+            if each in present and each[:2] in unclear
+        }
+        first_seen |= seen
+    observed = {key(each.folder): each.observed_ms for each in taken.orphans}
+    return replace(
+        memory,
+        first_seen_ms=first_seen,
+        observed_ms={
+            each: memory.observed_ms.get(each, 0)
+            if taken.problems
+            else observed.get(each, memory.observed_ms.get(each, 0))
+            for each in first_seen
+        },
+        renamed={
+            each: old
+            for each, old in memory.renamed.items()
+            if each[0] not in looked_at or each in present
+        },
+    )
+
+
+def _judged(
+    folders: Sequence[PartitionFolder], view: ClusterView, disks: BrokerDisks, memory: OrphanMemory
+) -> Iterator[tuple[PartitionFolder, Judgement]]:
+    """Without those that the broker itself is about to delete."""
+    replicas = {
+        TopicPartition(folder.parsed_name.topic, folder.parsed_name.partition)
+        for folder in folders
+        if folder.parsed_name.kind is FolderKind.REPLICA
+    }
+    for folder in folders:
+        if key(folder) in memory.renamed:
+            yield folder, Judgement(Assignment.ORPHAN, CUT_OFF)
+        elif folder.parsed_name.kind is not FolderKind.DELETE:
+            yield folder, judge(folder, view, disks, replicas)
+
+
+def _orphan(
+    folder: PartitionFolder, why: str, memory: OrphanMemory, conditions: Conditions
+) -> Orphan | Stranger | None:
+    """None: it is gone meanwhile."""
+    try:
+        contents = read_contents(folder)
+    except Gone:
+        return None
+    except OSError as error:
+        return Stranger(folder.log_dir, folder.name, f"it can't be read ({error.strerror})")
+    since_ms = _since(folder, contents, memory, conditions)
+    observed_ms = 0
+    if since_ms == memory.first_seen_ms.get(key(folder)):
+        observed_ms = memory.observed_ms.get(key(folder), 0) + conditions.passed_ms
+    reason = objection(contents, observed_ms, conditions)
+    return Orphan(
+        folder,
+        why,
+        contents,
+        since_ms,
+        Fate.REMOVABLE if reason is None else Fate.KEPT,
+        reason,
+        is_cut_off=key(folder) in memory.renamed,
+        observed_ms=observed_ms,
+    )
+
+
+def _since(
+    folder: PartitionFolder, contents: Contents, memory: OrphanMemory, conditions: Conditions
+) -> int:
+    """From anew where anything in it was changed since: a broker may have had it meanwhile."""
+    since_ms = memory.first_seen_ms.get(key(folder))
+    if since_ms is None or not contents.changed_ms <= since_ms <= conditions.now_ms:
+        return conditions.now_ms
+    return since_ms

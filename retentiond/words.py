@@ -1,0 +1,173 @@
+"""Figures and names in sentences: bytes, counts, and text from elsewhere made safe.
+
+A group id may be empty, 32 kB long, and hold any character, a terminal's control sequences too.
+JSON has each as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from retentiond.model import GroupKind
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def say_bytes(count: int) -> str:
+    """``12.4 GiB``: at least two digits that count, and never more than four."""
+    scaled, unit = float(count), 0
+    while round(scaled) >= 1024 and unit < len(UNITS) - 1:
+        scaled /= 1024
+        unit += 1
+    digits = 1 if unit and scaled < 99.95 else 0
+    return f"{scaled:.{digits}f} {UNITS[unit]}"
+
+
+def say_estimate(count: int | None) -> str:
+    """``~40.0 MiB``, of what is in remote storage; ``?`` where that is not known."""
+    return "?" if count is None else f"~{say_bytes(count)}"
+
+
+def say_stored(local: int | None, remote: int | None) -> str:
+    """``12.0 MiB local, ~40.0 MiB remote``: what is on the brokers' disks, and about what is in
+    remote storage; the first alone where nothing is remote (0), and ``?`` where it is unknown."""
+    if local is None:
+        return "?"
+    if remote == 0:
+        return say_bytes(local)
+    if remote is None:
+        return f"{say_bytes(local)} local, an unknown amount remote"
+    return f"{say_bytes(local)} local, {say_estimate(remote)} remote"
+
+
+def say_amount(records: int, local: int | None, remote: int | None) -> str:
+    """What records take, or how many there are where that is not known."""
+    return say_many(records, "record") if local is None else say_stored(local, remote)
+
+
+def say_count(count: int) -> str:
+    """``1,204,331``"""
+    return f"{count:,}"
+
+
+def say_share(part: int, whole: int) -> str:
+    """``19%``. Some is never shown as none, nor as all."""
+    if not whole or not part:
+        return "0%"
+    percent = 100 * part / whole
+    if percent < 1:
+        return "<1%"
+    return "99%" if part < whole and percent > 99 else f"{percent:.0f}%"
+
+
+def say_many(count: int, one: str, several: str | None = None) -> str:
+    """``1 topic``, ``2,000 topics``"""
+    return f"{say_count(count)} {one if count == 1 else several or one + 's'}"
+
+
+def say_about(ms: int) -> str:
+    """A duration by its largest unit, rounded down: ``3 days``, ``12 minutes``, ``0 seconds``."""
+    for unit_ms, unit in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute")):
+        if ms >= unit_ms:
+            return say_many(ms // unit_ms, unit)
+    return say_many(ms // 1_000, "second")
+
+
+def rfc3339(epoch_ms: int) -> str:
+    at = datetime.fromtimestamp(epoch_ms / 1000, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+EMPTY = '""'
+
+MOST_CHARS = 250
+"""Of a name that is shown whole; no topic's is longer."""
+
+HEAD, TAIL = 60, 20
+"""Characters of a longer one that are shown."""
+
+FIRST_PRINTABLE, LAST_PRINTABLE = 0x20, 0x7E
+
+
+def printable(text: str) -> str:
+    """Control characters, and those that turn the direction of text, show as what they are."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def without_parameters(master: str) -> str:
+    """The address of a Spark Connect server without its parameters, which may hold a token; any
+    other as it is."""
+    return master.partition(";")[0]
+
+
+def say_name(name: str) -> str:
+    """A group's or a reader's name for people: printable, ``""`` where it is empty, and where it is
+    long its two ends and its length."""
+    if len(name) > MOST_CHARS:
+        return f"{printable(name[:HEAD])}…{printable(name[-TAIL:])} ({len(name):,} characters)"
+    return printable(name) or EMPTY
+
+
+def say_any(name: str | None) -> str:
+    """The same as a cell of a table; ``-`` where there is none."""
+    return "-" if name is None else say_name(name)
+
+
+def say_names(names: Iterable[str], most: int) -> str:
+    """``a, b, c and 8 more``"""
+    every = list(names)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return f"{', '.join(map(say_name, every[:most]))}{more}"
+
+
+def say_ranges(numbers: Iterable[int]) -> str:
+    """``0-3, 7``, of ascending numbers."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def label(name: str) -> str:
+    """A name as a metric's label: its own for each, also where it is shortened. A shortened one is
+    longer than every one that is not."""
+    if len(name) <= MOST_CHARS:
+        return name
+    return (
+        f"{name[: MOST_CHARS - HEAD]}…{hashlib.sha256(name.encode(errors='replace')).hexdigest()}"
+    )
+
+
+def shell_word(text: str) -> str | None:
+    """The text as one word for a shell, to be pasted; None where none can be: a NUL can't be an
+    argument, and one that is too long to be shown can't be copied."""
+    if "\0" in text or len(text) > MOST_CHARS:
+        return None
+    if text.isprintable() and "`" not in text:  # which marks commands within a sentence
+        return shlex.quote(text)
+    return f"$'{''.join(map(_escaped, text.encode(errors='replace')))}'"
+
+
+def shell_argument(text: str) -> str | None:
+    """The same where it stands alone, and must not be taken for an option."""
+    word = shell_word(text)
+    return f"-- {word}" if word is not None and text.startswith("-") else word
+
+
+def _escaped(byte: int) -> str:
+    """Within ``$'…'``, which bash, zsh, ksh and POSIX's newest sh read alike."""
+    if FIRST_PRINTABLE <= byte <= LAST_PRINTABLE and chr(byte) not in "\\'`":
+        return chr(byte)
+    return f"\\{byte:03o}"
+
+
+def say_reader(name: str, kind: GroupKind | None) -> str:
+    """``group billing``, ``external reader etl``"""
+    what = "external reader" if kind is GroupKind.EXTERNAL else "group"
+    return f"{what} {say_name(name)}"

@@ -1,0 +1,231 @@
+"""The pod of the Helm chart, as rendered, at work on a real broker.
+
+There is no Kubernetes here: `tests.support.pod` says what takes its place, and what does not.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from devkit.embedded import EmbeddedKafka
+from devkit.embedded.ports import PortReservations
+from tests.contract.real import RealDriver
+from tests.faults.held import log_start
+from tests.support.brokers.command import SPARK, Process, consumed
+from tests.support.certificates import Authority
+from tests.support.chart import Document, daemon, only, template
+from tests.support.pod import Pod, passes, require_namespaces
+from tests.support.waiting import eventually
+from tests.unit.config.files import HASH
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+TOPIC, CONSUMED = "orders", 7
+
+START_S = 120.0
+"""What the start-up probe gives it."""
+
+
+class Release:
+    """What Helm makes of the values, and the daemon's pod."""
+
+    def __init__(self, values: Document, secrets: dict[str, dict[str, str]], folder: Path) -> None:
+        (folder / "values.yaml").write_text(yaml.safe_dump(values))
+        self.documents = template(folder / "values.yaml")
+        self.secrets = secrets
+        self.folder = folder / "pod"
+        self.folder.mkdir()
+        self.pod = Pod(daemon(self.documents)["spec"], self.documents, secrets, self.folder)
+        (self.container,) = daemon(self.documents)["spec"]["containers"]
+
+    def passes(self, probe: str) -> bool:
+        return passes(self.container[probe], self.container)
+
+    def await_(self, process: Process, *probes: str) -> None:
+        """Until each of them has passed."""
+
+        def missing() -> list[str]:
+            assert process.running, process.said
+            return [probe for probe in probes if not self.passes(probe)]
+
+        eventually(missing, lambda found: not found, timeout_s=START_S)
+
+    def test(self, name: str) -> tuple[int, str]:
+        """A container of `helm test`: its exit code and what it said. The Service's name, which
+        nobody resolves here, leads to this host."""
+        spec = only(self.documents, "Pod")["spec"]
+        (container,) = [each for each in spec["containers"] if each["name"] == name]
+        service = only(self.documents, "Service")["metadata"]["name"]
+        changed = {
+            **container,
+            "command": [
+                part.replace(f"//{service}:", "//127.0.0.1:")
+                for part in container.get("command", ["retentiond"])
+            ],
+        }
+        folder = self.folder / f"test-{name}"
+        folder.mkdir()
+        done = Pod(spec, self.documents, self.secrets, folder).run(changed)
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module", autouse=True)
+def namespaces() -> None:
+    require_namespaces()
+
+
+@pytest.fixture(scope="module")
+def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
+    with closing(RealDriver(kafka)) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def topic(driver: RealDriver) -> str:
+    """Ten records, seven of which its group has read."""
+    name = f"{TOPIC}-of-a-pod"
+    driver.create_topic(name)
+    driver.produce(name, [driver.now_ms] * 10)
+    driver.commit("of-a-pod", {(name, 0): CONSUMED})
+    return name
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with PortReservations() as ports:
+        yield ports.take()
+
+
+@pytest.fixture(scope="module")
+def release(
+    driver: RealDriver, topic: str, port: int, tmp_path_factory: pytest.TempPathFactory
+) -> Release:
+    values = {
+        "config": {
+            "kafka": {
+                "bootstrap.servers": "${file:secrets/kafka/servers}",
+                "client.id": "${CLIENT}",
+            },
+            "schedule": {"interval": "1s"},
+            "dry_run": False,
+            "http": {"port": port},
+            "spark": SPARK,
+            "topics": [consumed(topic)],
+        },
+        "secrets": {"kafka": "cluster"},
+        "envFrom": [{"secretRef": {"name": "environment"}}],
+    }
+    secrets = {
+        "cluster": {"servers": driver.broker.bootstrap_servers},
+        "environment": {"CLIENT": "of-a-pod"},
+    }
+    return Release(values, secrets, tmp_path_factory.mktemp("release"))
+
+
+@pytest.fixture(scope="module")
+def process(release: Release) -> Iterator[Process]:
+    with release.pod.start(release.container) as process:
+        process.await_events("retentiond.started")
+        yield process
+
+
+def test_the_probes_pass_and_the_daemon_deletes(
+    release: Release, process: Process, driver: RealDriver, topic: str
+) -> None:
+    release.await_(process, "startupProbe", "livenessProbe", "readinessProbe")
+    eventually(lambda: log_start(driver.broker, topic) == CONSUMED, timeout_s=START_S)
+    state = release.pod.volume("state")
+    assert {path.stat().st_uid for path in state.iterdir()} == {10001}
+    assert (state / "audit.db").exists()
+
+
+def test_its_processes_have_no_rights_and_can_gain_none(process: Process) -> None:
+    for each in (psutil.Process(process.pid), process.jvm()):
+        status = Path(f"/proc/{each.pid}/status").read_text()
+        facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+        assert facts["Uid"].split() == ["10001"] * 4
+        assert facts["Gid"].split() == ["10001"] * 4
+        assert {facts[name] for name in ("CapEff", "CapPrm", "CapBnd")} == {"0" * 16}
+        assert facts["NoNewPrivs"] == "1"
+
+
+def test_it_can_write_to_its_state_and_to_tmp_alone(release: Release, process: Process) -> None:
+    writable = set()
+    for line in Path(f"/proc/{process.pid}/mountinfo").read_text().splitlines():
+        _, _, _, _, place, options, *_, of_all = line.split()
+        if "rw" in options.split(",") and not of_all.startswith("ro"):
+            writable.add(place)
+    outside = {place for place in writable if not place.startswith(("/dev", "/proc", "/sys"))}
+    assert outside == {mount["mountPath"] for mount in release.container["volumeMounts"][-2:]}
+
+
+def test_the_process_has_the_name_by_which_it_is_told_to_reload(process: Process) -> None:
+    """`pkill -HUP -x retentiond`, in docs/kubernetes.md; other pods' are in other namespaces."""
+    assert Path(f"/proc/{process.pid}/comm").read_text() == "retentiond\n"
+    process.signal(signal.SIGHUP)
+    process.await_events("retentiond.config_reloaded")
+
+
+def test_helm_s_test_passes(release: Release, process: Process) -> None:
+    release.await_(process, "readinessProbe")
+    code, said = release.test("ready")
+    assert code == 0, said
+    assert said.startswith("200 ")
+    code, said = release.test("doctor")
+    assert code == 0, said
+
+
+def test_it_ends_within_its_grace_and_helm_s_test_then_fails(
+    release: Release, process: Process, tmp_path: Path
+) -> None:
+    """The last test here: it ends the daemon."""
+    process.signal(signal.SIGTERM)
+    assert process.wait(daemon(release.documents)["spec"]["terminationGracePeriodSeconds"]) == 0
+    assert not release.passes("livenessProbe")
+    release.folder = tmp_path
+    code, _ = release.test("ready")
+    assert code == 1
+
+
+def test_with_a_login_and_tls_the_probes_pass_all_the_same(
+    kafka: EmbeddedKafka, topic: str, tmp_path: Path
+) -> None:
+    made = Authority(tmp_path).issue("retentiond")
+    with PortReservations() as ports:
+        values = {
+            "config": {
+                "kafka": {"bootstrap.servers": kafka.bootstrap_servers},
+                "http": {
+                    "port": ports.take(),
+                    "tls": {
+                        "certificate": "/etc/retentiond/secrets/tls/tls.crt",
+                        "key": "/etc/retentiond/secrets/tls/tls.key",
+                    },
+                    "basic_auth": {"prometheus": "${file:secrets/http/prometheus.bcrypt}"},
+                },
+                "spark": SPARK,
+                "topics": [consumed(topic)],
+            },
+            "secrets": {"tls": "certificate", "http": "login"},
+        }
+        secrets = {
+            "certificate": {
+                "tls.crt": made.certificate.read_text(),
+                "tls.key": made.key.read_text(),
+            },
+            "login": {"prometheus.bcrypt": HASH},
+        }
+        release = Release(values, secrets, tmp_path)
+        with release.pod.start(release.container) as process:
+            release.await_(process, "startupProbe")
+            assert release.passes("livenessProbe")
+            code, said = release.test("ready")
+            assert (code, said[:3]) == (0, "401")
+        assert not release.passes("livenessProbe")

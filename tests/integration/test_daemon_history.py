@@ -1,0 +1,86 @@
+"""The daemon keeps a history of its cycles, and goes on where it can't.
+
+Without Spark, which has no part in it.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from devkit.embedded import EmbeddedKafka
+from retentiond.history.table import HistoryTable
+from tests.contract.real import RealDriver
+from tests.faults.held import Held, log_start
+from tests.support.brokers.command import Process, settings, write
+from tests.support.builders.histories import Entry, entries_in
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[RealDriver]:
+    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+        yield driver
+
+
+def metric(daemon: Process, name: str) -> float | None:
+    lines = daemon.get("/metrics").text.splitlines()
+    found = [line for line in lines if line.startswith((f"{name} ", f"{name}{{"))]
+    return float(found[0].rpartition(" ")[2]) if found else None
+
+
+def test_cycles_go_on_without_a_history_and_it_is_kept_once_it_can_be(
+    driver: RealDriver, tmp_path: Path
+) -> None:
+    driver.create_topic("orders")
+    driver.produce("orders", [driver.now_ms] * 10)
+    driver.commit("billing", {("orders", 0): 7})
+    state = tmp_path / "state"
+    state.mkdir()
+    place = state / "history"
+    place.write_text("something else stands here")
+    servers = driver.broker.bootstrap_servers
+    history = {"interval": "1s"}
+    write(tmp_path / "retentiond.yaml", settings(servers, state, dry_run=False, history=history))
+    with Held("nowhere", "run", cwd=tmp_path) as daemon:
+        eventually(lambda: log_start(driver.broker, "orders") == 7)
+        eventually(lambda: (metric(daemon, "retentiond_history_failures_total") or 0) > 1)
+        ready = daemon.get("/readyz")
+        assert ready.status_code == 200
+        assert str(place) in ready.text
+        assert len(daemon.events("retentiond.history_failed")) == 1
+        assert metric(daemon, "retentiond_history_bytes") is None
+
+        place.unlink()
+        daemon.await_events("retentiond.history_recovered")
+        driver.commit("billing", {("orders", 0): 9})
+        eventually(lambda: log_start(driver.broker, "orders") == 9)
+        eventually(lambda: any(len(each.deletions) == 1 for each in read(place)[1:]))
+        assert daemon.get("/readyz").text == "ready\n"
+        assert (metric(daemon, "retentiond_history_bytes") or 0) > 1000
+        assert metric(daemon, "retentiond_history_last_write_timestamp_seconds") is not None
+        total = metric(daemon, "retentiond_log_dir_total_bytes") or 0
+        assert 0 < (metric(daemon, "retentiond_log_dir_usable_bytes") or 0) <= total
+        daemon.signal(signal.SIGTERM)
+        assert daemon.wait(10) == 0
+
+    first, *rest = read(place)
+    assert first.cycle["is_whole"]
+    assert not any(each.cycle["is_whole"] for each in rest)
+    # The deletion of the time in which nothing could be written is told now, too.
+    assert [at[1:] for at in first.deletions] == [("orders", 0)]
+    assert first.partitions["orders", 0]["size_bytes"] is not None
+    assert first.commits == {("billing", "orders", 0): 7}
+    assert rest[-1].commits == {("billing", "orders", 0): 9}
+    assert first.log_dirs[0]["usable_bytes"] > 0
+
+
+def read(place: Path) -> list[Entry]:
+    (cluster_id,) = HistoryTable.open(place).clusters()
+    return list(entries_in(place, cluster_id))

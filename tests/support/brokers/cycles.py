@@ -1,0 +1,121 @@
+"""Whole cycles on real brokers, on call: with the guard, the state on disk, and Spark."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from retentiond.act.read_back import reconcile
+from retentiond.clock import Uptime, now_ms, uptime
+from retentiond.config import Config
+from retentiond.cycle import CycleContext, run_cycle
+from retentiond.disks.broker_disks import BrokerDisks
+from retentiond.gather.groups import LastCoordinators
+from retentiond.kafka.port import Kafka
+from retentiond.model import DeletionOutcome, Outcome, PlanRow
+from retentiond.spark.session import SparkSessions
+from retentiond.state.audit_records import DeletionRecord, read_deletions
+from retentiond.state.state import open_state
+from retentiond.tell.report import CycleReport
+from tests.support.brokers.command import Document, consumed, settings
+
+Clock = Callable[[], int]
+
+
+class Retentiond:
+    """One with a state directory of its own, which it opens anew for each cycle, as after a
+    restart. ``more``: further sections of its configuration."""
+
+    def __init__(
+        self,
+        kafka: Kafka,
+        spark: SparkSessions,
+        folder: Path,
+        *topics: str | Document,
+        **more: Any,
+    ) -> None:
+        self.config = Config.model_validate(
+            settings(
+                "not used here:9092",
+                folder / "state",
+                topics=_entries(topics),
+                **{"dry_run": False, **more},
+            )
+        )
+        self._kafka = kafka
+        self._spark = spark
+        self._coordinators = LastCoordinators()
+        self._disks = BrokerDisks()
+
+    def cycle(
+        self,
+        *,
+        before_guard: Callable[[], object] | None = None,
+        kafka: Kafka | None = None,
+        now: Clock = now_ms,
+        uptime: Callable[[], Uptime] = uptime,
+    ) -> CycleReport:
+        """One to its end. ``before_guard`` happens between the plan and the second reading;
+        ``kafka``, ``now`` and ``uptime`` stand in for the cluster and for the host's clocks."""
+        context = self._context(kafka, _interrupted(now, before_guard) if before_guard else now)
+        with open_state(self.config.state_dir) as state:
+            state.memory.uptime = uptime
+            return run_cycle(context, self.config, state)
+
+    def settle(self) -> tuple[DeletionOutcome, ...]:
+        """Reads back what earlier cycles left open."""
+        with open_state(self.config.state_dir) as state:
+            return reconcile(state.audit, self._kafka, now_ms())
+
+    @property
+    def audit(self) -> list[DeletionRecord]:
+        return list(read_deletions(self.config.state_dir))
+
+    def _context(self, kafka: Kafka | None = None, now: Clock = now_ms) -> CycleContext:
+        stop = threading.Event()
+        return CycleContext(
+            kafka or self._kafka, self._spark, now, stop, self._coordinators, disks=self._disks
+        )
+
+
+def _entries(topics: Iterable[str | Document]) -> list[Document]:
+    return [consumed(topic) if isinstance(topic, str) else topic for topic in topics]
+
+
+def _interrupted(now: Clock, happens: Callable[[], object]) -> Clock:
+    """A cycle looks at the clock when it begins, and next right before its second reading."""
+    looks = itertools.count()
+
+    def look() -> int:
+        if next(looks) == 1:
+            happens()
+        return now()
+
+    return look
+
+
+class Told(NamedTuple):
+    """What an operator reads about a partition."""
+
+    verdict: str
+    reason: str
+    sentence: str | None
+
+
+def row_of(report: CycleReport, topic: str, partition: int = 0) -> PlanRow:
+    (row,) = (r for r in report.plan.rows if (r.topic, r.partition) == (topic, partition))
+    return row
+
+
+def told(report: CycleReport, topic: str, partition: int = 0) -> Told:
+    row = row_of(report, topic, partition)
+    return Told(row.verdict.value, row.reason.value, row.detail)
+
+
+def deleted_up_to(report: CycleReport, topic: str, partition: int = 0) -> int | None:
+    """The cutoff of a deletion that was done; None where none was."""
+    row = row_of(report, topic, partition)
+    return row.cutoff if report.outcome(row).outcome is Outcome.DELETED else None

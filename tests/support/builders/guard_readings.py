@@ -1,0 +1,202 @@
+"""Readings of a small cluster, written down as plain values and changed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from retentiond.config import TopicPolicy
+from retentiond.config.values import Pattern
+from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition, Verdict
+from retentiond.snapshot import (
+    COMMIT_SCHEMA,
+    EPOCH_SCHEMA,
+    GroupReading,
+    GroupTopic,
+    PartitionReading,
+    Snapshot,
+    TopicReading,
+)
+
+POLICY = TopicPolicy(enabled=True, consumed_retention_ms=60_000)
+Commits = dict[tuple[str, TopicPartition], int | None]  # by group and partition
+Epochs = dict[tuple[str, TopicPartition], tuple[int, int | None, int | None]]
+"""By group and partition: the epoch of its commit, the one that the leader knows, and its end."""
+
+
+def topic(name: str) -> TopicReading:
+    return TopicReading(
+        name=name,
+        policy=POLICY,
+        topic_id=f"id-of-{name}",
+        is_internal=False,
+        cleanup_policy=frozenset({"delete"}),
+        forced_retention_ms=3_600_000,
+    )
+
+
+def group(group_id: str) -> GroupReading:
+    return GroupReading(group_id, GroupKind.CLASSIC, "Stable")
+
+
+@dataclass
+class Reading:
+    """A snapshot by name instead of by position. A partition's ``topic`` is filled in by it."""
+
+    cluster_id: str = "cluster-a"
+    problems: tuple[str, ...] = ()
+    topics: dict[str, TopicReading] = field(default_factory=dict)
+    partitions: dict[TopicPartition, PartitionReading] = field(default_factory=dict)
+    groups: dict[str, GroupReading] = field(default_factory=dict)
+    commits: Commits = field(default_factory=dict)
+    remembered: Commits = field(default_factory=dict)
+    readers: set[tuple[str, str]] = field(default_factory=set)  # group, topic
+    remembered_readers: set[tuple[str, str]] = field(default_factory=set)
+    epochs: Epochs = field(default_factory=dict)
+    changelogs: set[tuple[str, str]] = field(default_factory=set)  # group, topic
+    stale: set[tuple[str, TopicPartition]] = field(default_factory=set)
+
+    def change_topic(self, name: str, **changes: object) -> None:
+        self.topics[name] = replace(self.topics[name], **changes)  # type: ignore[arg-type]  # any field
+
+    def change_partition(self, at: TopicPartition, **changes: object) -> None:
+        self.partitions[at] = replace(self.partitions[at], **changes)  # type: ignore[arg-type]  # any field
+
+    def add_group(self, group_id: str) -> None:
+        self.groups[group_id] = group(group_id)
+
+    def drop_group(self, group_id: str) -> None:
+        """As if the cluster had never heard of it."""
+        del self.groups[group_id]
+        self.commits = {key: offset for key, offset in self.commits.items() if key[0] != group_id}
+        self.epochs = {key: epochs for key, epochs in self.epochs.items() if key[0] != group_id}
+        self.stale = {key for key in self.stale if key[0] != group_id}
+
+    def snapshot(self) -> Snapshot:
+        topics, groups = sorted(self.topics), sorted(self.groups)
+        partitions = sorted(self.partitions)
+
+        def table(commits: Commits) -> pa.Table:
+            rows = [
+                {
+                    "group_id": groups.index(group_id),
+                    "partition_id": partitions.index(at),
+                    "offset": offset,
+                }
+                for (group_id, at), offset in sorted(commits.items(), key=lambda item: item[0])
+            ]
+            return pa.Table.from_pylist(rows, schema=COMMIT_SCHEMA)
+
+        def pairs(readers: set[tuple[str, str]]) -> frozenset[GroupTopic]:
+            return frozenset(
+                GroupTopic(groups.index(group_id), topics.index(name)) for group_id, name in readers
+            )
+
+        return Snapshot(
+            cluster_id=self.cluster_id,
+            taken_at_ms=1_000_000,
+            topics=tuple(self.topics[name] for name in topics),
+            partitions=tuple(
+                replace(self.partitions[at], topic=topics.index(at.topic)) for at in partitions
+            ),
+            groups=tuple(self.groups[group_id] for group_id in groups),
+            commits=table(self.commits),
+            remembered=table(self.remembered),
+            readers=pairs(self.readers),
+            problems=self.problems,
+            remembered_readers=pairs(self.remembered_readers),
+            changelogs=pairs(self.changelogs),
+            stale=table(
+                {key: offset for key in self.stale if (offset := self.commits.get(key)) is not None}
+            ),
+            epochs=pa.Table.from_pylist(
+                [
+                    {
+                        "group_id": groups.index(group_id),
+                        "partition_id": partitions.index(at),
+                        "offset": self.commits[group_id, at],
+                        "leader_epoch": committed,
+                        "known_epoch": known,
+                        "end_offset": end,
+                    }
+                    for (group_id, at), (committed, known, end) in sorted(self.epochs.items())
+                    if self.commits.get((group_id, at)) is not None
+                ],
+                schema=EPOCH_SCHEMA,
+            ),
+        )
+
+
+def partition(number: int) -> PartitionReading:
+    """Offsets 10 to 200; those from 150 on are young, those from 180 on undecided."""
+    return PartitionReading(
+        topic=0,
+        partition=number,
+        log_start_offset=10,
+        high_watermark=200,
+        last_stable_offset=180,
+        retention_offset=150,
+    )
+
+
+ORDERS_0 = TopicPartition("orders", 0)
+ORDERS_1 = TopicPartition("orders", 1)
+CLICKS_0 = TopicPartition("clicks", 0)
+PARTITIONS = (CLICKS_0, ORDERS_0, ORDERS_1)
+
+
+def healthy() -> Reading:
+    """Two groups that have committed 120 on every partition, and nothing amiss."""
+    reading = Reading(
+        topics={name: topic(name) for name in ("clicks", "orders")},
+        partitions={at: partition(at.partition) for at in PARTITIONS},
+    )
+    for group_id in ("billing", "search"):
+        reading.add_group(group_id)
+        reading.commits |= {(group_id, at): 120 for at in PARTITIONS}
+    return reading
+
+
+def changed(*changes: Callable[[Reading], object]) -> Reading:
+    reading = healthy()
+    for change in changes:
+        change(reading)
+    return reading
+
+
+def crowded() -> Reading:
+    """The same, and of all that may keep records back there is some."""
+    reading = healthy()
+    reading.add_group("broken")
+    reading.groups["broken"] = replace(reading.groups["broken"], failure=Failure("LOST", "gone"))
+    reading.remembered["billing", ORDERS_0] = 130
+    reading.readers.add(("search", "orders"))
+    policy = replace(POLICY, required_groups=("search",), excluded=(Pattern("b.*g"),))
+    reading.change_topic("orders", policy=policy)
+    return reading
+
+
+def deletion(at: TopicPartition, cutoff: int | None = 100, log_start_offset: int = 10) -> PlanRow:
+    """What a plan says about a partition of `healthy` up to the cutoff."""
+    return PlanRow(
+        topic=at.topic,
+        partition=at.partition,
+        topic_id=f"id-of-{at.topic}",
+        log_start_offset=log_start_offset,
+        high_watermark=200,
+        min_committed_offset=120,
+        binding_group="billing",
+        binding_committed_offset=120,
+        retention_offset=150,
+        cutoff=cutoff,
+        verdict=Verdict.DELETE,
+        reason=Reason.CONSUMED,
+        groups=2,
+        records=0 if cutoff is None else cutoff - log_start_offset,
+    )
+
+
+def deletions(partitions: Iterable[TopicPartition] = PARTITIONS) -> tuple[PlanRow, ...]:
+    return tuple(deletion(at) for at in partitions)

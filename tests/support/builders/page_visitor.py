@@ -1,0 +1,97 @@
+"""Asks for pages as a browser without a script would, and reads them as a parser does."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx
+from prometheus_client.registry import CollectorRegistry
+
+from retentiond.tell.metrics import Exposition
+from retentiond.tell.page.routes import status_page
+from retentiond.tell.report import CycleReport
+from retentiond.tell.web import Board, application
+from tests.support.scenes import NOW_MS
+
+INTERVAL_MS = 300_000
+VOID = {"br", "img", "input", "link", "meta"}
+
+
+class Document(HTMLParser):
+    """``elements``: every tag with its attributes; ``texts``: what stands between them;
+    ``open``: tags that were never closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag in ("td", "th"):
+            self.texts.append(" ")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open[-1] != tag:
+            raise AssertionError(f"</{tag}> closes {self.open[-1:]}")
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        """As it is read, without the space around its parts."""
+        return re.sub(r"\s+", " ", "".join(self.texts)).strip()
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+class Visitor:
+    """The application over a board and a clock that tests set by hand."""
+
+    def __init__(self, state_dir: Path, report: CycleReport | None = None) -> None:
+        self.now_ms = NOW_MS
+        self.board = Board(INTERVAL_MS, lambda: self.now_ms / 1000)
+        if report is not None:
+            self.board.pin(report)
+        page = status_page(self.board, lambda: self.now_ms, state_dir)
+        exposition = Exposition(CollectorRegistry())
+        self._app = application(self.board, exposition, page)
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return self.ask("GET", path, **headers)
+
+    def cpu_seconds_of(self, path: str) -> float:
+        """That it takes to get the page, which must be there. No look through all that other tests
+        have left falls into that time."""
+        gc.collect()
+        gc.disable()
+        try:
+            began = time.process_time()
+            assert self.get(path).status_code == 200
+            return time.process_time() - began
+        finally:
+            gc.enable()
+
+    def ask(self, method: str, path: str, **headers: str) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(self._app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+                return await client.request(method, path, headers=headers)
+
+        return asyncio.run(ask())
+
+    def see(self, path: str) -> Document:
+        return Document(self.get(path).text)

@@ -1,0 +1,120 @@
+"""Made-up histories: what a daemon would have recorded, entry by entry, as rows of `SCHEMA`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from retentiond.history.schema import SCHEMA, Kind
+
+BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
+CLUSTER = "the-cluster"
+MINUTE_MS = 60_000
+
+
+@dataclass
+class PastEntry:
+    """``at_ms``: since `BEGIN`. ``rows``: as dictionaries, without what all of an entry's share."""
+
+    at_ms: int
+    observed_ms: int | None = None
+    complete: bool = True
+    is_whole: bool = False
+    dry_run: bool = True
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def at(self) -> datetime:
+        return BEGIN + timedelta(milliseconds=self.at_ms)
+
+
+@dataclass
+class PastCluster:
+    entries: list[PastEntry]
+    cluster_id: str = CLUSTER
+
+    def table(self) -> pa.Table:
+        rows = [
+            row for number, each in enumerate(self.entries, 1) for row in self._of(number, each)
+        ]
+        return pa.Table.from_pylist(rows, SCHEMA)
+
+    def _of(self, number: int, entry: PastEntry) -> Iterable[dict[str, Any]]:
+        head = {
+            "day": f"{entry.at:%Y-%m-%d}",
+            "entry": number,
+            "at": entry.at,
+            "cluster_id": self.cluster_id,
+        }
+        yield {
+            **head,
+            "kind": Kind.CYCLE.value,
+            "cycle_id": f"cycle-{number}",
+            "complete": entry.complete,
+            "dry_run": entry.dry_run,
+            "observed_ms": entry.observed_ms,
+            "is_whole": entry.is_whole,
+        }
+        for row in entry.rows:
+            yield {**head, **row}
+
+    def write(self, path: Path) -> Path:
+        write_deltalake(path, self.table(), mode="append", partition_by=["day"])
+        return path
+
+
+def partition_row(
+    topic: str, partition: int = 0, *, high_watermark: int | None, **figures: Any
+) -> dict[str, Any]:
+    """One in which everything is read and old: what is not given follows from the rest."""
+    start = figures.get("log_start_offset", 0)
+    size = None if start is None or high_watermark is None else 100 * (high_watermark - start)
+    return {
+        "kind": Kind.PARTITION.value,
+        "topic": topic,
+        "topic_id": "id",
+        "partition": partition,
+        "log_start_offset": 0,
+        "high_watermark": high_watermark,
+        "last_stable_offset": high_watermark,
+        "size_bytes": size,
+        "verdict": "nothing",
+        "reason": "too_young",
+        "groups": 1,
+        "min_committed_offset": high_watermark,
+        **figures,
+    }
+
+
+def commit_row(group: str, topic: str, partition: int, offset: int | None) -> dict[str, Any]:
+    return {
+        "kind": Kind.COMMIT.value,
+        "group": group,
+        "topic": topic,
+        "partition": partition,
+        "committed_offset": offset,
+    }
+
+
+def deletion_row(
+    topic: str, partition: int, cutoff: int, outcome: str = "deleted"
+) -> dict[str, Any]:
+    return {
+        "kind": Kind.DELETION.value,
+        "topic": topic,
+        "partition": partition,
+        "cutoff": cutoff,
+        "records": 1,
+        "outcome": outcome,
+        "cycle_id": "cycle",
+    }
+
+
+def group_row(group: str, state: str | None) -> dict[str, Any]:
+    return {"kind": Kind.GROUP.value, "group": group, "group_kind": "consumer", "state": state}

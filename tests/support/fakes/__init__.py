@@ -1,0 +1,20 @@
+"""A Kafka cluster in memory: the port of `retentiond.kafka.port`, and a world to drive it."""
+
+from tests.support.fakes.broker import BrokerState
+from tests.support.fakes.cluster import FakeCluster
+from tests.support.fakes.deletions import HowDeletionEnds
+from tests.support.fakes.groups import FakeGroup, FakeMember
+from tests.support.fakes.log import FakePartition, Transaction
+from tests.support.fakes.script import Call, Script
+
+__all__ = [
+    "BrokerState",
+    "Call",
+    "FakeCluster",
+    "FakeGroup",
+    "FakeMember",
+    "FakePartition",
+    "HowDeletionEnds",
+    "Script",
+    "Transaction",
+]

@@ -1,0 +1,283 @@
+"""What `retentiond simulate` must say, in plain Python, from the words of the documentation.
+
+It works one partition and one entry at a time, and shares nothing with the simulation.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import Any, NamedTuple
+
+from tests.support.builders.past_clusters import PastCluster, PastEntry
+
+HOLDS = {
+    "no_group",
+    "too_few_groups",
+    "required_group_missing",
+    "group_without_commit",
+    "group_vanished",
+    "group_unreadable",
+    "group_list_incomplete",
+    "commit_beyond_end",
+    "commit_rewound",
+    "offset_unreadable",
+    "topic_recreated",
+    "not_deletable",
+}
+"""Reasons that would have held the partition under any retention."""
+
+SILENT = {"group_unreadable", "group_list_incomplete", "offset_unreadable"}
+"""Reasons under which the record does not say where the readers stood."""
+
+Row = dict[str, Any]
+
+
+class Loss(NamedTuple):
+    """``at``: the entry's place in the list."""
+
+    group: str
+    partition: int
+    at: int
+    committed: int
+    start: int
+    records: int
+
+
+@dataclass
+class TopicResult:
+    """``starts``: the simulated log start by topic id, partition and entry."""
+
+    mean: float | None
+    peak: float | None
+    simulated_mean: float | None
+    simulated_peak: float | None
+    records: int
+    missed: list[Loss]
+    starts: dict[tuple[str, int, int], int | None]
+
+
+@dataclass
+class Tried:
+    """The policy of one topic. ``counts``: whether it is a loss if the group misses something."""
+
+    retention_ms: int | None
+    min_groups: int = 1
+    counts: Callable[[str], bool] = lambda group: True
+
+
+class Time:
+    """``passed[e]``: milliseconds that surely passed until entry ``e``; ``stands[e]``: for how
+    long an entry stands, of those within the period."""
+
+    def __init__(self, cluster: PastCluster, since_ms: int, until_ms: int) -> None:
+        entries = cluster.entries
+        self.passed = [0]
+        for before, each in pairwise(entries):
+            step = each.observed_ms
+            if step is None:
+                step = max(0, each.at_ms - before.at_ms)
+            self.passed.append(self.passed[-1] + step)
+        self.period = [at for at, each in enumerate(entries) if since_ms <= each.at_ms <= until_ms]
+        first, last = self.period[0], self.period[-1]
+        steps = [self.passed[at + 1] - self.passed[at] for at in range(first, last)]
+        known = [step for step in steps if step > 0]
+        self.usual = int(median(known)) if known else 0
+        self.stands = {}
+        for at in self.period:
+            step = self.usual if at == last else self.passed[at + 1] - self.passed[at]
+            self.stands[at] = (step if step <= 3 * self.usual else self.usual) if self.usual else 1
+
+    def last_before(self, at: int, ms: int) -> int:
+        """The latest entry that lies so long before, or longer; -1 if none does."""
+        found = [each for each in range(at + 1) if self.passed[at] - self.passed[each] >= ms]
+        return found[-1] if found else -1
+
+
+def simulated(
+    cluster: PastCluster, tried: dict[str, Tried], since_ms: int, until_ms: int
+) -> dict[str, TopicResult]:
+    time = Time(cluster, since_ms, until_ms)
+    found = {}
+    for topic in sorted(tried):
+        rows = {
+            (at, row["topic_id"], row["partition"]): row
+            for at, entry in enumerate(cluster.entries)
+            for row in of_kind(entry, "partition")
+            if row["topic"] == topic
+        }
+        if any(at in time.period for at, _, _ in rows):
+            found[topic] = _topic(cluster, time, topic, tried[topic], rows)
+    return found
+
+
+def of_kind(entry: PastEntry, kind: str) -> list[Row]:
+    return [row for row in entry.rows if row["kind"] == kind]
+
+
+def _topic(
+    cluster: PastCluster,
+    time: Time,
+    topic: str,
+    tried: Tried,
+    rows: dict[tuple[int, str, int], Row],
+) -> TopicResult:
+    logs = [
+        Log(cluster, time, topic, tried, topic_id, partition, rows)
+        for topic_id, partition in sorted({key[1:] for key in rows})
+    ]
+    sizes: dict[int, list[tuple[float | None, float | None]]] = defaultdict(list)
+    for log in logs:
+        for at, both in log.sizes.items():
+            sizes[at].append(both)
+    known = {
+        at: (sum(real for real, _ in each), sum(other for _, other in each))  # type: ignore[misc] # none is None
+        for at, each in sizes.items()
+        if not any(None in both for both in each)
+    }
+    weight = sum(time.stands[at] for at in known)
+
+    def mean(which: int) -> float | None:
+        if not weight:
+            return None
+        return sum(time.stands[at] * each[which] for at, each in known.items()) / weight
+
+    def peak(which: int) -> float | None:
+        return max((each[which] for each in known.values()), default=None)
+
+    return TopicResult(
+        mean(0),
+        peak(0),
+        mean(1),
+        peak(1),
+        sum(log.records for log in logs),
+        sorted(loss for log in logs for loss in log.missed()),
+        {
+            (log.topic_id, log.partition, at): start
+            for log in logs
+            for at, start in log.starts.items()
+        },
+    )
+
+
+@dataclass
+class Log:
+    """A partition of a topic with one id, played again entry by entry."""
+
+    cluster: PastCluster
+    time: Time
+    topic: str
+    tried: Tried
+    topic_id: str
+    partition: int
+    rows: dict[tuple[int, str, int], Row]
+    records: int = 0
+    starts: dict[int, int | None] = field(default_factory=dict)
+    sizes: dict[int, tuple[float | None, float | None]] = field(default_factory=dict)
+    told: list[tuple[int, int, int]] = field(default_factory=list)
+    """Entry, place among those that tell of readers, and Kafka's own log start, where the
+    simulation has deleted something that Kafka has not."""
+
+    def __post_init__(self) -> None:
+        kafkas: int | None = None
+        deleted: int | None = None
+        ours, place = -1, 0
+        for at in self.time.period:
+            entry = self.cluster.entries[at]
+            for each in of_kind(entry, "deletion"):
+                is_here = (each["topic"], each["partition"]) == (self.topic, self.partition)
+                if is_here and each["outcome"] == "deleted" and self._id_at(at) == self.topic_id:
+                    ours = max(ours, each["cutoff"])
+            row = self.rows.get((at, self.topic_id, self.partition))
+            if row is None:
+                continue
+            recorded = row["log_start_offset"]
+            if recorded is not None and (kafkas is None or recorded > max(ours, kafkas)):
+                kafkas = recorded
+            start = max((each for each in (kafkas, deleted) if each is not None), default=None)
+            self.starts[at] = start
+            self.sizes[at] = _bytes(row, start)
+            cutoff = self._cutoff(at, row)
+            if cutoff is not None and start is not None:
+                self.records += max(0, cutoff - start)
+            deleted = max((each for each in (cutoff, deleted) if each is not None), default=None)
+            if entry.complete and row["reason"] not in SILENT:
+                place += 1
+                if start is not None and kafkas is not None and start > kafkas:
+                    self.told.append((at, place, kafkas))
+
+    def _id_at(self, at: int) -> str:
+        """The id that the topic had: a deletion is of that."""
+        seen = sorted((each, topic_id) for each, topic_id, _ in self.rows)
+        return next((topic_id for each, topic_id in reversed(seen) if each <= at), seen[0][1])
+
+    def _cutoff(self, at: int, row: Row) -> int | None:
+        """Up to where the policy would have deleted at this entry; None: not at all."""
+        retention = self.tried.retention_ms
+        if retention is None or not self.cluster.entries[at].complete or row["reason"] in HOLDS:
+            return None
+        forced = row.get("forced_retention_ms")
+        if forced is not None and retention > forced:
+            return None
+        names = ("min_committed_offset", "high_watermark", "last_stable_offset")
+        bounds: Sequence[int | None] = [row[name] for name in names]
+        if None in bounds or row["log_start_offset"] is None:
+            return None
+        if not row["groups"] or row["groups"] < self.tried.min_groups:
+            return None
+        for before in range(self.time.last_before(at, retention), -1, -1):
+            old = self.rows.get((before, self.topic_id, self.partition))
+            if old is not None and old["high_watermark"] is not None:
+                high: int = old["high_watermark"]
+                return min(high, *(each for each in bounds if each is not None))
+        return None
+
+    def missed(self) -> list[Loss]:
+        below: dict[str, list[tuple[int, Loss]]] = defaultdict(list)
+        for at, place, kafkas in self.told:
+            start = self.starts[at]
+            assert start is not None
+            for group, committed in commits_at(
+                self.cluster, at, self.topic, self.partition
+            ).items():
+                records = start - max(committed, kafkas)
+                if self.tried.counts(group) and records > 0:
+                    loss = Loss(group, self.partition, at, committed, start, records)
+                    below[group].append((place, loss))
+        return [worst for each in below.values() for worst in _worst_of_runs(each)]
+
+
+def _worst_of_runs(below: list[tuple[int, Loss]]) -> list[Loss]:
+    runs: list[list[Loss]] = []
+    last = None
+    for place, loss in below:
+        if place - 1 != last:
+            runs.append([])
+        runs[-1].append(loss)
+        last = place
+    return [max(run, key=lambda loss: loss.records)._replace(at=run[0].at) for run in runs]
+
+
+def _bytes(row: Row, start: int | None) -> tuple[float | None, float | None]:
+    size, low, high = row["size_bytes"], row["log_start_offset"], row["high_watermark"]
+    if size is None or low is None or high is None or start is None:
+        return size, None
+    return size, size * max(0, high - start) / (high - low) if high > low else size
+
+
+def commits_at(cluster: PastCluster, at: int, topic: str, partition: int) -> dict[str, int]:
+    """By group: its last recorded commit, if it was not left out of a whole entry since."""
+    commits: dict[str, int | None] = {}
+    for each in cluster.entries[: at + 1]:
+        if each.is_whole:
+            commits.clear()
+        for row in of_kind(each, "group"):
+            if row["state"] is None:
+                commits.pop(row["group"], None)
+        for row in of_kind(each, "commit"):
+            if (row["topic"], row["partition"]) == (topic, partition):
+                commits[row["group"]] = row["committed_offset"]
+    return {group: offset for group, offset in commits.items() if offset is not None}

@@ -1,0 +1,363 @@
+"""What Helm makes of the chart, read as an operator and a cluster read it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes_validate.utils import all_versions, validate
+
+from devkit.chart import CHART, ROOT
+from retentiond.config import parse
+from tests.support.chart import (
+    CASES,
+    NAMESPACE,
+    RELEASE,
+    VALUES,
+    Document,
+    config_of,
+    daemon,
+    helm,
+    only,
+    template,
+    values_named,
+)
+from tests.support.prometheus import DEPLOYED, tool
+from tests.unit.config.files import HASH
+
+every_case = pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
+
+OLDEST, NEWEST = all_versions()[0], all_versions()[-1]
+
+OF_PROMETHEUS = "monitoring.coreos.com/v1"
+"""Kubernetes has no schemas of these."""
+
+
+def pods(documents: list[Document]) -> Iterator[Document]:
+    """The specs of all pods: the daemon's, and that of `helm test`."""
+    yield daemon(documents)["spec"]
+    yield only(documents, "Pod")["spec"]
+
+
+def container(documents: list[Document]) -> Document:
+    (found,) = daemon(documents)["spec"]["containers"]
+    return dict(found)
+
+
+@every_case
+def test_helm_finds_nothing_to_complain_about(values: Path) -> None:
+    done = helm("lint", "--strict", CHART, "--values", values)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@every_case
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+def test_every_object_is_one_that_kubernetes_knows(values: Path, version: str) -> None:
+    documents = template(values, kubernetes=version)
+    builtin = [each for each in documents if each["apiVersion"] != OF_PROMETHEUS]
+    assert len(builtin) >= 4
+    for document in builtin:
+        used = validate(document, version, strict=True)
+        assert version.startswith(used)
+
+
+@pytest.mark.parametrize(
+    "values", sorted((CASES / "refused").glob("*.yaml")), ids=lambda path: path.stem
+)
+def test_what_the_schema_refuses_is_not_installed_and_the_error_names_it(values: Path) -> None:
+    wanted = re.search(r"^# error: (.*)$", values.read_text(), re.MULTILINE)
+    done = helm("template", RELEASE, CHART, "--values", values)
+    assert wanted is not None
+    assert done.returncode != 0
+    assert re.search(wanted[1], done.stderr), done.stderr
+    assert "hunter2" not in done.stderr
+
+
+def test_a_kubernetes_that_is_too_old_is_refused() -> None:
+    done = helm(
+        "template", RELEASE, CHART, "--values", values_named("minimal"), "--kube-version", "1.24.0"
+    )
+    assert done.returncode != 0
+    assert "incompatible with Kubernetes" in done.stderr
+
+
+@every_case
+def test_there_is_one_daemon_and_its_state_lasts(values: Path) -> None:
+    documents = template(values)
+    spec = only(documents, "StatefulSet")["spec"]
+    assert spec["replicas"] == 1
+    assert spec["podManagementPolicy"] == "Parallel"
+    assert [each["kind"] for each in documents if each["kind"] in ("Deployment", "Job")] == []
+    claimed = [claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates", [])]
+    claimed += [
+        volume["name"]
+        for volume in spec["template"]["spec"]["volumes"]
+        if "persistentVolumeClaim" in volume and volume["name"] == "state"
+    ]
+    assert claimed == ["state"]
+
+
+@every_case
+def test_a_claim_s_template_does_not_change_with_the_chart_s_version(values: Path) -> None:
+    """Kubernetes would refuse the upgrade."""
+    text = json.dumps(only(template(values), "StatefulSet")["spec"].get("volumeClaimTemplates", []))
+    assert "version" not in text
+    assert "helm.sh/chart" not in text
+
+
+@every_case
+def test_every_pod_is_restricted(values: Path) -> None:
+    """Pod Security's level `restricted`, the image's user, and nothing to write to by default."""
+    for spec in pods(template(values)):
+        security = spec["securityContext"]
+        assert security["runAsNonRoot"] is True
+        assert {security[name] for name in ("runAsUser", "runAsGroup", "fsGroup")} == {10001}
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert spec["automountServiceAccountToken"] is False
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
+        assert [volume for volume in spec["volumes"] if "hostPath" in volume] == []
+        for each in spec["containers"]:
+            assert each["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert {"requests", "limits"} <= each["resources"].keys()
+
+
+def test_the_user_is_the_image_s() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    security = daemon(template(values_named("minimal")))["spec"]["securityContext"]
+    assert f"USER {security['runAsUser']}:{security['runAsGroup']}" in dockerfile
+
+
+@every_case
+def test_state_and_tmp_are_all_that_can_be_written_to(values: Path) -> None:
+    documents = template(values)
+    claims = only(documents, "StatefulSet")["spec"].get("volumeClaimTemplates", [])
+    config = yaml.safe_load(config_of(documents))
+    for spec in pods(documents):
+        volumes = {volume["name"] for volume in spec["volumes"]}
+        volumes |= {claim["metadata"]["name"] for claim in claims}
+        for each in spec["containers"]:
+            mounts = each["volumeMounts"]
+            assert {mount["name"] for mount in mounts} <= volumes
+            writable = {mount["mountPath"] for mount in mounts if not mount.get("readOnly")}
+            assert writable == {config.get("state_dir", "/var/lib/retentiond"), "/tmp"}
+
+
+@every_case
+def test_the_probes_ask_what_the_endpoints_mean(values: Path) -> None:
+    documents = template(values)
+    found = container(documents)
+    http = yaml.safe_load(config_of(documents)).get("http", {})
+    port = http.get("port", 9477)
+    assert found["ports"] == [{"name": "http", "containerPort": port}]
+    scheme = "HTTPS" if "tls" in http else "HTTP"
+    alive: Document = {"httpGet": {"path": "/healthz", "port": "http", "scheme": scheme}}
+    ready = {"httpGet": {"path": "/readyz", "port": "http", "scheme": scheme}}
+    if "basic_auth" in http:
+        alive = {"exec": {"command": ["python", "-m", "retentiond.healthcheck", str(port)]}}
+        assert "readinessProbe" not in found
+    else:
+        assert ready.items() <= found["readinessProbe"].items()
+    assert alive.items() <= found["livenessProbe"].items()
+    assert alive.items() <= found["startupProbe"].items()
+
+
+@every_case
+def test_a_start_has_two_minutes_and_an_end_more_than_it_takes(values: Path) -> None:
+    documents = template(values)
+    probe = container(documents)["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 120
+    assert daemon(documents)["spec"]["terminationGracePeriodSeconds"] > 10
+
+
+@every_case
+def test_the_daemon_accepts_the_configuration_and_reads_it_as_it_was_given(
+    values: Path, tmp_path: Path
+) -> None:
+    environ = {"KAFKA_USER": "retentiond", "KAFKA_SERVERS": "kafka:9093", "KAFKA_KEY_PASSWORD": "x"}
+    for name, text in (("kafka/password", "geheim"), ("http/prometheus.bcrypt", HASH)):
+        file = tmp_path / "secrets" / name
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    given = yaml.safe_dump(yaml.safe_load(values.read_text())["config"])
+    rendered = config_of(template(values))
+    assert parse(rendered, environ, tmp_path) == parse(given, environ, tmp_path)
+
+
+@every_case
+def test_secrets_are_named_and_never_written_out(values: Path) -> None:
+    documents = template(values)
+    assert [each for each in documents if each["kind"] == "Secret"] == []
+    properties = yaml.safe_load(config_of(documents))["kafka"]
+    for name in properties:
+        if re.search("password|secret", name):
+            assert re.fullmatch(r"\$\{.+\}", properties[name])
+    folders = yaml.safe_load(values.read_text()).get("secrets", {})
+    spec = daemon(documents)["spec"]
+    by_name = {volume["name"]: volume for volume in spec["volumes"]}
+    mounted = {
+        Path(mount["mountPath"]).name: by_name[mount["name"]]["secret"]
+        for mount in container(documents)["volumeMounts"]
+        if mount["mountPath"].startswith("/etc/retentiond/secrets/")
+    }
+    assert mounted == {
+        folder: {"secretName": name, "defaultMode": 0o440} for folder, name in folders.items()
+    }
+
+
+def test_a_changed_configuration_restarts_the_daemon_and_another_value_does_not() -> None:
+    values = values_named("minimal")
+
+    def checksum(*options: str) -> str:
+        found = daemon(template(values, *options))["metadata"]["annotations"]["checksum/config"]
+        return str(found)
+
+    assert checksum() == checksum("--set", "rules.enabled=true")
+    assert checksum() != checksum("--set", "config.dry_run=false")
+
+
+@every_case
+def test_service_and_monitors_find_the_daemon_and_no_other_pod(values: Path) -> None:
+    documents = template(values)
+    service = only(documents, "Service")
+    labels = daemon(documents)["metadata"]["labels"]
+    of_test = only(documents, "Pod")["metadata"]["labels"]
+    selected = only(documents, "StatefulSet")["spec"]["selector"]["matchLabels"]
+    assert service["spec"]["selector"] == selected
+    assert selected.items() <= labels.items()
+    assert not selected.items() <= of_test.items()
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    wanted = {
+        each["kind"]: each["spec"]["selector"]["matchLabels"]
+        for each in documents
+        if each["apiVersion"] == OF_PROMETHEUS and "selector" in each["spec"]
+    }
+    assert wanted.get("PodMonitor", selected) == selected
+    assert wanted.get("ServiceMonitor", {}).items() <= service["metadata"]["labels"].items()
+
+
+@pytest.mark.parametrize(
+    ("case", "kind", "endpoints"),
+    [("everything", "ServiceMonitor", "endpoints"), ("login", "PodMonitor", "podMetricsEndpoints")],
+)
+def test_what_is_scraped_has_the_job_that_the_alerts_ask_for(
+    case: str, kind: str, endpoints: str
+) -> None:
+    documents = template(values_named(case))
+    spec = only(documents, kind)["spec"]
+    source = daemon(documents) if kind == "PodMonitor" else only(documents, "Service")
+    job = source["metadata"]["labels"][spec["jobLabel"]]
+    assert f'up{{job="{job}"}}' in (DEPLOYED / "alerts.yml").read_text()
+    (endpoint,) = spec[endpoints]
+    assert (endpoint["port"], endpoint["path"]) == ("http", "/metrics")
+    assert endpoint["scheme"] == ("https" if case == "everything" else "http")
+    assert {"tlsConfig", "basicAuth"} & endpoint.keys()
+    instance = f"{NAMESPACE}/{RELEASE}-retentiond"
+    assert endpoint["relabelings"] == [{"targetLabel": "instance", "replacement": instance}]
+
+
+def test_the_rules_are_those_beside_prometheus(tmp_path: Path) -> None:
+    rule = only(template(values_named("login")), "PrometheusRule")
+    wanted: list[Any] = []
+    for name in ("recording_rules.yml", "alerts.yml"):
+        wanted += yaml.safe_load((DEPLOYED / name).read_text())["groups"]
+    assert rule["spec"] == {"groups": wanted}
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump(rule["spec"]))
+    done = subprocess.run(
+        [tool("promtool"), "check", "rules", tmp_path / "rules.yml"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_alerts_point_to_where_the_runbook_is_published() -> None:
+    rule = only(template(values_named("everything")), "PrometheusRule")
+    urls = {
+        each["annotations"]["runbook_url"].partition("#")[0]
+        for group in rule["spec"]["groups"]
+        for each in group["rules"]
+        if "alert" in each
+    }
+    assert urls == {"https://wiki.example/retentiond/runbook"}
+
+
+def test_the_dashboard_is_the_one_for_grafana() -> None:
+    documents = template(values_named("everything"))
+    (board,) = [each for each in documents if "retentiond.json" in each.get("data", {})]
+    assert board["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert (
+        board["data"]["retentiond.json"]
+        == (DEPLOYED.parent / "grafana/retentiond.json").read_text()
+    )
+
+
+def test_the_policy_lets_in_who_is_named_and_out_to_kafka_and_dns() -> None:
+    spec = only(template(values_named("everything")), "NetworkPolicy")["spec"]
+    given = yaml.safe_load(values_named("everything").read_text())["networkPolicy"]
+    own = {"podSelector": spec["podSelector"]}
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    assert spec["ingress"] == [{"ports": [{"port": 9500}], "from": [own, *given["from"]]}]
+    dns, itself, *others = spec["egress"]
+    assert {(port["port"], port["protocol"]) for port in dns["ports"]} == {(53, "UDP"), (53, "TCP")}
+    assert itself == {"ports": [{"port": 9500}], "to": [own]}
+    assert others == given["egress"]
+
+
+def test_without_further_values_the_policy_opens_the_port_alone() -> None:
+    spec = only(template(values_named("login")), "NetworkPolicy")["spec"]
+    assert spec["policyTypes"] == ["Ingress"]
+    assert spec["ingress"] == [{"ports": [{"port": 9477}]}]
+
+
+def test_two_releases_share_no_object() -> None:
+    def names(release: str) -> set[tuple[str, str]]:
+        documents = template(values_named("login"), release=release)
+        return {(each["kind"], each["metadata"]["name"]) for each in documents}
+
+    assert names("orders").isdisjoint(names("clicks"))
+    assert ("StatefulSet", "retentiond-eu") in names("retentiond-eu")
+
+
+def test_a_long_name_of_a_release_leaves_room_for_what_kubernetes_adds() -> None:
+    (name,) = {
+        each["metadata"]["name"]
+        for each in template(values_named("minimal"), release="r" * 53)
+        if each["kind"] == "StatefulSet"
+    }
+    assert len(name) <= 52
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("minimal", "It deletes nothing: dry_run is true"),
+        ("environment", "It deletes nothing: dry_run is true"),
+        ("everything", "It DELETES records"),
+        ("login", "alert on retentiond_ready"),
+    ],
+)
+def test_the_notes_say_what_it_does_and_what_to_do_next(
+    case: str, said: str, tmp_path: Path
+) -> None:
+    """Helm shows them to a cluster only: here a template of their own does."""
+    chart = shutil.copytree(CHART, tmp_path / "retentiond")
+    (chart / "templates" / "NOTES.txt").rename(chart / "NOTES.txt")
+    (chart / "templates" / "notes.yaml").write_text(
+        'kind: Notes\ntext: {{ tpl (.Files.Get "NOTES.txt") . | toJson }}\n'
+    )
+    notes = only(template(values_named(case), chart=chart), "Notes")["text"]
+    assert said in notes
+    assert f"helm test {RELEASE} --namespace {NAMESPACE} --logs" in notes
+    assert f"exec {RELEASE}-retentiond-0 -- retentiond audit" in notes

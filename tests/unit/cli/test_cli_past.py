@@ -1,0 +1,114 @@
+"""What `simulate`, `recommend` and `report` refuse, before Spark is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.builders.past_clusters import PastCluster, PastEntry, partition_row
+from tests.unit.cli.conftest import CONFIG, Command
+
+COMMANDS = ("simulate", "recommend", "report")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "retentiond.yaml"
+    path.write_text(f"state_dir: {tmp_path / 'state'}\n{CONFIG}")
+    return path
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_without_a_history_one_sentence_says_how_there_will_be_one(
+    command: Command, config: Path, name: str
+) -> None:
+    done = command(name, "--config", config)
+
+    assert (done.code, done.out) == (2, "")
+    assert "there is no history in" in done.err
+    assert "history.enabled" in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_time_without_entries_is_said_with_the_time_of_the_newest(
+    command: Command, config: Path, tmp_path: Path, name: str
+) -> None:
+    rows = [partition_row("orders", high_watermark=5)]
+    PastCluster([PastEntry(0, rows=rows)]).write(tmp_path / "state" / "history")
+
+    done = command(name, "--config", config, "--since", "2026-03-01T12:00:00Z")
+
+    assert done.code == 2
+    assert "2026-03-01 00:00 UTC" in done.err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_time_that_is_none_is_refused(command: Command, config: Path, name: str) -> None:
+    done = command(name, "--config", config, "--since", "yesterday")
+
+    assert done.code == 2
+    assert "--since 'yesterday'" in done.err
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("orders", "'orders' is not TOPIC:KEY=VALUE"),
+        ("orders:retention.commitoffset.hours", "is not TOPIC:KEY=VALUE"),
+        ("orders:retention.commitoffset.hours=-1", "expected 0 or more"),
+        ("orders:retention.commitoffset.hour=1", "unknown setting"),
+        ("orders:groups.min=none", "expected a whole number"),
+        ("orders:groups.exclude=['(']", "groups.exclude[0]"),
+    ],
+)
+def test_a_change_that_is_no_setting_is_refused_with_its_path(
+    command: Command, config: Path, written: str, said: str
+) -> None:
+    done = command("simulate", "--config", config, "--set", written)
+
+    assert done.code == 2
+    assert "--set " in done.err
+    assert said in done.err
+
+
+def test_a_policy_and_single_changes_exclude_each_other(command: Command, config: Path) -> None:
+    change = "orders:retention.commitoffset.hours=1"
+    done = command("simulate", "--config", config, "--policy", config, "--set", change)
+
+    assert done.code == 2
+    assert "either --policy or --set" in done.err
+
+
+def test_a_policy_with_an_error_is_refused_with_file_and_key(
+    command: Command, config: Path, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(CONFIG.replace("minutes: 30", "minutes: soon"))
+
+    done = command("simulate", "--config", config, "--policy", wrong)
+
+    assert done.code == 2
+    assert f"{wrong}: topics[0].retention.commitoffset.minutes" in done.err
+
+
+def test_a_topic_that_is_no_pattern_is_refused(command: Command, config: Path) -> None:
+    done = command("recommend", "--config", config, "--topic", "(")
+
+    assert done.code == 2
+    assert "--topic '('" in done.err
+
+
+def test_a_safety_below_one_is_refused(command: Command, config: Path) -> None:
+    assert command("recommend", "--config", config, "--safety", "0.5").code == 2
+
+
+def test_a_configuration_is_never_overwritten(command: Command, config: Path) -> None:
+    before = config.read_text()
+
+    done = command("recommend", "--config", config, "--write-config", config)
+
+    assert done.code == 2
+    assert "is not overwritten" in done.err
+    assert config.read_text() == before

@@ -1,0 +1,225 @@
+"""Limits: what fits goes in the plan's order, what does not is held, and something always goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from retentiond.act.carry_out import still_waiting
+from retentiond.config import Limits
+from retentiond.decide.limits import (
+    once_settled,
+    unless_paused,
+    within_limits,
+)
+from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition, Verdict
+from tests.support.builders.guard_readings import deletion
+
+
+def row(partition: int, records: int) -> PlanRow:
+    return deletion(TopicPartition("orders", partition), cutoff=10 + records)
+
+
+def limits(*, records: int | None = None, partitions: int | None = None) -> Limits:
+    return Limits(records_per_cycle=records, partitions_per_cycle=partitions)
+
+
+def shown(rows: tuple[PlanRow, ...]) -> list[tuple[Verdict, int]]:
+    return [(each.verdict, each.records) for each in rows]
+
+
+def test_without_limits_nothing_changes() -> None:
+    rows = (row(0, 1_000_000), row(1, 2_000_000))
+
+    assert within_limits(rows, limits()) == rows
+
+
+def test_what_just_fits_goes_whole() -> None:
+    rows = (row(0, 60), row(1, 40))
+
+    assert within_limits(rows, limits(records=100, partitions=2)) == rows
+
+
+def test_a_row_that_does_not_fit_is_held_and_smaller_ones_after_it_go() -> None:
+    rows = within_limits((row(0, 30), row(1, 71), row(2, 70)), limits(records=100))
+
+    assert shown(rows) == [(Verdict.DELETE, 30), (Verdict.HOLD, 0), (Verdict.DELETE, 70)]
+    held = rows[1]
+    assert held.reason is Reason.LIMIT_REACHED
+    assert held.detail == "limits.records_per_cycle (100) leaves 70, and here are 71 to delete"
+    assert held.cutoff == 81  # figures stay
+
+
+def test_rows_beyond_the_partitions_of_a_cycle_are_held() -> None:
+    rows = within_limits((row(0, 1), row(1, 1), row(2, 1)), limits(partitions=2))
+
+    assert shown(rows) == [(Verdict.DELETE, 1), (Verdict.DELETE, 1), (Verdict.HOLD, 0)]
+    assert rows[2].reason is Reason.LIMIT_REACHED
+    assert rows[2].detail == "limits.partitions_per_cycle (2) is reached"
+
+
+def test_a_row_that_was_held_takes_no_place() -> None:
+    rows = within_limits((row(0, 60), row(1, 99), row(2, 10)), limits(records=100, partitions=2))
+
+    assert shown(rows) == [(Verdict.DELETE, 60), (Verdict.HOLD, 0), (Verdict.DELETE, 10)]
+
+
+def test_a_first_deletion_larger_than_the_cycle_is_done_in_part() -> None:
+    rows = within_limits((row(0, 101), row(1, 1)), limits(records=100))
+
+    assert shown(rows) == [(Verdict.DELETE, 100), (Verdict.HOLD, 0)]
+    assert rows[0].cutoff == 110
+    assert rows[0].reason is Reason.CONSUMED
+    assert rows[0].detail == "limits.records_per_cycle (100) lowers the cutoff from 111"
+    assert rows[1].detail == "limits.records_per_cycle (100) leaves 0, and here are 1 to delete"
+
+
+def test_only_the_first_deletion_is_done_in_part() -> None:
+    rows = within_limits((row(0, 1), row(1, 101)), limits(records=100))
+
+    assert shown(rows) == [(Verdict.DELETE, 1), (Verdict.HOLD, 0)]
+
+
+def test_other_rows_pass_untouched_and_count_for_nothing() -> None:
+    kept = replace(row(0, 0), verdict=Verdict.NOTHING, reason=Reason.NOT_CONSUMED)
+    rows = (kept, row(1, 100))
+
+    assert within_limits(rows, limits(records=100, partitions=1)) == rows
+
+
+def test_a_limit_of_one_record_lets_one_go() -> None:
+    (lowered,) = within_limits((row(0, 5),), limits(records=1))
+
+    assert (lowered.verdict, lowered.records, lowered.cutoff) == (Verdict.DELETE, 1, 11)
+
+
+@pytest.mark.parametrize("none", [0, -1])
+def test_a_limit_below_one_record_lets_none_go(none: int) -> None:
+    (held,) = within_limits((row(0, 5),), Limits.model_construct(records_per_cycle=none))
+
+    assert (held.verdict, held.records, held.cutoff) == (Verdict.HOLD, 0, 15)
+    assert held.detail == f"limits.records_per_cycle ({none}) allows none"
+
+
+@pytest.mark.parametrize("none", [0, -1])
+def test_a_limit_below_one_partition_lets_none_go(none: int) -> None:
+    (held,) = within_limits((row(0, 5),), Limits.model_construct(partitions_per_cycle=none))
+
+    assert held.verdict is Verdict.HOLD
+
+
+def test_a_deletion_without_figures_is_never_lowered() -> None:
+    strange = replace(row(0, 101), cutoff=None)
+
+    (held,) = within_limits((strange,), limits(records=100))
+
+    assert held.verdict is Verdict.HOLD
+
+
+# The brake
+
+
+def test_without_a_pause_nothing_changes() -> None:
+    rows = (row(0, 5), row(1, 6))
+
+    assert unless_paused(rows, None) == rows
+
+
+@pytest.mark.parametrize("pause", ["paused by ada: why", "", 0, False])
+def test_a_pause_holds_every_deletion_and_says_why(pause: object) -> None:
+    kept = replace(row(1, 0), verdict=Verdict.NOTHING, reason=Reason.NOT_CONSUMED)
+
+    held, other = unless_paused((row(0, 5), kept), pause)
+
+    assert (held.verdict, held.reason, held.records) == (Verdict.HOLD, Reason.PAUSED, 0)
+    assert held.detail == str(pause)
+    assert held.cutoff == 15  # figures stay
+    assert other == kept
+
+
+def test_a_row_that_is_held_already_keeps_its_reason_while_it_is_paused() -> None:
+    before = replace(row(0, 0), verdict=Verdict.HOLD, reason=Reason.GROUP_VANISHED)
+
+    assert unless_paused((before,), "paused") == (before,)
+
+
+# Settling
+
+
+@pytest.mark.parametrize(
+    ("agreed", "asked", "verdict"),
+    [
+        ({"orders": 3}, 3, Verdict.DELETE),
+        ({"orders": 4}, 3, Verdict.DELETE),
+        ({"orders": 2}, 3, Verdict.HOLD),
+        ({"clicks": 3}, 3, Verdict.HOLD),
+        ({"orders": 1}, 1, Verdict.DELETE),
+        ({}, 1, Verdict.HOLD),
+    ],
+)
+def test_a_deletion_waits_until_its_topics_groups_have_settled(
+    agreed: dict[str, int], asked: int, verdict: Verdict
+) -> None:
+    (settled,) = once_settled((row(0, 5),), agreed, asked)
+
+    assert settled.verdict is verdict
+
+
+@pytest.mark.parametrize(("agreed", "count"), [({"orders": 1}, 1), ({"clicks": 3}, 0)])
+def test_a_topic_that_has_not_settled_says_how_far_it_is(
+    agreed: dict[str, int], count: int
+) -> None:
+    kept = replace(row(1, 0), verdict=Verdict.NOTHING, reason=Reason.TOO_YOUNG)
+
+    held, other = once_settled((row(0, 5), kept), agreed, 3)
+
+    assert (held.reason, held.records, held.cutoff) == (Reason.LIMIT_REACHED, 0, 15)
+    assert held.detail == (
+        f"the topic's groups have been the same for {count} complete cycles, and "
+        "limits.settle_cycles asks for 3"
+    )
+    assert other == kept
+
+
+def at(*partitions: int) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition("orders", partition) for partition in partitions)
+
+
+def done(rows: tuple[PlanRow, ...], outcome: Outcome = Outcome.DELETED) -> list[DeletionOutcome]:
+    return [
+        DeletionOutcome(row.topic, row.partition, outcome)
+        for row in rows
+        if row.verdict is Verdict.DELETE
+    ]
+
+
+def served(cycles: int, every: list[PlanRow], limit: Limits) -> list[list[int]]:
+    """Which partitions each of the cycles deletes from, where all are always busy."""
+    waiting: tuple[TopicPartition, ...] = ()
+    found = []
+    for _ in range(cycles):
+        rows = within_limits(every, limit, waiting)
+        outcomes = done(rows)
+        found.append([each.partition for each in outcomes])
+        waiting = still_waiting(waiting, rows, outcomes)
+    return found
+
+
+def test_what_a_cycle_left_out_comes_first_in_the_next() -> None:
+    every = [row(partition, 10) for partition in range(3)]
+    assert served(4, every, limits(partitions=1)) == [[0], [1], [2], [0]]
+    assert served(3, every, limits(partitions=2)) == [[0, 1], [0, 2], [0, 1]]
+
+
+def test_one_that_is_too_large_for_any_cycle_has_its_turn_as_well() -> None:
+    every = [row(0, 10), row(1, 500), row(2, 10)]
+    assert [1] in served(3, every, limits(records=20))
+
+
+def test_rows_stay_in_the_order_of_the_plan_whoever_is_first() -> None:
+    rows = within_limits([row(0, 1), row(1, 1)], limits(partitions=1), at(1))
+    assert [(each.partition, each.verdict) for each in rows] == [
+        (0, Verdict.HOLD),
+        (1, Verdict.DELETE),
+    ]

@@ -1,0 +1,172 @@
+"""What deletions have really freed, read from sizes that grow and drop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from retentiond.disks.freed import (
+    GIVE_UP_MS,
+    GIVE_UP_READINGS,
+    Awaited,
+    Followed,
+    Freed,
+    Now,
+    follow,
+    then_await,
+)
+from retentiond.disks.log_dirs import DiskReading
+from retentiond.model import TopicPartition
+from tests.support.builders.disk_readings import AT, reading, replica
+
+ASKED_AT_MS = 1_000_000
+MINUTE_MS = 60_000
+
+
+def awaited(broker: int = 1, cycle_id: str = "one", start: int = 0, cutoff: int = 400) -> Awaited:
+    """1,000 records of 10 bytes, of which some are deleted."""
+    return Awaited(cycle_id, replica(broker), "id", start, cutoff, 4000, 10_000, 1000, ASKED_AT_MS)
+
+
+def followed(
+    waiting: list[Awaited],
+    seen: DiskReading,
+    *,
+    log_start: int = 400,
+    end: int = 1000,
+    topic_id: str = "id",
+    after_ms: int = MINUTE_MS,
+) -> Followed:
+    now = {AT: Now(topic_id, log_start, end)}
+    return follow(waiting, seen, now, ASKED_AT_MS + after_ms)
+
+
+def test_a_size_that_drops_was_freed() -> None:
+    found = followed([awaited()], reading({1: 6000}))
+    assert found == Followed((), {"orders": 4000}, (Freed("one", AT, 4000),))
+
+
+def test_until_the_size_drops_it_is_awaited() -> None:
+    found = followed([awaited()], reading({1: 10_000}))
+    assert found.awaited == (awaited()._replace(readings=1),)
+    assert (found.freed_by_topic, found.settled) == ({}, ())
+    assert found.awaited_bytes == {replica(): 4000}
+
+
+def test_what_was_written_meanwhile_is_accounted_for() -> None:
+    found = followed([awaited()], reading({1: 8000}), end=1200)
+    assert found.freed_by_topic == {"orders": 4000}
+
+
+def test_growth_alone_is_no_deletion_although_records_differ_in_size() -> None:
+    found = followed([awaited()], reading({1: 11_000}), end=1200)
+    assert found.freed_by_topic == {}
+    assert found.awaited == (awaited()._replace(size_bytes=11_000, end_offset=1200, readings=1),)
+
+
+def test_a_drop_is_told_from_the_last_reading_and_not_from_the_first() -> None:
+    first = followed([awaited()], reading({1: 12_000}), end=1200)
+    second = followed(list(first.awaited), reading({1: 8000}), end=1200)
+    assert second.freed_by_topic == {"orders": 4000}
+
+
+def test_each_replica_drops_at_its_own_time_and_the_deletion_is_settled_with_the_last() -> None:
+    first = followed([awaited(1), awaited(2)], reading({1: 6000, 2: 10_000}))
+    assert (first.freed_by_topic, first.settled) == ({"orders": 4000}, ())
+    assert first.awaited_bytes == {replica(2): 4000}
+    second = followed(list(first.awaited), reading({1: 6000, 2: 6500}))
+    assert second.freed_by_topic == {"orders": 3500}
+    assert second.settled == (Freed("one", AT, 7500),)
+
+
+def test_deletions_that_were_awaited_together_share_by_their_records() -> None:
+    waiting = [awaited(cutoff=100), awaited(cycle_id="two", start=100, cutoff=400)]
+    found = followed(waiting, reading({1: 6001}))
+    assert found.freed_by_topic == {"orders": 3999}
+    assert found.settled == (Freed("one", AT, 999), Freed("two", AT, 3000))
+
+
+def test_what_kafkas_own_retention_took_with_it_is_not_ours() -> None:
+    found = followed([awaited()], reading({1: 2000}), log_start=800)
+    assert found.freed_by_topic == {"orders": 4000}
+
+
+def test_what_has_not_dropped_for_long_is_nothing() -> None:
+    waiting = [awaited()]
+    for minutes in range(1, GIVE_UP_READINGS):
+        waiting = list(followed(waiting, reading({1: 10_000}), after_ms=minutes).awaited)
+    early = followed(waiting, reading({1: 10_000}), after_ms=GIVE_UP_MS - 1)
+    assert early.settled == ()
+    late = followed(waiting, reading({1: 10_000}), after_ms=GIVE_UP_MS)
+    assert (late.settled, late.freed_by_topic) == ((Freed("one", AT, 0),), {})
+
+
+def test_few_readings_are_not_long_however_far_apart() -> None:
+    assert followed([awaited()], reading({1: 10_000}), after_ms=10 * GIVE_UP_MS).awaited
+
+
+@pytest.mark.parametrize("seen", [DiskReading(), replace(reading({1: 10}), unread=frozenset({AT}))])
+def test_a_disk_that_is_not_read_says_nothing(seen: DiskReading) -> None:
+    assert followed([awaited()], seen) == Followed((awaited(),), {}, ())
+
+
+def test_offsets_that_are_not_read_say_nothing() -> None:
+    elsewhere = {TopicPartition("other", 0): Now("id", 0, 1)}
+    found = follow([awaited()], reading({1: 10}), elsewhere, ASKED_AT_MS)
+    assert found == Followed((awaited(),), {}, ())
+
+
+def test_a_recreated_topic_leaves_it_unknown() -> None:
+    assert followed([awaited()], reading({1: 10}), topic_id="new") == Followed()
+
+
+def test_a_replica_that_has_moved_leaves_the_whole_deletion_unknown() -> None:
+    found = followed([awaited(1), awaited(2)], reading({1: 6000, 3: 6000}))
+    assert (found.awaited, found.settled) == ((), ())
+
+
+def small(cycle_id: str, broker: int = 1) -> Awaited:
+    """To free nothing: all of it lies in a segment that stays."""
+    return awaited(broker, cycle_id)._replace(predicted_bytes=0)
+
+
+def test_small_deletions_do_not_pile_up() -> None:
+    waiting = Followed()
+    settled: list[str] = []
+    for cycle_id in ("one", "two", "three", "four"):
+        waiting = then_await(replace(waiting, settled=()), [small(cycle_id)])
+        assert all(each.freed_bytes == 0 for each in waiting.settled)
+        settled += [each.cycle_id for each in waiting.settled]
+
+    assert [each.cycle_id for each in waiting.awaited] == ["one", "four"]
+    assert settled == ["two", "three"]
+
+
+def test_a_deletion_that_is_to_free_something_is_awaited_whatever_follows() -> None:
+    waiting = Followed((small("one"), awaited(cycle_id="two"), small("three")))
+
+    found = then_await(waiting, [small("four")])
+
+    assert [each.cycle_id for each in found.awaited] == ["one", "two", "four"]
+    assert found.settled == (Freed("three", AT, 0),)
+
+
+def test_where_nothing_follows_a_small_deletion_is_awaited_on() -> None:
+    waiting = Followed((small("one"), small("two")), {"orders": 7}, (Freed("zero", AT, 7),))
+
+    assert then_await(waiting, []) == waiting
+    assert then_await(waiting, [small("three", broker=2)]).awaited[:2] == waiting.awaited
+
+
+def test_what_goes_is_measured_from_where_the_log_began() -> None:
+    """Twenty records are written and nothing is removed, though hardly any are left to read."""
+    at = (
+        small("one")._replace(cutoff=900),
+        small("two")._replace(log_start_offset=900, cutoff=990),
+    )
+    waiting = then_await(Followed(at), [small("three")._replace(log_start_offset=990, cutoff=999)])
+
+    found = followed(list(waiting.awaited), reading({1: 10_200}), log_start=999, end=1020)
+
+    assert found.freed_by_topic == {}

@@ -1,0 +1,151 @@
+"""What the brokers show, put together by partition; and how long that is waited for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from retentiond.disks.log_dirs import (
+    LATE,
+    DiskReader,
+    DiskReading,
+    Orphans,
+    ReplicaFolder,
+    sorted_out,
+    unread,
+)
+from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.port import LogDir, LogDirs, Replica
+from retentiond.model import Failure, TopicPartition
+from tests.support.builders.disk_readings import AT, replica
+
+DOWN = Failure("DOWN", "it does not answer")
+
+
+def look(
+    brokers: Mapping[int, Sequence[LogDir] | Failure], assigned: tuple[int, ...]
+) -> DiskReading:
+    return sorted_out(LogDirs(brokers, {AT: assigned}), [AT])
+
+
+def directory(path: str, *sizes: int, is_future: bool = False) -> LogDir:
+    return LogDir(path, tuple(Replica(*AT, size, 0, is_future) for size in sizes))
+
+
+def test_a_partition_is_found_on_all_its_brokers() -> None:
+    found = look({1: [directory("/a", 10)], 2: [directory("/a"), directory("/b", 12)]}, (1, 2))
+    assert found.replicas(AT) == (
+        ReplicaFolder(1, "/a", 10, 0, False),
+        ReplicaFolder(2, "/b", 12, 0, False),
+    )
+    assert found.size_bytes(AT) == 22
+    assert found.size_of(replica(2, "/b")) == 12
+    assert found.size_of(replica(2, "/a")) is None
+
+
+def test_a_broker_that_is_not_read_leaves_its_partitions_sizes_unknown() -> None:
+    found = look({1: [directory("/a", 10)], 2: DOWN}, (1, 2))
+    assert (found.replicas(AT), found.size_bytes(AT)) == (None, None)
+    assert found.problems == ("the disks of broker 2 can't be read: DOWN: it does not answer",)
+
+
+def test_so_does_one_that_the_metadata_do_not_show_any_more() -> None:
+    assert look({1: [directory("/a", 10)]}, (1, 2)).replicas(AT) is None
+
+
+def test_a_broker_that_is_not_read_and_holds_nothing_of_it_does_not_matter() -> None:
+    assert look({1: [directory("/a", 10)], 2: DOWN}, (1,)).size_bytes(AT) == 10
+
+
+def test_a_partition_that_no_metadata_show_is_not_known() -> None:
+    found = sorted_out(LogDirs({1: [directory("/a")]}, {}), [AT])
+    assert (found.replicas(AT), found.size_bytes(AT)) == (None, None)
+
+
+def test_a_directory_that_is_offline_leaves_what_lies_in_it_unknown() -> None:
+    found = look({1: [LogDir("/a", failure=DOWN), directory("/b")]}, (1,))
+    assert found.size_bytes(AT) is None
+    assert found.problems == ("/a of broker 1: DOWN: it does not answer",)
+    assert found.orphans == (Orphans(1, "/b", 0, 0),)
+
+
+def test_a_replica_under_move_counts_in_the_size_and_not_as_a_replica() -> None:
+    found = look({1: [directory("/a", 10), directory("/b", 4, is_future=True)]}, (1,))
+    assert found.replicas(AT) == (ReplicaFolder(1, "/a", 10, 0, False),)
+    assert found.size_bytes(AT) == 14
+
+
+def test_orphans_are_counted_by_directory_and_belong_to_no_partition() -> None:
+    orphans = (Replica(*AT, 7, None, False, True), Replica("gone", 3, 5, None, False, True))
+    found = look({1: [LogDir("/a", orphans)]}, (2,))
+    assert found.orphans == (Orphans(1, "/a", 2, 12),)
+    assert found.folders == {}
+
+
+def test_where_nothing_can_be_asked_nothing_is_known() -> None:
+    found = unread(DOWN)
+    assert (found.replicas(AT), found.size_bytes(AT)) == (None, None)
+    assert found.problems == ("the brokers' disks can't be read: DOWN: it does not answer",)
+
+
+FOUND = LogDirs({}, {TopicPartition("orders", 0): (1,)})
+
+
+def test_a_reading_is_there_when_it_is_asked_for() -> None:
+    reader = DiskReader()
+    reader.begin(lambda: FOUND)
+    assert reader.result() is FOUND
+
+
+def test_before_the_first_reading_there_is_none() -> None:
+    assert DiskReader().result() == LATE
+
+
+def test_a_reading_that_fails_is_a_failure() -> None:
+    def unavailable() -> LogDirs:
+        raise KafkaUnavailable("nobody answers")
+
+    reader = DiskReader()
+    reader.begin(unavailable)
+    assert reader.result() == Failure("KafkaUnavailable", "nobody answers")
+
+
+def test_a_bug_in_a_reading_is_a_failure_too() -> None:
+    def broken() -> LogDirs:
+        raise ZeroDivisionError
+
+    reader = DiskReader()
+    reader.begin(broken)
+    assert reader.result() == Failure("ZeroDivisionError", "the reading failed")
+
+
+def test_a_slow_reading_is_not_waited_for_nor_joined_by_another_nor_given_later() -> None:
+    go_on, begun = threading.Event(), []
+
+    def slow() -> LogDirs:
+        begun.append(1)
+        go_on.wait(10)
+        return FOUND
+
+    reader = DiskReader(patience_s=0.01)
+    reader.begin(slow)
+    assert reader.result() == LATE
+    reader.begin(slow)
+    go_on.set()
+    assert reader.result() == LATE
+    assert begun == [1]
+
+
+def test_all_that_lies_in_the_logs_counts_in_their_size_orphans_and_moves_too() -> None:
+    orphan = Replica("gone", 3, 5, None, False, True)
+    brokers = {
+        1: [directory("/a", 10), directory("/b", 4, is_future=True)],
+        2: [LogDir("/a", (orphan, Replica("other", 0, 30, 0)))],
+    }
+    assert look(brokers, (1,)).log_bytes == 49
+
+
+def test_the_size_of_all_logs_is_not_known_where_one_can_not_be_read() -> None:
+    assert look({1: [directory("/a", 10)], 2: DOWN}, (1,)).log_bytes is None
+    assert look({1: [directory("/a", 10), LogDir("/b", failure=DOWN)]}, (1,)).log_bytes is None
+    assert unread(DOWN).log_bytes is None

@@ -1,0 +1,235 @@
+"""Bytes in remote storage (KIP-405): how they are estimated, and that every place that shows bytes
+tells them from those on the disks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.registry import CollectorRegistry
+
+from retentiond.cli.options import Output
+from retentiond.cli.output.first_look import show_first_look
+from retentiond.cli.output.plan import show
+from retentiond.disks.broker_disks import BrokerDisks, DiskReport
+from retentiond.disks.predictions import (
+    Remote,
+    predict,
+    record_bytes,
+    remote_logs,
+    with_predictions,
+    with_remote,
+)
+from retentiond.model import PlanRow, TopicPartition
+from retentiond.snapshot import Snapshot
+from retentiond.tell.explain.freeing import CleanerIntervals, on_disk
+from retentiond.tell.metrics import Metrics
+from retentiond.tell.report import CycleReport, document
+from retentiond.words import say_estimate, say_stored
+from tests.support.builders.disk_readings import AT, reading
+from tests.support.builders.gather_worlds import config as policy
+from tests.support.builders.gather_worlds import entry, healthy, snapshot
+from tests.support.builders.page_visitor import Visitor
+from tests.support.builders.reports import report, row
+
+MIB = 1 << 20
+
+
+def tiered(
+    *, log_start: int = 0, local_start: int | None = 800, end: int = 1000, segment: int = 1000
+) -> Snapshot:
+    """Of ``orders`` alone."""
+    taken = snapshot(healthy(), policy(entry("orders")))
+    (topic,) = taken.topics
+    assert topic.config is not None
+    config = replace(topic.config, remote_storage=True, segment_bytes=segment, segment_ms=None)
+    changed = replace(topic, config=config)
+    partition = replace(
+        taken.partitions[0],
+        log_start_offset=log_start,
+        local_start_offset=local_start,
+        high_watermark=end,
+        last_stable_offset=end,
+        retention_offset=end,
+    )
+    return replace(taken, topics=(changed,), partitions=(partition,))
+
+
+def deletion(cutoff: int, log_start: int = 0, end: int = 1000) -> PlanRow:
+    return replace(
+        row("orders"),
+        log_start_offset=log_start,
+        cutoff=cutoff,
+        high_watermark=end,
+        records=cutoff - log_start,
+    )
+
+
+def predicted(cutoff: int, of: Snapshot, size: int) -> tuple[int | None, int | None]:
+    """Local and remote bytes that a deletion from two replicas of that size frees."""
+    disks, rows = reading({1: size, 2: size}), [deletion(cutoff)]
+    found = predict(rows, of, disks)
+    logs = remote_logs(of, disks, record_bytes(of, disks))
+    (made,) = with_remote(with_predictions(rows, found), logs, found)
+    return made.predicted_bytes, made.predicted_remote_bytes
+
+
+def test_remote_storage_has_what_is_there_alone_and_the_closed_local_segments_once() -> None:
+    """A record takes 20 bytes; of 4,000 on each disk 3,000 are in closed segments."""
+    taken, disks = tiered(), reading({1: 4000, 2: 4000})
+    (log,) = remote_logs(taken, disks, record_bytes(taken, disks)).values()
+    assert log == Remote(20.0, 0, 800, 3000)
+    assert log.size_bytes == 16_000 + 3000
+
+
+def test_what_is_deleted_from_remote_storage_alone_frees_nothing_on_the_disks() -> None:
+    assert predicted(500, tiered(), 4000) == (0, 10_000)
+
+
+def test_what_is_deleted_from_both_frees_each_replica_and_the_copy() -> None:
+    local, remote = predicted(1000, tiered(), 4000)
+    assert local
+    assert remote == 16_000 + local // 2
+
+
+def test_a_topic_that_is_all_local_yet_has_copies_of_its_closed_segments() -> None:
+    taken, disks = tiered(local_start=0), reading({1: 4000})
+    (log,) = remote_logs(taken, disks, record_bytes(taken, disks)).values()
+    assert log is not None
+    assert log.size_bytes == 3000
+
+
+def test_a_topic_that_is_not_tiered_has_nothing_there() -> None:
+    taken = snapshot(healthy(), policy(entry("orders")))
+    assert remote_logs(taken, reading({1: 4000}), {}) == {}
+
+
+def test_where_its_local_start_is_not_known_its_bytes_are_not() -> None:
+    taken = tiered(local_start=None)
+    assert remote_logs(taken, reading({1: 4000}), {}) == {AT: None}
+    assert predicted(500, taken, 4000) == (None, None)
+
+
+def test_a_records_size_is_remembered_for_when_the_disks_hold_none() -> None:
+    watch = BrokerDisks()
+    gone = tiered(local_start=1000)
+    (log,) = watch.remote(gone, reading({1: 0})).values()
+    assert log is not None
+    assert log.size_bytes is None
+    watch.remote(tiered(), reading({1: 4000}))
+    (log,) = watch.remote(gone, reading({1: 0})).values()
+    assert log is not None
+    assert log.size_bytes == 20_000
+
+
+@pytest.mark.parametrize(
+    ("remote", "said"),
+    [
+        (0, "12.0 MiB"),
+        (40 * MIB, "12.0 MiB local, ~40.0 MiB remote"),
+        (None, "12.0 MiB local, an unknown amount remote"),
+    ],
+)
+def test_an_estimate_is_marked_as_one(remote: int | None, said: str) -> None:
+    assert say_stored(12 * MIB, remote) == said
+    assert say_estimate(None) == "?"
+
+
+# Where bytes are shown
+
+
+def remote_report(remote: int | None = 40 * MIB, freed: int | None = 30 * MIB) -> CycleReport:
+    """A topic that is all remote, and one that is all local."""
+    rows = [
+        replace(row("clicks"), predicted_bytes=MIB),
+        replace(row("orders"), predicted_bytes=0, predicted_remote_bytes=freed),
+    ]
+    disk = DiskReport(
+        size_bytes={AT: 0, TopicPartition("clicks", 0): 2 * MIB},
+        remote_bytes={AT: remote},
+        log_bytes=10 * MIB,
+    )
+    return replace(report(rows, dry_run=True), disk=disk)
+
+
+def test_the_table_of_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    show(remote_report(), Output.TABLE, with_outcomes=False)
+    text = capsys.readouterr().out
+    assert text.splitlines()[0].split().index("REMOTE") == 3
+    assert "orders: about 0 B of 0 B local, ~30.0 MiB of ~40.0 MiB remote, in 90 records" in text
+    assert "clicks: about 1.0 MiB of 2.0 MiB on disk (50%) in 90 records" in text
+    assert "(about 1.0 MiB local, ~30.0 MiB remote)" in text
+
+
+def test_the_table_of_a_plan_where_it_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
+    show(remote_report(None, None), Output.TABLE, with_outcomes=False)
+    text = capsys.readouterr().out
+    assert "orders: about 0 B of 0 B local, ? of ? remote, in 90 records" in text
+    assert "(about 1.0 MiB local, an unknown amount remote)" in text
+
+
+def test_json_has_null_where_it_is_not_known_and_0_where_nothing_is_remote() -> None:
+    shown = document(remote_report(None, None), with_outcomes=False)
+    assert [each["remote_bytes"] for each in shown["topics"]] == [0, None]
+    assert [each["remote_bytes"] for each in shown["partitions"]] == [0, None]
+    shown = document(remote_report(), with_outcomes=False)
+    assert [each["predicted_remote_bytes"] for each in shown["topics"]] == [0, 30 * MIB]
+
+
+def test_the_first_look(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = remote_report()
+    show_first_look(seen, 0, Output.TABLE)
+    text = capsys.readouterr().out
+    heads, first, *more = text.split("\n\n")[1].splitlines()
+    assert heads.split()[1:8] == ["ON", "DISK", "FREES", "OF", "ALL", "REMOTE", "FREES"]
+    assert first.split()[0] == "orders"  # it frees the most
+    assert first.split()[1:7] == ["0", "B", "-", "-", "~40.0", "MiB"]
+    assert "~30.0 MiB" in first
+    assert any(line.startswith("clicks ") for line in more)
+    assert "1.0 MiB of 10.0 MiB in logs (10%) and ~30.0 MiB in remote storage would be" in text
+    assert "frees whole segments" not in text
+    show_first_look(seen, 0, Output.JSON)
+    total = json.loads(capsys.readouterr().out)["total"]
+    assert (total["predicted_bytes"], total["predicted_remote_bytes"]) == (MIB, 30 * MIB)
+
+
+def test_the_page_and_the_topics_page(tmp_path: Path) -> None:
+    visitor = Visitor(tmp_path, remote_report())
+    text = visitor.see("/").text
+    assert "1.0 MiB local, ~30.0 MiB remote" in text
+    assert "0 B local, ~40.0 MiB remote" in text
+    assert "Stored" in text
+    text = visitor.see("/topics/orders").text
+    assert "Would be freed 0 B local, ~30.0 MiB remote" in text
+    assert "Stored 0 B local, ~40.0 MiB remote" in text
+    assert "remote" not in visitor.see("/topics/clicks").text
+
+
+def test_an_explanation() -> None:
+    seen = remote_report()
+    said = list(
+        on_disk(seen.answers.partitions[1], None, CleanerIntervals(1000, 1000, is_known=True))
+    )
+    assert said[:2] == [
+        "It takes 0 B on the disks of all replicas.",
+        "In remote storage it takes about 40.0 MiB.",
+    ]
+
+
+def test_metrics() -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, {})
+    metrics.observe_cycle(remote_report())
+    assert (
+        registry.get_sample_value("retentiond_remote_log_size_bytes", {"topic": "orders"})
+        == 40 * MIB
+    )
+    assert (
+        registry.get_sample_value("retentiond_predicted_remote_bytes", {"topic": "orders"})
+        == 30 * MIB
+    )
+    assert (
+        registry.get_sample_value("retentiond_remote_log_size_bytes", {"topic": "clicks"}) is None
+    )

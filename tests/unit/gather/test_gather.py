@@ -1,0 +1,396 @@
+"""One snapshot of a healthy cluster: what it says, what it asked, and in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retentiond.config import PolicyConflict
+from retentiond.errors import KafkaUnavailable
+from retentiond.gather.groups import STANDSTILL_S
+from retentiond.gather.offsets import NO_RETENTION, NOT_ASKED
+from retentiond.kafka.port import OffsetBound
+from retentiond.memory.remembered import KnownTopic, Remembered
+from retentiond.model import Failure, GroupKind, TopicPartition
+from retentiond.snapshot import COMMIT_SCHEMA, PartitionReading, Snapshot
+from tests.support.builders.gather_worlds import (
+    CLICKS_0,
+    ENABLED,
+    HOUR_MS,
+    ORDERS_0,
+    ORDERS_1,
+    Waits,
+    commits,
+    config,
+    entry,
+    groups,
+    healthy,
+    partitions,
+    readers,
+    snapshot,
+    topic,
+)
+from tests.support.fakes import FakeCluster, Transaction
+
+
+def pattern(regex: str, minutes: int = 60, **more: Any) -> dict[str, Any]:
+    """An entry for all topics that it matches."""
+    return {**entry("", minutes, **more), "pattern": regex, "name": None}
+
+
+CENSUS = ["coordinator_state", "list_groups", "commits", "members", "coordinator_state"]
+
+
+def asked_offsets(kafka: FakeCluster) -> set[TopicPartition]:
+    """Every partition that any look-up was about."""
+    return {
+        at
+        for call in kafka.script.calls
+        if call.api in ("offsets", "offsets_at")
+        for at in call.args[0]
+    }
+
+
+def position(kafka: FakeCluster, api: str, *args: object) -> int:
+    """Which call it was, counted from 0, of those with these last arguments."""
+    (found,) = (
+        number
+        for number, call in enumerate(kafka.script.calls)
+        if call.api == api and call.args[len(call.args) - len(args) :] == args
+    )
+    return found
+
+
+def test_a_healthy_cluster_is_read_as_it_is() -> None:
+    kafka = healthy()
+    taken = snapshot(kafka)
+    assert taken.complete
+    assert taken.cluster_id == "KfakefakefakefakefakeQ"
+    assert taken.taken_at_ms == kafka.now_ms
+    assert [each.name for each in taken.topics] == ["clicks", "orders"]
+    assert topic(taken, "orders").topic_id == kafka.topics["orders"].topic_id
+    assert topic(taken, "orders").forced_retention_ms == 7 * 24 * HOUR_MS
+    assert {each.failure for each in taken.topics} == {None}
+    assert partitions(taken) == {
+        at: PartitionReading(0 if at.topic == "clicks" else 1, at.partition, 0, 6, 6, 4)
+        for at in ENABLED
+    }
+    assert {name: each.kind for name, each in groups(taken).items()} == {
+        "billing": GroupKind.CLASSIC,
+        "newcomer": GroupKind.CLASSIC,
+        "pipeline": GroupKind.STREAMS,
+        "search": GroupKind.CONSUMER,
+        "stranger": GroupKind.CLASSIC,
+    }
+    assert commits(taken) == {
+        ("billing", ORDERS_0): 3,
+        ("billing", ORDERS_1): 4,
+        ("pipeline", CLICKS_0): 2,
+        ("search", ORDERS_0): 5,
+        ("search", CLICKS_0): 1,
+    }
+    assert readers(taken) == {("search", "orders"), ("search", "clicks"), ("newcomer", "clicks")}
+    assert taken.remembered.num_rows == 0
+
+
+def test_everything_is_sorted_by_name_whatever_order_it_came_in() -> None:
+    taken = snapshot(healthy())
+    assert [each.group_id for each in taken.groups] == sorted(groups(taken))
+    assert list(partitions(taken)) == sorted(partitions(taken))
+    assert taken.commits.schema == COMMIT_SCHEMA
+
+
+def test_coordinators_are_read_before_and_after_everything_about_groups() -> None:
+    kafka = healthy()
+    snapshot(kafka)
+    assert [api for api in kafka.script.apis if api in CENSUS] == CENSUS
+
+
+def test_the_listing_keeps_its_distance_from_both_readings_of_the_coordinators() -> None:
+    kafka = healthy()
+    waits = Waits()
+    snapshot(kafka, wait_until=waits)
+    before, after = waits.instants
+    assert 0 < before <= STANDSTILL_S
+    assert 0 < after <= STANDSTILL_S
+
+
+def test_commits_are_read_before_the_ends_and_the_ends_before_the_look_ups_by_time() -> None:
+    kafka = healthy()
+    snapshot(kafka)
+    read = position(kafka, "commits")
+    high_watermarks = position(kafka, "offsets", OffsetBound.HIGH_WATERMARK)
+    last_stable = position(kafka, "offsets", OffsetBound.LAST_STABLE)
+    by_time = position(kafka, "offsets_at")
+    assert read < min(high_watermarks, last_stable)
+    assert max(high_watermarks, last_stable) < by_time
+
+
+def test_a_record_that_arrives_after_the_end_was_read_does_not_move_the_retention_offset() -> None:
+    kafka = healthy()
+    kafka.advance(2 * HOUR_MS)  # all records are old now
+    old = kafka.now_ms - 2 * HOUR_MS
+    kafka.script.before("offsets_at", lambda: kafka.produce("orders", 0, 3, timestamp_ms=old))
+    reading = partitions(snapshot(kafka))[ORDERS_0]
+    assert (reading.high_watermark, reading.retention_offset) == (6, 6)
+
+
+def test_a_commit_that_keeps_up_with_the_end_is_not_beyond_it() -> None:
+    kafka = healthy()
+    kafka.script.before("commits", lambda: kafka.produce("orders", 0, 2))
+    kafka.script.before("commits", lambda: kafka.commit("billing", {ORDERS_0: 8}))
+    taken = snapshot(kafka)
+    assert commits(taken)["billing", ORDERS_0] == partitions(taken)[ORDERS_0].high_watermark
+
+
+def test_no_record_of_an_open_transaction_is_before_the_end() -> None:
+    kafka = healthy()
+    transaction = Transaction()
+    kafka.advance(2 * HOUR_MS)
+    kafka.produce("orders", 0, 2, transaction=transaction, timestamp_ms=kafka.now_ms - 2 * HOUR_MS)
+    reading = partitions(snapshot(kafka))[ORDERS_0]
+    assert (reading.high_watermark, reading.last_stable_offset) == (8, 6)
+    assert reading.retention_offset == 6
+
+
+def test_only_enabled_topics_are_asked_about() -> None:
+    kafka = healthy()
+    snapshot(kafka)
+    assert asked_offsets(kafka) == set(ENABLED)
+    for call in kafka.script.calls:
+        if call.api in ("describe_topics", "topic_configs"):
+            assert set(call.args[0]) == {"orders", "clicks"}
+
+
+def test_all_groups_are_asked_for_commits_whatever_they_read() -> None:
+    kafka = healthy()
+    snapshot(kafka)
+    (asked,) = (call.args[0] for call in kafka.script.calls if call.api == "commits")
+    assert set(asked) == set(kafka.groups)
+
+
+def test_live_groups_are_asked_for_their_members_and_streams_groups_for_their_topology() -> None:
+    kafka = healthy()
+    snapshot(kafka)
+    (asked,) = (call.args[0] for call in kafka.script.calls if call.api == "members")
+    assert {each.group_id for each in asked} == {"search", "newcomer", "pipeline"}
+
+
+@pytest.mark.parametrize(
+    "entries", [[entry("unknown")], [{"name": "orders", "retention.commitoffset.enable": False}]]
+)
+def test_without_an_enabled_topic_nothing_is_asked_of_any_log(
+    entries: list[dict[str, object]],
+) -> None:
+    kafka = healthy()
+    taken = snapshot(kafka, config(*entries))
+    assert (taken.topics, taken.partitions, taken.commits.num_rows) == ((), (), 0)
+    assert asked_offsets(kafka) == set()
+    assert groups(taken).keys() == kafka.groups.keys()
+
+
+def test_a_topic_in_conflict_between_two_patterns_is_read_without_a_retention() -> None:
+    kafka = healthy()
+    patterns = [
+        {"pattern": pattern, "retention.commitoffset.enable": True, **retention}
+        for pattern, retention in (
+            ("ord.*", {"retention.commitoffset.hours": 1}),
+            (".*ers", {"retention.commitoffset.hours": 2}),
+        )
+    ]
+    taken = snapshot(kafka, config(*patterns))
+    assert isinstance(topic(taken, "orders").policy, PolicyConflict)
+    assert {each.failure for each in taken.partitions} == {NO_RETENTION}
+    assert {each.high_watermark for each in taken.partitions} == {6}
+
+
+def test_a_retention_of_zero_asks_no_time() -> None:
+    kafka = healthy()
+    taken = snapshot(kafka, config(entry("orders", minutes=0), entry("clicks")))
+    (asked,) = (call.args[0] for call in kafka.script.calls if call.api == "offsets_at")
+    assert set(asked) == {CLICKS_0}
+    found = partitions(taken)
+    assert [found[at].retention_offset for at in (ORDERS_0, ORDERS_1, CLICKS_0)] == [6, 6, 4]
+
+
+def test_a_retention_longer_than_time_itself_asks_for_the_first_record() -> None:
+    kafka = healthy()
+    forever = {"retention.commitoffset.ms": kafka.now_ms + HOUR_MS}
+    taken = snapshot(kafka, config({**entry("orders"), **forever}))
+    (asked,) = (call.args[0] for call in kafka.script.calls if call.api == "offsets_at")
+    assert set(asked.values()) == {0}
+    assert partitions(taken)[ORDERS_0].retention_offset == 0
+
+
+def test_each_topic_is_asked_at_its_own_retention_before_now() -> None:
+    kafka = healthy()
+    snapshot(kafka, config(entry("orders", minutes=5), entry("clicks", minutes=90)))
+    (asked,) = (call.args[0] for call in kafka.script.calls if call.api == "offsets_at")
+    assert asked == {
+        ORDERS_0: kafka.now_ms - 5 * 60_000,
+        ORDERS_1: kafka.now_ms - 5 * 60_000,
+        CLICKS_0: kafka.now_ms - 90 * 60_000,
+    }
+
+
+def test_a_second_reading_asks_about_the_doomed_partitions_alone() -> None:
+    kafka = healthy()
+    taken = snapshot(kafka, only=[ORDERS_1])
+    assert asked_offsets(kafka) == {ORDERS_1}
+    assert [each.name for each in taken.topics] == ["orders"]
+    found = partitions(taken)
+    assert found[ORDERS_1] == PartitionReading(0, 1, 0, 6, 6, 4)
+    assert found[ORDERS_0].failure == NOT_ASKED
+    assert found[ORDERS_0].high_watermark is None
+
+
+def test_a_second_reading_takes_the_same_census_as_the_first() -> None:
+    kafka = healthy()
+    first, second = snapshot(kafka), snapshot(kafka, only=[ORDERS_1])
+    assert second.groups == first.groups
+    assert commits(second) == {
+        key: offset for key, offset in commits(first).items() if key[1].topic == "orders"
+    }
+    assert readers(second) == {("search", "orders")}
+
+
+def elsewhere(taken: Snapshot) -> set[tuple[str, str]]:
+    return {(group, topic) for group, topics in taken.other_topics.items() for topic in topics}
+
+
+def test_a_second_reading_tells_also_who_reads_enabled_topics_that_it_is_not_about() -> None:
+    kafka = healthy()
+    kafka.join("regex", patterns=["cl.*"], kind=GroupKind.CONSUMER)
+    kafka.join("elsewhere", ["secrets"])
+    kafka.join("early", ["later"])
+    policy = config(entry("orders"), entry("later"), pattern("cl.*ks"))
+    first = snapshot(kafka, policy)
+    taken = snapshot(kafka, policy, only=[ORDERS_0], first=first)
+    assert {each.name for each in first.topics} == {"clicks", "orders"}
+    assert elsewhere(taken) == {
+        ("early", "later"),  # a topic that is not there yet
+        ("newcomer", "clicks"),
+        ("pipeline", "clicks"),  # by its commit
+        ("regex", "clicks"),
+        ("search", "clicks"),
+    }
+
+
+def test_a_second_reading_of_a_topic_that_is_gone_does_not_invent_it() -> None:
+    kafka = healthy()
+    kafka.delete_topic("orders")
+    taken = snapshot(kafka, only=[ORDERS_1])
+    (gone,) = taken.topics
+    assert gone.failure is not None
+    assert (gone.failure.code, gone.topic_id) == ("UNKNOWN_TOPIC_OR_PART", None)
+    assert [each.failure for each in taken.partitions] == [NOT_ASKED]
+
+
+# Who wants a topic that is not there yet
+
+
+@pytest.mark.parametrize(
+    ("topics", "patterns", "waits_for"),
+    [
+        (["later"], [], {"later"}),  # which the policy names
+        (["stage.later"], [], {"stage.later"}),  # which it enables by a pattern
+        (["orders", "later", "clicks"], [], {"later"}),
+        (["orders"], [], set()),
+        (["other.later"], [], set()),  # which it does not enable
+        (["disabled"], [], set()),
+        (["stage.torn"], [], {"stage.torn"}),  # its patterns contradict each other
+        ([], ["l.*"], {"later"}),
+        ([], ["stage.*"], {"stage.gone"}),  # which is known from earlier
+        ([], [".*"], {"later", "stage.gone"}),
+        ([], ["(?!orders).*"], {"later", "stage.gone"}),  # no pattern that RE2 can read
+        ([], ["orders|clicks"], set()),
+    ],
+)
+@pytest.mark.parametrize("excluded", [False, True])
+def test_members_that_want_a_topic_which_is_not_there_wait_for_it(
+    topics: list[str], patterns: list[str], waits_for: set[str], excluded: bool
+) -> None:
+    kafka = healthy()
+    kafka.join("early", topics, patterns, GroupKind.CONSUMER)
+    exclude: dict[str, Any] = {"groups": {"exclude": ["e.*y"]}} if excluded else {}
+    policy = config(
+        entry("orders", **exclude),
+        entry("later", **exclude),
+        {"name": "disabled", "retention.commitoffset.enable": False},
+        pattern(r"stage\..*", **exclude),
+        pattern(".*torn", minutes=5, **exclude),
+    )
+    known = Remembered({"stage.gone": KnownTopic("its-id"), "other.gone": KnownTopic("its-id")})
+    taken = snapshot(kafka, policy, remembered=known)
+    torn = waits_for & {"stage.torn"}  # whom nobody can exclude, as long as nobody knows how
+    assert elsewhere(taken) == {("early", name) for name in (torn if excluded else waits_for)}
+    assert taken.complete
+
+
+def test_who_waits_for_a_topic_waits_no_more_when_it_is_there_or_it_is_gone() -> None:
+    kafka = healthy()
+    kafka.join("early", ["later"])
+    policy = config(entry("later"))
+    assert elsewhere(snapshot(kafka, policy)) == {("early", "later")}
+    kafka.create_topic("later", 1)
+    taken = snapshot(kafka, policy)
+    assert (elsewhere(taken), readers(taken)) == (set(), {("early", "later")})
+    kafka.delete_topic("later")
+    kafka.leave("early")
+    assert elsewhere(snapshot(kafka, policy)) == set()
+
+
+def test_when_no_broker_answers_there_is_no_snapshot() -> None:
+    kafka = healthy()
+    for broker in list(kafka.brokers):
+        kafka.kill_broker(broker)
+    with pytest.raises(KafkaUnavailable):
+        snapshot(kafka)
+
+
+@pytest.mark.parametrize("api", ["topic_names", "coordinator_state"])
+def test_when_the_cluster_or_its_topics_cannot_be_asked_there_is_no_snapshot(api: str) -> None:
+    kafka = healthy()
+    kafka.script.fail_next(api, KafkaUnavailable("gone"))
+    with pytest.raises(KafkaUnavailable, match="gone"):
+        snapshot(kafka)
+
+
+def test_a_commit_of_an_earlier_epoch_comes_with_what_its_leader_says_of_it() -> None:
+    kafka = healthy()
+    kafka.commit("billing", {ORDERS_0: 6, ORDERS_1: 4}, leader_epoch=0)
+    assert snapshot(kafka).epochs.num_rows == 0  # its leader leads in that epoch
+
+    kafka.partition("orders", 0).lose_from(3, 2)
+    kafka.produce("orders", 0, 9)
+    taken = snapshot(kafka)
+    assert taken.epochs.to_pylist() == [
+        {
+            "group_id": list(groups(taken)).index("billing"),
+            "partition_id": list(partitions(taken)).index(ORDERS_0),
+            "offset": 6,
+            "leader_epoch": 0,
+            "known_epoch": 0,
+            "end_offset": 3,
+        }
+    ]
+
+
+def test_epochs_are_asked_about_only_where_a_deletion_could_go_up_to_the_commit() -> None:
+    kafka = healthy()
+    kafka.commit("billing", {ORDERS_0: 0}, leader_epoch=5)
+    kafka.commit("search", {ORDERS_0: 7}, leader_epoch=5)
+    snapshot(kafka)
+    assert not [call for call in kafka.script.calls if call.api == "epoch_ends"]
+
+
+def test_a_leader_that_does_not_tell_of_an_epoch_leaves_its_partition_unread() -> None:
+    kafka = healthy()
+    kafka.commit("billing", {ORDERS_0: 3, ORDERS_1: 4}, leader_epoch=5)
+    kafka.fail("epoch_ends", ORDERS_0, Failure("TIMED_OUT", "no answer"))
+    taken = snapshot(kafka)
+    assert partitions(taken)[ORDERS_0].failure == Failure("TIMED_OUT", "no answer")
+    assert partitions(taken)[ORDERS_1].failure is None
+    (told,) = taken.epochs.to_pylist()
+    assert (told["known_epoch"], told["end_offset"]) == (None, None)

@@ -1,0 +1,162 @@
+"""External readers among the groups: each bears on exactly the topics that name it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retentiond.model import Failure, GroupKind, TopicPartition
+from retentiond.snapshot import Snapshot
+from tests.support.builders.gather_worlds import (
+    CLICKS_0,
+    ORDERS_0,
+    ORDERS_1,
+    commits,
+    config,
+    entry,
+    groups,
+    healthy,
+    readers,
+    snapshot,
+)
+from tests.support.fakes import FakeCluster
+
+
+@pytest.fixture
+def kafka() -> FakeCluster:
+    return healthy()
+
+
+def position(tmp_path: Path, kafka: FakeCluster, at: object, name: str = "at.json") -> Path:
+    """Written at the clock of the cluster."""
+    path = tmp_path / name
+    path.write_text(at if isinstance(at, str) else json.dumps(at))
+    os.utime(path, (kafka.now_ms / 1000, kafka.now_ms / 1000))
+    return path
+
+
+def reads(*places: Path, name: str = "lake") -> dict[str, Any]:
+    """A topic's rules with external readers: the first called ``name``, then lake-1, ..."""
+    return {
+        "groups": {
+            "external": [
+                {"name": f"{name}-{number}" if number else name, "offsets": str(place)}
+                for number, place in enumerate(places)
+            ]
+        }
+    }
+
+
+def of(taken: Snapshot, group: str) -> dict[TopicPartition, int | None]:
+    return {at: offset for (name, at), offset in commits(taken).items() if name == group}
+
+
+def test_a_reader_counts_as_a_group_with_its_commits(kafka: FakeCluster, tmp_path: Path) -> None:
+    place = position(tmp_path, kafka, {"orders": {"0": 2, "1": 3}})
+    taken = snapshot(kafka, config(entry("orders", **reads(place)), entry("clicks")))
+
+    lake = groups(taken)["lake"]
+    assert (lake.kind, lake.failure, lake.problem) == (GroupKind.EXTERNAL, None, None)
+    assert of(taken, "lake") == {ORDERS_0: 2, ORDERS_1: 3}
+    assert {at for at in readers(taken) if at[0] == "lake"} == {("lake", "orders")}
+    assert taken.complete
+
+
+def test_it_bears_on_no_topic_that_does_not_name_it(kafka: FakeCluster, tmp_path: Path) -> None:
+    place = position(tmp_path, kafka, {"orders": {"0": 2}, "clicks": {"0": 0}})
+    taken = snapshot(kafka, config(entry("orders", **reads(place)), entry("clicks")))
+
+    assert of(taken, "lake") == {ORDERS_0: 2}
+    assert {at for at in readers(taken) if at[0] == "lake"} == {("lake", "orders")}
+
+
+def test_one_reader_of_two_topics_is_one_group(kafka: FakeCluster, tmp_path: Path) -> None:
+    place = position(tmp_path, kafka, {"orders": {"0": 2, "1": 3}, "clicks": {"0": 1}})
+    taken = snapshot(
+        kafka, config(entry("orders", **reads(place)), entry("clicks", **reads(place)))
+    )
+
+    assert of(taken, "lake") == {ORDERS_0: 2, ORDERS_1: 3, CLICKS_0: 1}
+    assert {at for at in readers(taken) if at[0] == "lake"} == {
+        ("lake", "orders"),
+        ("lake", "clicks"),
+    }
+
+
+def test_a_position_without_the_topic_leaves_a_reader_without_a_commit(
+    kafka: FakeCluster, tmp_path: Path
+) -> None:
+    place = position(tmp_path, kafka, {})
+    taken = snapshot(kafka, config(entry("orders", **reads(place))))
+
+    assert of(taken, "lake") == {}
+    assert ("lake", "orders") in readers(taken)
+
+
+@pytest.mark.parametrize("text", [None, "{", '{"orders": {"0": null}}', "[" * 100_000])
+def test_an_unusable_position_is_a_null_commit_on_exactly_the_topics_that_name_the_reader(
+    kafka: FakeCluster, tmp_path: Path, text: str | None
+) -> None:
+    place = tmp_path / "nowhere" if text is None else position(tmp_path, kafka, text)
+    taken = snapshot(kafka, config(entry("orders", **reads(place)), entry("clicks")))
+
+    lake = groups(taken)["lake"]
+    assert lake.failure is None  # it does not hold the topics that do not name it
+    assert isinstance(lake.problem, Failure)
+    assert of(taken, "lake") == {ORDERS_0: None, ORDERS_1: None}
+    assert taken.complete
+
+
+def test_a_stale_position_is_a_null_commit(kafka: FakeCluster, tmp_path: Path) -> None:
+    place = position(tmp_path, kafka, {"orders": {"0": 2, "1": 3}})
+    kafka.advance(24 * 3_600_000 + 1_000)
+    taken = snapshot(kafka, config(entry("orders", **reads(place))))
+
+    assert "older than max_age (1d)" in str(groups(taken)["lake"].problem)
+    assert of(taken, "lake") == {ORDERS_0: None, ORDERS_1: None}
+
+
+def test_one_failing_reader_does_not_touch_the_other(kafka: FakeCluster, tmp_path: Path) -> None:
+    place = position(tmp_path, kafka, {"orders": {"0": 2, "1": 3}})
+    policy = config(entry("orders", **reads(place, tmp_path / "nowhere")))
+    taken = snapshot(kafka, policy)
+
+    assert of(taken, "lake") == {ORDERS_0: 2, ORDERS_1: 3}
+    assert of(taken, "lake-1") == {ORDERS_0: None, ORDERS_1: None}
+
+
+def test_two_topics_that_name_two_places_alike_have_each_its_own(
+    kafka: FakeCluster, tmp_path: Path
+) -> None:
+    place = position(tmp_path, kafka, {"orders": {"0": 2, "1": 3}, "clicks": {"0": 5}})
+    policy = config(entry("orders", **reads(place)), entry("clicks", **reads(tmp_path / "nowhere")))
+    taken = snapshot(kafka, policy)
+
+    assert of(taken, "lake") == {ORDERS_0: 2, ORDERS_1: 3, CLICKS_0: None}
+
+
+def test_a_reader_with_the_name_of_a_group_makes_its_commits_null_on_its_topics(
+    kafka: FakeCluster, tmp_path: Path
+) -> None:
+    place = position(tmp_path, kafka, {"orders": {"0": 5, "1": 5}})
+    policy = config(entry("orders", **reads(place, name="search")), entry("clicks"))
+    taken = snapshot(kafka, policy)
+
+    search = groups(taken)["search"]
+    assert search.kind is GroupKind.CONSUMER
+    assert "a group of the cluster has its name" in str(search.problem)
+    assert of(taken, "search") == {ORDERS_0: None, ORDERS_1: None, CLICKS_0: 1}
+
+
+def test_a_position_on_partitions_that_are_not_there_makes_it_a_reader(
+    kafka: FakeCluster, tmp_path: Path
+) -> None:
+    place = position(tmp_path, kafka, {"orders": {"7": 1}})
+    taken = snapshot(kafka, config(entry("orders", **reads(place))))
+
+    assert of(taken, "lake") == {}
+    assert ("lake", "orders") in readers(taken)

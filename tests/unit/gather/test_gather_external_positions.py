@@ -1,0 +1,424 @@
+"""Positions outside Kafka: what is read is what was written, and all else is a failure."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from retentiond.config import ExternalReader
+from retentiond.gather import external_positions
+from retentiond.gather.external_positions import read_external
+from retentiond.model import Commit, Failure
+from tests.support.tokens import dripping
+from tests.support.waiting import eventually
+
+NOW_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+
+ORDERS = (Commit("orders", 0, 42), Commit("orders", 1, 7))
+DOCUMENT = '{"orders": {"0": 42, "1": 7}}'
+
+
+def written(path: Path, text: str | bytes, age_ms: int = 0) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    seconds = (NOW_MS - age_ms) / 1000
+    os.utime(path, (seconds, seconds))
+    return path
+
+
+def of_document(place: object, max_age: str = "1h") -> ExternalReader:
+    return ExternalReader.model_validate(
+        {"name": "lake", "offsets": str(place), "max_age": max_age}
+    )
+
+
+def of_spark(checkpoint: Path) -> ExternalReader:
+    return ExternalReader.model_validate(
+        {"name": "lake", "spark_checkpoint": str(checkpoint), "max_age": "1h"}
+    )
+
+
+def failed(reader: ExternalReader) -> str:
+    failure = read_external(reader, NOW_MS)
+    assert isinstance(failure, Failure)
+    assert failure.code == "EXTERNAL_READER"
+    assert "\n" not in failure.message
+    assert len(failure.message) < 400
+    return failure.message
+
+
+# Documents
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DOCUMENT,
+        '{\n\t"orders": {\n\t\t"0": 42,\n\t\t"1": 7\n\t}\n}',
+        '{"orders": {"0": "42", "1": "7"}}',
+        "orders:\n  0: 42\n  1: 7\n",
+        "orders: {'0': 42, '1': '7'}",
+    ],
+)
+def test_a_document_in_json_or_yaml_is_read(tmp_path: Path, text: str) -> None:
+    assert read_external(of_document(written(tmp_path / "at", text)), NOW_MS) == ORDERS
+
+
+def test_a_topic_that_looks_like_a_number_is_a_topic(tmp_path: Path) -> None:
+    place = written(tmp_path / "at", "123: {0: 1}\nyes: {0: 2}\n")
+    assert read_external(of_document(place), NOW_MS) == (Commit("123", 0, 1), Commit("yes", 0, 2))
+
+
+def test_an_empty_position_is_no_failure_and_has_no_commit(tmp_path: Path) -> None:
+    assert read_external(of_document(written(tmp_path / "at", "{}")), NOW_MS) == ()
+
+
+MALFORMED: dict[str, str | bytes] = {
+    "empty": "",
+    "a text": "orders",
+    "a list": "[1, 2]",
+    "a topic without partitions": "orders: 5",
+    "an offset that is null": '{"orders": {"0": null}}',
+    "an offset below zero": '{"orders": {"0": -1}}',
+    "an offset that is a float": '{"orders": {"0": 42.0}}',
+    "an offset in powers of ten": '{"orders": {"0": 1e3}}',
+    "an offset that is true": '{"orders": {"0": true}}',
+    "an offset beyond int64": '{"orders": {"0": 9223372036854775808}}',
+    "an offset of 5000 digits": '{"orders": {"0": ' + "9" * 5000 + "}}",
+    "an offset in sexagesimal": "orders: {0: 1:30}",
+    "an offset with underscores": "orders: {0: 1_000}",
+    "an offset in other digits": "orders: {0: '४'}",
+    "a long text for an offset": '{"orders": {"0": "' + "x" * 10_000 + '"}}',
+    "a partition that is no number": '{"orders": {"first": 1}}',
+    "a partition twice in JSON": '{"orders": {"0": 5, "0": 500}}',
+    "a partition twice in YAML": "orders: {0: 5, 0: 500}",
+    "a partition twice, written otherwise": "orders: {0: 5, 00: 500}",
+    "a topic twice": '{"orders": {"0": 5}, "orders": {"0": 500}}',
+    "a key that is a list": "? [orders]\n: {0: 1}",
+    "half of it": '{"orders": {"0": 42, "1',
+    "nested for ever": "[" * 100_000,
+    "nested in YAML": "{a: " * 50 + "1" + "}" * 50,
+    "an alias": "clicks: &a {0: 1}\norders: *a",
+    "aliases of aliases": "".join(
+        f"{name}: &{name} [{', '.join([f'*{before}'] * 9) if before else 1}]\n"
+        for before, name in pairwise(["", *"abcdefghi"])
+    ),
+    "much YAML": "orders: {" + ", ".join(f"{number}: 1" for number in range(150_000)) + "}",
+    "an alias of itself": "&a {orders: *a}",
+    "no text": b"\xff\xfe\x00",
+    "two documents": "orders: {0: 1}\n---\norders: {0: 2}\n",
+    "a Python object": "orders: !!python/object/apply:os.getcwd []",
+}
+
+
+@pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_malformed_document_is_a_failure(tmp_path: Path, text: str | bytes) -> None:
+    assert failed(of_document(written(tmp_path / "at", text))).startswith("its position ")
+
+
+def test_json_that_stands_for_many_times_its_size_is_a_failure_before_it_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(external_positions, "MOST_VALUES", 1000)
+    monkeypatch.setattr(json, "loads", None)  # not called
+    message = "its position has more than 1000 values"
+    place = written(tmp_path / "at", "[" + ",".join(["{}"] * 1001) + "]")
+    assert failed(of_document(place)) == message
+    written(tmp_path / "lake" / "commits" / "0", "v1\n{}")
+    written(tmp_path / "lake" / "offsets" / "0", "v1\n{}\n" + "[" + "0," * 1000 + "0]")
+    assert failed(of_spark(tmp_path / "lake")) == message
+
+
+def test_the_largest_position_that_is_read_takes_no_gigabytes(tmp_path: Path) -> None:
+    """As a process of its own would: what it is given is all that it has."""
+    entries = ",".join(
+        f'"{number}":{number}' for number in range(external_positions.MOST_VALUES - 1)
+    )
+    place = written(tmp_path / "at", f'{{"orders":{{{entries}}}}}')
+    assert place.stat().st_size < external_positions.MOST_BYTES
+    tracemalloc.start()
+    try:
+        external_positions._parsed(place.read_bytes())
+        assert tracemalloc.get_traced_memory()[1] < 500 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_document_that_is_not_there_or_a_folder_is_a_failure(tmp_path: Path) -> None:
+    missing = failed(of_document(tmp_path / "nowhere"))
+    assert missing == "its position can't be read (No such file or directory)"
+    assert failed(of_document(tmp_path)) == "its position can't be read (not a regular file)"
+
+
+def test_a_document_of_max_age_is_read_and_an_older_one_is_a_failure(tmp_path: Path) -> None:
+    fresh = written(tmp_path / "fresh", DOCUMENT, HOUR_MS)
+    stale = written(tmp_path / "stale", DOCUMENT, HOUR_MS + 1000)
+    assert read_external(of_document(fresh), NOW_MS) == ORDERS
+    assert failed(of_document(stale)) == "its position is 3601 s old, older than max_age (1h)"
+
+
+def test_a_document_from_the_future_does_not_stay_fresh_for_ever(tmp_path: Path) -> None:
+    place = written(tmp_path / "at", DOCUMENT, -HOUR_MS - 1000)
+    assert failed(of_document(place)) == (
+        "its position is 3601 s ahead of the clock, more than max_age (1h)"
+    )
+
+
+# Spark's checkpoints
+
+SETTINGS = json.dumps(
+    {"batchWatermarkMs": 0, "batchTimestampMs": NOW_MS, "conf": {"spark.sql.x": "y"}}
+)
+
+
+def batch(checkpoint: Path, number: int, *sources: str, age_ms: int = 0, done: bool = True) -> None:
+    """As Spark 4 writes them, with the checksums and leftovers of its file system."""
+    text = "\n".join(["v1", SETTINGS, *sources])
+    written(checkpoint / "offsets" / str(number), text)
+    written(checkpoint / "offsets" / f".{number}.crc", b"crc\x00")
+    if done:
+        text = 'v1\n{"nextBatchWatermarkMs":0}'
+        written(checkpoint / "commits" / str(number), text, age_ms)
+        written(checkpoint / "commits" / f".{number}.crc", b"crc\x00")
+        written(checkpoint / "commits" / f".{number + 1}.0b5f.tmp", b"")
+
+
+def test_the_last_batch_that_is_done_counts_and_not_the_one_under_way(tmp_path: Path) -> None:
+    batch(tmp_path, 8, '{"orders":{"0":5,"1":6}}')
+    batch(tmp_path, 9, '{"orders":{"0":30,"1":6}}')
+    batch(tmp_path, 10, '{"orders":{"0":42,"1":7}}')
+    batch(tmp_path, 11, '{"orders":{"0":99,"1":99}}', done=False)
+    assert read_external(of_spark(tmp_path), NOW_MS) == ORDERS
+
+
+def test_the_sources_of_a_query_are_read_and_those_that_are_not_kafkas_passed_over(
+    tmp_path: Path,
+) -> None:
+    batch(tmp_path, 0, '{"orders":{"0":42}}', '{"logOffset":3}', "-", "17", '{"clicks":{"2":9}}')
+    assert read_external(of_spark(tmp_path), NOW_MS) == (
+        Commit("orders", 0, 42),
+        Commit("clicks", 2, 9),
+    )
+
+
+def test_two_sources_on_one_topic_are_a_failure(tmp_path: Path) -> None:
+    batch(tmp_path, 0, '{"orders":{"0":42}}', '{"orders":{"0":7}}')
+    assert failed(of_spark(tmp_path)).endswith("read topic orders")
+
+
+def test_a_source_that_is_cut_off_has_no_commit(tmp_path: Path) -> None:
+    """Nor has the reader on the topics of that source, which its policy holds then."""
+    batch(tmp_path, 0, '{"orders":{"0":4')
+    assert read_external(of_spark(tmp_path), NOW_MS) == ()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '{"orders":{"0":-1}}',
+        '{"orders":{"0":null}}',
+        '{"orders":{"0":5,"0":500}}',
+        '{"orders":' + "[" * 100_000,
+        '{"orders":{"0":' + "9" * 30 + "}}",
+    ],
+)
+def test_a_source_that_can_not_be_understood_is_a_failure(tmp_path: Path, source: str) -> None:
+    batch(tmp_path, 0, source)
+    assert failed(of_spark(tmp_path))
+
+
+def without_commits(checkpoint: Path) -> None:
+    batch(checkpoint, 0, '{"orders":{"0":42}}', done=False)
+
+
+def with_no_batch_done(checkpoint: Path) -> None:
+    without_commits(checkpoint)
+    written(checkpoint / "commits" / ".0.crc", b"")
+
+
+def without_the_offsets_of_the_last_batch(checkpoint: Path) -> None:
+    batch(checkpoint, 3, '{"orders":{"0":42}}')
+    (checkpoint / "offsets" / "3").unlink()
+
+
+def of_another_version(checkpoint: Path) -> None:
+    batch(checkpoint, 3)
+    written(checkpoint / "offsets" / "3", "v2\n{}\n" + '{"orders":{"0":42}}')
+
+
+def with_empty_offsets(checkpoint: Path) -> None:
+    batch(checkpoint, 3)
+    written(checkpoint / "offsets" / "3", "")
+
+
+def with_offsets_that_are_no_text(checkpoint: Path) -> None:
+    batch(checkpoint, 3)
+    written(checkpoint / "offsets" / "3", b"v1\n\xff\xfe")
+
+
+def too_old(checkpoint: Path) -> None:
+    batch(checkpoint, 3, '{"orders":{"0":42}}', age_ms=HOUR_MS + 1000)
+
+
+def with_a_file_for_commits(checkpoint: Path) -> None:
+    written(checkpoint / "commits", "")
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda checkpoint: None, "no batch is committed in "),
+        (without_commits, "no batch is committed in "),
+        (with_no_batch_done, "no batch is committed in "),
+        (without_the_offsets_of_the_last_batch, "No such file or directory"),
+        (of_another_version, "offsets/3 is of a version that is not known"),
+        (with_empty_offsets, "offsets/3 is of a version that is not known"),
+        (with_offsets_that_are_no_text, "its position can't be read (UnicodeDecodeError)"),
+        (too_old, "its position is 3601 s old, older than max_age (1h)"),
+        (with_a_file_for_commits, "Not a directory"),
+    ],
+)
+def test_a_checkpoint_that_says_nothing_certain_is_a_failure(
+    tmp_path: Path, make: Callable[[Path], None], why: str
+) -> None:
+    make(tmp_path)
+    assert why in failed(of_spark(tmp_path))
+
+
+# HTTP
+
+
+class Answers:
+    """What the server sends."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.headers: dict[str, str] = {}
+        self.body = DOCUMENT.encode()
+
+
+@contextmanager
+def served(answers: Answers) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(answers.status)
+            for name, value in answers.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(answers.body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/at?token=hunter2"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+FRESH = "Tue, 14 Nov 2023 22:13:20 GMT"  # NOW_MS
+STALE = "Tue, 14 Nov 2023 21:13:19 GMT"
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"Last-Modified": FRESH}, {"Content-Length": str(len(DOCUMENT))}]
+)
+def test_a_document_is_read_over_http(headers: dict[str, str]) -> None:
+    answers = Answers()
+    answers.headers = headers
+    with served(answers) as address:
+        assert read_external(of_document(address), NOW_MS) == ORDERS
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"status": 500}, "its address can't be read (HTTP 500)"),
+        ({"status": 404}, "its address can't be read (HTTP 404)"),
+        ({"headers": {"Last-Modified": STALE}}, "its position is 3601 s old, older than"),
+        ({"headers": {"Last-Modified": "once"}}, "its address answers with an invalid date"),
+        ({"headers": {"Content-Length": "99"}}, "its address answers with less than it announces"),
+        ({"headers": {"Transfer-Encoding": "chunked"}}, "its address can't be read ("),
+        ({"body": b"<html>log in</html>"}, "its position is no mapping of topics"),
+        ({"body": b"\xff\xfe"}, "its position is neither JSON nor YAML"),
+        ({"body": b""}, "its position is no mapping of topics"),
+    ],
+)
+def test_an_answer_that_is_no_position_is_a_failure(change: dict[str, object], why: str) -> None:
+    answers = Answers()
+    vars(answers).update(change)
+    with served(answers) as address:
+        message = failed(of_document(address))
+    assert why in message
+    assert "hunter2" not in message
+
+
+def test_an_answer_without_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(external_positions, "MOST_BYTES", 10)
+    with served(Answers()) as address:
+        assert failed(of_document(address)) == "its address answers with more than 10 bytes"
+
+
+def test_an_answer_that_takes_too_long_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(external_positions, "MOST_SECONDS", 0.0)
+    with served(Answers()) as address:
+        assert failed(of_document(address)) == "its address takes more than 0 s to answer"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("scheme", "first"),
+    [
+        ("http", b""),
+        ("http", b"HTTP/1.1 200 OK\r\nX-Header: "),
+        ("http", b"HTTP/1.1 200 OK\r\n\r\n"),
+        ("http", b"HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 99999\r\n\r\n"),
+        ("https", b"\x16\x03\x03\x3f\xff"),  # a record of TLS that has begun
+    ],
+)
+def test_a_server_that_drips_is_given_up_and_no_thread_stays(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, first: bytes
+) -> None:
+    monkeypatch.setattr(external_positions, "MOST_SECONDS", 0.5)
+    with dripping(first=first) as port:
+        message = failed(of_document(f"{scheme}://127.0.0.1:{port}/at"))
+        assert message == "its address takes more than 0.5 s to answer"
+        eventually(threading.enumerate, lambda all: "exchange" not in {t.name for t in all})
+
+
+def test_a_pipe_for_a_document_is_a_failure(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "at")
+    message = failed(of_document(tmp_path / "at"))
+    assert message == "its position can't be read (not a regular file)"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://me:hunter2@127.0.0.1:1/at",
+        "http://127.0.0.1:1/at?token=hunter2",
+        "http://127.0.0.1:hunter2/at",
+        "http:///hunter2",
+        "http://[hunter2/at",
+        "https://127.0.0.1:1/hun ter2/hunter2",
+        "http://nowhere.invalid/hunter2",
+    ],
+)
+def test_no_message_holds_a_secret_of_the_address(address: str) -> None:
+    message = failed(of_document(address))
+    assert "hunter2" not in message
+    assert "127.0.0.1" not in message

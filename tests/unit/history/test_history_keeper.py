@@ -1,0 +1,219 @@
+"""When an entry is written, what stands in it, and what is told where it can't be."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from retentiond.history.keeper import Keeper
+from retentiond.history.table import HistoryTable
+from retentiond.model import TopicPartition
+from tests.support.builders.histories import (
+    CLUSTER,
+    DAY_MS,
+    MINUTE_MS,
+    START_MS,
+    Cycles,
+    World,
+    entries_in,
+    rows_in,
+    settings,
+)
+
+ORDERS_0 = TopicPartition("orders", 0)
+AT = ("billing", "orders", 0)
+
+
+def test_no_more_than_one_entry_in_an_interval_and_no_deletion_is_lost(tmp_path: Path) -> None:
+    cycles, world = Cycles(str(tmp_path), interval="15m"), World()
+    for _ in range(7):
+        cycles.one(world, deleted=[ORDERS_0])
+    found = list(entries_in(tmp_path))
+    assert [each.cycle["observed_ms"] for each in found] == [None, 15 * MINUTE_MS, 15 * MINUTE_MS]
+    assert [len(each.deletions) for each in found] == [1, 3, 3]
+    (first,) = (row for row in rows_in(tmp_path) if row["kind"] == "deletion" and row["entry"] == 1)
+    assert (first["cutoff"], first["records"], first["outcome"]) == (5, 5, "deleted")
+
+
+def test_a_cycle_that_ends_a_little_earlier_has_its_entry(tmp_path: Path) -> None:
+    cycles = Cycles(str(tmp_path), interval="5m")
+    cycles.one(World())
+    cycles.elapsed_ms -= 1500
+    cycles.one(World())
+    assert len(list(entries_in(tmp_path))) == 2
+
+
+def test_only_what_moved_is_told_until_the_day_is_over(tmp_path: Path) -> None:
+    cycles, world = Cycles(str(tmp_path)), World()
+    world.commits = {AT: 1, ("search", "orders", 0): 1}
+    world.states = {"billing": "Empty"}
+    cycles.one(world)
+    world.commits[AT] = 2
+    cycles.one(world)
+    cycles.one(world, ahead_ms=DAY_MS)
+    told = [(row["entry"], row["group"]) for row in rows_in(tmp_path) if row["kind"] == "commit"]
+    assert sorted(told) == [
+        (1, "billing"),
+        (1, "search"),
+        (2, "billing"),
+        (3, "billing"),
+        (3, "search"),
+    ]
+    assert [each.cycle["is_whole"] for each in entries_in(tmp_path)] == [True, False, True]
+
+
+def test_a_clock_that_goes_back(tmp_path: Path) -> None:
+    cycles, world = Cycles(str(tmp_path)), World()
+    cycles.one(world)
+    cycles.one(world, ahead_ms=-2 * DAY_MS)
+    cycles.one(world, ahead_ms=-2 * DAY_MS)
+    found = [each.cycle for each in entries_in(tmp_path)]
+    assert cycles.told == []
+    assert [each["entry"] for each in found] == [1, 2, 3]
+    assert found[1]["at"] < found[0]["at"]
+    assert [each["observed_ms"] for each in found] == [None, 5 * MINUTE_MS, 5 * MINUTE_MS]
+    assert [each["is_whole"] for each in found] == [True, True, False]
+    assert [each["day"] for each in found] == ["2026-09-21", "2026-09-19", "2026-09-19"]
+
+
+def test_a_daemon_that_was_down_for_a_day(tmp_path: Path) -> None:
+    world = World(commits={AT: 1})
+    before = Cycles(str(tmp_path))
+    before.one(world)
+    after = Cycles(str(tmp_path))
+    after.one(world, ahead_ms=DAY_MS)
+    first, second = entries_in(tmp_path)
+    assert (second.cycle["entry"], second.cycle["observed_ms"]) == (2, None)
+    assert second.cycle["is_whole"]
+    assert (second.cycle["at"] - first.cycle["at"]).days == 1
+    assert second.commits == {AT: 1}
+
+
+def test_a_topic_that_is_made_anew_and_one_that_grows(tmp_path: Path) -> None:
+    cycles, world = Cycles(str(tmp_path)), World(commits={AT: 9})
+    cycles.one(world)
+    world.ids, world.commits = {"orders": "id-2"}, {}
+    cycles.one(world)
+    world.partitions["orders", 1] = 3
+    cycles.one(world)
+    del world.partitions["orders", 1]
+    cycles.one(world)
+    found = list(entries_in(tmp_path))
+    ids = [[row["topic_id"] for row in each.partitions.values()] for each in found]
+    assert ids == [["id-1"], ["id-2"], ["id-2", "id-2"], ["id-2"]]
+    assert [each.commits for each in found] == [{AT: 9}, {}, {}, {}]
+    (gone,) = (row for row in rows_in(tmp_path) if row["kind"] == "commit" and row["entry"] == 2)
+    assert (gone["group"], gone["partition"], gone["committed_offset"]) == ("billing", 0, None)
+
+
+def test_what_comes_while_an_entry_is_written_stands_in_the_next(tmp_path: Path) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow(HistoryTable):
+        def append(self, cluster_id: str, entry: int, rows: object) -> None:
+            begun.set()
+            assert go_on.wait(30)
+            super().append(cluster_id, entry, rows)
+
+    cycles, world = Cycles(str(tmp_path)), World()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("retentiond.history.keeper.HistoryTable", Slow)
+        cycles.keeper.see(world.seen(START_MS, "c1", [ORDERS_0]))
+        cycles.keeper.keep()
+        assert begun.wait(30)
+        world.commits = {AT: 4}
+        cycles.keeper.see(world.seen(START_MS + 1, "c2", [ORDERS_0]))
+        cycles.keeper.keep()  # nothing: one is being written
+        assert not cycles.keeper.finish(0)
+        go_on.set()
+        assert cycles.keeper.finish(30)
+    world.commits = {AT: 6}
+    cycles.one(world)
+    first, second = entries_in(tmp_path)
+    assert [each[0] for each in first.deletions] == ["c1"]
+    assert [each[0] for each in second.deletions] == ["c2"]
+    assert (first.commits, second.commits) == ({}, {AT: 6})
+
+
+def test_an_entry_whose_answer_was_lost_is_not_told_twice(tmp_path: Path) -> None:
+    class Silent(HistoryTable):
+        def append(self, cluster_id: str, entry: int, rows: object) -> None:
+            super().append(cluster_id, entry, rows)
+            raise OSError("no answer")
+
+    cycles, world = Cycles(str(tmp_path)), World(commits={AT: 1})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("retentiond.history.keeper.HistoryTable", Silent)
+        cycles.one(world, deleted=[ORDERS_0])
+    cycles.one(world)
+    first, second = entries_in(tmp_path)
+    assert (len(first.deletions), len(second.deletions)) == (1, 0)
+    assert not second.cycle["is_whole"]
+
+
+def test_nothing_is_kept_where_it_is_turned_off(tmp_path: Path) -> None:
+    cycles = Cycles(str(tmp_path / "history"), enabled=False)
+    cycles.one(World())
+    assert not (tmp_path / "history").exists()
+
+
+def test_it_is_kept_beside_the_state_by_default(tmp_path: Path) -> None:
+    keeper = Keeper(settings(tmp_path))
+    keeper.see(World().seen())
+    keeper.keep()
+    assert keeper.finish(30)
+    assert HistoryTable.open(tmp_path / "history").clusters() == {CLUSTER}
+
+
+def test_a_problem_is_told_once_for_each_cause_and_its_end_once(tmp_path: Path) -> None:
+    place = tmp_path / "history"
+    place.write_text("in the way")
+    cycles = Cycles(str(place))
+    for _ in range(3):
+        cycles.one(World())
+    (told,) = cycles.told
+    assert told is not None
+    assert str(place) in str(told)
+    status = cycles.keeper.status
+    assert (status.failures, status.problem, status.written_at) == (3, str(told), None)
+    place.unlink()
+    cycles.one(World())
+    cycles.one(World())
+    assert cycles.told == [told, None]
+    status = cycles.keeper.status
+    assert (status.failures, status.problem) == (3, None)
+    assert status.bytes == sum(each.size_bytes for each in HistoryTable.open(place).files())
+
+
+def test_a_bug_is_told_too(tmp_path: Path) -> None:
+    cycles = Cycles(str(tmp_path))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("retentiond.history.keeper.rows_of", lambda *_, **__: 1 / 0)
+        cycles.one(World())
+    (told,) = cycles.told
+    assert "please report" in str(told)
+
+
+def test_another_cluster_has_entries_of_its_own(tmp_path: Path) -> None:
+    cycles, world = Cycles(str(tmp_path)), World()
+    cycles.one(world, deleted=[ORDERS_0])
+    world.cluster_id = "cluster-b"
+    cycles.one(world)
+    cycles.one(world)
+    assert [each.cycle["entry"] for each in entries_in(tmp_path)] == [1]
+    first, second = entries_in(tmp_path, "cluster-b")
+    assert (first.cycle["is_whole"], first.cycle["observed_ms"]) == (True, None)
+    assert first.deletions == second.deletions == []
+
+
+def test_no_cycle_fails_of_what_it_leaves(tmp_path: Path) -> None:
+    cycles = Cycles(str(tmp_path))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("retentiond.history.keeper.deletions_of", lambda _: 1 / 0)
+        cycles.one(World())
+    assert "please report" in str(cycles.told[0])
+    assert cycles.keeper.problem == str(cycles.told[0])
+    cycles.keeper.config = settings(tmp_path, enabled=False)
+    assert cycles.keeper.problem is None

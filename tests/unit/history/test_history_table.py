@@ -1,0 +1,210 @@
+"""The table itself: what is visible when, in a folder and in an object store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import httpx
+import pyarrow.dataset as pads
+import pytest
+from deltalake import DeltaTable
+from moto.server import ThreadedMotoServer
+
+from retentiond.errors import HistoryUnavailable
+from retentiond.history.table import HistoryTable, location
+from tests.support.builders.histories import (
+    CLUSTER,
+    DAY_MS,
+    Cycles,
+    World,
+    entries_in,
+    rows_in,
+)
+
+SECRET = "not-to-be-seen-anywhere"
+
+
+@pytest.fixture(scope="module")
+def store(request: pytest.FixtureRequest) -> Iterator[str]:
+    """An object store with a bucket; its credentials are in the environment."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "somebody")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+        patch.setenv("AWS_REGION", "us-east-1")
+        patch.setenv("AWS_ENDPOINT_URL", url)
+        patch.setenv("AWS_ALLOW_HTTP", "true")
+        httpx.put(f"{url}/history").raise_for_status()  # makes the bucket
+        yield "s3a://history"
+    server.stop()
+
+
+@pytest.fixture(params=["folder", "store"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "folder":
+        return str(tmp_path / "history")
+    return f"{request.getfixturevalue('store')}/{tmp_path.name}"
+
+
+def test_entries_are_the_same_in_a_folder_and_in_an_object_store(place: str) -> None:
+    cycles, world = Cycles(place), World()
+    for offset in (1, 2, 2):
+        world.commits = {("billing", "orders", 0): offset}
+        cycles.one(world)
+    assert cycles.told == []
+    assert [each.commits[("billing", "orders", 0)] for each in entries_in(place)] == [1, 2, 2]
+    moved = [row["entry"] for row in rows_in(place) if row["kind"] == "commit"]
+    assert moved == [1, 2]  # the third entry has nothing new
+    (partition,) = next(entries_in(place)).partitions.values()
+    assert (partition["high_watermark"], partition["size_bytes"]) == (100, 1000)
+    assert partition["forced_retention_ms"] == 10_000
+    assert next(entries_in(place)).log_dirs[0]["usable_bytes"] == 400
+
+
+def test_a_day_that_is_over_becomes_one_sorted_file(place: str) -> None:
+    cycles, world = Cycles(place), World(partitions={("b", 0): 1, ("a", 1): 1, ("a", 0): 1})
+    for offset in (1, 2, 3):
+        world.commits = {("billing", *at): offset for at in world.partitions}
+        cycles.one(world)
+    table = HistoryTable.open(place)
+    before = table.dataset(CLUSTER)
+    cycles.one(world, ahead_ms=DAY_MS)
+    assert cycles.told == []
+    table.refresh()
+    merged, today = table.files(CLUSTER)
+    assert (merged.first_entry, merged.last_entry, today.first_entry) == (1, 3, 4)
+    order = ["kind", "topic", "partition", "group", "entry"]
+    rows = table.dataset(CLUSTER, until_day=merged.day).to_table(columns=order).to_pylist()
+    assert rows == sorted(rows, key=lambda row: [str(row[name] or "") for name in order])
+    assert before.to_table().num_rows == len(rows)  # who began to read before reads on
+
+
+def test_two_clusters_live_side_by_side(place: str) -> None:
+    ours, theirs = Cycles(place, keep="2d"), Cycles(place)
+    world, other = World(), World(cluster_id="cluster-b")
+    for each in range(3):
+        ours.one(world, ahead_ms=each * DAY_MS)
+        theirs.one(other, ahead_ms=each * DAY_MS)
+    ours.elapsed_ms += DAY_MS
+    ours.one(world, ahead_ms=9 * DAY_MS)  # days of ours that are too old go
+    assert ours.told == theirs.told == []
+    assert len(list(entries_in(place))) == 1
+    assert [each.cycle["entry"] for each in entries_in(place, "cluster-b")] == [1, 2, 3]
+    assert HistoryTable.open(place).clusters() == {CLUSTER, "cluster-b"}
+
+
+def test_a_second_writer_for_a_cluster_takes_another_number(place: str) -> None:
+    first, second = Cycles(place), Cycles(place)
+    for _ in range(2):
+        first.one(World())
+        second.one(World())
+    assert first.told == second.told == []
+    found = list(entries_in(place))
+    assert [each.cycle["entry"] for each in found] == [1, 2, 3, 4]
+    assert all(each.cycle["is_whole"] for each in found)  # what changed between them is not known
+
+
+def test_what_duckdb_and_pandas_read(tmp_path: Path) -> None:
+    """As docs/history.md says."""
+    cycles = Cycles(str(tmp_path))
+    for _ in range(2):
+        cycles.one(World())
+    dataset = DeltaTable(tmp_path).to_pyarrow_dataset()
+    connection = duckdb.connect()
+    found = connection.execute(  # the dataset is found by its name
+        "SELECT topic, max(high_watermark) FROM dataset WHERE kind = 'partition' GROUP BY topic"
+    ).fetchall()
+    assert found == [("orders", 100)]
+    wanted = pads.field("kind") == "partition"
+    frame = dataset.to_table(filter=wanted).to_pandas()
+    assert frame.groupby("topic")["size_bytes"].max().to_dict() == {"orders": 1000}
+
+
+def test_others_run_while_an_object_store_takes_its_time(store: str, tmp_path: Path) -> None:
+    """The store is a thread of this process: a call that held Python's lock would never end."""
+    beats = 0
+    over = threading.Event()
+
+    def beat() -> None:
+        nonlocal beats
+        while not over.wait(0.001):
+            beats += 1
+
+    heart = threading.Thread(target=beat)
+    heart.start()
+    cycles = Cycles(f"{store}/{tmp_path.name}")
+    for day in range(2):
+        for _ in range(2):
+            cycles.one(World(), ahead_ms=day * DAY_MS)
+    over.set()
+    heart.join()
+    assert cycles.told == []
+    assert beats > 10
+
+
+@pytest.mark.parametrize("bucket", ["s3a://no-such-bucket/x", "s3://no-such-bucket/x"])
+def test_a_missing_bucket_is_told_without_a_secret(store: str, bucket: str) -> None:
+    cycles = Cycles(bucket)
+    cycles.one(World())
+    (told,) = cycles.told
+    assert told is not None
+    assert told.kind == "missing"
+    assert SECRET not in str(told)
+    assert "make the bucket" in str(told)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("s3a://bucket/x", "s3://bucket/x"),
+        ("s3://bucket/x", "s3://bucket/x"),
+        ("gs://bucket", "gs://bucket"),
+        ("/var/lib/x", "/var/lib/x"),
+    ],
+)
+def test_where_it_is(written: str, read: str) -> None:
+    assert location(written) == read
+
+
+def test_files_of_somebody_else_are_left_alone(tmp_path: Path) -> None:
+    cycles = Cycles(str(tmp_path))
+    cycles.one(World())
+    day = next(tmp_path.glob("day=*"))
+    foreign = [tmp_path / "notes.txt", day / "part-0-torn.parquet", day / "table.csv"]
+    for file in foreign:
+        file.write_text("PAR1 and no more")
+    cycles.one(World())
+    cycles.one(World(), ahead_ms=DAY_MS)
+    assert cycles.told == []
+    assert all(file.exists() for file in foreign)
+    assert len(list(entries_in(tmp_path))) == 3
+
+
+def test_a_damaged_table_is_told_with_what_to_do(tmp_path: Path) -> None:
+    place = tmp_path / "history"
+    cycles = Cycles(str(place))
+    cycles.one(World())
+    first = place / "_delta_log" / f"{0:020}.json"
+    first.write_text('{"metaData": {"id":')
+    for _ in range(3):
+        cycles.one(World())
+    (told,) = cycles.told  # once, not for each cycle
+    assert told is not None
+    assert "move" in str(told)
+    assert cycles.keeper.status.failures == 3
+    place.rename(tmp_path / "aside")
+    cycles.one(World())
+    assert cycles.told == [told, None]
+    assert next(entries_in(place)).cycle["is_whole"]
+
+
+def test_there_is_no_history_yet(tmp_path: Path) -> None:
+    with pytest.raises(HistoryUnavailable, match="no history") as caught:
+        HistoryTable.open(tmp_path / "none")
+    assert caught.value.kind == "missing"

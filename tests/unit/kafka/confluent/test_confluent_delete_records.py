@@ -1,0 +1,175 @@
+"""How targets become Kafka's offsets, -1 in one place only; and who gets no request at all."""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from retentiond.kafka.confluent import delete_records as deletions
+from retentiond.kafka.identity import ClusterIdentity
+from retentiond.kafka.port import DeleteFailure, OffsetBound, RequestResult
+from retentiond.model import TopicPartition
+
+A, B, C = (TopicPartition("orders", number) for number in range(3))
+
+
+class Recorder:
+    """An AdminClient that answers every partition with its own number, or with an ``error``."""
+
+    error: int | None = None
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int, int]] = []
+
+    def delete_records(self, partitions: list[Any], **_: float) -> dict[Any, Future[Any]]:
+        futures = {}
+        for each in partitions:
+            self.asked.append((each.topic, each.partition, each.offset))
+            futures[each] = future = Future[Any]()
+            if self.error is None:
+                future.set_result(SimpleNamespace(low_watermark=each.partition))
+            else:
+                future.set_exception(KafkaException(KafkaError(self.error, "Broker: no")))
+        return futures
+
+
+def test_the_high_watermark_is_minus_one_and_offsets_stay_as_they_are() -> None:
+    admin: Any = Recorder()
+    offsets = deletions.offsets_of({A: OffsetBound.HIGH_WATERMARK, B: 0, C: 7})
+    answers = deletions.request(admin, offsets, 1.0)
+    assert admin.asked == [("orders", 0, -1), ("orders", 1, 0), ("orders", 2, 7)]
+    assert answers == {A: 0, B: 1, C: 2}
+
+
+@pytest.mark.parametrize("offset", [-1, -2, -1001])
+def test_a_negative_offset_is_refused_for_all(offset: int) -> None:
+    with pytest.raises(ValueError, match=f"orders-1 up to {offset}"):
+        deletions.offsets_of({A: 3, B: offset})
+
+
+def test_for_nothing_no_request_goes_out() -> None:
+    admin: Any = Recorder()
+    assert deletions.request(admin, {}, 1.0) == {}
+    assert admin.asked == []
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KafkaError.OFFSET_OUT_OF_RANGE, "the offset is beyond the high watermark"),
+        (KafkaError.POLICY_VIOLATION, "the topic's cleanup.policy has no delete"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "grant this principal DELETE on the topic"),
+        (KafkaError.INVALID_REQUEST, "Broker: no"),
+    ],
+)
+def test_a_refusal_is_told_in_words(error: int, said: str) -> None:
+    admin: Any = Recorder()
+    admin.error = error
+    (answer,) = deletions.request(admin, {A: 4}, 1.0).values()
+    assert isinstance(answer, DeleteFailure)
+    assert answer.result is RequestResult.REFUSED
+    assert answer.failure.message.startswith(said)
+
+
+SILENT, NOBODY = -1001, -1
+
+LEADS_NO_MORE = KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION))
+
+
+class Brokers(Recorder):
+    """Three of them; broker 1 tells the metadata, whose ``leaders`` are of A, B and C.
+
+    ``starts``: what each leader answers to the look at one of its log starts; of a list, one
+    answer after the other.
+    """
+
+    orig_broker_id = 1
+
+    def __init__(self, leaders: list[int], starts: dict[int, list[Any]]) -> None:
+        super().__init__()
+        self.leaders = leaders
+        self.starts = starts
+        self.listings = 0
+
+    def list_topics(self, timeout: float) -> Any:
+        assert timeout > 0
+        self.listings += 1
+        partitions = {n: SimpleNamespace(leader=leader) for n, leader in enumerate(self.leaders)}
+        topics = {"orders": SimpleNamespace(partitions=partitions)}
+        return SimpleNamespace(topics=topics, orig_broker_id=self.orig_broker_id)
+
+    def list_offsets(self, asked: Any, request_timeout: float) -> dict[Any, Future[Any]]:
+        assert request_timeout > 0
+        leaders = {at: self.leaders[at.partition] for at in asked}
+        assert self.orig_broker_id not in leaders.values()
+        found = {}
+        for at, leader in leaders.items():
+            answers = self.starts[leader]
+            answer = answers.pop(0) if len(answers) > 1 else answers[0]
+            found[at] = future = Future[Any]()
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(SimpleNamespace(offset=answer))
+        return found
+
+    def describe_cluster(self, **_: float) -> Future[Any]:
+        return done(SimpleNamespace(cluster_id="K", nodes=[]))
+
+    def describe_topics(self, names: Any, **_: float) -> dict[str, Future[Any]]:
+        return {"orders": done(SimpleNamespace(topic_id="an-id"))}
+
+
+def done(value: Any) -> Future[Any]:
+    future = Future[Any]()
+    future.set_result(value)
+    return future
+
+
+@pytest.fixture
+def look(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A `Deleter` that has looked at A, B and C."""
+
+    def looked(brokers: Brokers) -> deletions.Deleter:
+        monkeypatch.setattr(deletions, "WARM_UP_S", 0.2)
+        admin: Any = SimpleNamespace(client=lambda: brokers, explaining=contextlib.nullcontext)
+        deleter = deletions.Deleter(admin, ClusterIdentity())
+        assert deleter.look([A, B, C]) == {"orders": "an-id"}
+        return deleter
+
+    return looked
+
+
+def test_a_leader_that_does_not_answer_the_look_gets_no_request_and_holds_up_no_other(
+    look: Any,
+) -> None:
+    brokers = Brokers([1, 2, 3], {2: [SILENT], 3: [0]})
+    answers = look(brokers).request({A: 4, B: 5, C: 6}, 1.0)
+    assert brokers.asked == [("orders", 0, 4), ("orders", 2, 6)]
+    assert (answers[A], answers[C]) == (0, 2)
+    assert answers[B].result is RequestResult.NOT_SENT
+
+
+def test_for_a_partition_that_nobody_leads_no_request_goes_out(look: Any) -> None:
+    brokers = Brokers([NOBODY, 1, 1], {})
+    deleter = look(brokers)
+    assert deleter.request({A: 4}, 1.0)[A].result is RequestResult.NOT_SENT
+    assert brokers.asked == []
+    assert deleter.gap_s >= 0
+
+
+def test_a_leader_that_has_just_moved_is_looked_for_again(look: Any) -> None:
+    brokers = Brokers([1, 2, 2], {2: [LEADS_NO_MORE, 0]})
+    assert look(brokers).request({B: 5}, 1.0) == {B: 1}
+    assert brokers.listings == 2
+
+
+def test_a_leader_that_goes_on_saying_no_gets_no_request(look: Any) -> None:
+    brokers = Brokers([1, 2, 2], {2: [LEADS_NO_MORE]})
+    answers = look(brokers).request({B: 5, C: 6}, 1.0)
+    assert {each.result for each in answers.values()} == {RequestResult.NOT_SENT}

@@ -1,0 +1,396 @@
+"""What keeps a client from a broker, told apart by both clients; the brokers are sockets here."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.client import CONNECT_TIMEOUT_MS, Client
+from retentiond.kafka.confluent.client import RecordsClient
+from retentiond.kafka.errors import kafka_python
+from retentiond.kafka.errors.connection_check import problem_with
+from retentiond.kafka.errors.connection_problems import (
+    ConnectionProblem,
+    Kind,
+    SettingNames,
+    unavailable,
+)
+from retentiond.kafka.network_client import NetworkClient
+from retentiond.kafka.settings.properties import ClientSettings, translate
+from retentiond.kafka.settings.tls import INLINE_CERTIFICATE, INLINE_KEY, INLINE_TRUST
+from tests.support.certificates import Authority, Issued
+
+Greet = Callable[[socket.socket], None]
+
+
+class Server:
+    """Accepts connections and has ``greet`` do the rest, each on a thread of its own."""
+
+    def __init__(self, greet: Greet) -> None:
+        self._greet = greet
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # closed
+            while True:
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, suppress(OSError):  # whatever the client makes of it
+            self._greet(connection)
+
+
+ANSWER = struct.pack(">iihi", 10, 1, 35, 0)
+
+
+def answers(connection: socket.socket) -> None:
+    """Any request, with an error, until the client has enough."""
+    while connection.recv(1024):
+        connection.sendall(ANSWER)
+
+
+def wants_a_login(connection: socket.socket) -> None:
+    """Answers one request, which should be for ApiVersions, and hangs up on the next."""
+    connection.recv(1024)
+    connection.sendall(ANSWER)
+    connection.recv(1024)
+
+
+def speaks_http(connection: socket.socket) -> None:
+    connection.recv(1024)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n")
+
+
+def takes_no_metadata(connection: socket.socket) -> None:
+    """As a controller: ApiVersions, and little else, are among the requests that it takes."""
+    connection.recv(1024)
+    connection.sendall(struct.pack(">iihihhhhhh", 22, 1, 0, 2, 18, 0, 4, 60, 0, 2))
+    connection.recv(1024)
+
+
+def hangs_up(connection: socket.socket) -> None:
+    connection.recv(1024)
+
+
+def in_tls(issued: Issued, trusted: Authority | None = None, then: Greet = answers) -> Greet:
+    """``trusted``: who must have signed a client's certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(issued.certificate, issued.key)
+    if trusted is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(trusted.certificate)
+
+    def greet(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as secured:
+            then(secured)
+
+    return greet
+
+
+class Pki:
+    """An authority that clients trust, and another one that they don't."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ours = Authority(folder / "ours")
+        self.other = Authority(folder / "other")
+        self.good = self.ours.issue("good")
+        self.expired = self.ours.issue("expired", days=-1)
+        self.elsewhere = self.ours.issue("elsewhere", "DNS:elsewhere")
+        self.foreign = self.other.issue("foreign")
+        self.revoked = self.ours.issue("revoked")
+        self.revocations = self.ours.revoke(self.revoked)
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
+    return Pki(tmp_path_factory.mktemp("pki"))
+
+
+def tls(pki: Pki, address: str, **properties: object) -> ClientSettings:
+    named = {name.replace("_", "."): str(value) for name, value in properties.items()}
+    return translate(
+        {
+            "bootstrap.servers": address,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(pki.ours.certificate),
+            **named,
+        }
+    )
+
+
+def shows(issued: Issued) -> dict[str, object]:
+    return {"ssl_certificate_location": issued.certificate, "ssl_key_location": issued.key}
+
+
+Case = tuple[Callable[[Pki], Greet], Callable[[Pki], dict[str, object]], Kind, str]
+
+TLS_CASES: dict[str, Case] = {
+    "expired": (
+        lambda pki: in_tls(pki.expired),
+        lambda _: {},
+        Kind.EXPIRED,
+        "its certificate has expired; renew it on the broker, or correct this host's clock",
+    ),
+    "untrusted": (
+        lambda pki: in_tls(pki.foreign),
+        lambda _: {},
+        Kind.UNTRUSTED,
+        "its certificate is not signed by an authority that is trusted here (unable to get local "
+        "issuer certificate); put that authority's certificate into kafka.ssl.ca.location",
+    ),
+    "made out to another host": (
+        lambda pki: in_tls(pki.elsewhere),
+        lambda _: {},
+        Kind.WRONG_NAME,
+        "its certificate is not made out to 127.0.0.1; use a name of the certificate in "
+        "kafka.bootstrap.servers and the broker's advertised.listeners, or set "
+        "kafka.ssl.endpoint.identification.algorithm to none, which gives that check up",
+    ),
+    "revoked": (
+        lambda pki: in_tls(pki.revoked),
+        lambda pki: {"ssl_crl_location": pki.revocations},
+        Kind.REVOKED,
+        "its certificate is revoked; renew it on the broker",
+    ),
+    "without the client's certificate": (
+        lambda pki: in_tls(pki.good, trusted=pki.ours),
+        lambda _: {},
+        Kind.CERTIFICATE_WANTED,
+        "it wants a certificate of this client; set kafka.ssl.certificate.location and "
+        "kafka.ssl.key.location",
+    ),
+    "with a client's certificate that it does not trust": (
+        lambda pki: in_tls(pki.good, trusted=pki.ours),
+        lambda pki: shows(pki.foreign),
+        Kind.REFUSED_CERTIFICATE,
+        "it refuses this client's certificate (tlsv1 alert unknown ca); check "
+        "kafka.ssl.certificate.location and kafka.ssl.key.location",
+    ),
+}
+
+
+@pytest.fixture(params=list(TLS_CASES.values()), ids=list(TLS_CASES))
+def refused(request: pytest.FixtureRequest, pki: Pki) -> Iterator[tuple[ClientSettings, str, Kind]]:
+    """The settings of a client that comes to no connection, and what it is to say."""
+    case: Case = request.param
+    greet, properties, kind, sentence = case
+    with closing(Server(greet(pki))) as server:
+        settings = tls(pki, server.address, **properties(pki))
+        yield settings, f"{server.address} can't be asked: {sentence}", kind
+
+
+async def nothing(network: NetworkClient) -> None:
+    """A request that needs nothing but a client."""
+
+
+def test_kafka_python_says_at_once_what_is_wrong_with_a_certificate(
+    refused: tuple[ClientSettings, str, Kind],
+) -> None:
+    settings, sentence, kind = refused
+    with pytest.raises(KafkaUnavailable) as unavailable:
+        Client(settings).run(nothing)
+    assert (str(unavailable.value), unavailable.value.kind) == (sentence, kind)
+
+
+def test_librdkafka_says_soon_what_is_wrong_with_a_certificate(
+    refused: tuple[ClientSettings, str, Kind],
+) -> None:
+    settings, sentence, kind = refused
+    with pytest.raises(KafkaUnavailable) as unavailable:
+        RecordsClient(settings).topic_names()
+    assert (str(unavailable.value), unavailable.value.kind) == (sentence, kind)
+
+
+def test_what_was_refused_is_tried_anew_by_the_next_request(
+    pki: Pki, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections: list[socket.socket] = []
+    refuse = in_tls(pki.expired)
+
+    def greet(connection: socket.socket) -> None:
+        connections.append(connection)
+        refuse(connection)
+
+    # Connections are then kafka-python's own only.
+    monkeypatch.setattr(kafka_python, "problem_with", lambda *_: ConnectionProblem(Kind.EXPIRED))
+    with closing(Server(greet)) as server:
+        connection = Client(tls(pki, server.address))
+        for _ in range(2):
+            connections.clear()
+            with pytest.raises(KafkaUnavailable):
+                connection.run(nothing)
+            assert connections != []
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_of_trouble_has_a_sentence_with_what_to_do(kind: Kind) -> None:
+    error = unavailable("kafka:9092", ConnectionProblem(kind, "its words"), SettingNames())
+    assert str(error).startswith("kafka:9092 can't be asked: ")
+    assert re.search("; (check|set|renew|put|use) ", str(error))
+    assert "{" not in str(error)
+
+
+def plain(address: str, protocol: str = "PLAINTEXT") -> ClientSettings:
+    return translate({"bootstrap.servers": address, "security.protocol": protocol})
+
+
+def kind_of(greet: Greet, settings: Callable[[str], ClientSettings]) -> Kind | None:
+    with closing(Server(greet)) as server:
+        trouble = problem_with(server.address, settings(server.address))
+    return trouble.kind if trouble else None
+
+
+def test_a_broker_that_answers_is_no_trouble(pki: Pki) -> None:
+    assert kind_of(answers, plain) is None
+    assert kind_of(in_tls(pki.good), lambda address: tls(pki, address)) is None
+    with_certificate = in_tls(pki.good, trusted=pki.ours)
+    client = shows(pki.ours.issue("client"))
+    assert kind_of(with_certificate, lambda address: tls(pki, address, **client)) is None
+
+
+def test_certificates_that_are_no_files_are_shown_and_trusted(pki: Pki) -> None:
+    def inline(address: str, issued: Issued) -> ClientSettings:
+        settings = translate({"bootstrap.servers": address, "security.protocol": "SSL"})
+        pem = {
+            INLINE_TRUST: pki.ours.certificate.read_text(),
+            INLINE_KEY: issued.key.read_text(),
+            INLINE_CERTIFICATE: issued.certificate.read_text(),
+        }
+        return replace(settings, confluent={**settings.confluent, **pem})
+
+    with_certificate = in_tls(pki.good, trusted=pki.ours)
+    ours = pki.ours.issue("inline")
+    assert kind_of(with_certificate, lambda at: inline(at, ours)) is None
+    assert kind_of(with_certificate, lambda at: inline(at, pki.foreign)) is (
+        Kind.REFUSED_CERTIFICATE
+    )
+    with closing(Server(in_tls(pki.good, trusted=pki.ours, then=hangs_up))) as server:
+        for issued, said in ((ours, "hangs up"), (pki.foreign, "refuses this client's cert")):
+            with pytest.raises(KafkaUnavailable, match=said):
+                Client(inline(server.address, issued)).run(nothing)
+
+
+def test_a_certificate_is_taken_for_another_host_where_that_is_not_checked(pki: Pki) -> None:
+    unchecked = {"ssl_endpoint_identification_algorithm": "none"}
+    assert kind_of(in_tls(pki.elsewhere), lambda address: tls(pki, address, **unchecked)) is None
+
+
+def test_a_port_without_tls_is_told_from_one_with_it(pki: Pki) -> None:
+    assert kind_of(hangs_up, lambda address: tls(pki, address)) is Kind.NO_TLS
+    assert kind_of(in_tls(pki.good), plain) is Kind.TLS_WANTED
+    assert kind_of(hangs_up, plain) is Kind.NO_ANSWER
+
+
+def test_a_broker_that_answers_nothing_without_a_login_is_known_by_that(pki: Pki) -> None:
+    assert kind_of(wants_a_login, plain) is Kind.LOGIN_WANTED
+    assert kind_of(in_tls(pki.good, then=wants_a_login), lambda at: tls(pki, at)) is (
+        Kind.LOGIN_WANTED
+    )
+
+
+def test_a_broker_that_hangs_up_after_the_handshake_does_not_answer(pki: Pki) -> None:
+    greet = in_tls(pki.good, then=lambda _: None)
+    assert kind_of(greet, lambda address: tls(pki, address)) is Kind.NO_ANSWER
+
+
+def test_a_port_that_is_not_kafkas_is_known_by_its_answer(pki: Pki) -> None:
+    assert kind_of(speaks_http, plain) is Kind.NOT_KAFKA
+    web = in_tls(pki.good, then=speaks_http)
+    assert kind_of(web, lambda address: tls(pki, address)) is Kind.NOT_KAFKA
+    assert kind_of(web, plain) is Kind.TLS_WANTED
+
+
+def test_a_controller_is_known_by_the_requests_that_it_takes(pki: Pki) -> None:
+    assert kind_of(takes_no_metadata, plain) is Kind.CONTROLLER
+    secured = in_tls(pki.good, then=takes_no_metadata)
+    assert kind_of(secured, lambda address: tls(pki, address)) is Kind.CONTROLLER
+
+
+@pytest.mark.parametrize(
+    ("greet", "kind"),
+    [(speaks_http, Kind.NOT_KAFKA), (wants_a_login, Kind.LOGIN_WANTED)],
+)
+def test_both_clients_say_soon_that_a_port_is_of_the_wrong_kind(greet: Greet, kind: Kind) -> None:
+    with closing(Server(greet)) as server:
+        settings = plain(server.address)
+        records = RecordsClient(settings)
+        for ask in (
+            lambda: Client(settings).run(nothing),
+            records.topic_names,
+            lambda: records.describe_topics(["orders"]),
+        ):
+            began = time.monotonic()
+            with pytest.raises(KafkaUnavailable) as unavailable:
+                ask()
+            assert unavailable.value.kind == kind
+            assert time.monotonic() - began < CONNECT_TIMEOUT_MS / 2000
+
+
+def test_what_refuses_at_once_is_given_up_long_before_the_time_is_over() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        closed = f"127.0.0.1:{listener.getsockname()[1]}"
+    settings = plain(closed)
+    for ask in (lambda: Client(settings).run(nothing), RecordsClient(settings).topic_names):
+        began = time.monotonic()
+        with pytest.raises(KafkaUnavailable, match="the connection is refused"):
+            ask()
+        assert time.monotonic() - began < CONNECT_TIMEOUT_MS / 2000
+
+
+def test_a_first_broker_that_is_frozen_leaves_time_for_the_next() -> None:
+    asked = threading.Event()
+
+    def freezes(connection: socket.socket) -> None:
+        connection.recv(1024)
+        asked.wait(60)
+
+    def notes(connection: socket.socket) -> None:
+        asked.set()
+        hangs_up(connection)
+
+    with closing(Server(freezes)) as frozen, closing(Server(notes)) as next_one:
+        settings = plain(f"{frozen.address},{frozen.address},{frozen.address},{next_one.address}")
+        with pytest.raises(KafkaUnavailable):
+            Client(settings).run(nothing)
+    assert asked.is_set()
+
+
+def test_a_name_without_address_and_a_port_without_listener_are_told_apart() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        closed = f"127.0.0.1:{listener.getsockname()[1]}"
+    for server, kind in ((closed, Kind.NOBODY_LISTENS), ("nowhere.invalid:9", Kind.NO_ADDRESS)):
+        trouble = problem_with(server, plain(server))
+        assert trouble is not None
+        assert trouble.kind is kind
+
+
+def test_one_good_broker_to_start_from_is_enough_for_kafka_python(pki: Pki) -> None:
+    """A first one with a bad certificate ends nothing while another may yet answer."""
+    with (
+        closing(Server(in_tls(pki.expired))) as bad,
+        closing(Server(in_tls(pki.good, then=hangs_up))) as unclear,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr("retentiond.kafka.client.CONNECT_TIMEOUT_MS", 600)
+        settings = tls(pki, f"{bad.address},{unclear.address}")
+        with pytest.raises(KafkaUnavailable) as unavailable:
+            Client(settings).run(nothing)
+    assert unavailable.value.kind == Kind.EXPIRED  # what is certain comes first

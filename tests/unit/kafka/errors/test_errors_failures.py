@@ -1,0 +1,117 @@
+"""Both clients' errors become values at one boundary."""
+
+from __future__ import annotations
+
+import kafka.errors as kp_errors
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from retentiond.errors import ConfigError, KafkaUnavailable
+from retentiond.kafka.confluent import admin
+from retentiond.kafka.errors.connection_problems import SettingNames, no_answer_from
+from retentiond.kafka.errors.kafka_python import of_error_code, of_kafka_python
+from retentiond.kafka.port import RequestResult
+from retentiond.kafka.settings.properties import translate
+from retentiond.model import Failure
+
+CODES = sorted(
+    value
+    for name in dir(KafkaError)
+    if name.isupper() and isinstance(value := getattr(KafkaError, name), int)
+)
+
+PROVEN_HARMLESS = {*admin.REFUSED, *admin.LEADER_MOVED}
+
+
+def confluent(code: int) -> KafkaException:
+    return KafkaException(KafkaError(code))
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_error_of_librdkafka_becomes_a_failure_with_its_name(code: int) -> None:
+    failure = admin.of_confluent(confluent(code))
+    assert failure.code == KafkaError(code).name()
+    assert failure.message
+
+
+@pytest.mark.parametrize("code", [code for code in CODES if code not in PROVEN_HARMLESS])
+def test_a_failed_deletion_that_is_not_known_to_be_a_refusal_proves_nothing(code: int) -> None:
+    assert admin.of_deletion(confluent(code)).result is RequestResult.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError.UNKNOWN,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ],
+)
+def test_a_deletion_that_may_have_been_applied_is_no_refusal(code: int) -> None:
+    assert code not in PROVEN_HARMLESS
+
+
+def test_a_deletion_that_the_client_gave_up_on_proves_nothing() -> None:
+    answer = admin.of_deletion(TimeoutError())
+    assert answer.result is RequestResult.UNKNOWN
+    assert answer.failure == Failure("_TIMED_OUT", "the client did not answer in time")
+
+
+@pytest.mark.parametrize("code", sorted(admin.REFUSED))
+def test_a_refused_deletion_moved_nothing(code: int) -> None:
+    assert admin.of_deletion(confluent(code)).result is RequestResult.REFUSED
+
+
+@pytest.mark.parametrize("code", sorted(admin.LEADER_MOVED))
+def test_a_moved_leader_is_worth_a_second_request(code: int) -> None:
+    assert admin.of_deletion(confluent(code)).result is RequestResult.MOVED
+
+
+@pytest.mark.parametrize("error", kp_errors.kafka_errors.values(), ids=lambda error: error.__name__)
+def test_every_protocol_error_of_kafka_python_becomes_a_failure(error: type[Exception]) -> None:
+    failure = of_kafka_python(error())
+    assert failure.code
+    assert "\n" not in str(failure)
+
+
+@pytest.mark.parametrize(
+    "code", sorted(code for code in kp_errors.kafka_errors if code is not None)
+)
+def test_every_error_code_of_the_protocol_becomes_a_failure(code: int) -> None:
+    assert of_error_code(code).code
+
+
+def test_an_error_code_that_nobody_knows_is_a_failure_with_its_number() -> None:
+    assert of_error_code(9999).code == "ERROR_9999"
+
+
+def test_the_brokers_own_words_are_kept() -> None:
+    failure = of_error_code(30, "not for you")
+    assert str(failure) == "GROUP_AUTHORIZATION_FAILED: not for you"
+
+
+def test_an_error_of_the_connection_becomes_a_failure_named_by_its_class() -> None:
+    failure = of_kafka_python(kp_errors.NodeNotReadyError("broker 3"))
+    assert failure.code == "NodeNotReadyError"
+    assert "broker 3" in failure.message
+
+
+BROKER = translate({"bootstrap.servers": "broker:9092"})
+
+
+def test_an_unavailable_cluster_is_one_sentence_with_what_to_check() -> None:
+    error = no_answer_from("broker:9092", "connection refused", SettingNames())
+    assert str(error) == (
+        "broker:9092 can't be asked: connection refused; "
+        "check kafka.bootstrap.servers, the network and the credentials"
+    )
+
+
+def test_a_client_that_could_not_be_made_tells_a_bad_value_from_a_bad_moment() -> None:
+    refused = admin.of_client(BROKER, confluent(KafkaError._INVALID_ARG))
+    too_soon = admin.of_client(BROKER, confluent(KafkaError.SASL_AUTHENTICATION_FAILED))
+    assert isinstance(refused, ConfigError)
+    assert isinstance(too_soon, KafkaUnavailable)

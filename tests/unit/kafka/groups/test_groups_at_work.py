@@ -1,0 +1,131 @@
+"""Whether coordinators are at work: each partition of the offsets topic is asked by its leader."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import kafka.errors as kp_errors
+import pytest
+from kafka.protocol.consumer import OffsetFetchResponse
+
+from retentiond.kafka.groups.listing import (
+    AtWork,
+    ask_whether_at_work,
+    coordinating_partition,
+    names_by_partition,
+)
+from retentiond.kafka.network_client import NetworkClient
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient
+
+Group = OffsetFetchResponse.OffsetFetchResponseGroup
+
+COORDINATOR_LOAD_IN_PROGRESS = 14
+NOT_COORDINATOR = 16
+GROUP_AUTHORIZATION_FAILED = 30
+
+LEADERS = {0: 1, 1: 2, 2: 1, 3: 2}
+
+
+def asked(request: Any) -> list[str]:
+    """The groups that a request names."""
+    return [each.group_id for each in request.groups]
+
+
+class Leaders:
+    """They answer; a partition in ``errors`` with that code, one in ``left_out`` not at all."""
+
+    def __init__(self) -> None:
+        self.errors: dict[int, int] = {}
+        self.left_out: set[int] = set()
+        self.dead: set[int] = set()
+
+    def __call__(self, request: Any, node: int | None) -> Any:
+        if node in self.dead:
+            return kp_errors.RequestTimedOutError("no answer")
+        at_of = {name: coordinating_partition(name, len(LEADERS)) for name in asked(request)}
+        return OffsetFetchResponse(
+            groups=[
+                Group(group_id=name, error_code=self.errors.get(at, 0), topics=[])
+                for name, at in at_of.items()
+                if at not in self.left_out
+            ]
+        )
+
+
+def at_work(answer: Leaders, leaders: dict[int, int] = LEADERS) -> tuple[AtWork, Brokers]:
+    brokers = Brokers(answer)
+
+    async def ask(network: NetworkClient) -> AtWork:
+        return await ask_whether_at_work(network, leaders)
+
+    return BrokersClient(brokers).run(ask), brokers
+
+
+@pytest.fixture
+def leaders() -> Leaders:
+    return Leaders()
+
+
+@pytest.mark.parametrize(
+    ("group", "java_hash"),
+    [
+        ("", 0),
+        ("hello", 99_162_322),
+        ("billing", -109_829_509),
+        ("polygenelubricants", -(2**31)),
+    ],
+)
+def test_a_group_belongs_to_the_partition_of_its_java_hash(group: str, java_hash: int) -> None:
+    positive = 0 if java_hash == -(2**31) else abs(java_hash)
+    assert coordinating_partition(group, 2**31) == positive
+    assert coordinating_partition(group, 50) == positive % 50
+
+
+@pytest.mark.parametrize("partitions", [0, 1, 50])
+def test_there_is_a_name_for_each_partition(partitions: int) -> None:
+    names = names_by_partition(partitions)
+    assert [coordinating_partition(name, partitions) for name in names] == [*range(partitions)]
+
+
+def test_each_leader_is_asked_once_about_all_its_partitions(leaders: Leaders) -> None:
+    found, brokers = at_work(leaders)
+    assert found == AtWork(not_at_work=(), may_ask=True)
+    assert Counter(node for node, _ in brokers.requests) == {1: 1, 2: 1}
+    assert {
+        (coordinating_partition(name, 4), node)
+        for node, request in brokers.requests
+        for name in asked(request)
+    } == set(LEADERS.items())
+
+
+@pytest.mark.parametrize("error_code", [COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR])
+def test_a_coordinator_that_refuses_is_not_at_work(leaders: Leaders, error_code: int) -> None:
+    leaders.errors = {2: error_code, 0: error_code}
+    assert at_work(leaders)[0] == AtWork(not_at_work=(0, 2), may_ask=True)
+
+
+def test_a_broker_that_does_not_answer_is_not_at_work_for_any_partition(leaders: Leaders) -> None:
+    leaders.dead = {2}
+    assert at_work(leaders)[0].not_at_work == (1, 3)
+
+
+def test_a_partition_that_is_left_out_of_the_answer_is_not_proved(leaders: Leaders) -> None:
+    leaders.left_out = {1}
+    assert at_work(leaders)[0].not_at_work == (1,)
+
+
+def test_a_partition_without_a_leader_is_not_proved_and_nobody_is_asked(leaders: Leaders) -> None:
+    found, brokers = at_work(leaders, {0: -1})
+    assert found.not_at_work == (0,)
+    assert brokers.requests == []
+
+
+def test_a_principal_that_may_not_ask_does_not_know(leaders: Leaders) -> None:
+    leaders.errors = dict.fromkeys(LEADERS, GROUP_AUTHORIZATION_FAILED)
+    assert not at_work(leaders)[0].may_ask
+
+
+def test_before_anybody_has_committed_there_is_nobody_to_ask(leaders: Leaders) -> None:
+    found, brokers = at_work(leaders, {})
+    assert (found, brokers.requests) == (AtWork(), [])

@@ -1,0 +1,197 @@
+"""Reading commits in batches: one unreadable group neither blinds its batch nor gets lost in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import kafka.errors as kp_errors
+import pytest
+from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
+
+from retentiond.kafka.groups import commits as module
+from retentiond.kafka.groups.commits import GROUPS_PER_REQUEST, Commits, commits
+from retentiond.kafka.settings.properties import USUAL_IN_FLIGHT
+from retentiond.model import Commit, Failure
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, names
+
+Group = OffsetFetchResponse.OffsetFetchResponseGroup
+Topic = Group.OffsetFetchResponseTopics
+Partition = Topic.OffsetFetchResponsePartitions
+
+NOT_COORDINATOR = 16
+GROUP_AUTHORIZATION_FAILED = 30
+UNSTABLE_OFFSET_COMMIT = 88
+
+
+def partition(number: int, offset: int, error_code: int = 0) -> Any:
+    return Partition(partition_index=number, committed_offset=offset, error_code=error_code)
+
+
+def group(name: str, *partitions: Any, error_code: int = 0) -> Any:
+    topics = [Topic(name="orders", partitions=list(partitions))] if partitions else []
+    return Group(group_id=name, error_code=error_code, topics=topics)
+
+
+def asked(request: Any) -> list[str]:
+    """The groups that a request names."""
+    return [each.group_id for each in request.groups]
+
+
+class Coordinators:
+    """Each group has committed 7, or answers as ``special`` says; its node is in ``nodes``."""
+
+    def __init__(self, nodes: Mapping[str, int], **special: Any) -> None:
+        self.nodes = dict(nodes)
+        self.special = special
+        self.silent: set[int] = set()
+        self.spoilt_by: str | None = None
+
+    def __call__(self, request: Any, node: int | None) -> Any:
+        if isinstance(request, FindCoordinatorRequest):
+            return found(request, lambda key: self.nodes[key])
+        if isinstance(request, MetadataRequest):
+            return MetadataResponse()
+        if node in self.silent:
+            return kp_errors.RequestTimedOutError("no answer")
+        if self.spoilt_by in asked(request):
+            return kp_errors.KafkaProtocolError("unable to decode")
+        rows = [self.special.get(name, group(name, partition(0, 7))) for name in asked(request)]
+        answer = OffsetFetchResponse(groups=[row for row in rows if row is not None])
+        answer.API_VERSION = 8
+        return answer
+
+
+def read(answer: Coordinators) -> tuple[Mapping[str, Commits], Brokers]:
+    brokers = Brokers(answer)
+    return commits(BrokersClient(brokers), list(answer.nodes)), brokers
+
+
+SEVEN = [Commit("orders", 0, 7)]
+
+
+def test_groups_are_asked_in_batches_of_their_coordinator() -> None:
+    nodes = {
+        name: 1 + number % 2
+        for number, name in enumerate(names("group", range(2 * GROUPS_PER_REQUEST + 30)))
+    }
+    answers, brokers = read(Coordinators(nodes))
+    assert answers == dict.fromkeys(nodes, SEVEN)
+    batches = [(n, asked(r)) for n, r in brokers.requests if isinstance(r, OffsetFetchRequest)]
+    assert all(nodes[name] == node for node, batch in batches for name in batch)
+    assert sorted(len(batch) for _, batch in batches) == [
+        15,
+        15,
+        GROUPS_PER_REQUEST,
+        GROUPS_PER_REQUEST,
+    ]
+    assert len(brokers.sent(FindCoordinatorRequest)) == 1
+
+
+def test_a_coordinator_is_never_remembered_from_an_earlier_reading() -> None:
+    brokers = Brokers(Coordinators({"billing": 1}))
+    connection = BrokersClient(brokers)
+    for _ in range(2):
+        assert commits(connection, ["billing"]) == {"billing": SEVEN}
+    assert len(brokers.sent(FindCoordinatorRequest)) == 2
+
+
+def test_a_group_that_is_refused_fails_alone() -> None:
+    nodes = dict.fromkeys(names("group", range(60)), 1)
+    refused = group("group-030", error_code=GROUP_AUTHORIZATION_FAILED)
+    answers, _ = read(Coordinators(nodes, **{"group-030": refused}))
+    assert isinstance(answers["group-030"], Failure)
+    assert answers["group-030"].code == "GROUP_AUTHORIZATION_FAILED"
+    assert {name for name, found in answers.items() if found == SEVEN} == nodes.keys() - {
+        "group-030"
+    }
+
+
+def test_a_batch_that_fails_as_a_whole_is_asked_again_group_by_group() -> None:
+    answer = Coordinators(dict.fromkeys(names("group", range(30)), 1))
+    answer.spoilt_by = "group-004"
+    answers, brokers = read(answer)
+    assert isinstance(answers["group-004"], Failure)
+    assert [name for name, found in answers.items() if found != SEVEN] == ["group-004"]
+    assert [len(asked(each)) for each in brokers.sent(OffsetFetchRequest)] == [30] + [1] * 30
+
+
+def test_a_silent_broker_costs_its_own_groups_only() -> None:
+    answer = Coordinators({"billing": 1, "search": 2, "audit": 1})
+    answer.silent = {2}
+    answers, _ = read(answer)
+    assert isinstance(answers["search"], Failure)
+    assert answers["search"].code == "REQUEST_TIMED_OUT"
+    assert answers["billing"] == answers["audit"] == SEVEN
+
+
+def test_a_group_that_the_coordinator_leaves_out_is_a_failure() -> None:
+    answers, _ = read(Coordinators({"billing": 1, "search": 1}, search=None))
+    assert isinstance(answers["search"], Failure)
+    assert answers["search"].code == "NOT_ANSWERED"
+    assert answers["billing"] == SEVEN
+
+
+def test_a_group_without_a_coordinator_is_a_failure() -> None:
+    answers, _ = read(Coordinators({"billing": 1, "search": -15}))
+    assert isinstance(answers["search"], Failure)
+    assert answers["search"].code == "COORDINATOR_NOT_AVAILABLE"
+    assert answers["billing"] == SEVEN
+
+
+def test_a_coordinator_that_has_just_moved_is_found_by_asking_again() -> None:
+    coordinators = Coordinators({"billing": 1})
+
+    def answer(request: Any, node: int | None) -> Any:
+        if isinstance(request, OffsetFetchRequest) and node == 1:
+            coordinators.nodes["billing"] = 2
+            moved = OffsetFetchResponse(groups=[group("billing", error_code=NOT_COORDINATOR)])
+            moved.API_VERSION = 8
+            return moved
+        return coordinators(request, node)
+
+    brokers = Brokers(answer)
+    assert commits(BrokersClient(brokers), ["billing"]) == {"billing": SEVEN}
+
+
+def test_a_coordinator_that_has_just_joined_is_known_before_asking_again() -> None:
+    coordinators = Coordinators({"billing": 3})
+    known: list[int] = []
+
+    def answer(request: Any, node: int | None) -> Any:
+        if isinstance(request, MetadataRequest):
+            known.append(3)
+        if isinstance(request, OffsetFetchRequest) and node not in known:
+            return kp_errors.UnknownBrokerIdError(node)
+        return coordinators(request, node)
+
+    assert commits(BrokersClient(Brokers(answer)), ["billing"]) == {"billing": SEVEN}
+
+
+def test_a_commit_that_cannot_be_read_stays_as_one_without_an_offset() -> None:
+    undecided = group(
+        "billing", partition(0, -1, UNSTABLE_OFFSET_COMMIT), partition(1, 4), partition(2, -1)
+    )
+    answers, _ = read(Coordinators({"billing": 1}, billing=undecided))
+    assert answers["billing"] == [Commit("orders", 0, None), Commit("orders", 1, 4)]
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_never_more_than_a_few_requests_wait_for_one_broker(
+    nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "GROUPS_PER_REQUEST", 1)
+    wanted = {name: 1 + at % nodes for at, name in enumerate(names("group", range(100)))}
+    answers, brokers = read(Coordinators(wanted))
+    assert len(answers) == 100
+    assert {brokers.most_in_flight[node] for node in range(1, nodes + 1)} == {USUAL_IN_FLIGHT}
+
+
+def test_a_request_names_no_more_groups_than_it_may() -> None:
+    _, brokers = read(
+        Coordinators(dict.fromkeys(names("group", range(3 * GROUPS_PER_REQUEST + 25)), 1))
+    )
+    assert [len(asked(each)) for each in brokers.sent(OffsetFetchRequest)] == [
+        GROUPS_PER_REQUEST
+    ] * 3 + [25]

@@ -1,0 +1,69 @@
+"""When coordinators need not be asked whether they are at work: nothing has changed since."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
+from kafka.protocol.metadata import MetadataResponse
+
+from retentiond.kafka.groups.listing import coordinator_state, coordinators_since
+from retentiond.kafka.network_client import OFFSETS_TOPIC
+from retentiond.kafka.port import CoordinatorState
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient
+
+Topic = MetadataResponse.MetadataResponseTopic
+
+
+def brokers(epoch: int) -> Brokers:
+    """One, that leads the only partition of the offsets topic in that epoch, and is at work."""
+
+    def answer(request: Any, _node: int | None) -> Any:
+        if isinstance(request, OffsetFetchRequest):
+            groups = [
+                OffsetFetchResponse.OffsetFetchResponseGroup(group_id=each.group_id, topics=[])
+                for each in request.groups
+            ]
+            response = OffsetFetchResponse(groups=groups)
+            response.API_VERSION = 8
+            return response
+        partition = Topic.MetadataResponsePartition(
+            partition_index=0, leader_id=1, leader_epoch=epoch
+        )
+        return MetadataResponse(
+            brokers=[MetadataResponse.MetadataResponseBroker(node_id=1, host="h", port=1)],
+            cluster_id="one",
+            topics=[Topic(name=OFFSETS_TOPIC, error_code=0, partitions=[partition])],
+        )
+
+    return Brokers(answer, nodes=[1])
+
+
+def earlier_at(epoch: int) -> CoordinatorState:
+    return coordinator_state(BrokersClient(brokers(epoch)))
+
+
+def asked_since(earlier: CoordinatorState, epoch: int) -> bool:
+    """Whether the coordinators were asked; the state has to be today's either way."""
+    today = brokers(epoch)
+    assert coordinators_since(BrokersClient(today), earlier) == earlier_at(epoch)
+    return bool(today.sent(OffsetFetchRequest))
+
+
+def test_those_that_lead_in_the_same_epoch_are_not_asked() -> None:
+    assert not asked_since(earlier_at(5), 5)
+
+
+@pytest.mark.parametrize("epoch", [4, 6])
+def test_those_that_lead_in_another_epoch_are_asked(epoch: int) -> None:
+    assert asked_since(earlier_at(5), epoch)
+
+
+def test_those_of_another_cluster_are_asked() -> None:
+    assert asked_since(replace(earlier_at(5), cluster_id="another"), 5)
+
+
+def test_where_brokers_tell_no_epoch_they_are_asked() -> None:
+    assert asked_since(earlier_at(-1), -1)

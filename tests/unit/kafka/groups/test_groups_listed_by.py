@@ -1,0 +1,114 @@
+"""Who listed a group coordinates it: asked first, for a moment, and never taken for certain."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
+from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
+
+from retentiond.kafka.groups.commits import commits
+from retentiond.kafka.groups.listing import list_groups
+from retentiond.kafka.network_client import FRESH_S
+from retentiond.model import Commit
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found
+
+NOT_COORDINATOR = 16
+
+SEVEN = [Commit("orders", 0, 7)]
+
+Group = OffsetFetchResponse.OffsetFetchResponseGroup
+Topic = Group.OffsetFetchResponseTopics
+Partition = Topic.OffsetFetchResponsePartitions
+
+
+class Cluster:
+    """Two brokers; ``coordinators``: who answers for each group, and lists it."""
+
+    def __init__(self, coordinators: Mapping[str, int]) -> None:
+        self.coordinators = dict(coordinators)
+        self.brokers = Brokers(self._answer)
+        self.connection = BrokersClient(self.brokers)
+
+    def asked(self) -> list[int | None]:
+        """Whom requests for commits have gone to."""
+        return [
+            node for node, each in self.brokers.requests if isinstance(each, OffsetFetchRequest)
+        ]
+
+    def _answer(self, request: Any, node: int | None) -> Any:
+        if isinstance(request, MetadataRequest):
+            broker = MetadataResponse.MetadataResponseBroker
+            brokers = [broker(node_id=each, host="h", port=1) for each in (1, 2)]
+            return MetadataResponse(brokers=brokers, topics=[])
+        if isinstance(request, ListGroupsRequest):
+            group = ListGroupsResponse.ListedGroup
+            listed = [group(group_id=n) for n, at in self.coordinators.items() if at == node]
+            return ListGroupsResponse(groups=listed)
+        if isinstance(request, FindCoordinatorRequest):
+            return found(request, lambda key: self.coordinators[key])
+        answer = OffsetFetchResponse(
+            groups=[self._commits(each.group_id, node) for each in request.groups]
+        )
+        answer.API_VERSION = 8
+        return answer
+
+    def _commits(self, group: str, node: int | None) -> Any:
+        if self.coordinators[group] != node:
+            return Group(group_id=group, error_code=NOT_COORDINATOR)
+        partition = Partition(partition_index=0, committed_offset=7)
+        return Group(group_id=group, topics=[Topic(name="orders", partitions=[partition])])
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster({"billing": 1, "search": 2})
+
+
+def test_who_listed_a_group_is_asked_for_its_commits(cluster: Cluster) -> None:
+    list_groups(cluster.connection)
+
+    assert commits(cluster.connection, ["billing", "search"]) == {"billing": SEVEN, "search": SEVEN}
+    assert {*cluster.asked()} == {1, 2}
+    assert len(cluster.asked()) == 2
+    assert not cluster.brokers.sent(FindCoordinatorRequest)
+
+
+def test_a_group_that_was_not_listed_has_its_coordinator_asked_for(cluster: Cluster) -> None:
+    list_groups(cluster.connection)
+    cluster.coordinators["audit"] = 2
+
+    assert commits(cluster.connection, ["billing", "audit"]) == {"billing": SEVEN, "audit": SEVEN}
+    (request,) = cluster.brokers.sent(FindCoordinatorRequest)
+    assert request.coordinator_keys == ["audit"]
+
+
+def test_a_coordinator_that_moved_since_the_listing_is_asked_for_anew(cluster: Cluster) -> None:
+    list_groups(cluster.connection)
+    cluster.coordinators["billing"] = 2
+
+    assert commits(cluster.connection, ["billing", "search"]) == {"billing": SEVEN, "search": SEVEN}
+    (request,) = cluster.brokers.sent(FindCoordinatorRequest)
+    assert request.coordinator_keys == ["billing"]
+
+
+def test_each_listing_takes_the_place_of_the_one_before(cluster: Cluster) -> None:
+    list_groups(cluster.connection)
+    cluster.coordinators["billing"] = 2
+    list_groups(cluster.connection)
+
+    assert commits(cluster.connection, ["billing"]) == {"billing": SEVEN}
+    assert cluster.asked() == [2]
+
+
+def test_an_old_listing_is_not_relied_on(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    list_groups(cluster.connection)
+    later = time.monotonic() + FRESH_S + 1
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+
+    assert commits(cluster.connection, ["billing"]) == {"billing": SEVEN}
+    assert len(cluster.brokers.sent(FindCoordinatorRequest)) == 1

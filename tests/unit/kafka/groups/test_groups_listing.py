@@ -1,0 +1,203 @@
+"""The listing of groups and the reading of their members, where brokers fail in part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import kafka.errors as kp_errors
+import pytest
+from kafka.protocol.admin import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
+
+from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.groups import coordinators
+from retentiond.kafka.groups import listing as groups
+from retentiond.kafka.groups import members as module
+from retentiond.kafka.groups.coordinators import NOT_ANSWERED
+from retentiond.kafka.port import GroupMembers, ListedGroup
+from retentiond.kafka.settings.properties import USUAL_IN_FLIGHT
+from retentiond.model import Failure, GroupKind
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, names
+
+COORDINATOR_LOAD_IN_PROGRESS = 14
+
+Described = DescribeGroupsResponse.DescribedGroup
+
+
+def listed(*groups: str, kind: str = "Classic") -> Any:
+    return ListGroupsResponse(
+        groups=[
+            ListGroupsResponse.ListedGroup(
+                group_id=group, protocol_type="consumer", group_state="Stable", group_type=kind
+            )
+            for group in groups
+        ]
+    )
+
+
+def listing(by_node: Mapping[int, Any]) -> dict[str, ListedGroup]:
+    def answer(request: Any, node: int | None) -> Any:
+        if isinstance(request, MetadataRequest):
+            brokers = [
+                MetadataResponse.MetadataResponseBroker(node_id=each, host="h", port=1)
+                for each in by_node
+            ]
+            return MetadataResponse(brokers=brokers, topics=[])
+        assert isinstance(request, ListGroupsRequest)
+        assert node is not None
+        return by_node[node]
+
+    answers = groups.list_groups(BrokersClient(Brokers(answer)))
+    return {each.group_id: each for each in answers}
+
+
+def test_every_broker_of_todays_metadata_is_asked_for_its_groups() -> None:
+    assert listing({1: listed("billing"), 2: listed(), 7: listed("search")}).keys() == {
+        "billing",
+        "search",
+    }
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ListGroupsResponse(error_code=COORDINATOR_LOAD_IN_PROGRESS),
+        ListGroupsResponse(
+            error_code=COORDINATOR_LOAD_IN_PROGRESS,
+            groups=[ListGroupsResponse.ListedGroup(group_id="search")],
+        ),
+        kp_errors.KafkaConnectionError("gone"),
+        kp_errors.NodeNotReadyError("2"),
+    ],
+)
+def test_a_broker_that_does_not_list_all_of_its_groups_fails_the_listing(answer: Any) -> None:
+    with pytest.raises(KafkaUnavailable, match=r"^broker 2 did not list its groups: "):
+        listing({1: listed("billing"), 2: answer})
+
+
+@pytest.mark.parametrize("kind", ["Classic", "Consumer", "Streams", "Share"])
+def test_a_group_keeps_its_kind(kind: str) -> None:
+    assert listing({1: listed("billing", kind=kind)})["billing"].kind == kind.lower()
+
+
+def test_a_group_of_a_kind_that_is_yet_to_be_invented_is_listed_as_unknown() -> None:
+    assert listing({1: listed("billing", kind="Quantum")})["billing"].kind is GroupKind.UNKNOWN
+
+
+def test_a_group_of_a_broker_that_tells_no_kind_is_a_classic_one() -> None:
+    assert listing({1: listed("billing", kind="")})["billing"].kind is GroupKind.CLASSIC
+
+
+def member(*topics: str, metadata: bytes | None = None) -> Any:
+    if metadata is None:
+        subscription = ConsumerProtocolSubscription(topics=list(topics), user_data=b"")
+        metadata = subscription.encode(version=0)
+    return Described.DescribedGroupMember(
+        member_id="m", member_metadata=metadata, member_assignment=b""
+    )
+
+
+def members(*described: Any) -> Mapping[str, GroupMembers | Failure]:
+    def answer(request: Any, node: int | None) -> Any:
+        if isinstance(request, FindCoordinatorRequest):
+            return found(request, lambda _: 1)
+        return DescribeGroupsResponse(groups=list(described))
+
+    asked = [
+        ListedGroup(each.group_id, GroupKind.CLASSIC, "Stable", "consumer") for each in described
+    ]
+    return module.members(BrokersClient(Brokers(answer)), asked)
+
+
+def described(
+    group: str,
+    *members: Any,
+    error_code: int = 0,
+    protocol: str = "consumer",
+    state: str = "Stable",
+) -> Any:
+    return Described(
+        group_id=group,
+        group_state=state,
+        protocol_type=protocol,
+        members=list(members),
+        error_code=error_code,
+    )
+
+
+def test_the_topics_of_all_members_are_read() -> None:
+    assert members(described("billing", member("orders"), member("clicks", "orders"))) == {
+        "billing": GroupMembers(frozenset({"orders", "clicks"}))
+    }
+
+
+@pytest.mark.parametrize("metadata", [b"", b"\xff", b"\x00\x00\x00\x00\x00\x09\x00"])
+def test_one_member_whose_subscription_cannot_be_read_makes_the_group_a_failure(
+    metadata: bytes,
+) -> None:
+    answers = members(
+        described("billing", member("orders"), member(metadata=metadata)),
+        described("search", member("clicks")),
+    )
+    assert isinstance(answers["billing"], Failure)
+    assert answers["search"] == GroupMembers(frozenset({"clicks"}))
+
+
+def test_a_group_that_may_not_be_described_fails_alone() -> None:
+    answers = members(described("billing", error_code=30), described("search", member("clicks")))
+    assert isinstance(answers["billing"], Failure)
+    assert answers["search"] == GroupMembers(frozenset({"clicks"}))
+
+
+def test_a_group_with_a_protocol_of_its_own_reads_by_its_commits_alone() -> None:
+    connect = described("connect", member(metadata=b"\x01\x02"), protocol="connect")
+    assert members(connect) == {"connect": GroupMembers(frozenset())}
+
+
+@pytest.mark.parametrize("state", ["Dead", "Stable", "PreparingRebalance", "Assigning", ""])
+def test_a_listed_group_that_is_described_without_members_is_a_failure(state: str) -> None:
+    answers = members(described("billing", state=state), described("search", member("clicks")))
+    assert answers["billing"] == module.NOT_OF_ITS_KIND
+    assert answers["search"] == GroupMembers(frozenset({"clicks"}))
+
+
+def test_a_group_that_has_lost_its_members_since_it_was_listed_reads_nothing() -> None:
+    assert members(described("billing", state="Empty")) == {"billing": GroupMembers(frozenset())}
+
+
+def test_groups_that_the_coordinator_leaves_out_are_failures() -> None:
+    def answer(request: Any, node: int | None) -> Any:
+        if isinstance(request, FindCoordinatorRequest):
+            return found(request, lambda _: 1)
+        return DescribeGroupsResponse(groups=[])
+
+    asked = ListedGroup("billing", GroupKind.CLASSIC, "Stable", "consumer")
+    answers = module.members(BrokersClient(Brokers(answer)), [asked])
+    assert answers == {"billing": NOT_ANSWERED}
+
+
+def test_never_more_than_a_few_descriptions_wait_for_one_broker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(coordinators, "GROUPS_PER_REQUEST", 1)
+
+    def answer(request: Any, node: int | None) -> Any:
+        if isinstance(request, FindCoordinatorRequest):
+            return found(request, lambda _: 1)
+        assert isinstance(request, DescribeGroupsRequest)
+        return DescribeGroupsResponse(groups=[described(*request.groups, member("orders"))])
+
+    brokers = Brokers(answer)
+    asked = [
+        ListedGroup(name, GroupKind.CLASSIC, "Stable", "consumer")
+        for name in names("group", range(40))
+    ]
+    assert len(module.members(BrokersClient(brokers), asked)) == 40
+    assert brokers.most_in_flight[1] == USUAL_IN_FLIGHT

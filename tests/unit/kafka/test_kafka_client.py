@@ -1,0 +1,221 @@
+"""The kafka-python connection: what it leaves behind when it fails, and what it never tells."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import kafka.errors as kp_errors
+import pytest
+from kafka.net.compat import KafkaNetClient
+
+from retentiond.errors import KafkaUnavailable
+from retentiond.kafka import client as module
+from retentiond.kafka.client import SECRETIVE, Client
+from retentiond.kafka.errors import connection_check
+from retentiond.kafka.identity import ClusterIdentity
+from retentiond.kafka.network_client import NetworkClient
+from retentiond.kafka.settings.properties import ClientSettings, translate
+from tests.support.builders.scripted_brokers import Brokers
+from tests.support.waiting import eventually
+
+SECRET = "correct horse battery staple"
+
+SASL = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "retentiond",
+    "sasl.password": SECRET,
+}
+
+
+def settings(server: str, **properties: str) -> ClientSettings:
+    return translate({"bootstrap.servers": server, **properties})
+
+
+async def nothing(network: NetworkClient) -> None:
+    """A request that needs nothing but a client."""
+
+
+def threads() -> set[threading.Thread]:
+    return set(threading.enumerate())
+
+
+def sockets() -> set[str]:
+    """This process's open descriptors but for its files.
+
+    kafka-python leaves a refused socket in a cycle with the error that tells of it.
+    """
+    gc.collect()
+    folder = Path("/proc/self/fd")
+    links = set()
+    for each in folder.iterdir():
+        try:
+            links.add(os.readlink(each))
+        except FileNotFoundError:  # the one that lists the folder
+            continue
+    return {network for network in links if network.startswith(("socket:", "anon_inode:", "pipe:"))}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CONNECT_TIMEOUT_MS", 300)
+    monkeypatch.setattr(connection_check, "TIMEOUT_S", 0.2)
+
+
+@pytest.fixture
+def deaf() -> Iterator[str]:
+    """A server that accepts connections and says nothing."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def closed() -> str:
+    """An address that refuses connections."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def unheard() -> Iterator[None]:
+    """pytest keeps log records, and with them their errors, whose frames hold sockets."""
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("impatient", "unheard")
+@pytest.mark.parametrize("address", ["deaf", "closed"])
+def test_a_failed_connection_leaves_no_thread_and_no_socket(
+    address: str, request: pytest.FixtureRequest
+) -> None:
+    server = request.getfixturevalue(address)
+    threads_before, sockets_before = threads(), sockets()
+    for _ in range(3):
+        with pytest.raises(KafkaUnavailable, match=f"^{server} can't be asked: "):
+            Client(settings(server)).run(nothing)
+    eventually(lambda: threads() - threads_before, lambda left: not left)
+    eventually(lambda: sockets() - sockets_before, lambda left: not left)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_failed_connection_is_tried_anew_by_the_next_request(deaf: str) -> None:
+    connection = Client(settings(deaf))
+    made: list[KafkaNetClient] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "KafkaNetClient", _counted(made))
+        for _ in range(2):
+            with pytest.raises(KafkaUnavailable):
+                connection.run(nothing)
+    assert len(made) == 2
+
+
+def _counted(made: list[KafkaNetClient]) -> Callable[..., KafkaNetClient]:
+    def make(**config: Any) -> KafkaNetClient:
+        made.append(KafkaNetClient(**config))
+        return made[-1]
+
+    return make
+
+
+@pytest.mark.usefixtures("impatient")
+def test_no_secret_shows_in_the_error_nor_in_the_log(
+    deaf: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    connection = Client(settings(deaf, **SASL))
+    with pytest.raises(KafkaUnavailable) as unavailable:
+        connection.run(nothing)
+    assert "\n" not in str(unavailable.value)
+    assert any(record.name.startswith("kafka.") for record in caplog.records)
+    for text in (str(unavailable.value), repr(connection), caplog.text):
+        assert SECRET not in text
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("name", SECRETIVE)
+def test_a_logger_that_prints_secrets_when_debugging_warns_only(
+    deaf: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(KafkaUnavailable):
+        Client(settings(deaf)).run(nothing)
+    with caplog.at_level(logging.DEBUG, logger=name):
+        logging.getLogger(name).debug("token %s", SECRET)
+        logging.getLogger(name).warning("broker gone")
+    mine = [record for record in caplog.records if record.name == name]
+    assert [record.getMessage() for record in mine if record.levelno == logging.DEBUG] == []
+    assert mine[-1].getMessage() == "broker gone"
+
+
+class StubNetwork:
+    """A client whose every request ends in the same way."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        self.closed = False
+
+    def run(self, request: object) -> None:
+        raise self.error
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def connected(network: StubNetwork) -> Client:
+    connection = Client(settings("broker:9092"))
+    connection._network = network  # type: ignore[assignment]  # as far as run() needs it
+    return connection
+
+
+@pytest.mark.parametrize("error", [kp_errors.KafkaConnectionError("lost"), OSError("reset")])
+def test_a_client_that_broke_is_closed_and_dropped(error: Exception) -> None:
+    network = StubNetwork(error)
+    connection = connected(network)
+    with pytest.raises(KafkaUnavailable):
+        connection.run(nothing)
+    assert network.closed
+    assert connection._network is None
+
+
+def test_a_client_whose_broker_said_no_is_kept() -> None:
+    network = StubNetwork(KafkaUnavailable("broker 2 did not list its groups"))
+    connection = connected(network)
+    with pytest.raises(KafkaUnavailable, match="broker 2"):
+        connection.run(nothing)
+    assert not network.closed
+    assert connection._network is not None
+
+
+def test_a_client_is_not_kept_after_an_error_that_nobody_foresaw() -> None:
+    network = StubNetwork(RuntimeError("a bug"))
+    connection = connected(network)
+    with pytest.raises(RuntimeError):
+        connection.run(nothing)
+    assert network.closed
+
+
+def test_requests_to_brokers_that_the_metadata_lacks_fail_in_their_place() -> None:
+    brokers = Brokers(lambda request, node: f"{request} from {node}")
+    send = brokers.send
+
+    def send_to_known(request: Any, node_id: int | None = None) -> Any:
+        if node_id == 9:
+            raise kp_errors.UnknownBrokerIdError(9)
+        return send(request, node_id)
+
+    brokers.send = send_to_known  # type: ignore[method-assign]  # as kafka-python's raises at once
+    admin: Any = type("Admin", (), {"_manager": brokers})
+    answers = brokers.run(
+        NetworkClient(admin, 2, ClusterIdentity()).send_all([(1, "a"), (9, "b"), (2, "c")])
+    )
+    assert answers[0] == "a from 1"
+    assert isinstance(answers[1], kp_errors.UnknownBrokerIdError)
+    assert answers[2] == "c from 2"

@@ -1,0 +1,404 @@
+"""What is remembered over many cycles: nothing is lost because it is absent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retentiond.memory.changes import DROP_AFTER_MS, Changes, changes, known_readers, newly_seen
+from retentiond.memory.recall import known_commits
+from retentiond.memory.remembered import (
+    GroupOnTopic,
+    KnownTopic,
+    LastCommits,
+    Remembered,
+)
+from retentiond.model import Failure, GroupKind, TopicPartition
+from retentiond.snapshot import COMMIT_SCHEMA, PartitionReading, Snapshot, partitions_of
+from tests.support.builders.guard_readings import POLICY, Reading, group, topic
+
+ORDERS_0 = TopicPartition("orders", 0)
+LOST = Failure("TIMED_OUT", "no answer")
+PATIENCE_MS = 5
+A = GroupOnTopic("a", "orders")
+
+
+def reading(
+    commits: dict[tuple[str, TopicPartition], int | None],
+    *,
+    log_start: int | None = 0,
+    also_listed: Iterable[str] = (),
+) -> Reading:
+    made = Reading(commits=dict(commits))
+    for name in {"orders", *(at.topic for _, at in commits)}:
+        made.topics[name] = topic(name)
+        for number in range(2):
+            at = TopicPartition(name, number)
+            made.partitions[at] = PartitionReading(0, number, log_start, 9, 9, 9)
+    for group_id in {*also_listed, *(group_id for group_id, _ in commits)}:
+        made.groups[group_id] = group(group_id)
+    return made
+
+
+def after(before: Remembered, changed: Changes) -> Remembered:
+    """As the memory file applies them."""
+    commits = {
+        at: last.without_commits() if at.topic in changed.void_topics else last
+        for at, last in before.commits.items()
+    }
+    assert changed.found.keys().isdisjoint(commits)
+    assert changed.seen.keys() <= commits.keys()
+    commits |= {**changed.found, **changed.seen}
+    for at in changed.absent:
+        commits[at] = replace(commits[at], absent_since_ms=changed.now_ms, absent_ms=0)
+    for at in changed.still_absent:
+        commits[at] = replace(commits[at], absent_ms=commits[at].absent_ms + changed.observed_ms)
+    for at in changed.forgotten:
+        del commits[at]
+    return Remembered({**before.topics, **changed.topics}, commits)
+
+
+def remembered_of(offset: int, absent_since_ms: int | None = None) -> Remembered:
+    last = LastCommits(GroupKind.CLASSIC, {0: offset}, absent_since_ms)
+    return Remembered({"orders": KnownTopic("id-of-orders")}, {A: last})
+
+
+def kept(offset: int | None, before: int, log_start: int | None) -> dict[int, int]:
+    snapshot = reading({("a", ORDERS_0): offset}, log_start=log_start).snapshot()
+    known = remembered_of(before)
+    return dict(after(known, changes(snapshot, known, 1)).commits[A].offsets)
+
+
+@pytest.mark.parametrize(
+    ("offset", "before", "log_start", "expected"),
+    [
+        (7, 5, 0, 7),  # forth
+        (3, 5, 0, 3),  # back
+        (3, 5, 3, 3),  # back to the log start
+        (2, 5, 3, 5),  # back to where its records are gone
+        (4, 2, 7, 4),  # forth, and still below the log start
+        (2, 5, None, 2),  # the log start is unread: the lower bound counts
+        (None, 5, 0, 5),  # the commit is unread
+    ],
+)
+def test_a_commit_replaces_the_last_one_unless_it_went_back_below_the_log_start(
+    offset: int | None, before: int, log_start: int | None, expected: int
+) -> None:
+    assert kept(offset, before, log_start) == {0: expected}
+
+
+def test_a_partition_whose_commit_is_gone_stays_remembered_beside_those_that_are_there() -> None:
+    known = remembered_of(5)
+    snapshot = reading({("a", TopicPartition("orders", 1)): 8}).snapshot()
+    assert after(known, changes(snapshot, known, 1)).commits[A].offsets == {0: 5, 1: 8}
+
+
+@pytest.mark.parametrize("why", ["incomplete", "hidden", "topic unread", "group unreadable"])
+def test_a_reading_that_can_not_tell_marks_no_absence_and_forgets_nothing(why: str) -> None:
+    made = reading({}, also_listed=["a"] if why == "group unreadable" else [])
+    policy = replace(POLICY, forget_vanished_after_ms=0)
+    made.change_topic("orders", policy=policy, failure=LOST if why == "topic unread" else None)
+    if why == "group unreadable":
+        made.groups["a"] = replace(made.groups["a"], failure=LOST)
+    snapshot = made.snapshot()
+    if why == "incomplete":
+        snapshot = replace(snapshot, problems=("a broker is down",))
+    if why == "hidden":
+        snapshot = replace(snapshot, hidden=("grant DESCRIBE",))
+
+    for absent_since_ms in (None, 0):
+        changed = changes(snapshot, remembered_of(5, absent_since_ms), 1)
+        assert (changed.absent, changed.forgotten) == ((), ())
+
+
+def test_a_group_without_a_commit_any_more_is_absent_though_it_is_listed() -> None:
+    snapshot = reading({}, also_listed=["a"]).snapshot()
+    assert changes(snapshot, remembered_of(5), 1).absent == (A,)
+
+
+def test_a_group_that_is_back_and_can_not_be_read_is_no_longer_absent() -> None:
+    made = reading({}, also_listed=["a"])
+    made.groups["a"] = replace(made.groups["a"], failure=LOST)
+    known = remembered_of(5, absent_since_ms=0)
+
+    now = after(known, changes(made.snapshot(), known, 1))
+
+    assert now.commits == remembered_of(5).commits
+
+
+def test_a_topic_that_is_not_in_the_policy_any_more_is_left_as_it_was() -> None:
+    known = remembered_of(5)
+    elsewhere = reading({("b", TopicPartition("clicks", 0)): 1})
+    del elsewhere.topics["orders"]
+    elsewhere.partitions = {
+        at: each for at, each in elsewhere.partitions.items() if at.topic == "clicks"
+    }
+    changed = changes(elsewhere.snapshot(), known, 1)
+    assert changed.absent == ()
+    assert after(known, changed).commits[A] == known.commits[A]
+
+
+def test_a_recreated_topic_loses_what_was_known_and_keeps_what_is_seen_now() -> None:
+    made = reading({("b", ORDERS_0): 1})
+    made.change_topic("orders", recreated=True, topic_id="another")
+    changed = changes(made.snapshot(), remembered_of(5), 1)
+    assert changed.void_topics == ("orders",)
+    now = after(remembered_of(5), changed)
+    assert now.commits[A].offsets == {}  # who reads it is no matter of its id
+    assert now.commits[GroupOnTopic("b", "orders")].offsets == {0: 1}
+    assert now.topics["orders"].topic_id == "another"
+
+
+LATER = GroupOnTopic("a", "later")
+"""A group, and a topic that is not there yet."""
+
+WAITS_FOR_LATER = {LATER.group_id: frozenset({LATER.topic})}
+
+
+def test_who_waits_for_a_topic_is_remembered_as_a_reader_of_it() -> None:
+    waits = replace(reading({}, also_listed=["a"]).snapshot(), other_topics=WAITS_FOR_LATER)
+    changed = changes(waits, Remembered(), 1)
+    reader = LastCommits(GroupKind.CLASSIC, {}, seen_at_ms=waits.taken_at_ms)
+    assert changed.found == {LATER: reader}
+
+    known = after(Remembered(), changed)
+    assert not changes(waits, known, 1)
+    without = changes(reading({}).snapshot(), known, 1)  # neither the group nor the topic
+    assert (without.absent, without.dropped) == ((), ())
+    there = reading({("b", TopicPartition("later", 0)): 1}).snapshot()
+    assert changes(there, known, 1).absent == (LATER,)
+
+
+def test_a_topic_that_is_gone_stays_remembered_while_somebody_waits_for_it() -> None:
+    gone = replace(reading({}, also_listed=["a"]).snapshot(), gone_topics=frozenset({"later"}))
+    known = Remembered(gone_ms={"later": DROP_AFTER_MS - 1})
+    assert changes(gone, known, 1, observed_ms=1).dropped == ("later",)
+
+    awaited = changes(replace(gone, other_topics=WAITS_FOR_LATER), known, 1, observed_ms=1)
+    assert (awaited.dropped, awaited.gone_ms, awaited.back) == ((), {}, ("later",))
+
+
+def test_a_newcomer_is_who_neither_the_first_reading_nor_an_earlier_cycle_has_seen() -> None:
+    """Of whatever topic: here of one that the second reading is not about."""
+    groups = ["early", "known", "late"]
+    first = replace(
+        reading({("early", ORDERS_0): 1}, also_listed=groups).snapshot(),
+        other_topics={"early": frozenset({"later"})},
+    )
+    second = replace(
+        reading({("late", ORDERS_0): 2}, also_listed=groups).snapshot(),
+        other_topics=dict.fromkeys(groups, frozenset({"later"})),
+    )
+    before = Remembered(commits={GroupOnTopic("known", "later"): LastCommits(GroupKind.SHARE, {})})
+    found = newly_seen(second, known_readers(first, before), before).found
+    assert {at: last.offsets for at, last in found.items()} == {
+        GroupOnTopic("late", "orders"): {0: 2},
+        GroupOnTopic("late", "later"): {},
+    }
+
+
+def test_the_second_of_two_equal_readings_changes_nothing() -> None:
+    snapshot = reading({("a", ORDERS_0): 5, ("b", ORDERS_0): None}).snapshot()
+    once = after(Remembered(), changes(snapshot, Remembered(), 1))
+    assert not changes(snapshot, once, 1)
+
+
+# Over many cycles
+
+GROUPS = ("a", "b")
+TOPICS = ("clicks", "orders")
+PARTITIONS = tuple(TopicPartition(name, number) for name in TOPICS for number in range(2))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One cycle, or what an operator does between two of them."""
+
+    commits: dict[tuple[str, TopicPartition], int | None] = field(default_factory=dict)
+    members: frozenset[tuple[str, str]] = frozenset()  # group, topic
+    log_start: int | None = 0
+    complete: bool = True
+    unreadable: frozenset[str] = frozenset()  # groups
+    unread: frozenset[str] = frozenset()  # topics
+    recreated: frozenset[str] = frozenset()
+    forgotten: str | None = None
+    ms_later: int = 1
+
+
+steps = st.builds(
+    Step,
+    commits=st.dictionaries(
+        st.tuples(st.sampled_from(GROUPS), st.sampled_from(PARTITIONS)),
+        st.none() | st.integers(0, 9),
+        max_size=6,
+    ),
+    members=st.frozensets(st.tuples(st.sampled_from(GROUPS), st.sampled_from(TOPICS)), max_size=2),
+    log_start=st.none() | st.integers(0, 9),
+    complete=st.sampled_from([True, True, True, False]),
+    unreadable=st.sampled_from([frozenset()] * 5 + [frozenset({"a"})]),
+    unread=st.sampled_from([frozenset()] * 5 + [frozenset({"orders"})]),
+    recreated=st.sampled_from([frozenset()] * 9 + [frozenset({"orders"})]),
+    forgotten=st.sampled_from([None] * 5 + ["a"]),
+    ms_later=st.integers(1, 4),
+)
+
+
+def snapshot_of(step: Step, now_ms: int, generation: int) -> Snapshot:
+    commits = {at: to for at, to in step.commits.items() if at[0] not in step.unreadable}
+    members = {at for at in step.members if at[0] not in step.unreadable}
+    listed = {*step.unreadable, *(group_id for group_id, _ in members)}
+    made = reading(commits, log_start=step.log_start, also_listed=listed)
+    made.readers = members
+    for name in TOPICS:
+        made.topics[name] = topic(name)
+        for at in PARTITIONS:
+            made.partitions[at] = PartitionReading(0, at.partition, step.log_start, 9, 9, 9)
+        patience_ms = PATIENCE_MS if name == "clicks" else None
+        made.change_topic(
+            name,
+            topic_id=f"{name}-{generation if name == 'orders' else 0}",
+            policy=replace(POLICY, forget_vanished_after_ms=patience_ms),
+            failure=LOST if name in step.unread else None,
+            recreated=name in step.recreated,
+        )
+    for name in step.unreadable:
+        made.groups[name] = replace(made.groups[name], failure=LOST)
+    problems = () if step.complete else ("a broker is down",)
+    return replace(made.snapshot(), taken_at_ms=now_ms, problems=problems)
+
+
+def recalling(snapshot: Snapshot, before: Remembered) -> Snapshot:
+    """With what is remembered of its groups, as `recalled` puts it in."""
+    groups = [each.group_id for each in snapshot.groups]
+    places = partitions_of(snapshot)
+    rows = [
+        {
+            "group_id": groups.index(at.group_id),
+            "partition_id": places.index(TopicPartition(at.topic, partition)),
+            "offset": offset,
+        }
+        for at, last in known_commits(snapshot.topics, before).items()
+        if at.group_id in groups
+        for partition, offset in last.offsets.items()
+    ]
+    return replace(snapshot, remembered=pa.Table.from_pylist(rows, schema=COMMIT_SCHEMA))
+
+
+@given(st.lists(steps, max_size=12))
+def test_what_stands_as_it_is_remembered_changes_nothing_else(cycles: list[Step]) -> None:
+    """A reading that shows what is remembered is only compared with it where it differs."""
+    remembered = Remembered()
+    now_ms = generation = 0
+    for step in cycles:
+        now_ms += step.ms_later
+        generation += bool(step.recreated)
+        snapshot = snapshot_of(step, now_ms, generation)
+        expected = changes(snapshot, remembered, 1)
+
+        found = changes(recalling(snapshot, remembered), remembered, 1)
+        assert replace(found, topics={}) == replace(expected, topics={})
+
+        remembered = after(remembered, expected)
+
+
+def test_a_commit_that_has_no_date_yet_gets_one_though_it_has_not_moved() -> None:
+    before = remembered_of(5)
+    snapshot = recalling(reading({("a", ORDERS_0): 5}).snapshot(), before)
+
+    (last,) = changes(snapshot, before, 1).seen.values()
+
+    assert last.moved_at_ms == {0: snapshot.taken_at_ms}
+
+
+@given(st.lists(steps, max_size=12))
+def test_who_was_once_seen_to_read_stays_remembered_until_something_lets_go_of_it(  # noqa: PLR0912 - each trace
+    cycles: list[Step],
+) -> None:
+    """On ``orders``, which waits for ever, and on ``clicks``, which waits for `PATIENCE_MS`."""
+    remembered = Remembered()
+    expected: dict[tuple[str, TopicPartition], int] = {}  # last commit by group and partition
+    last_seen: dict[GroupOnTopic, int] = {}  # when a trace, or doubt, spoke against absence
+    readers: set[GroupOnTopic] = set()  # by whatever trace
+    now_ms = generation = 0
+    for step in cycles:
+        now_ms += step.ms_later
+        generation += bool(step.recreated)
+        snapshot = snapshot_of(step, now_ms, generation)
+        remembered = after(remembered, changes(snapshot, remembered, 1, step.ms_later))
+        expected = {at: to for at, to in expected.items() if at[1].topic not in step.recreated}
+        for group_id in step.unreadable:
+            last_seen |= {GroupOnTopic(group_id, name): now_ms for name in TOPICS}
+        for group_id, name in step.members:
+            if group_id not in step.unreadable:
+                last_seen[GroupOnTopic(group_id, name)] = now_ms
+                readers.add(GroupOnTopic(group_id, name))
+        for (group_id, at), offset in step.commits.items():
+            if group_id in step.unreadable:
+                continue
+            last_seen[GroupOnTopic(group_id, at.topic)] = now_ms
+            readers.add(GroupOnTopic(group_id, at.topic))
+            if offset is not None:
+                before = expected.get((group_id, at))
+                is_gone = (
+                    before is not None
+                    and step.log_start is not None
+                    and offset < before
+                    and offset < step.log_start
+                )
+                if not is_gone:
+                    expected[group_id, at] = offset
+
+        for on_topic in readers - remembered.commits.keys():
+            assert on_topic.topic == "clicks"
+            assert now_ms - last_seen[on_topic] >= PATIENCE_MS
+            assert step.complete
+            readers.remove(on_topic)
+        for (group_id, at), offset in list(expected.items()):
+            last = remembered.commits.get(GroupOnTopic(group_id, at.topic))
+            if last is None:
+                del expected[group_id, at]
+            else:
+                assert last.offsets[at.partition] == offset
+        if step.forgotten:
+            readers = {on_topic for on_topic in readers if on_topic.group_id != step.forgotten}
+            released = {at: to for at, to in remembered.commits.items() if at[0] != step.forgotten}
+            remembered = replace(remembered, commits=released)
+            expected = {at: to for at, to in expected.items() if at[0] != step.forgotten}
+
+
+# Since when a commit stands where it is
+
+
+def moved(before: Remembered, offset: int | None, now_ms: int, log_start: int = 0) -> Remembered:
+    snapshot = reading({("a", ORDERS_0): offset}, log_start=log_start).snapshot()
+    return after(before, changes(replace(snapshot, taken_at_ms=now_ms), before, 1))
+
+
+def test_a_commit_stands_where_it_is_since_it_was_first_seen_there() -> None:
+    known = Remembered()
+    seen = []
+    for now_ms, offset in [(10, 5), (20, 5), (30, 6), (40, 6), (50, 4)]:
+        known = moved(known, offset, now_ms)
+        seen.append(known.commits[A].moved_at_ms[0])
+    assert seen == [10, 10, 30, 30, 50]
+
+
+def test_a_commit_that_is_unread_or_gone_below_the_log_start_has_not_moved() -> None:
+    known = moved(moved(Remembered(), 5, 10), None, 20)
+    known = moved(known, 2, 30, log_start=4)
+    assert (known.commits[A].offsets, known.commits[A].moved_at_ms) == ({0: 5}, {0: 10})
+
+
+def test_a_group_that_is_back_with_the_same_commit_has_not_moved() -> None:
+    known = moved(Remembered(), 5, 10)
+    gone = replace(reading({}).snapshot(), taken_at_ms=20)
+    known = after(known, changes(gone, known, 1))
+    assert known.commits[A].absent_since_ms == 20
+    assert moved(known, 5, 30).commits[A] == LastCommits(
+        GroupKind.CLASSIC, {0: 5}, None, {0: 10}, seen_at_ms=10
+    )

@@ -1,0 +1,283 @@
+"""What earlier cycles saw bears on a snapshot, until something says that it is over."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from retentiond.config import Config, PolicyConflict, TopicPolicy
+from retentiond.memory.recall import stale_commits
+from retentiond.memory.remembered import (
+    NOTHING,
+    GroupOnTopic,
+    KnownTopic,
+    LastCommits,
+    Remembered,
+    is_forgotten,
+)
+from retentiond.model import Failure, GroupKind, TopicPartition
+from retentiond.snapshot import COMMIT_SCHEMA, VANISHED, PartitionReading, Snapshot
+from tests.support.builders.gather_worlds import (
+    HOUR_MS,
+    ORDERS_0,
+    ORDERS_1,
+    config,
+    entry,
+    groups,
+    healthy,
+    partitions,
+    readers,
+    topic,
+)
+from tests.support.builders.gather_worlds import snapshot as take
+from tests.support.builders.guard_readings import topic as topic_reading
+from tests.support.fakes import FakeCluster
+
+GHOST = GroupOnTopic("ghost", "orders")
+COMMITS = {0: 2, 1: 3}
+DAY_MS = 24 * HOUR_MS
+
+
+def taken(kafka: FakeCluster, remembered: Remembered, policy: Config | None = None) -> Snapshot:
+    return take(kafka, policy, remembered=remembered)
+
+
+def ghost(
+    kafka: FakeCluster,
+    *,
+    at: GroupOnTopic = GHOST,
+    absent_ms: int | None = None,
+    topic_id: str | None = None,
+) -> Remembered:
+    """A group that was seen on a topic as it is now, or as it was under another id."""
+    known = KnownTopic(topic_id or kafka.topics["orders"].topic_id)
+    absent_since_ms = None if absent_ms is None else kafka.now_ms - 365 * DAY_MS
+    last = LastCommits(GroupKind.CONSUMER, COMMITS, absent_since_ms, absent_ms=absent_ms or 0)
+    return Remembered({"orders": known}, {at: last})
+
+
+def remembered(snapshot: Snapshot) -> dict[tuple[str, TopicPartition], int]:
+    at = list(partitions(snapshot))
+    return {
+        (snapshot.groups[row["group_id"]].group_id, at[row["partition_id"]]): row["offset"]
+        for row in snapshot.remembered.to_pylist()
+    }
+
+
+def remembered_readers(snapshot: Snapshot) -> set[tuple[str, str]]:
+    return {
+        (snapshot.groups[each.group].group_id, snapshot.topics[each.topic].name)
+        for each in snapshot.remembered_readers
+    }
+
+
+@pytest.fixture
+def kafka() -> FakeCluster:
+    return healthy()
+
+
+def test_a_group_that_is_remembered_and_not_listed_has_vanished(kafka: FakeCluster) -> None:
+    snapshot = taken(kafka, ghost(kafka))
+
+    assert groups(snapshot)["ghost"].state == VANISHED
+    assert groups(snapshot)["ghost"].kind is GroupKind.CONSUMER
+    assert not groups(snapshot)["ghost"].is_live
+    assert remembered(snapshot) == {("ghost", ORDERS_0): 2, ("ghost", ORDERS_1): 3}
+    assert snapshot.complete
+
+
+def test_a_group_that_is_listed_is_as_it_is_and_its_last_commits_are_known(
+    kafka: FakeCluster,
+) -> None:
+    snapshot = taken(kafka, ghost(kafka, at=GroupOnTopic("search", "orders")))
+
+    assert groups(snapshot)["search"].state == "Stable"
+    assert remembered(snapshot) == {("search", ORDERS_0): 2, ("search", ORDERS_1): 3}
+
+
+def test_a_group_that_a_policy_requires_is_vanished_rather_than_never_seen(
+    kafka: FakeCluster,
+) -> None:
+    policy = config(entry("orders", groups={"required": ["ghost", "never"]}))
+    snapshot = taken(kafka, ghost(kafka), policy)
+
+    assert groups(snapshot)["ghost"].state == VANISHED
+    assert groups(snapshot)["never"].state == "Absent"
+
+
+def test_what_is_remembered_of_a_topic_that_is_not_enabled_does_not_count(
+    kafka: FakeCluster,
+) -> None:
+    snapshot = taken(kafka, ghost(kafka, at=GroupOnTopic("ghost", "secrets")))
+
+    assert "ghost" not in groups(snapshot)
+    assert remembered(snapshot) == {}
+
+
+def test_commits_on_partitions_that_are_not_there_bear_on_no_decision(kafka: FakeCluster) -> None:
+    known = ghost(kafka)
+    known = replace(known, commits={GHOST: LastCommits(GroupKind.CLASSIC, {0: 2, 7: 5})})
+
+    assert remembered(taken(kafka, known)) == {("ghost", ORDERS_0): 2}
+
+
+def test_a_recreated_topic_is_marked_and_the_commits_that_were_known_are_dropped(
+    kafka: FakeCluster,
+) -> None:
+    """But not who reads it."""
+    snapshot = taken(kafka, ghost(kafka, topic_id="an-older-one"))
+
+    assert topic(snapshot, "orders").recreated
+    assert not topic(snapshot, "clicks").recreated
+    assert remembered(snapshot) == {}
+    assert groups(snapshot)["ghost"].state == VANISHED
+    assert remembered_readers(snapshot) == {("ghost", "orders")}
+
+
+def test_a_reader_without_a_commit_is_a_reader_still(kafka: FakeCluster) -> None:
+    known = {at: LastCommits(GroupKind.CLASSIC, {}) for at in (GHOST, GroupOnTopic("b", "gone"))}
+    snapshot = taken(kafka, replace(ghost(kafka), commits=known))
+
+    assert groups(snapshot)["ghost"].state == VANISHED
+    assert remembered_readers(snapshot) == {("ghost", "orders")}
+
+
+def test_a_topic_whose_id_can_not_be_read_is_not_taken_for_another(kafka: FakeCluster) -> None:
+    known = ghost(kafka)
+    kafka.fail("describe_topics", "orders", Failure("TIMED_OUT", "no answer"))
+    snapshot = taken(kafka, known)
+
+    assert topic(snapshot, "orders").failure is not None
+    assert not topic(snapshot, "orders").recreated
+    assert groups(snapshot)["ghost"].state == VANISHED
+
+
+def test_a_loss_makes_the_reading_incomplete_and_is_its_problem(kafka: FakeCluster) -> None:
+    snapshot = taken(kafka, replace(NOTHING, lost="the remembered groups are gone"))
+
+    assert snapshot.problems == ("the remembered groups are gone",)
+    assert not snapshot.complete
+
+
+@pytest.mark.parametrize(
+    ("patience", "absent_for_ms", "is_there"),
+    [
+        (None, 365 * DAY_MS, True),
+        ("1d", None, True),
+        ("1d", DAY_MS - 1, True),
+        ("1d", DAY_MS, False),
+    ],
+)
+def test_a_vanished_group_is_waited_for_as_long_as_the_policy_says(
+    kafka: FakeCluster, patience: str | None, absent_for_ms: int | None, is_there: bool
+) -> None:
+    """What was observed counts; the date, a year ago, says nothing."""
+    rules: dict[str, Any] = {"groups": {"forget_vanished_after": patience}} if patience else {}
+    snapshot = taken(kafka, ghost(kafka, absent_ms=absent_for_ms), config(entry("orders", **rules)))
+
+    assert ("ghost" in groups(snapshot)) is is_there
+    assert bool(remembered(snapshot)) is is_there
+
+
+def test_where_patterns_contradict_each_other_nothing_is_forgotten() -> None:
+    last = LastCommits(GroupKind.CLASSIC, COMMITS, absent_since_ms=0, absent_ms=10**15)
+    assert not is_forgotten(PolicyConflict(("topics[0]", "topics[1]")), last)
+    assert is_forgotten(TopicPolicy(forget_vanished_after_ms=1), last)
+
+
+def test_a_group_that_is_forgotten_counts_again_once_it_is_there(kafka: FakeCluster) -> None:
+    policy = config(entry("orders", groups={"forget_vanished_after": "1d"}))
+    kafka.join("ghost", ["orders"])
+    snapshot = taken(kafka, ghost(kafka, absent_ms=DAY_MS), policy)
+
+    assert ("ghost", "orders") in readers(snapshot)
+    assert remembered(snapshot) == {}
+
+
+# Commits that may be older than their log
+
+
+@pytest.mark.parametrize(
+    ("offset", "recreated", "before", "log_start", "end", "is_stale"),
+    [
+        (5, False, None, 0, 9, False),
+        (5, True, None, 0, 9, True),  # on the earlier topic, for all that is known
+        (5, True, None, 4, 9, True),
+        (5, True, None, 5, 9, False),  # it frees nothing
+        (9, False, None, 0, 9, False),
+        (10, False, None, 0, 9, True),  # beyond the end, which the log may grow past
+        (5, False, 5, 0, 9, True),  # it has not moved since
+        (5, False, 5, 5, 9, False),
+        (6, False, 5, 0, 9, False),
+        (4, False, 5, 0, 9, False),
+        (5, True, None, None, None, True),  # what is unread speaks for nothing
+        (5, False, 5, None, None, True),
+        (10**9, False, None, None, None, False),
+        (None, True, None, 0, 9, False),
+        (None, False, 5, 0, 9, False),
+    ],
+)
+def test_a_commit_that_may_be_older_than_its_log_is_stale_until_it_moves(
+    *,
+    offset: int | None,
+    recreated: bool,
+    before: int | None,
+    log_start: int | None,
+    end: int | None,
+    is_stale: bool,
+) -> None:
+    def commits(offset: int | None) -> pa.Table:
+        rows = [{"group_id": 0, "partition_id": 0, "offset": offset}]
+        return pa.Table.from_pylist(rows, schema=COMMIT_SCHEMA)
+
+    found = stale_commits(
+        commits(offset),
+        commits(before).slice(0, before is not None),
+        [replace(topic_reading("orders"), recreated=recreated)],
+        [PartitionReading(0, 0, log_start, end, end, end)],
+    )
+    assert found == commits(offset).slice(0, is_stale)
+
+
+def stale(snapshot: Snapshot) -> dict[tuple[str, TopicPartition], int]:
+    at = list(partitions(snapshot))
+    return {
+        (snapshot.groups[row["group_id"]].group_id, at[row["partition_id"]]): row["offset"]
+        for row in snapshot.stale.to_pylist()
+    }
+
+
+def test_all_that_stands_on_a_recreated_topic_when_it_is_first_seen_is_stale(
+    kafka: FakeCluster, tmp_path: Path
+) -> None:
+    """That of an external reader, too."""
+    place = tmp_path / "at.json"
+    place.write_text('{"orders": {"0": 4, "1": 0}}')
+    os.utime(place, (kafka.now_ms / 1000, kafka.now_ms / 1000))
+    lake: dict[str, Any] = {"groups": {"external": [{"name": "lake", "offsets": str(place)}]}}
+    policy = config(entry("orders", **lake), entry("clicks"))
+    taken_anew = taken(kafka, ghost(kafka, topic_id="an-older-one"), policy)
+
+    assert stale(taken_anew) == {
+        ("billing", ORDERS_0): 3,
+        ("billing", ORDERS_1): 4,
+        ("lake", ORDERS_0): 4,
+        ("search", ORDERS_0): 5,
+    }
+    assert stale(taken(kafka, ghost(kafka), policy)) == {}
+
+
+def test_a_commit_that_was_stale_is_told_by_its_group_and_its_partition(kafka: FakeCluster) -> None:
+    kafka.commit("billing", {ORDERS_0: 3, ORDERS_1: 3})
+    kafka.commit("search", {ORDERS_0: 3, ORDERS_1: 3})
+    last = LastCommits(GroupKind.CLASSIC, {0: 3, 1: 3}, stale=frozenset({1}))
+    known = replace(ghost(kafka), commits={GroupOnTopic("search", "orders"): last})
+
+    assert stale(taken(kafka, known)) == {("search", ORDERS_1): 3}
+    kafka.commit("search", {ORDERS_1: 4})
+    assert stale(taken(kafka, known)) == {}

@@ -1,0 +1,39 @@
+"""pandas stays out of a process that needs nothing of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+LOOK = """
+import sys
+from retentiond.spark.session import SparkSessions
+for master in {masters}:
+    SparkSessions(master, {{}})
+import pyarrow
+pyarrow.array([1])  # looks whether it was given a column of pandas
+try:
+    import pandas
+except ModuleNotFoundError:
+    print("hidden")
+else:
+    print("shown")
+"""
+
+
+@pytest.mark.parametrize(
+    ("masters", "is_found"),
+    [
+        (["local[2]"], "hidden"),
+        (["sc://connect"], "shown"),
+        (["local[2]", "sc://connect"], "shown"),
+    ],
+)
+def test_pandas_is_there_for_spark_connect_alone(masters: list[str], is_found: str) -> None:
+    script = LOOK.format(masters=masters)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [is_found]

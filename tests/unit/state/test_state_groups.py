@@ -1,0 +1,519 @@
+"""The remembered groups on disk: they come back, or their loss is said and holds everything."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from retentiond.errors import StateError
+from retentiond.memory.changes import changes
+from retentiond.memory.remembered import NOTHING, EndsSeen, GroupOnTopic
+from retentiond.model import GroupKind
+from retentiond.state.audit import Audit
+from retentiond.state.groups import GroupMemory, readers_of, recall
+from retentiond.state.groups_file import NAME
+from retentiond.state.state import open_state
+from tests.support.builders.gather_worlds import CLICKS_0, ORDERS_0, ORDERS_1, groups, healthy
+from tests.support.builders.group_memories import BILLING, cycle, remember, taken
+from tests.support.fakes import FakeCluster
+from tests.unit.state.test_state_audit import CYCLE
+
+READING = ("SELECT", "PRAGMA user_version", "PRAGMA table_info")
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def kafka() -> FakeCluster:
+    return healthy()
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[GroupMemory]:
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        yield memory
+
+
+def filled(state_dir: Path, kafka: FakeCluster) -> None:
+    with closing(GroupMemory.open(state_dir)) as memory:
+        cycle(memory, kafka)
+
+
+def asides(state_dir: Path) -> list[Path]:
+    return [each for each in state_dir.glob(f"{NAME}.damaged-*") if each.name.endswith("Z")]
+
+
+# It comes back
+
+
+def test_a_fresh_directory_remembers_nothing_and_has_lost_nothing(
+    memory: GroupMemory, tmp_path: Path
+) -> None:
+    assert memory.recall() == NOTHING
+    assert recall(tmp_path) == NOTHING
+
+
+def test_a_directory_that_is_not_there_remembers_nothing_and_is_not_made(tmp_path: Path) -> None:
+    assert recall(tmp_path / "state") == NOTHING
+    assert not (tmp_path / "state").exists()
+
+
+def test_what_was_seen_is_there_after_a_restart(tmp_path: Path, kafka: FakeCluster) -> None:
+    filled(tmp_path, kafka)
+
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        remembered = memory.recall()
+
+    assert remembered.lost is None
+    assert remembered.commits[BILLING].offsets == {0: 3, 1: 4}
+    assert remembered.commits[BILLING].absent_since_ms is None
+    assert remembered.commits[GroupOnTopic("pipeline", "clicks")].kind is GroupKind.STREAMS
+    assert remembered.topics["orders"].topic_id == kafka.topics["orders"].topic_id
+    assert remembered.topics["orders"].groups == ("billing", "search")
+    assert recall(tmp_path) == remembered
+
+
+def test_when_commits_moved_and_where_partitions_ended_is_there_after_a_restart(
+    tmp_path: Path, kafka: FakeCluster
+) -> None:
+    began_ms = kafka.now_ms
+    filled(tmp_path, kafka)
+    kafka.advance(3_600_000)
+    kafka.produce("orders", 0, 3)
+    kafka.commit("billing", {ORDERS_0: 4, ORDERS_1: 4})
+    filled(tmp_path, kafka)
+
+    known = recall(tmp_path)
+
+    later_ms = began_ms + 3_600_000
+    assert known.commits[BILLING].moved_at_ms == {0: later_ms, 1: began_ms}
+    assert known.topics["orders"].ends == (
+        EndsSeen(began_ms, {0: 6, 1: 6}),
+        EndsSeen(later_ms, {0: 9, 1: 6}),
+    )
+
+
+def test_a_commit_that_is_older_than_its_topic_is_known_as_such_after_restarts_until_it_moves(
+    tmp_path: Path, kafka: FakeCluster
+) -> None:
+    filled(tmp_path, kafka)
+    kafka.delete_topic("orders")
+    kafka.create_topic("orders", 2)
+    for partition in (0, 1):
+        kafka.produce("orders", partition, 9)
+    kafka.commit("billing", {ORDERS_0: 3, ORDERS_1: 4})
+
+    stale = []
+    for at, offset in ((ORDERS_0, 3), (ORDERS_1, 4), (ORDERS_0, 4), (ORDERS_0, 3), (ORDERS_1, 2)):
+        kafka.commit("billing", {at: offset})
+        filled(tmp_path, kafka)
+        known = recall(tmp_path).commits[BILLING]
+        stale.append(set(known.stale))
+        assert (readers_of(tmp_path, "orders") or {})["billing"] == known
+
+    assert stale == [{0, 1}, {0, 1}, {1}, {1}, set()]
+
+
+def test_a_group_on_a_topic_that_is_not_enabled_is_not_remembered(
+    memory: GroupMemory, kafka: FakeCluster
+) -> None:
+    cycle(memory, kafka)
+
+    assert "secrets" not in {at.topic for at in memory.recall().commits}
+
+
+def test_a_group_that_vanishes_stays_with_its_last_commits(
+    memory: GroupMemory, kafka: FakeCluster
+) -> None:
+    cycle(memory, kafka)
+    kafka.delete_group("billing")
+    vanished_at = kafka.now_ms
+    cycle(memory, kafka)
+    kafka.advance(1_000)
+    cycle(memory, kafka)
+
+    last = memory.recall().commits[BILLING]
+    assert last.offsets == {0: 3, 1: 4}
+    assert last.absent_since_ms == vanished_at
+
+
+def test_a_group_that_comes_back_is_no_longer_absent(
+    memory: GroupMemory, kafka: FakeCluster
+) -> None:
+    cycle(memory, kafka)
+    kafka.delete_group("billing")
+    cycle(memory, kafka)
+    kafka.commit("billing", {ORDERS_0: 4})
+    cycle(memory, kafka)
+
+    last = memory.recall().commits[BILLING]
+    assert last.offsets == {0: 4, 1: 4}  # of partition 1 the last that is known
+    assert last.absent_since_ms is None
+
+
+def test_only_what_has_changed_is_written(memory: GroupMemory, kafka: FakeCluster) -> None:
+    statements: list[str] = []
+    memory._connection.set_trace_callback(statements.append)
+    cycle(memory, kafka)
+    statements.clear()
+    cycle(memory, kafka)
+    assert not [each for each in statements if not each.startswith(READING)]
+
+    kafka.commit("billing", {ORDERS_1: 5})
+    cycle(memory, kafka)
+    written = [each for each in statements if not each.startswith(READING)]
+    assert [each.split()[0] for each in written] == ["BEGIN", "UPDATE", "COMMIT"]
+    assert "billing" in written[1]
+
+
+# Half of a transaction
+
+
+def test_a_process_that_is_killed_in_the_midst_of_remembering_leaves_the_old_memory(
+    tmp_path: Path, kafka: FakeCluster
+) -> None:
+    filled(tmp_path, kafka)
+    before = recall(tmp_path)
+    program = textwrap.dedent(
+        """
+        import os, signal, sys
+        from pathlib import Path
+        from retentiond.state.groups import GroupMemory
+
+        memory = GroupMemory.open(Path(sys.argv[1]))
+        with memory._transaction():
+            memory._connection.execute("DELETE FROM commits")
+            memory._connection.execute("DELETE FROM topics")
+            os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    ended = subprocess.run([sys.executable, "-c", program, tmp_path], check=False, cwd=ROOT)
+
+    assert ended.returncode == -9
+    assert recall(tmp_path) == before
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        assert memory.recall() == before
+
+
+def test_a_process_that_is_killed_after_remembering_has_remembered(
+    tmp_path: Path, kafka: FakeCluster
+) -> None:
+    filled(tmp_path, kafka)
+    program = textwrap.dedent(
+        """
+        import os, signal, sys
+        from pathlib import Path
+        from retentiond.state.groups import GroupMemory
+
+        memory = GroupMemory.open(Path(sys.argv[1]))
+        memory.forget("billing")
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    subprocess.run([sys.executable, "-c", program, tmp_path], check=False, cwd=ROOT)
+
+    assert BILLING not in recall(tmp_path).commits
+
+
+class _Failing:
+    """A connection that fails when one kind of statement comes."""
+
+    def __init__(self, connection: sqlite3.Connection, at: str) -> None:
+        self._connection = connection
+        self.at: str | None = at
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._connection, name)
+
+    def execute(self, sql: str, values: tuple[object, ...] = ()) -> object:
+        self._fail(sql)
+        return self._connection.execute(sql, values)
+
+    def executemany(self, sql: str, rows: object) -> object:
+        self._fail(sql)
+        return self._connection.executemany(sql, rows)  # type: ignore[arg-type] # passed on
+
+    def _fail(self, sql: str) -> None:
+        if self.at is not None and sql.strip().startswith(self.at):
+            raise sqlite3.OperationalError("database or disk is full")
+
+
+@pytest.mark.parametrize("statement", ["BEGIN", "INSERT", "UPDATE", "COMMIT"])
+def test_when_the_disk_is_full_nothing_has_changed_and_it_goes_on_once_there_is_space(
+    tmp_path: Path, kafka: FakeCluster, statement: str
+) -> None:
+    filled(tmp_path, kafka)
+    before = recall(tmp_path)
+    kafka.commit("billing", {ORDERS_0: 4})
+    kafka.commit("late", {CLICKS_0: 1})
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        failing = _Failing(memory._connection, statement)
+        memory._connection = failing  # type: ignore[assignment] # stands in for it
+
+        with pytest.raises(
+            StateError, match=r"can't be used \(database or disk is full\); w.*free"
+        ):
+            cycle(memory, kafka)
+        assert recall(tmp_path) == before
+
+        failing.at = None
+        cycle(memory, kafka)
+        assert recall(tmp_path).commits[BILLING].offsets == {0: 4, 1: 4}
+
+
+# Forgetting, while a daemon runs
+
+
+def test_a_group_that_is_forgotten_is_gone_and_others_stay(
+    memory: GroupMemory, kafka: FakeCluster
+) -> None:
+    cycle(memory, kafka)
+
+    assert memory.forget("search") == ("clicks", "orders")
+    assert memory.forget("search") == ()
+    assert {at.group_id for at in memory.recall().commits} == {"billing", "newcomer", "pipeline"}
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_cycle_that_is_under_way_does_not_bring_a_forgotten_group_back(
+    tmp_path: Path, kafka: FakeCluster, *, is_back: bool
+) -> None:
+    with closing(GroupMemory.open(tmp_path)) as daemon:
+        cycle(daemon, kafka)
+        kafka.delete_group("billing")
+        if is_back:  # and goes for good after this reading
+            kafka.commit("billing", {ORDERS_0: 4})
+        before = daemon.recall()
+        snapshot = taken(kafka, before)
+        with closing(GroupMemory.open(tmp_path, shared=True)) as operator:
+            assert operator.forget("billing") == ("orders",)
+        remember(daemon, snapshot, before)
+
+        assert BILLING not in daemon.recall().commits
+
+
+def test_a_forgotten_group_that_still_commits_is_remembered_by_the_next_cycle(
+    memory: GroupMemory, kafka: FakeCluster
+) -> None:
+    cycle(memory, kafka)
+    memory.forget("billing")
+    cycle(memory, kafka)
+
+    assert memory.recall().commits[BILLING].offsets == {0: 3, 1: 4}
+
+
+# Losses
+
+MALFORMED_ROWS = {
+    "offsets that are no JSON": "UPDATE commits SET offsets = '{'",
+    "offsets that are no mapping": "UPDATE commits SET offsets = '7'",
+    "an offset below zero": """UPDATE commits SET offsets = '{"0": -1}'""",
+    "an offset that is a text": """UPDATE commits SET offsets = '{"0": "7"}'""",
+    "a kind that there is not": "UPDATE commits SET kind = 'club'",
+    "a partition that is no number": """UPDATE commits SET offsets = '{"a": 1}'""",
+    "stale commits that are no list": "UPDATE commits SET stale = '7'",
+    "a stale commit of no partition": """UPDATE commits SET stale = '["a"]'""",
+}
+
+
+def _statement(sql: str) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(sql)
+
+    return damage
+
+
+def _truncated(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+def _overwritten(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xa5" * (len(whole) - 4096))
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "truncated": _truncated,
+    "overwritten": _overwritten,
+    "another file": lambda path: path.write_text("not a database, and long enough to be one" * 99),
+    "no schema": _statement("PRAGMA user_version = 0"),
+    "no tables": _statement("DROP TABLE commits"),
+    **{name: _statement(sql) for name, sql in MALFORMED_ROWS.items()},
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_kept_aside_and_holds_everything_until_it_is_accepted(
+    tmp_path: Path, kafka: FakeCluster, damage: str
+) -> None:
+    filled(tmp_path, kafka)
+    DAMAGES[damage](tmp_path / NAME)
+    damaged = (tmp_path / NAME).read_bytes()
+    assert recall(tmp_path).lost is not None
+
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        (aside,) = asides(tmp_path)
+        assert aside.read_bytes() == damaged
+        lost = memory.recall().lost
+        assert lost is not None
+        assert str(aside) in lost
+        assert lost.endswith("; `retentiond groups accept` goes on without it")
+        assert "\n" not in lost
+        assert lost in cycle(memory, kafka).problems
+
+    with closing(GroupMemory.open(tmp_path)) as memory:  # it survives a restart
+        assert memory.recall().lost == lost
+        assert not cycle(memory, kafka).complete
+        assert memory.accept_losses() == (lost,)
+        assert cycle(memory, kafka).complete
+    assert recall(tmp_path).lost is None
+
+
+def test_a_file_of_a_newer_version_is_refused_and_left_alone(
+    tmp_path: Path, kafka: FakeCluster
+) -> None:
+    filled(tmp_path, kafka)
+    _statement("PRAGMA user_version = 99")(tmp_path / NAME)
+
+    for use in (GroupMemory.open, recall):
+        with pytest.raises(StateError, match=r"by a newer retentiond .*; run that version, or"):
+            use(tmp_path)
+    assert not asides(tmp_path)
+
+
+def test_a_missing_file_beside_an_audit_log_with_cycles_is_a_loss(
+    tmp_path: Path, kafka: FakeCluster
+) -> None:
+    with open_state(tmp_path) as state:
+        cycle(state.memory, kafka)
+        state.audit.record_cycle(CYCLE)
+    (tmp_path / NAME).unlink()
+
+    lost = f"the remembered groups are gone: {tmp_path / NAME} is missing; "
+    assert str(recall(tmp_path).lost).startswith(lost)
+    with open_state(tmp_path) as state:
+        assert str(state.memory.recall().lost).startswith(lost)
+
+
+def test_a_missing_file_beside_an_audit_log_without_cycles_is_none(tmp_path: Path) -> None:
+    Audit.open(tmp_path).close()  # `retentiond pause` makes one before the first start
+
+    assert recall(tmp_path).lost is None
+    with open_state(tmp_path) as state:
+        assert state.memory.recall().lost is None
+
+
+def test_a_missing_file_beside_a_damaged_audit_log_is_a_loss(tmp_path: Path) -> None:
+    (tmp_path / "audit.db").write_text("no audit log")
+
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        assert memory.recall().lost is not None
+
+
+def test_a_log_that_lost_its_file_is_not_replayed_into_the_new_one(
+    tmp_path: Path, kafka: FakeCluster
+) -> None:
+    running, crashed = tmp_path / "running", tmp_path / "crashed"
+    running.mkdir()
+    with closing(GroupMemory.open(running)) as memory:
+        cycle(memory, kafka)
+        shutil.copytree(running, crashed)
+    assert (crashed / f"{NAME}-wal").stat().st_size > 0
+    (crashed / NAME).unlink()
+
+    with closing(GroupMemory.open(crashed)) as memory:
+        remembered = memory.recall()
+    assert remembered.commits == {}
+    assert remembered.lost is not None
+    assert list(crashed.glob(f"{NAME}.damaged-*-wal"))
+
+
+def test_a_crash_while_a_damaged_file_is_put_aside_is_still_a_loss(
+    tmp_path: Path, kafka: FakeCluster
+) -> None:
+    filled(tmp_path, kafka)
+    (tmp_path / NAME).rename(tmp_path / f"{NAME}.damaged-20260101T000000Z")
+
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        assert memory.recall().lost is not None
+
+
+@pytest.mark.parametrize("spoil", ["removed", "replaced"])
+def test_a_file_that_is_taken_away_from_a_running_daemon_stops_it(
+    tmp_path: Path, kafka: FakeCluster, spoil: str
+) -> None:
+    path = tmp_path / NAME
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        cycle(memory, kafka)
+        before = memory.recall()
+        kafka.commit("billing", {ORDERS_0: 4})
+        snapshot = taken(kafka, before)
+        if spoil == "replaced":
+            shutil.copy(path, tmp_path / "copy")
+            (tmp_path / "copy").rename(path)
+        else:
+            path.unlink()
+
+        for use in (memory.recall, lambda: remember(memory, snapshot, before)):
+            with pytest.raises(StateError, match=r"were removed or replaced .*restart retentiond"):
+                use()
+
+
+# Other processes
+
+
+@pytest.mark.parametrize("damage", ["empty", "truncated", "another file", "no tables"])
+def test_another_process_neither_mends_nor_moves_a_damaged_file(
+    tmp_path: Path, kafka: FakeCluster, damage: str
+) -> None:
+    filled(tmp_path, kafka)
+    DAMAGES[damage](tmp_path / NAME)
+    before = (tmp_path / NAME).read_bytes()
+
+    with pytest.raises(StateError, match=r"are damaged \(.*\); restart retentiond"):
+        GroupMemory.open(tmp_path, shared=True)
+    assert (tmp_path / NAME).read_bytes() == before
+    assert not asides(tmp_path)
+
+
+def test_another_process_makes_no_file(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="there are no remembered groups in"):
+        GroupMemory.open(tmp_path, shared=True)
+    (tmp_path / f"{NAME}.damaged-20260101T000000Z").touch()
+    with pytest.raises(StateError, match=r"the remembered groups are gone: .*; restart retentiond"):
+        GroupMemory.open(tmp_path, shared=True)
+    assert not (tmp_path / NAME).exists()
+
+
+def test_the_files_are_for_their_owner_alone(tmp_path: Path, kafka: FakeCluster) -> None:
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        cycle(memory, kafka)
+        modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()}
+    assert modes == dict.fromkeys((NAME, f"{NAME}-wal", f"{NAME}-shm"), 0o600)
+
+
+def test_a_remembered_group_that_is_gone_is_in_the_snapshot_as_vanished(
+    memory: GroupMemory, kafka: FakeCluster
+) -> None:
+    cycle(memory, kafka)
+    kafka.delete_group("billing")
+
+    snapshot = cycle(memory, kafka)
+
+    assert groups(snapshot)["billing"].state == "Vanished"
+    changed = changes(taken(kafka, memory.recall()), memory.recall(), 1)
+    assert changed.still_absent == (BILLING,)
+    assert not replace(changed, still_absent=())

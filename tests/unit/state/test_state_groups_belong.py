@@ -1,0 +1,356 @@
+"""Whose the memory is, what it was written by, what time does to it, and who joins it late."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from retentiond.clock import Uptime, elapsed_ms, uptime
+from retentiond.errors import StateError
+from retentiond.memory.changes import known_readers, newly_seen
+from retentiond.memory.remembered import GroupOnTopic, LastCommits
+from retentiond.model import Failure, GroupKind
+from retentiond.snapshot import Snapshot
+from retentiond.state.audit import Audit
+from retentiond.state.groups import GroupMemory, readers_of, recall
+from retentiond.state.groups_file import NAME
+from retentiond.state.state import open_state
+from tests.support.builders.gather_worlds import CLICKS_0, ORDERS_0, healthy, snapshot
+from tests.support.builders.group_memories import BILLING, cycle, remember, taken
+from tests.support.fakes import FakeCluster
+from tests.unit.state.test_state_audit import CYCLE
+
+NEWCOMER = GroupOnTopic("newcomer", "clicks")
+
+HOUR_MS = 3_600_000
+
+VERSION_1 = """
+CREATE TABLE topics (
+    topic TEXT NOT NULL PRIMARY KEY,
+    topic_id TEXT NOT NULL,
+    groups TEXT NOT NULL,
+    agreed INTEGER NOT NULL,
+    ends TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE commits (
+    group_id TEXT NOT NULL,
+    topic TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    offsets TEXT NOT NULL,
+    absent_since_ms INTEGER,
+    moved_at_ms TEXT NOT NULL,
+    PRIMARY KEY (group_id, topic)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE losses (sentence TEXT NOT NULL) STRICT;
+INSERT INTO topics VALUES ('orders', 'an-id', '["billing"]', 1, '[[5, {"0": 9}]]');
+INSERT INTO commits VALUES ('billing', 'orders', 'classic', '{"0": 3}', 1000, '{"0": 500}');
+INSERT INTO losses VALUES ('something was lost');
+PRAGMA user_version = 1;
+"""
+
+VERSION_2 = f"""
+{VERSION_1}
+ALTER TABLE commits ADD COLUMN absent_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE commits ADD COLUMN seen_at_ms INTEGER;
+CREATE TABLE cluster (cluster_id TEXT NOT NULL) STRICT;
+CREATE TABLE observed (boot_id TEXT NOT NULL, ms INTEGER NOT NULL) STRICT;
+CREATE TABLE gone (topic TEXT NOT NULL PRIMARY KEY, ms INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+UPDATE commits SET absent_ms = 70, seen_at_ms = 400;
+INSERT INTO cluster VALUES ('a-cluster');
+INSERT INTO gone VALUES ('clicks', 9);
+PRAGMA user_version = 2;
+"""
+
+VERSION_2_WITH_STALE = f"""
+{VERSION_2}
+ALTER TABLE commits ADD COLUMN stale TEXT NOT NULL DEFAULT '[]';
+UPDATE commits SET stale = '[0]';
+"""
+
+KEPT = LastCommits(GroupKind.CLASSIC, {0: 3}, 1000, {0: 500})
+KEPT_BY_2 = replace(KEPT, absent_ms=70, seen_at_ms=400)
+
+EARLIER = {
+    "version 1": (VERSION_1, KEPT),
+    "version 2": (VERSION_2, KEPT_BY_2),
+    "version 2, with stale commits": (
+        VERSION_2_WITH_STALE,
+        replace(KEPT_BY_2, stale=frozenset({0})),
+    ),
+}
+"""What an earlier version has written, and what it says of the one group."""
+
+
+@pytest.fixture
+def kafka() -> FakeCluster:
+    return healthy()
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[GroupMemory]:
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        yield memory
+
+
+# What an earlier version has written
+
+
+def written(state_dir: Path, earlier: str) -> Path:
+    with closing(sqlite3.connect(state_dir / NAME)) as connection:
+        connection.executescript(f"PRAGMA journal_mode = WAL; {earlier}")
+    return state_dir
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    return written(tmp_path, VERSION_1)
+
+
+def version(state_dir: Path) -> int:
+    with closing(sqlite3.connect(state_dir / NAME)) as connection:
+        ((found,),) = connection.execute("PRAGMA user_version").fetchall()
+    return int(found)
+
+
+@pytest.mark.parametrize(("earlier", "kept"), EARLIER.values(), ids=EARLIER)
+def test_a_file_of_an_earlier_version_is_upgraded_in_place_without_a_loss(
+    tmp_path: Path, earlier: str, kept: LastCommits
+) -> None:
+    written(tmp_path, earlier)
+    before = recall(tmp_path)
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        assert memory.recall() == before
+    assert version(tmp_path) == 3
+    assert not list(tmp_path.glob(f"{NAME}.damaged-*"))
+    assert before.commits == {BILLING: kept}
+    assert before.topics["orders"].ends[0].high_watermarks == {0: 9}
+    assert before.lost == "something was lost"
+    assert before.gone_ms == ({"clicks": 9} if kept.seen_at_ms else {})
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        assert memory.recall() == before
+
+
+@pytest.mark.parametrize(("earlier", "kept"), EARLIER.values(), ids=EARLIER)
+def test_who_only_looks_at_an_old_file_leaves_it_as_it_is(
+    tmp_path: Path, earlier: str, kept: LastCommits
+) -> None:
+    written(tmp_path, earlier)
+    before = version(tmp_path)
+    assert readers_of(tmp_path, "orders") == {"billing": kept}
+    with closing(GroupMemory.open(tmp_path, shared=True)) as operator:
+        assert operator.forget("billing") == ("orders",)
+    assert version(tmp_path) == before
+
+
+def test_an_upgrade_that_fails_changes_nothing(old: Path) -> None:
+    with closing(sqlite3.connect(old / NAME)) as connection:
+        connection.execute("CREATE TABLE gone (in_the TEXT)")  # way of the new one
+    before = recall(old)
+    with pytest.raises(StateError, match="gone already exists"):
+        GroupMemory.open(old)
+    assert version(old) == 1
+    assert recall(old) == before
+
+
+# Whose it is
+
+
+def another(kafka: FakeCluster) -> FakeCluster:
+    kafka.id = "another-cluster"
+    return kafka
+
+
+def test_the_memory_is_of_the_first_cluster_that_it_sees(
+    memory: GroupMemory, kafka: FakeCluster
+) -> None:
+    assert memory.recall().cluster_id is None
+    cycle(memory, kafka)
+    assert memory.recall().cluster_id == kafka.id
+    with pytest.raises(StateError, match=f"belongs to cluster {kafka.id}, .* another-cluster"):
+        cycle(memory, another(healthy()))
+
+
+def test_another_clusters_snapshot_is_not_remembered(
+    memory: GroupMemory, kafka: FakeCluster
+) -> None:
+    cycle(memory, kafka)
+    before = memory.recall()
+    elsewhere = another(healthy())
+    elsewhere.delete_group("billing")
+    snapshot = taken(elsewhere)
+    with pytest.raises(StateError, match="give each cluster a state_dir of its own"):
+        remember(memory, snapshot, before)
+    assert memory.recall() == before
+
+
+@pytest.mark.parametrize(
+    ("clusters", "whose"), [([], None), (["a"], "a"), (["a", "a"], "a"), (["a", "b"], None)]
+)
+def test_an_old_memory_is_of_the_one_cluster_that_the_audit_log_names(
+    old: Path, kafka: FakeCluster, clusters: list[str], whose: str | None
+) -> None:
+    with closing(Audit.open(old)) as audit:
+        for number, cluster in enumerate(clusters):
+            record = replace(CYCLE, cycle_id=f"cycle-{number}", cluster_id=cluster)
+            audit.record_cycle(record)
+    assert recall(old).cluster_id == whose
+    with open_state(old) as state:
+        assert state.memory.recall().cluster_id == whose
+        if whose is None:  # then of the first that it sees
+            cycle(state.memory, kafka)
+            assert state.memory.recall().cluster_id == kafka.id
+
+
+# What time does
+
+
+class Clock:
+    def __init__(self, memory: GroupMemory) -> None:
+        self.at = Uptime("a-boot", 0)
+        memory.uptime = lambda: self.at
+
+    def later(self, ms: int, boot_id: str = "a-boot") -> None:
+        self.at = Uptime(boot_id, self.at.ms + ms)
+
+
+def observe(memory: GroupMemory, kafka: FakeCluster, interval_ms: int = HOUR_MS) -> Snapshot:
+    before = memory.recall()
+    snapshot = taken(kafka, before)
+    remember(memory, snapshot, before, interval_ms)
+    return snapshot
+
+
+def test_an_absence_lasts_as_long_as_it_was_observed_and_no_cycle_observes_more_than_its_interval(
+    memory: GroupMemory, kafka: FakeCluster, tmp_path: Path
+) -> None:
+    clock = Clock(memory)
+    observe(memory, kafka)
+    kafka.delete_group("billing")
+
+    def absent_ms() -> int:
+        return memory.recall().commits[BILLING].absent_ms
+
+    clock.later(HOUR_MS)
+    observe(memory, kafka)
+    assert absent_ms() == 0  # when it went, nobody saw
+    clock.later(HOUR_MS // 2)
+    observe(memory, kafka)
+    assert absent_ms() == HOUR_MS // 2
+    clock.later(99 * HOUR_MS)  # not_at_work, or stopped
+    observe(memory, kafka)
+    assert absent_ms() == HOUR_MS // 2 + HOUR_MS
+    clock.later(HOUR_MS // 2, "another-boot")
+    observe(memory, kafka)
+    assert absent_ms() == HOUR_MS // 2 + HOUR_MS
+    clock.later(HOUR_MS // 4, "another-boot")
+    with closing(GroupMemory.open(tmp_path, shared=True)) as restarted:
+        restarted.uptime = memory.uptime
+        observe(restarted, kafka)
+    assert absent_ms() == HOUR_MS // 2 + HOUR_MS + HOUR_MS // 4
+
+    kafka.commit("billing", {ORDERS_0: 4})
+    observe(memory, kafka)
+    assert absent_ms() == 0
+
+
+def test_an_incomplete_cycle_observes_nothing_and_adds_readers(
+    memory: GroupMemory, kafka: FakeCluster
+) -> None:
+    clock = Clock(memory)
+    observe(memory, kafka)
+    kafka.delete_group("billing")
+    observe(memory, kafka)
+    kafka.join("late", ["orders"])
+    kafka.may_describe_cluster = False
+    clock.later(HOUR_MS)
+    assert not observe(memory, kafka).complete
+    known = memory.recall().commits
+    assert known[BILLING].absent_ms == 0
+    assert known[GroupOnTopic("late", "orders")].offsets == {}
+
+
+def test_a_topic_that_can_not_be_seen_is_not_gone(memory: GroupMemory, kafka: FakeCluster) -> None:
+    clock = Clock(memory)
+    observe(memory, kafka)
+    orders = kafka.topics.pop("orders")
+    kafka.fail("describe_topics", "orders", Failure("TOPIC_AUTHORIZATION_FAILED", "not for you"))
+    for _ in range(30):
+        clock.later(HOUR_MS)
+        assert observe(memory, kafka).gone_topics == frozenset()
+    assert BILLING in memory.recall().commits
+    kafka.topics["orders"] = orders
+
+
+def test_the_clock_of_this_host_goes_on_and_names_its_boot() -> None:
+    first, second = uptime(), uptime()
+    assert first.boot_id == second.boot_id
+    assert 0 <= elapsed_ms(first, second) < HOUR_MS
+    assert elapsed_ms(second._replace(ms=second.ms + 1), second) == 0
+    assert elapsed_ms(None, second) == elapsed_ms(Uptime("another", 0), second) == 0
+
+
+# Who joins late
+
+
+def test_a_reader_without_a_commit_is_remembered_with_when_it_was_first_seen(
+    memory: GroupMemory, kafka: FakeCluster
+) -> None:
+    first_ms = kafka.now_ms
+    observe(memory, kafka)
+    kafka.advance(HOUR_MS)
+    observe(memory, kafka)
+    last = memory.recall().commits[NEWCOMER]
+    assert (last.offsets, last.seen_at_ms, last.absent_since_ms) == ({}, first_ms, None)
+
+    kafka.leave("newcomer")
+    observe(memory, kafka)
+    assert memory.recall().commits[NEWCOMER] == last  # listed, so not absent
+    kafka.delete_group("newcomer")
+    observe(memory, kafka)
+    assert memory.recall().commits[NEWCOMER].absent_since_ms == kafka.now_ms
+
+
+def test_who_is_new_in_the_second_reading_is_remembered_unless_somebody_let_go_of_him(
+    memory: GroupMemory, kafka: FakeCluster
+) -> None:
+    observe(memory, kafka)
+    before = memory.recall()
+    kafka.join("early", ["orders"])
+    first = taken(kafka, before)
+    remember(memory, first, before)
+    for group in ("early", "newcomer"):
+        memory.forget(group)
+    kafka.join("late", ["orders"])
+    seen = newly_seen(taken(kafka, before), known_readers(first, before), before)
+    memory.remember_newcomers(seen, before)
+    groups = {at.group_id for at in memory.recall().commits}
+    assert "late" in groups
+    assert groups.isdisjoint({"early", "newcomer"})
+
+
+def test_a_reading_that_is_about_another_topic_leaves_what_was_seen_of_this_one(
+    memory: GroupMemory, kafka: FakeCluster
+) -> None:
+    """A cycle reads a part of its deletions at a time."""
+    before = memory.recall()
+    first = taken(kafka, before)
+    remember(memory, first, before)
+    known = memory.recall().commits
+    readers = known_readers(first, before)
+    kafka.commit("late", {ORDERS_0: 3, CLICKS_0: 1})
+    for at in (ORDERS_0, CLICKS_0, ORDERS_0):
+        second = snapshot(kafka, only=[at], first=first)
+        before = memory.remember_newcomers(newly_seen(second, readers, before), before)
+
+    found = memory.recall().commits
+    late = {at: last for at, last in found.items() if at.group_id == "late"}
+    assert {at.topic: last.offsets for at, last in late.items()} == {
+        "orders": {0: 3},
+        "clicks": {},  # that it reads it; the next cycle sees how far
+    }
+    assert found == {**known, **late}

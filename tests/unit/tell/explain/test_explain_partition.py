@@ -1,0 +1,175 @@
+"""A partition explained, and a topic: figures, reasons, groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from retentiond.model import Reason, Verdict
+from retentiond.tell.answers import YOUTH, Keeper
+from retentiond.tell.explain.document import explanation_document, topic_document
+from retentiond.tell.explain.partition import explained
+from retentiond.words import say_ranges
+from tests.support.builders.explained_plans import alone, evidence, only, remember, with_bytes
+from tests.support.builders.gather_worlds import HOUR_MS, ORDERS_1, config, entry, healthy
+from tests.support.fakes import FakeCluster, Transaction
+
+
+@pytest.fixture
+def kafka() -> FakeCluster:
+    """`healthy`, where every reader of ``orders`` has committed on all of it."""
+    kafka = healthy()
+    kafka.commit("search", {ORDERS_1: 6})
+    return kafka
+
+
+def test_the_figures_of_the_rule_are_those_of_the_plan(kafka: FakeCluster, tmp_path: Path) -> None:
+    found = evidence(kafka, tmp_path)
+    explanation = only(found, "orders")
+    assert explanation.row in found.report.plan.rows
+    assert (explanation.row.cutoff, explanation.row.records) == (3, 3)
+    assert (explanation.end, explanation.row.consumed_retention_ms) == (6, HOUR_MS)
+    assert [(keeper, records) for keeper, records, _ in explanation.answer.kept] == [
+        (YOUTH, 2),
+        (Keeper(Reason.NOT_CONSUMED, "billing"), 1),
+    ]
+
+
+def test_the_end_is_what_is_decided(kafka: FakeCluster, tmp_path: Path) -> None:
+    kafka.produce("orders", 0, 3, transaction=Transaction())
+    assert only(evidence(kafka, tmp_path), "orders").end == 6
+
+
+def test_reason_and_remedy_are_the_rows(kafka: FakeCluster, tmp_path: Path) -> None:
+    found = evidence(kafka, tmp_path)
+    rows = [
+        replace(row, reason=Reason.GROUP_VANISHED, binding_group="search", detail="it is gone")
+        for row in found.report.plan.rows
+    ]
+    topic = alone(evidence(kafka, tmp_path, rows=rows), "orders")
+    assert topic.partitions[0].answer.why == "it is gone"
+    assert "(`retentiond groups forget search`)" in topic.remedy(topic.partitions[0].row)
+    rows = [replace(row, detail=None) for row in rows]
+    explanation = only(evidence(kafka, tmp_path, rows=rows), "orders")
+    assert explanation.answer.why == "search has vanished"
+
+
+def test_only_the_partitions_that_are_asked_for_are_explained(
+    kafka: FakeCluster, tmp_path: Path
+) -> None:
+    found = evidence(kafka, tmp_path)
+    for wanted in (None, [1]):
+        topic = explained(found, "orders", wanted)
+        assert [each.row.partition for each in topic.partitions] == (wanted or [0, 1])
+
+
+def test_partitions_are_put_together_by_reason_the_most_first(
+    kafka: FakeCluster, tmp_path: Path
+) -> None:
+    kafka.create_topic("wide", 5)
+    for partition in range(5):
+        kafka.produce("wide", partition, 4, timestamp_ms=kafka.now_ms - 2 * HOUR_MS)
+    kafka.commit("billing", {("wide", number): 4 for number in (0, 1, 3)})
+    kafka.commit("billing", {("wide", 4): 0})
+    alike = explained(evidence(kafka, tmp_path, config(entry("wide"))), "wide").reasons
+    assert [
+        (each.first.verdict, each.first.reason, each.numbers, each.records) for each in alike
+    ] == [
+        (Verdict.DELETE, Reason.CONSUMED, (0, 1, 3), 12),
+        (Verdict.HOLD, Reason.GROUP_WITHOUT_COMMIT, (2,), 0),
+        (Verdict.NOTHING, Reason.NOT_CONSUMED, (4,), 0),
+    ]
+    assert alike[1].binding_groups == ("billing",)
+
+
+def test_groups_are_put_together_over_the_partitions_those_that_bind_first(
+    kafka: FakeCluster, tmp_path: Path
+) -> None:
+    began_ms = kafka.now_ms
+    remember(kafka, tmp_path)
+    kafka.advance(HOUR_MS)
+    kafka.commit("billing", {ORDERS_1: 5})
+    remember(kafka, tmp_path)
+    kafka.advance(HOUR_MS)
+    billing, search = explained(evidence(kafka, tmp_path), "orders").groups
+    assert (billing.group_id, search.group_id) == ("billing", "search")
+    assert (billing.lag, search.lag) == (3 + 1, 1 + 0)
+    assert (billing.binds, search.binds) == ((0, 1), ())
+    assert (billing.kept_records, search.kept_records) == (4, 0)
+    assert (billing.kept.local, search.kept.local) == (None, 0)  # the disks are unread
+    assert billing.stands_since_ms == began_ms  # on partition 0, where it is stuck
+
+
+def test_a_group_without_a_commit_somewhere_has_no_lag_and_says_where(tmp_path: Path) -> None:
+    groups = explained(evidence(healthy(), tmp_path), "orders").groups
+    (search,) = (each for each in groups if each.group_id == "search")
+    assert (search.lag, search.without_commit) == (None, (1,))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "said"),
+    [([], ""), ([4], "4"), ([0, 1, 2, 3, 7], "0-3, 7"), ([1, 3, 5, 6], "1, 3, 5-6")],
+)
+def test_runs_of_partitions_are_said_in_short(partitions: list[int], said: str) -> None:
+    assert say_ranges(partitions) == said
+
+
+def test_json_has_the_plans_field_names_and_the_groups(kafka: FakeCluster, tmp_path: Path) -> None:
+    remember(kafka, tmp_path)
+    kafka.advance(60_000)
+    found = with_bytes(evidence(kafka, tmp_path), 2_048, 4_096)
+    topic = alone(found, "orders")
+    document = explanation_document(topic, topic.partitions[0])
+    assert (
+        document.items()
+        >= {
+            "topic": "orders",
+            "partition": 0,
+            "cutoff": 3,
+            "verdict": "delete",
+            "reason": "consumed",
+            "records": 3,
+            "end": 6,
+            "size_bytes": 4_096,
+            "predicted_bytes": 2_048,
+            "excluded_groups": [],
+        }.items()
+    )
+    assert document["relevant_groups"][0] == {
+        "group": "billing",
+        "kind": "classic",
+        "state": "Empty",
+        "counts_because": "commits on the topic",
+        "absent_since": None,
+        "trouble": None,
+        "committed_offset": 3,
+        "remembered_offset": 3,
+        "lag": 3,
+        "stands_since": "2023-11-14T22:13:20.000Z",
+        "binds": True,
+    }
+
+    def sizes(local: int) -> dict[str, int]:
+        return {"size_bytes": local, "remote_bytes": 0}
+
+    assert document["kept_by"] == [
+        {"reason": "too_young", "binding_group": None, "records": 2, **sizes(1_365)},
+        {
+            "reason": "not_consumed",
+            "binding_group": "billing",
+            "records": 1,
+            **sizes(682),
+        },
+    ]
+
+
+def test_json_of_a_topic_has_its_reasons_groups_and_partitions(
+    kafka: FakeCluster, tmp_path: Path
+) -> None:
+    document = topic_document(explained(evidence(kafka, tmp_path), "orders"))
+    assert document["topic"] == "orders"
+    assert [each["partitions"] for each in document["reasons"]] == [[0, 1]]
+    assert [each["binds"] for each in document["groups"]] == [[0, 1], []]
+    assert [each["partition"] for each in document["partitions"]] == [0, 1]

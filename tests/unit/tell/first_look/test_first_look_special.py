@@ -1,0 +1,97 @@
+"""Topics that are some system's own, by their names, and what readers they speak for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retentiond.model import GroupKind
+from retentiond.snapshot import VANISHED, GroupReading
+from retentiond.tell.first_look.policy import NOTHING_UNSEEN, owner, unseen_readers
+
+
+@pytest.mark.parametrize(
+    ("topic", "whose"),
+    [
+        ("app-KSTREAM-AGGREGATE-STATE-STORE-0000000003-changelog", "changelog of Streams"),
+        ("app-by-user-repartition", "repartition topic of Streams"),
+        ("connect-configs", "Kafka Connect's own"),
+        ("connect-offsets", "Kafka Connect's own"),
+        ("my-connect-cluster-status", "Kafka Connect's own"),
+        ("_connect_offsets", "Kafka Connect's own"),
+        ("mm2-offset-syncs.west.internal", "MirrorMaker's own"),
+        ("west.checkpoints.internal", "MirrorMaker's own"),
+        ("west.heartbeats", "MirrorMaker's own"),
+        ("_schemas", "some system's own"),
+        ("__amazon_msk_canary", "some system's own"),
+    ],
+)
+def test_a_topic_of_a_system_is_known_by_its_name(topic: str, whose: str) -> None:
+    found = owner(topic)
+    assert found is not None
+    assert found.short == whose
+
+
+@pytest.mark.parametrize(
+    "topic",
+    ["orders", "changelog", "repartition.v2", "connect-offsets-of-orders", "connections.status"],
+)
+def test_any_other_topic_is_nobodys(topic: str) -> None:
+    assert owner(topic) is None
+
+
+def group(name: str, kind: GroupKind = GroupKind.CLASSIC, **more: Any) -> GroupReading:
+    return GroupReading(name, kind, "Stable", **more)
+
+
+@pytest.mark.parametrize(
+    ("topic", "system"),
+    [
+        ("mm2-offset-syncs.b.internal", "MirrorMaker 2"),
+        ("a.checkpoints.internal", "MirrorMaker 2"),
+        ("heartbeats", "MirrorMaker 2"),
+        ("a.heartbeats", "MirrorMaker 2"),
+        ("mm2-configs.a.internal", "MirrorMaker 2"),
+        ("connect-offsets", "Kafka Connect"),
+        ("my-connect-status", "Kafka Connect"),
+    ],
+)
+def test_a_system_that_reads_without_committing_is_given_away_by_its_topics(
+    topic: str, system: str
+) -> None:
+    (evidence,) = unseen_readers(["orders", topic], []).evidence
+    assert evidence.startswith(f"topic {topic} is {system}'s, ")
+
+
+def test_spark_is_given_away_by_a_group() -> None:
+    name = "spark-kafka-source-1f3c--1-driver-0"
+    (evidence,) = unseen_readers(["orders"], [group("billing"), group(name)]).evidence
+    assert evidence.startswith(f"group {name} is Spark's, ")
+
+
+@pytest.mark.parametrize("topic", ["orders", "_schemas", "app-store-changelog", "__transaction_x"])
+def test_other_topics_speak_for_nobody(topic: str) -> None:
+    assert unseen_readers([topic], [group("billing")]) == NOTHING_UNSEEN
+
+
+@pytest.mark.parametrize("topic", ["my-app-store-changelog", "my-app-by-key-repartition"])
+def test_a_group_with_topics_of_its_own_is_one_of_kafka_streams(topic: str) -> None:
+    groups = [group("my-app"), group("my"), group("billing"), group("app-store")]
+    assert unseen_readers([topic, "orders"], groups).streams == {"my-app", "my"}
+    empty = GroupReading("my-app", GroupKind.CLASSIC, VANISHED)
+    assert unseen_readers([topic], [empty]).streams == {"my-app"}
+
+
+def test_a_group_of_the_streams_protocol_tells_its_changelogs_itself() -> None:
+    told = group("app", GroupKind.STREAMS)
+    assert unseen_readers(["app-store-changelog"], [told]) == NOTHING_UNSEEN
+    silent = group("app", is_streams_classic=True)
+    assert unseen_readers(["orders"], [silent]).streams == {"app"}
+
+
+def test_a_doubt_is_about_the_sources_of_streams_first_and_then_about_every_topic() -> None:
+    unseen = unseen_readers(["heartbeats"], [group("app", is_streams_classic=True)])
+    assert (unseen.doubt(["app", "billing"]) or "").startswith("group app looks like Kafka Streams")
+    assert (unseen.doubt(["billing"]) or "").startswith("somebody may read it unseen: topic heart")
+    assert NOTHING_UNSEEN.doubt(["billing"]) is None

@@ -1,0 +1,196 @@
+"""The configuration that a first look writes: valid, commented, and without a secret."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retentiond.config import Config, parse
+from retentiond.model import GroupKind, PlanRow, Reason
+from retentiond.snapshot import GroupReading
+from retentiond.tell.first_look.policy import unseen_readers
+from retentiond.tell.first_look.starting_config import Origin, environment_of, starting_config
+from tests.support.builders.first_looks import on_disk, rest
+from tests.support.builders.reports import report, row
+
+DAY_MS = 24 * 3_600_000
+
+ORIGIN = Origin(
+    "cluster-a", {"bootstrap.servers": "kafka:9092"}, (), DAY_MS, "2026-11-21T12:00:00Z"
+)
+
+
+def text(*rows: PlanRow, origin: Origin = ORIGIN, **readers: list[str]) -> str:
+    return starting_config(report(rows).answers, readers, origin)
+
+
+def read(written: str, **environment: str) -> Config:
+    return parse(written, environment, Path())
+
+
+def enabled(written: str) -> dict[str, bool]:
+    return {str(entry.name): bool(entry.enable) for entry in read(written).topics}
+
+
+def test_it_deletes_nothing_and_keeps_the_consumed_retention_that_was_looked_with() -> None:
+    config = read(text(rest()))
+    assert config.dry_run
+    (policy,) = config.policies
+    assert (policy.enabled, policy.consumed_retention_ms) == (True, DAY_MS)
+
+
+@pytest.mark.parametrize("retention_ms", [0, 1, 1_500, 90 * 60_000, 3_600_000, 7 * DAY_MS])
+def test_any_consumed_retention_is_written_exactly(retention_ms: int) -> None:
+    config = read(text(rest(), origin=replace(ORIGIN, consumed_retention_ms=retention_ms)))
+    assert config.policies[0].consumed_retention_ms == retention_ms
+
+
+@pytest.mark.parametrize(
+    "reason", [Reason.CONSUMED, Reason.TOO_YOUNG, Reason.NOT_CONSUMED, Reason.GROUP_WITHOUT_COMMIT]
+)
+def test_a_topic_with_readers_is_enabled_though_nothing_may_go_now(reason: Reason) -> None:
+    assert enabled(text(row("orders", reason=reason))) == {"orders": True}
+
+
+@pytest.mark.parametrize(
+    ("reason", "why"),
+    [
+        (Reason.NO_GROUP, "no group reads it"),
+        (Reason.NOT_DELETABLE, "cleanup.policy"),
+        (Reason.RETENTION_EXCEEDS_FORCED, "retention.ms is shorter"),
+        (Reason.GROUP_LIST_INCOMPLETE, "not every group could be seen"),
+        (Reason.OFFSET_UNREADABLE, "could not be read"),
+    ],
+)
+def test_a_topic_with_something_against_it_is_left_disabled_with_the_reason(
+    reason: Reason, why: str
+) -> None:
+    written = text(row("orders", reason=reason))
+    assert enabled(written) == {"orders": False}
+    assert re.search(rf"# .*{why}.*\n  - name: orders\n", written)
+
+
+def test_an_empty_topic_that_nobody_reads_is_left_disabled() -> None:
+    assert enabled(text(replace(row("orders", reason=Reason.EMPTY), groups=0))) == {"orders": False}
+
+
+def test_one_good_partition_is_enough_to_enable_a_topic() -> None:
+    rows = (rest(), row("orders", 1, Reason.OFFSET_UNREADABLE))
+    assert enabled(text(*rows)) == {"orders": True}
+
+
+def test_a_topic_of_another_system_is_left_disabled_though_it_could_be_deleted_from() -> None:
+    written = text(rest(topic="app-store-changelog"))
+    assert enabled(written) == {"app-store-changelog": False}
+    assert "changelog of Kafka Streams" in written
+
+
+def test_the_topics_that_free_the_most_come_first_and_the_disabled_ones_last() -> None:
+    rows = (row("a", reason=Reason.NO_GROUP), rest(topic="b", cutoff=20), rest(topic="c"))
+    assert list(enabled(text(*rows))) == ["c", "b", "a"]
+
+
+def test_each_entry_says_what_would_go_and_who_reads_the_topic() -> None:
+    look = on_disk([rest()], {"orders": 2048}, {"orders": 1024}).answers
+    written = starting_config(look, {"orders": ["search", "billing"]}, ORIGIN)
+    assert "  # 90 of 190 records would go now: 1.0 KiB of 2.0 KiB on disk.\n" in written
+    assert "  # Read by billing and search.\n  - name: orders\n" in written
+
+
+def test_many_groups_are_counted_in_words_and_listed_for_use() -> None:
+    written = text(rest(), orders=[f"g{number}" for number in range(10)])
+    assert "Read by g0, g1, g2, g3, g4, g5, g6, g7 and 2 more.\n" in written
+    assert read(written).policies[0].required_groups == tuple(f"g{n}" for n in range(10))
+
+
+def test_what_a_changelog_is_of_is_said_where_it_is_left_disabled() -> None:
+    held = replace(row("orders", reason=Reason.NOT_DELETABLE), detail="a changelog of group app")
+    assert "  # a changelog of group app\n  - name: orders\n" in text(held)
+
+
+def test_what_speaks_for_unseen_readers_leaves_every_topic_disabled_and_filled_in() -> None:
+    unseen = unseen_readers(["orders", "mm2-offset-syncs.b.internal"], [])
+    written = starting_config(report([rest()]).answers, {"orders": ["billing"]}, ORIGIN, unseen)
+    assert enabled(written) == {"orders": False}
+    assert read(written).policies[0].required_groups == ("billing",)
+    assert (
+        "  # Not enabled: somebody may read it unseen: topic mm2-offset-syncs.b.internal is "
+        "MirrorMaker 2's, which reads topics without committing.\n  - name: orders\n"
+    ) in written
+
+
+def test_a_source_of_kafka_streams_is_left_disabled_and_no_other_topic_is() -> None:
+    group = GroupReading("app", GroupKind.CLASSIC, "Stable", is_streams_classic=True)
+    unseen = unseen_readers(["orders", "clicks"], [group])
+    look = report([rest(topic="orders"), rest(topic="clicks")]).answers
+    readers = {"orders": ["app", "billing"], "clicks": ["billing"]}
+    written = starting_config(look, readers, ORIGIN, unseen)
+    assert enabled(written) == {"orders": False, "clicks": True}
+    assert "  # Not enabled: group app looks like Kafka Streams, which may have " in written
+
+
+def test_an_empty_group_id_is_shown_and_can_not_be_required() -> None:
+    written = text(rest(), orders=["", "billing"])
+    assert '  # Read by "" and billing.\n' in written
+    assert read(written).policies[0].required_groups == ("billing",)
+    assert "required" not in text(rest(), orders=[""]).split("topics:")[1]
+
+
+def test_a_group_id_of_30_kb_is_short_in_a_comment_and_whole_where_it_counts() -> None:
+    long = "a" * 30_000
+    written = text(rest(), orders=[long])
+    (comment,) = (line for line in written.splitlines() if "Read by" in line)
+    assert "(30,000 characters)" in comment
+    assert len(comment) < 200
+    assert read(written).policies[0].required_groups == (long,)
+
+
+def test_secrets_are_read_from_the_environment_and_not_written() -> None:
+    kafka = {
+        "bootstrap.servers": "kafka:9092",
+        "sasl.username": "me",
+        "sasl.password": "hush",
+        "ssl.key.password": "whisper",
+    }
+    written = text(rest(), origin=replace(ORIGIN, kafka=kafka))
+    assert "hush" not in written
+    assert "whisper" not in written
+    names = environment_of(kafka)
+    assert names == ("RETENTIOND_SASL_PASSWORD", "RETENTIOND_SSL_KEY_PASSWORD")
+    config = read(written, **dict(zip(names, ("hush", "whisper"), strict=True)))
+    assert dict(config.kafka) == kafka
+
+
+def test_properties_that_can_not_stand_in_the_file_are_named() -> None:
+    written = text(rest(), origin=replace(ORIGIN, left_out=("retry.backoff.ms",)))
+    assert "# Left out, as it can't stand here: retry.backoff.ms\n" in written
+
+
+anything = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+topic_names = st.from_regex(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,20}", fullmatch=True) | st.sampled_from(
+    ["null", "true", "123", "1.5", "-", "---", "...", "0x1", "no", "_", "Null"]
+)
+
+
+@given(
+    topic=topic_names,
+    groups=st.lists(anything, min_size=1, max_size=3, unique=True),
+    username=anything,
+    cluster=anything,
+)
+def test_whatever_topics_groups_and_properties_are_called_the_file_says_the_same(
+    topic: str, groups: list[str], username: str, cluster: str
+) -> None:
+    kafka = {"bootstrap.servers": "kafka:9092", "sasl.username": username}
+    origin = replace(ORIGIN, kafka=kafka, cluster_id=cluster, left_out=(cluster,))
+    look = report([rest(topic=topic)]).answers
+    written = starting_config(look, {topic: groups}, origin)
+    config = read(written)
+    assert (config.topics[0].name, dict(config.kafka)) == (topic, kafka)
+    if config.topics[0].enable:
+        assert read(written).policies[0].required_groups == tuple(sorted(groups))

@@ -1,0 +1,146 @@
+"""The records that one group alone keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retentiond.config.values import Pattern
+from retentiond.memory.remembered import GroupOnTopic
+from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
+from retentiond.tell.lag.positions import kept_by_one_group, positions
+from tests.support.builders.guard_readings import (
+    ORDERS_0,
+    POLICY,
+    Reading,
+    deletion,
+    group,
+    partition,
+    topic,
+)
+
+
+def small(commits: dict[str, list[int | None]]) -> Reading:
+    """One topic; each group's commits on its partitions, whose offsets go from 10 to 200, are
+    old up to 150 and decided up to 180."""
+    reading = Reading(topics={"orders": topic("orders")})
+    for group_id, offsets in commits.items():
+        reading.groups[group_id] = group(group_id)
+        for number, offset in enumerate(offsets):
+            at = TopicPartition("orders", number)
+            reading.partitions[at] = partition(number)
+            if offset is not None:
+                reading.commits[group_id, at] = offset
+    return reading
+
+
+def bound(by: str | None, committed: int | None, number: int = 0, groups: int = 2) -> PlanRow:
+    return replace(
+        deletion(TopicPartition("orders", number)),
+        binding_group=by,
+        binding_committed_offset=committed,
+        groups=groups,
+    )
+
+
+def kept(reading: Reading, *rows: PlanRow) -> dict[GroupOnTopic, int]:
+    snapshot = reading.snapshot()
+    return dict(kept_by_one_group(snapshot, rows, positions(snapshot)))
+
+
+BILLING = GroupOnTopic("billing", "orders")
+
+
+@pytest.mark.parametrize(
+    ("billing", "search", "records"),
+    [
+        (100, 140, 40),  # up to the next group
+        (100, 100, 0),  # both of them keep these
+        (100, 190, 50),  # up to the consumed retention: younger ones stay anyway
+        (5, 140, 130),  # what is below the log start is gone
+        (160, 190, 0),  # its age binds the partition, no group does
+    ],
+)
+def test_a_group_keeps_what_lies_between_its_commit_and_the_next_bound(
+    billing: int, search: int, records: int
+) -> None:
+    reading = small({"billing": [billing], "search": [search]})
+    assert kept(reading, bound("billing", billing)) == {BILLING: records}
+
+
+def test_the_end_bounds_what_a_group_keeps_where_all_records_are_old() -> None:
+    reading = small({"billing": [100]})
+    reading.change_partition(ORDERS_0, retention_offset=180)
+    assert kept(reading, bound("billing", 100, groups=1)) == {BILLING: 80}
+    reading.change_partition(ORDERS_0, last_stable_offset=130)
+    assert kept(reading, bound("billing", 100, groups=1)) == {BILLING: 30}
+
+
+def test_records_are_summed_over_the_partitions_that_the_group_binds() -> None:
+    reading = small({"billing": [100, 110, 140], "search": [140, 150, 130]})
+    rows = [bound("billing", 100, 0), bound("billing", 110, 1), bound("search", 130, 2)]
+    assert kept(reading, *rows) == {BILLING: 80, GroupOnTopic("search", "orders"): 10}
+
+
+def test_a_group_without_a_commit_keeps_all_that_the_others_have_read() -> None:
+    reading = small({"billing": [None, 100], "search": [140, 140]})
+    rows = (bound("billing", None, 0), bound("billing", 100, 1))
+    assert kept(reading, *rows) == {BILLING: 130 + 40}
+
+
+def test_where_another_group_has_no_commit_no_group_alone_keeps_anything() -> None:
+    reading = small({"billing": [100], "search": [140], "audit": [None]})
+    assert kept(reading, bound("billing", 100, groups=3)) == {BILLING: 0}
+
+
+def test_a_group_that_the_policy_excludes_bounds_nothing() -> None:
+    reading = small({"billing": [100], "search": [110]})
+    reading.change_topic("orders", policy=replace(POLICY, excluded=(Pattern("search"),)))
+    assert kept(reading, bound("billing", 100, groups=1)) == {BILLING: 50}
+
+
+def test_a_partition_without_a_binding_group_counts_for_nobody() -> None:
+    assert kept(small({"billing": [100]}), bound(None, None)) == {}
+
+
+@pytest.mark.parametrize(
+    "unread", ["log_start_offset", "high_watermark", "last_stable_offset", "retention_offset"]
+)
+def test_a_partition_whose_offsets_are_unread_counts_for_nobody(unread: str) -> None:
+    reading = small({"billing": [100]})
+    reading.change_partition(ORDERS_0, **{unread: None})
+    assert kept(reading, bound("billing", 100, groups=1)) == {}
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.lists(st.lists(st.integers(0, 220), min_size=2, max_size=2), min_size=1, max_size=4))
+def test_what_a_group_keeps_is_what_would_go_if_it_were_not_there(commits: list[list[int]]) -> None:
+    names = [f"group-{number}" for number in range(len(commits))]
+    reading = small({name: list(offsets) for name, offsets in zip(names, commits, strict=True)})
+    expected: dict[GroupOnTopic, int] = {}
+    rows = []
+    for number in range(2):
+        offsets = {name: each[number] for name, each in zip(names, commits, strict=True)}
+        binding = min(names, key=lambda name: (offsets[name], name))
+        others = [offset for name, offset in offsets.items() if name != binding]
+        with_it = max(10, min(150, offsets[binding], *others))
+        without_it = max(10, min([150, *others]))
+        at = GroupOnTopic(binding, "orders")
+        expected[at] = expected.get(at, 0) + without_it - with_it
+        rows.append(bound(binding, offsets[binding], number, groups=len(names)))
+    assert kept(reading, *rows) == expected
+
+
+def test_rows_that_hold_count_like_others() -> None:
+    reading = small({"billing": [100], "search": [140]})
+    row = replace(bound("billing", 100), verdict=Verdict.HOLD, reason=Reason.PAUSED, records=0)
+    assert kept(reading, row) == {BILLING: 40}
+
+
+def test_a_row_that_no_group_binds_is_not_the_one_of_the_group_with_the_empty_id() -> None:
+    reading = small({"": [100], "billing": [120]})
+    assert kept(reading, bound("", 100)) == {GroupOnTopic("", "orders"): 20}
+    assert kept(reading, bound(None, None)) == {}

@@ -1,0 +1,212 @@
+"""The first page: how it goes, and every topic by what it frees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from retentiond.errors import StateError
+from retentiond.model import DeletionOutcome, Outcome, Reason, TopicPartition
+from retentiond.state.pause import Pause, write_pause
+from tests.support import scenes
+from tests.support.builders.page_visitor import INTERVAL_MS, Visitor
+
+
+def topics(visitor: Visitor, path: str = "/") -> list[str]:
+    links = [link["href"] or "" for link in visitor.see(path).all("a")]
+    return [link.removeprefix("./topics/") for link in links if link.startswith("./topics/")]
+
+
+def test_before_the_first_cycle_it_says_so(tmp_path: Path) -> None:
+    text = Visitor(tmp_path).see("/").text
+    assert "Starting no cycle has ended yet" in text
+    assert "Nothing to show before the first cycle." in text
+
+
+def test_topics_that_free_most_bytes_come_first_then_those_that_hold_most(tmp_path: Path) -> None:
+    report = scenes.report(
+        [
+            scenes.partition("small", 0, committed=100),
+            scenes.partition("held", 0, Reason.NO_GROUP, end=10),
+            scenes.partition("held-more", 0, Reason.NO_GROUP, end=20),
+            scenes.partition("large", 0, committed=900),
+        ]
+    )
+    assert topics(Visitor(tmp_path, report)) == ["large", "small", "held-more", "held"]
+
+
+def test_a_topic_shows_what_it_frees_and_who_keeps_the_rest(tmp_path: Path) -> None:
+    row = scenes.partition("orders", 0, Reason.NOT_CONSUMED, committed=0, end=2_000_000)
+    freed = scenes.partition("orders", 1, committed=1_000_000, young=1_000_000, end=1_000_001)
+    text = Visitor(tmp_path, scenes.report([row, freed], dry_run=True)).see("/").text
+    assert "orders 1 delete 1 nothing 1.2 GiB 1,000,000 of 3,000,001 3.5 GiB" in text
+    assert "billing has yet to read them 2.3 GiB" in text
+
+
+def test_a_bar_says_in_words_what_it_shows(tmp_path: Path) -> None:
+    row = scenes.partition("orders", 0, committed=400, young=300, end=1_000)
+    pictures = Visitor(tmp_path, scenes.report([row])).see("/").all("svg")
+    labels = [picture.get("aria-label") for picture in pictures]
+    assert "300 free to go, 700 too young" in labels
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("?name=TOPIC-0000", ["topic-00003", "topic-00002", "topic-00001", "topic-00000"]),
+        ("?name=00003", ["topic-00003"]),
+        ("?name=+00003+", ["topic-00003"]),
+        ("?verdict=hold", []),
+        ("?verdict=nonsense&name=00001", ["topic-00001"]),
+        ("?name=00001&verdict=delete&page=99", ["topic-00001"]),
+        ("?page=-1&name=00001", ["topic-00001"]),
+        ("?page=%D9%A3&name=00001", ["topic-00001"]),
+        ("?name=" + "9" * 10_000, []),
+    ],
+)
+def test_topics_can_be_filtered(tmp_path: Path, query: str, expected: list[str]) -> None:
+    assert topics(Visitor(tmp_path, scenes.many_topics(4)), f"/{query}") == expected
+
+
+def test_a_filter_stays_in_its_form_and_in_the_pages(tmp_path: Path) -> None:
+    document = Visitor(tmp_path, scenes.many_topics(250)).see("/?name=topic&verdict=delete&page=2")
+    (field,) = document.all("input")
+    assert field["value"] == "topic"
+    assert [each["value"] for each in document.all("option") if "selected" in each] == ["delete"]
+    hrefs = [link["href"] for link in document.all("a")]
+    assert "?name=topic&verdict=delete" in hrefs
+    assert "?name=topic&verdict=delete&page=3" in hrefs
+    assert "page 2 of 3" in document.text
+
+
+def test_of_many_topics_every_page_shows_others(tmp_path: Path) -> None:
+    visitor = Visitor(tmp_path, scenes.many_topics(250))
+    seen = [name for page in (1, 2, 3) for name in topics(visitor, f"/?page={page}")]
+    assert seen == [f"topic-{number:05}" for number in reversed(range(250))]
+
+
+def test_a_new_plan_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    visitor = Visitor(tmp_path, scenes.many_topics(1))
+    assert topics(visitor) == ["topic-00000"]
+    visitor.board.pin(scenes.report([scenes.partition("other", 0, committed=1)]))
+    assert topics(visitor) == ["other"]
+
+
+def test_a_healthy_daemon_says_when_it_worked_and_will_again(tmp_path: Path) -> None:
+    text = Visitor(tmp_path, scenes.many_topics(1)).see("/").text
+    assert "Healthy the last cycle saw every group and did what it had planned" in text
+    assert "Last cycle 1 min ago, next in 3 min" in text
+
+
+def test_a_dry_run_is_said(tmp_path: Path) -> None:
+    text = Visitor(tmp_path, scenes.report([], dry_run=True)).see("/").text
+    assert "Dry run it plans and explains, and deletes nothing" in text
+    assert "Would be freed" in text
+
+
+def test_a_brake_is_said_as_soon_as_it_is_pulled(tmp_path: Path) -> None:
+    visitor = Visitor(tmp_path, scenes.many_topics(1))
+    write_pause(tmp_path, Pause("incident 12", "2026-11-21T15:00:00Z", "root"))
+    assert "Paused since 2026-11-21T15:00:00Z by root: incident 12" in visitor.see("/").text
+
+
+def test_incomplete_evidence_is_said_with_its_cause(tmp_path: Path) -> None:
+    visitor = Visitor(tmp_path, scenes.many_topics(1))
+    visitor.board.pin(scenes.report([], problems=("broker 2 is down",)))
+    document = visitor.see("/")
+    assert "Incomplete broker 2 is down; what needs this evidence is held" in document.text
+    assert "health warn" in [each.get("class") for each in document.all("div")]
+
+
+def test_a_failed_cycle_comes_before_all_else(tmp_path: Path) -> None:
+    visitor = Visitor(tmp_path, scenes.report([], dry_run=True))
+    visitor.board.problem = "KafkaUnavailable"
+    document = visitor.see("/")
+    assert "Failing the last cycle brought no plan (KafkaUnavailable)" in document.text
+    assert "Last cycle 1 min ago, next try soon" in document.text
+    assert "health bad" in [each.get("class") for each in document.all("div")]
+
+
+def test_a_daemon_without_a_fresh_plan_is_late(tmp_path: Path) -> None:
+    visitor = Visitor(tmp_path, scenes.many_topics(1))
+    visitor.now_ms += 4 * INTERVAL_MS
+    text = visitor.see("/").text
+    assert "Late no complete cycle within 3 intervals" in text
+    assert "Last cycle 21 min ago, next due" in text
+
+
+def test_failed_deletions_are_said(tmp_path: Path) -> None:
+    at = TopicPartition("orders", 0)
+    failed = DeletionOutcome(*at, Outcome.FAILED, error="NOT_LEADER: it moved")
+    report = scenes.report([scenes.partition("orders", 0, committed=9)], outcomes={at: failed})
+    text = Visitor(tmp_path, report).see("/").text
+    assert "Deletions not done 1 of 1 deletions not done: NOT_LEADER: it moved" in text
+    assert "1 failed" in text
+
+
+def test_a_plan_of_which_the_guard_leaves_nothing_is_no_health(tmp_path: Path) -> None:
+    held = replace(scenes.partition("orders", 0, Reason.EVIDENCE_CHANGED), detail="a group is gone")
+    visitor = Visitor(tmp_path, scenes.report([held]))
+    document = visitor.see("/")
+    assert "Healthy" not in document.text
+    sentence = "Deletions not done 1 of 1 deletions not done: the guard turned it down: a group is"
+    assert sentence in document.text
+    assert "health bad" in [each.get("class") for each in document.all("div")]  # none was ever done
+
+    visitor.board.pin(scenes.many_topics(1))
+    visitor.board.pin(scenes.report([held]))
+    assert "health warn" in [each.get("class") for each in visitor.see("/").all("div")]
+
+
+def test_a_cycle_that_failed_after_it_had_deleted_is_said(tmp_path: Path) -> None:
+    report = replace(scenes.many_topics(1), failure=StateError("the disk is full"))
+    text = Visitor(tmp_path, report).see("/").text
+    assert "Failing the last cycle failed after it had deleted already" in text
+    assert "the cycle failed: StateError: the disk is full" in text
+
+
+def test_stuck_retention_is_said(tmp_path: Path) -> None:
+    text = Visitor(tmp_path, scenes.plausible()).see("/").text
+    assert "Retention stuck on prices.ticks-2 its move to /data-2 on broker 1" in text
+
+
+def test_what_was_deleted_in_a_day_is_summed_up(tmp_path: Path) -> None:
+    hours = [0, 1, 1, 23, 30]
+    scenes.deleted(tmp_path, "orders", [scenes.NOW_MS - each * scenes.HOUR_MS for each in hours])
+    document = Visitor(tmp_path, scenes.many_topics(1)).see("/")
+    assert "Deleted in 24 h 4,000 records" in document.text
+    labels = [each.get("aria-label") for each in document.all("svg")]
+    assert "4,000 records deleted in the last 24 hours" in labels
+
+
+def test_a_damaged_audit_log_leaves_the_page_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "audit.db").write_bytes(b"\0" * 8192)
+    text = Visitor(tmp_path, scenes.many_topics(1)).see("/").text
+    assert "The audit log could not be read in passing" in text
+    assert "topic-00000" in text
+
+
+@pytest.mark.parametrize("report", [scenes.many_topics(2_000), scenes.many_partitions(2_000)])
+def test_two_thousand_partitions_are_rendered_quickly(tmp_path: Path, report: object) -> None:
+    assert isinstance(report, type(scenes.plausible()))
+    visitor = Visitor(tmp_path, report)
+    visitor.get("/")  # templates are compiled
+    visitor.board.pin(report)
+    assert visitor.cpu_seconds_of("/") < 0.2
+
+
+def test_what_was_not_deleted_does_not_count_as_freed(tmp_path: Path) -> None:
+    rows = [scenes.partition("orders", number, committed=850) for number in range(2)]
+    at = TopicPartition("orders", 1)
+    failed = DeletionOutcome(*at, Outcome.UNKNOWN, error="it timed out")
+    text = Visitor(tmp_path, scenes.report(rows, outcomes={at: failed})).see("/").text
+    assert "Freed by the last cycle 1.0 MiB 850 records, predicted" in text
+    assert "orders 2 delete 1 unknown 1.0 MiB 850 of 2,000" in text
+
+
+def test_bytes_that_are_not_known_are_not_none(tmp_path: Path) -> None:
+    row = replace(scenes.partition("orders", 0, committed=850), predicted_bytes=None)
+    text = Visitor(tmp_path, scenes.report([row])).see("/").text
+    assert "Freed by the last cycle \N{EM DASH} 850 records" in text

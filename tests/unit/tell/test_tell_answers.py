@@ -1,0 +1,108 @@
+"""A plan by topic, what it frees and who keeps the rest, and the whole cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from retentiond.disks.broker_disks import DiskReport
+from retentiond.model import PlanRow, Reason, TopicPartition
+from retentiond.tell.answers import YOUTH, ClusterAnswer, Keeper, TopicAnswer
+from tests.support.builders.first_looks import on_disk, rest
+from tests.support.builders.reports import report, row, unread
+
+BILLING = Keeper(Reason.NOT_CONSUMED, "billing")
+
+
+def answers(
+    rows: list[PlanRow], sizes: dict[str, int] | None = None, freed: dict[str, int] | None = None
+) -> ClusterAnswer:
+    return on_disk(rows, sizes or {}, freed or {}).answers
+
+
+def names(cluster: ClusterAnswer) -> list[str]:
+    return [topic.topic for topic in cluster.by_frees]
+
+
+def only(
+    rows: list[PlanRow], sizes: dict[str, int] | None = None, freed: dict[str, int] | None = None
+) -> TopicAnswer:
+    (topic,) = answers(rows, sizes, freed).topics
+    return topic
+
+
+def test_a_topic_sums_up_its_partitions() -> None:
+    topic = only([rest(), replace(rest(), partition=1), replace(unread("orders"), partition=2)])
+    assert (topic.log_records, topic.records, topic.unread) == (380, 180, 1)
+    assert topic.kept == ((BILLING, 100, (None, 0)), (YOUTH, 100, (None, 0)))
+    assert [each.row.partition for each in topic.partitions] == [0, 1, 2]
+
+
+def test_topics_are_sorted_by_the_bytes_that_they_free_then_by_those_on_disk() -> None:
+    rows = [rest(topic=name) for name in "abc"] + [
+        row(name, reason=Reason.NO_GROUP) for name in "de"
+    ]
+    sizes = dict.fromkeys("abc", 50) | {"d": 10, "e": 90}
+    look = answers(rows, sizes, {"a": 1, "b": 3, "c": 2})
+    assert names(look) == ["b", "c", "a", "e", "d"]
+
+
+def test_where_no_disk_could_be_read_topics_are_sorted_by_records() -> None:
+    rows = [
+        rest(topic="few", cutoff=20),
+        row("none", reason=Reason.NO_GROUP),
+        rest(topic="many"),
+        row("less", reason=Reason.EMPTY),
+    ]
+    look = answers(rows)
+    assert names(look)[:2] == ["many", "few"]
+    assert look.known_frees.local is None
+    assert {topic.frees_of_size.local for topic in look.topics} == {None}
+
+
+def test_bytes_that_are_not_known_of_one_partition_are_not_known_of_its_topic() -> None:
+    rows = [rest(), replace(rest(), partition=1)]
+    topic = only(rows, {"orders": 90}, {"orders": 40})
+    assert (topic.size.local, topic.frees_of_size.local) == (None, None)
+
+
+def test_a_deletion_whose_bytes_are_not_foretold_frees_an_unknown_number() -> None:
+    assert only([rest()], {"orders": 90}).frees.local is None
+
+
+def test_a_topic_with_nothing_to_delete_frees_0_bytes() -> None:
+    assert only([row("orders", reason=Reason.NO_GROUP)], {"orders": 90}).frees == (0, 0)
+
+
+def test_the_cluster_sums_up_what_is_known_and_says_whether_it_is_all() -> None:
+    rows = [rest(topic="a"), rest(topic="b")]
+    look = answers(rows, {"a": 90, "b": 10}, {"a": 40, "b": 5})
+    assert (look.known_frees, look.is_bytes_known) == ((45, 0), True)
+    look = answers(rows, {"a": 90}, {"a": 40})
+    assert (look.known_frees, look.is_bytes_known) == ((40, 0), False)
+    assert (look.frees, look.log_records, look.records) == ((None, 0), 380, 180)
+
+
+def test_who_keeps_the_most_bytes_of_the_cluster_comes_first() -> None:
+    rows = [rest(topic="a"), row("b", reason=Reason.NO_GROUP), rest(topic="c")]
+    look = answers(rows, {"a": 1_900, "b": 190, "c": 1_900}, {"a": 900, "c": 900})
+    assert look.kept == (
+        (BILLING, 100, (1_000, 0)),
+        (YOUTH, 100, (1_000, 0)),
+        (Keeper(Reason.NO_GROUP), 190, (190, 0)),
+    )
+
+
+def test_a_topic_that_belongs_to_a_system_says_to_which() -> None:
+    assert only([rest(topic="app-store-changelog")]).owner is not None
+    assert only([rest()]).owner is None
+
+
+def test_what_is_kept_takes_its_share_of_each_partitions_bytes() -> None:
+    rows = [rest(), replace(rest(Reason.NO_GROUP), partition=1)]
+    sizes = {TopicPartition("orders", 0): 190, TopicPartition("orders", 1): 19_000}
+    (topic,) = replace(report(rows), disk=DiskReport(sizes)).answers.topics
+    assert topic.kept == (
+        (Keeper(Reason.NO_GROUP), 190, (19_000, 0)),
+        (BILLING, 50, (50, 0)),
+        (YOUTH, 50, (50, 0)),
+    )

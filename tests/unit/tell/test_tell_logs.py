@@ -1,0 +1,98 @@
+"""Logs as they reach stderr."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from retentiond.tell import logs
+from retentiond.tell import logs as events
+from retentiond.tell.report import figures
+from tests.support.builders.reports import report, row
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    levels = {name: logging.getLogger(name).level for name in logs.NOISY}
+    yield
+    structlog.reset_defaults()
+    root.setLevel(level)
+    root.handlers[:] = handlers
+    for name, old in levels.items():
+        logging.getLogger(name).setLevel(old)
+
+
+def test_where_stderr_is_no_terminal_a_line_is_one_json_object(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs.configure()
+    structlog.get_logger().info(events.CYCLE, **figures(report([row("orders")])))
+    captured = capsys.readouterr()
+    line = json.loads(captured.err)
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert (line["event"], line["level"], line["records_planned"]) == (
+        "retentiond.cycle",
+        "info",
+        90,
+    )
+    assert line["timestamp"].endswith("Z")
+
+
+def test_an_exception_stays_on_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure()
+    try:
+        int("out of luck")
+    except ValueError:
+        structlog.get_logger().error(events.CYCLE_FAILED, error="out of luck", exc_info=True)
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert "ValueError: invalid literal" in json.loads(captured.err)["exception"]
+
+
+@pytest.mark.parametrize(("debug", "shown"), [(False, False), (True, True)])
+def test_details_are_logged_with_debug_only(
+    capsys: pytest.CaptureFixture[str], debug: bool, shown: bool
+) -> None:
+    logs.configure(debug=debug)
+    structlog.get_logger().debug("retentiond.detail")
+    assert ("retentiond.detail" in capsys.readouterr().err) is shown
+
+
+@pytest.mark.parametrize("library", logs.NOISY)
+def test_libraries_are_silent_without_debug(library: str) -> None:
+    logs.configure()
+    assert not logging.getLogger(f"{library}.part").isEnabledFor(logging.CRITICAL)
+    logs.configure(debug=True)
+    assert logging.getLogger(f"{library}.part").isEnabledFor(logging.DEBUG)
+
+
+def test_what_a_library_logs_has_the_same_form(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure()
+    try:
+        int("out of luck")
+    except ValueError:
+        logging.getLogger("asyncio").exception("a task\nfailed")
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    line = json.loads(captured.err)
+    assert (line["logger"], line["level"], line["event"]) == ("asyncio", "error", "a task\nfailed")
+    assert "ValueError: invalid literal" in line["exception"]
+    assert line["timestamp"].endswith("Z")
+
+
+@pytest.mark.parametrize(("debug", "lines"), [(False, 0), (True, 1)])
+def test_what_py4j_says_to_the_root_logger_is_shown_with_debug_only(
+    capsys: pytest.CaptureFixture[str], debug: bool, lines: int
+) -> None:
+    logs.configure(debug=debug)
+    file = "/site-packages/py4j/java_gateway.py"
+    record = logging.LogRecord("root", logging.ERROR, file, 1059, "Exception", None, None)
+    logging.getLogger().handle(record)
+    assert capsys.readouterr().err.count("\n") == lines

@@ -1,0 +1,427 @@
+"""Metrics, read back from the registry as Prometheus would scrape them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from prometheus_client.registry import CollectorRegistry
+
+from retentiond.disks.broker_disks import DiskReport
+from retentiond.disks.log_dirs import Orphans, Space
+from retentiond.disks.stuck import Stuck, StuckCause
+from retentiond.errors import StateError
+from retentiond.history.keeper import Status
+from retentiond.memory.remembered import GroupOnTopic
+from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
+from retentiond.tell.lag.report import LagReport
+from retentiond.tell.metric_definitions import ALL, LAST_ORPHAN_LOOK, READY
+from retentiond.tell.metrics import HistoryMetrics, Metrics
+from retentiond.tell.report import STEPS
+from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row, turned_down, unread
+
+BUILD = {"version": "1.2.3", "spark_version": "4.3.0", "librdkafka_version": "2.16.0"}
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry: CollectorRegistry) -> Metrics:
+    return Metrics(registry, BUILD)
+
+
+def series(registry: CollectorRegistry, name: str) -> dict[tuple[str, ...], float]:
+    """The values of a metric by the values of its labels, in the order of the labels' names."""
+    return {
+        tuple(value for _, value in sorted(sample.labels.items())): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def seen(
+    metrics: Metrics, rows: Iterable[PlanRow], outcomes: Iterable[DeletionOutcome] = ()
+) -> None:
+    metrics.observe_cycle(report(rows, outcomes))
+
+
+# Metric, its type, and its labels, as operators' dashboards and alerts name them.
+PROMISED = {
+    "retentiond_bytes_freed": ("counter", {"topic"}),
+    "retentiond_binding_group_lag_records": ("gauge", {"topic", "group"}),
+    "retentiond_dry_run": ("gauge", set()),
+    "retentiond_paused": ("gauge", set()),
+    "retentiond_config_last_reload_successful": ("gauge", set()),
+    "retentiond_build": ("info", set(BUILD)),
+    "retentiond_cutoff_offset": ("gauge", {"topic", "partition"}),
+    "retentiond_cycle_duration_seconds": ("histogram", {"step"}),
+    "retentiond_cycles": ("counter", {"result"}),
+    "retentiond_deletions": ("counter", {"topic", "outcome"}),
+    "retentiond_forced_retention_margin_seconds": ("gauge", {"topic", "group"}),
+    "retentiond_groups": ("gauge", {"kind", "state"}),
+    "retentiond_history_bytes": ("gauge", set()),
+    "retentiond_history_failures": ("counter", set()),
+    "retentiond_history_last_write_timestamp_seconds": ("gauge", set()),
+    "retentiond_log_dir_full_seconds": ("gauge", {"broker", "log_dir"}),
+    "retentiond_log_dir_total_bytes": ("gauge", {"broker", "log_dir"}),
+    "retentiond_log_dir_usable_bytes": ("gauge", {"broker", "log_dir"}),
+    "retentiond_high_watermark": ("gauge", {"topic", "partition"}),
+    "retentiond_kafka_request_duration_seconds": ("histogram", {"api", "result"}),
+    "retentiond_last_complete_cycle_timestamp_seconds": ("gauge", set()),
+    "retentiond_log_size_bytes": ("gauge", {"topic"}),
+    "retentiond_log_start_offset": ("gauge", {"topic", "partition"}),
+    "retentiond_min_committed_offset": ("gauge", {"topic", "partition"}),
+    "retentiond_orphan_log_partition_count": ("gauge", {"broker", "log_dir"}),
+    "retentiond_orphan_log_partition_size_bytes": ("gauge", {"broker", "log_dir"}),
+    "retentiond_partitions": ("gauge", {"topic", "verdict", "reason"}),
+    "retentiond_predicted_bytes": ("gauge", {"topic"}),
+    "retentiond_predicted_remote_bytes": ("gauge", {"topic"}),
+    "retentiond_reclaimable_records": ("gauge", {"topic"}),
+    "retentiond_records_deleted": ("counter", {"topic"}),
+    "retentiond_remote_log_size_bytes": ("gauge", {"topic"}),
+    "retentiond_stuck_retention_partitions": ("gauge", {"topic", "cause"}),
+}
+
+
+BILLING = GroupOnTopic("billing", "orders")
+
+
+@pytest.fixture
+def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
+    """One in which every metric has a series."""
+    at = TopicPartition("orders", 0)
+    disk = DiskReport(
+        size_bytes={at: 1000},
+        remote_bytes={at: 9000},
+        stuck=(Stuck(at, StuckCause.FUTURE_REPLICA, "why"),),
+        orphans=(Orphans(1, "/kafka", 0, 0),),
+        space=(Space(1, "/kafka", 100, 40),),
+        full_s={(1, "/kafka"): 3600.5},
+    )
+    rows = [replace(row("orders"), predicted_bytes=400, predicted_remote_bytes=8000)]
+    unread = LagReport({BILLING: 50}, {BILLING: 60.5})
+    metrics.observe_cycle(replace(report(rows, [outcome("orders")]), disk=disk, lag=unread))
+    metrics.observe_request("list_offsets", "ok", 0.01)
+    registry.register(HistoryMetrics(lambda: Status(bytes=7, written_at=1.5, failures=2)))
+    return registry
+
+
+def test_every_metric_has_the_promised_name_type_and_labels(full: CollectorRegistry) -> None:
+    found = {
+        family.name: (
+            family.type,
+            {label for sample in family.samples for label in sample.labels} - {"le"},
+        )
+        for family in full.collect()
+    }
+    assert found == PROMISED
+
+
+def test_every_metric_is_as_it_is_defined(full: CollectorRegistry) -> None:
+    """And so as docs/metrics.md says, which is made from the definitions."""
+    defined = {
+        each.name.removesuffix("_total").removesuffix("_info"): (each.type, each.help)
+        for each in ALL
+        if each not in (READY, LAST_ORPHAN_LOOK)  # of the daemon, and of `orphans --serve` alone
+    }
+    assert {each.name: (each.type, each.documentation) for each in full.collect()} == defined
+    for each in ALL:
+        assert (
+            set(each.labels)
+            == PROMISED.get(
+                each.name.removesuffix("_total").removesuffix("_info"), ("", set(each.labels))
+            )[1]
+        )
+
+
+def test_what_groups_have_not_read_is_shown_by_topic_and_group(full: CollectorRegistry) -> None:
+    name = "retentiond_binding_group_lag_records"
+    assert series(full, name) == {("billing", "orders"): 50}
+    assert series(full, "retentiond_forced_retention_margin_seconds") == {
+        ("billing", "orders"): 60.5
+    }
+
+
+def test_every_metric_says_what_it_is(metrics: Metrics, registry: CollectorRegistry) -> None:
+    seen(metrics, [row("orders")])
+    assert [family.name for family in registry.collect() if not family.documentation] == []
+
+
+def test_the_build_is_one_series_with_all_versions(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    assert registry.get_sample_value("retentiond_build_info", BUILD) == 1
+
+
+def test_before_the_first_cycle_the_counters_of_cycles_stand_at_zero(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    assert series(registry, "retentiond_cycles_total") == {
+        ("ok",): 0,
+        ("incomplete",): 0,
+        ("failed",): 0,
+    }
+    assert registry.get_sample_value("retentiond_last_complete_cycle_timestamp_seconds") == 0
+
+
+def test_cycles_are_counted_by_result(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.observe_cycle(report())
+    metrics.observe_cycle(report())
+    metrics.observe_cycle(report(problems=("a broker is down",)))
+    metrics.observe_cycle(report([turned_down()]))
+    metrics.observe_failure()
+    assert series(registry, "retentiond_cycles_total") == {
+        ("ok",): 2,
+        ("incomplete",): 2,
+        ("failed",): 1,
+    }
+
+
+def test_what_a_cycle_did_before_it_failed_is_counted(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    done = report([row("orders")], [outcome("orders")])
+    metrics.observe_cycle(replace(done, failure=StateError("the disk is full")))
+    assert series(registry, "retentiond_cycles_total")["failed",] == 1
+    assert series(registry, "retentiond_records_deleted_total") == {("orders",): 90}
+    assert registry.get_sample_value("retentiond_last_complete_cycle_timestamp_seconds") == 0
+
+
+def test_the_last_complete_cycle_is_when_it_was_planned(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.observe_cycle(report())
+    metrics.observe_cycle(report(problems=("a broker is down",), planned_at_ms=PLANNED_AT_MS + 1))
+    metrics.observe_cycle(report([turned_down()], planned_at_ms=PLANNED_AT_MS + 2))
+    metrics.observe_failure()
+    at = registry.get_sample_value("retentiond_last_complete_cycle_timestamp_seconds")
+    assert at == PLANNED_AT_MS / 1000
+
+
+def test_a_cycle_is_timed_by_step_and_as_a_whole(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.observe_cycle(report())
+    metrics.observe_cycle(report())
+    name = "retentiond_cycle_duration_seconds"
+    assert series(registry, f"{name}_count") == {(step,): 2 for step in (*STEPS, "all")}
+    assert series(registry, f"{name}_sum") == {
+        ("gather",): 1.0,
+        ("decide",): 0.5,
+        ("guard",): 0.25,
+        ("delete",): 0.125,
+        ("record",): 0.0625,
+        ("all",): 1.9375,
+    }
+
+
+def test_requests_to_kafka_are_timed_by_api_and_result(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.observe_request("list_offsets", "ok", 0.2)
+    metrics.observe_request("list_offsets", "failed", 30.0)
+    name = "retentiond_kafka_request_duration_seconds"
+    assert series(registry, f"{name}_sum") == {
+        ("list_offsets", "ok"): 0.2,
+        ("list_offsets", "failed"): 30.0,
+    }
+
+
+def test_offsets_are_shown_by_partition(metrics: Metrics, registry: CollectorRegistry) -> None:
+    seen(metrics, [row("orders", 3)])
+    labels = {"topic": "orders", "partition": "3"}
+    assert {
+        name: registry.get_sample_value(f"retentiond_{name}", labels)
+        for name in ("log_start_offset", "high_watermark", "min_committed_offset", "cutoff_offset")
+    } == {
+        "log_start_offset": 10,
+        "high_watermark": 200,
+        "min_committed_offset": 100,
+        "cutoff_offset": 100,
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["log_start_offset", "high_watermark", "min_committed_offset", "cutoff_offset"]
+)
+def test_an_unknown_offset_is_no_series_and_not_zero(
+    metrics: Metrics, registry: CollectorRegistry, name: str
+) -> None:
+    seen(metrics, [row("orders"), unread("payments")])
+    assert {topic for _, topic in series(registry, f"retentiond_{name}")} == {"orders"}
+
+
+def test_partitions_are_counted_by_verdict_and_reason(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    seen(
+        metrics,
+        [
+            row("orders", 0),
+            row("orders", 1),
+            row("orders", 2, Reason.TOO_YOUNG),
+            row("payments", 0, Reason.NO_GROUP),
+        ],
+    )
+    assert series(registry, "retentiond_partitions") == {
+        ("consumed", "orders", "delete"): 2,
+        ("too_young", "orders", "nothing"): 1,
+        ("no_group", "payments", "hold"): 1,
+    }
+
+
+def test_groups_are_counted_by_kind_and_state(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    seen(metrics, [])
+    assert series(registry, "retentiond_groups") == {
+        ("classic", "empty"): 1,
+        ("consumer", "live"): 2,
+    }
+
+
+def test_deletions_and_their_records_add_up_over_cycles(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    seen(
+        metrics, [row("orders", 0), row("orders", 1)], [outcome("orders", 0), outcome("orders", 1)]
+    )
+    seen(metrics, [row("orders", 0), row("orders", 1)], [outcome("orders", 0)])
+    assert series(registry, "retentiond_records_deleted_total") == {("orders",): 270}
+    assert series(registry, "retentiond_deletions_total") == {
+        ("deleted", "orders"): 3,
+        ("failed", "orders"): 0,
+        ("not_attempted", "orders"): 0,
+        ("unknown", "orders"): 0,
+    }
+
+
+@pytest.mark.parametrize("what", [Outcome.FAILED, Outcome.UNKNOWN, Outcome.NOT_ATTEMPTED])
+def test_only_what_is_proven_counts_as_deleted(
+    metrics: Metrics, registry: CollectorRegistry, what: Outcome
+) -> None:
+    seen(metrics, [row("orders")], [outcome("orders", what=what)])
+    assert series(registry, "retentiond_records_deleted_total") == {("orders",): 0}
+    assert series(registry, "retentiond_deletions_total") == {
+        (each.value, "orders"): int(each is what) for each in Outcome
+    }
+    assert series(registry, "retentiond_reclaimable_records") == {("orders",): 90}
+
+
+def test_what_was_deleted_is_no_longer_reclaimable(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    seen(metrics, [row("orders", 0), row("orders", 1)], [outcome("orders", 0)])
+    assert series(registry, "retentiond_reclaimable_records") == {("orders",): 90}
+    seen(metrics, [row("orders", 0, Reason.NOT_CONSUMED)])
+    assert series(registry, "retentiond_reclaimable_records") == {("orders",): 0}
+
+
+def test_a_topic_that_is_gone_leaves_no_series(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    seen(metrics, [row("orders"), row("payments")], [outcome("orders"), outcome("payments")])
+    seen(metrics, [row("payments")])
+    stale = [
+        sample.name
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.labels.get("topic") == "orders"
+    ]
+    assert stale == []
+    assert series(registry, "retentiond_records_deleted_total") == {("payments",): 90}
+
+
+def test_a_verdict_that_no_longer_holds_leaves_no_series(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    seen(metrics, [row("orders", reason=Reason.NO_GROUP)])
+    seen(metrics, [row("orders", reason=Reason.EMPTY)])
+    assert series(registry, "retentiond_partitions") == {("empty", "orders", "nothing"): 1}
+
+
+def test_after_a_failed_cycle_the_last_plan_stays_on_show(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    seen(metrics, [row("orders")])
+    metrics.observe_failure()
+    assert series(registry, "retentiond_high_watermark") == {("0", "orders"): 200}
+
+
+def test_bytes_show_by_topic_and_are_absent_where_they_are_not_known(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    rows = [
+        replace(row("orders", 0), predicted_bytes=400),
+        replace(row("orders", 1), predicted_bytes=200),
+        row("orders", 2, Reason.NOT_CONSUMED),
+        replace(row("refunds", 0), predicted_bytes=1),
+        row("refunds", 1),
+        row("views", reason=Reason.NO_GROUP),
+    ]
+    sizes = {TopicPartition("orders", number): 1000 for number in range(3)}
+    metrics.observe_cycle(replace(report(rows), disk=DiskReport(size_bytes=sizes)))
+    assert series(registry, "retentiond_predicted_bytes") == {("orders",): 600, ("views",): 0}
+    assert series(registry, "retentiond_log_size_bytes") == {("orders",): 3000}
+
+
+def test_freed_bytes_add_up_over_cycles(metrics: Metrics, registry: CollectorRegistry) -> None:
+    for freed in ({"orders": 30}, {}, {"orders": 12, "gone": 5}):
+        disk = DiskReport(freed_bytes=freed)
+        metrics.observe_cycle(replace(report([row("orders"), row("views")]), disk=disk))
+    assert series(registry, "retentiond_bytes_freed_total") == {("orders",): 42, ("views",): 0}
+
+
+def test_stuck_partitions_are_counted_by_topic_and_cause_until_they_move(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    stuck = (
+        Stuck(TopicPartition("orders", 0), StuckCause.REPLICA_GROWS, "why"),
+        Stuck(TopicPartition("orders", 1), StuckCause.REPLICA_GROWS, "why"),
+        Stuck(TopicPartition("orders", 1), StuckCause.RETENTION_OVERDUE, "why"),
+    )
+    metrics.observe_cycle(replace(report([row("orders")]), disk=DiskReport(stuck=stuck)))
+    assert series(registry, "retentiond_stuck_retention_partitions") == {
+        ("replica_grows", "orders"): 2,
+        ("retention_overdue", "orders"): 1,
+    }
+    metrics.observe_cycle(report([row("orders")]))
+    assert series(registry, "retentiond_stuck_retention_partitions") == {}
+
+
+def test_orphans_show_by_broker_and_directory_also_where_there_are_none(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    orphans = (Orphans(1, "/a", 0, 0), Orphans(2, "/a", 3, 700))
+    metrics.observe_cycle(replace(report([row("orders")]), disk=DiskReport(orphans=orphans)))
+    assert series(registry, "retentiond_orphan_log_partition_count") == {
+        ("1", "/a"): 0,
+        ("2", "/a"): 3,
+    }
+    assert series(registry, "retentiond_orphan_log_partition_size_bytes") == {
+        ("1", "/a"): 0,
+        ("2", "/a"): 700,
+    }
+
+
+def test_the_space_of_a_log_directory_is_shown_where_it_is_told(
+    full: CollectorRegistry, metrics: Metrics
+) -> None:
+    at = ("1", "/kafka")
+    assert series(full, "retentiond_log_dir_total_bytes") == {at: 100}
+    assert series(full, "retentiond_log_dir_usable_bytes") == {at: 40}
+    assert series(full, "retentiond_log_dir_full_seconds") == {at: 3600.5}
+    seen(metrics, [row("orders")])
+    assert series(full, "retentiond_log_dir_total_bytes") == {}
+
+
+def test_of_a_history_that_is_not_known_there_is_no_figure(registry: CollectorRegistry) -> None:
+    registry.register(HistoryMetrics(Status))
+    assert series(registry, "retentiond_history_bytes") == {}
+    assert series(registry, "retentiond_history_last_write_timestamp_seconds") == {}
+    assert series(registry, "retentiond_history_failures_total") == {(): 0}

@@ -1,0 +1,283 @@
+"""The plan as JSON, and the canonical log line: the names that scripts rely on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from retentiond.disks.broker_disks import DiskReport
+from retentiond.disks.log_dirs import Orphans
+from retentiond.disks.stuck import Stuck, StuckCause
+from retentiond.model import Failure, GroupKind, Outcome, Reason, TopicPartition
+from retentiond.snapshot import GroupReading
+from retentiond.tell.reasons import tool_options
+from retentiond.tell.report import GroupCount, count_groups, document, figures
+from retentiond.words import rfc3339
+from tests.support.builders.guard_readings import Reading
+from tests.support.builders.reports import outcome, report, row, row_json, turned_down, unread
+
+PLAN_FIELDS = {"cycle_id", "cluster_id", "planned_at", "dry_run", "complete", "partitions"}
+ROW_FIELDS = {
+    "topic",
+    "partition",
+    "topic_id",
+    "log_start_offset",
+    "high_watermark",
+    "min_committed_offset",
+    "binding_group",
+    "retention_offset",
+    "cutoff",
+    "verdict",
+    "reason",
+    "groups",
+    "records",
+}
+OUTCOME_FIELDS = {"outcome", "low_watermark", "error"}
+DISK_FIELDS = {"topics", "stuck_retention", "orphans", "disk_problems"}
+
+
+def test_a_plan_has_the_promised_fields_and_few_more() -> None:
+    shown = document(report([row("orders")]), with_outcomes=False)
+    assert set(shown) == PLAN_FIELDS | {"problems", "paused"} | DISK_FIELDS
+    (partition,) = shown["partitions"]
+    assert set(partition) == ROW_FIELDS | {
+        "binding_committed_offset",
+        "detail",
+        "predicted_bytes",
+        "predicted_remote_bytes",
+        "consumed_retention_ms",
+        "size_bytes",
+        "remote_bytes",
+    }
+
+
+def test_after_a_run_each_partition_also_has_its_outcome() -> None:
+    shown = document(report([row("orders")], [outcome("orders")]), with_outcomes=True)
+    (partition,) = shown["partitions"]
+    assert partition.keys() >= ROW_FIELDS | OUTCOME_FIELDS
+    assert (partition["outcome"], partition["low_watermark"], partition["error"]) == (
+        "deleted",
+        100,
+        None,
+    )
+
+
+def test_a_partition_for_which_no_request_went_out_was_not_attempted() -> None:
+    shown = document(report([row("orders", reason=Reason.NO_GROUP)]), with_outcomes=True)
+    assert shown["partitions"][0]["outcome"] == "not_attempted"
+
+
+def test_a_plan_survives_json_with_its_values() -> None:
+    shown = json.loads(json.dumps(document(report([row("orders", 3)]), with_outcomes=False)))
+    assert shown == {
+        "cycle_id": "0123456789ab",
+        "cluster_id": "cluster-a",
+        "planned_at": "2026-09-21T14:13:20.123Z",
+        "dry_run": False,
+        "complete": True,
+        "problems": [],
+        "paused": None,
+        "stuck_retention": [],
+        "orphans": [],
+        "disk_problems": [],
+        "topics": [
+            {
+                "topic": "orders",
+                "size_bytes": None,
+                "records": 90,
+                "predicted_bytes": None,
+                "freed_bytes": 0,
+                "remote_bytes": 0,
+                "predicted_remote_bytes": 0,
+            }
+        ],
+        "partitions": [
+            {
+                **row_json("orders", 3),
+                "size_bytes": None,
+                "remote_bytes": 0,
+            }
+        ],
+    }
+
+
+def test_what_is_not_known_is_null_and_never_a_number() -> None:
+    shown = document(report([unread("orders")]), with_outcomes=False)["partitions"][0]
+    unknown = {name for name, value in shown.items() if value is None}
+    assert unknown >= {"topic_id", "log_start_offset", "high_watermark", "cutoff", "binding_group"}
+
+
+def test_the_reasons_of_an_incomplete_plan_are_in_it() -> None:
+    shown = document(report(problems=("a broker is down",)), with_outcomes=False)
+    assert (shown["complete"], shown["problems"]) == (False, ["a broker is down"])
+
+
+@pytest.mark.parametrize(
+    ("epoch_ms", "text"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (1_790_000_000_123, "2026-09-21T14:13:20.123Z"),
+        (1_790_000_000_000, "2026-09-21T14:13:20.000Z"),
+    ],
+)
+def test_times_are_rfc_3339_in_utc_with_milliseconds(epoch_ms: int, text: str) -> None:
+    assert rfc3339(epoch_ms) == text
+
+
+def test_the_canonical_line_has_every_figure_of_the_cycle() -> None:
+    rows = [
+        row("orders", 0),
+        row("orders", 1),
+        row("orders", 2, Reason.NOT_CONSUMED),
+        row("payments", 0, Reason.NO_GROUP),
+        row("payments", 1, Reason.NO_GROUP),
+        unread("refunds"),
+    ]
+    outcomes = [outcome("orders", 0), outcome("orders", 1, Outcome.UNKNOWN)]
+    assert figures(report(rows, outcomes)) == {
+        "cycle_id": "0123456789ab",
+        "result": "incomplete",
+        "undone": ["1 of 2 deletions not done: why it is unknown"],
+        "dry_run": False,
+        "topics": 3,
+        "partitions": 6,
+        "groups": 3,
+        "delete": 2,
+        "nothing": 1,
+        "hold": 3,
+        "holds": {"no_group": 2, "offset_unreadable": 1},
+        "records_planned": 180,
+        "records_deleted": 90,
+        "predicted_bytes": None,
+        "freed_bytes": 0,
+        "deletions": {"deleted": 1, "unknown": 1},
+        "seconds": {
+            "gather": 0.5,
+            "decide": 0.25,
+            "guard": 0.125,
+            "delete": 0.062,
+            "record": 0.031,
+        },
+    }
+
+
+def test_an_incomplete_cycle_says_why_in_its_line() -> None:
+    line = figures(report(problems=("a broker is down",)))
+    assert (line["result"], line["problems"]) == ("incomplete", ["a broker is down"])
+
+
+TURNED_DOWN = "1 of {} deletions not done: the guard turned it down: a group is gone"
+
+
+def test_a_cycle_is_incomplete_where_the_guard_leaves_nothing_of_the_plan() -> None:
+    told = report([turned_down(), row("orders", 1, Reason.TOO_YOUNG)])
+    assert (told.result, told.undone) == ("incomplete", (TURNED_DOWN.format(1),))
+    assert figures(told)["undone"] == [TURNED_DOWN.format(1)]
+    assert document(told, with_outcomes=True)["complete"] is True
+
+
+def test_one_deletion_that_the_guard_turns_down_is_no_fault_of_the_cycle() -> None:
+    told = report([turned_down(), row("orders", 1)], [outcome("orders", 1)])
+    assert (told.result, told.undone) == ("ok", ())
+
+
+def test_it_is_one_where_the_guards_own_evidence_was_not_complete() -> None:
+    rows = [turned_down(), row("orders", 1)]
+    told = report(rows, [outcome("orders", 1)], guard_problems=("coordinators moved",))
+    assert (told.result, told.undone) == ("incomplete", (TURNED_DOWN.format(2),))
+
+
+def test_a_dry_run_plans_to_do_nothing_that_the_guard_could_turn_down() -> None:
+    told = report([turned_down()], dry_run=True)
+    assert (told.result, told.undone) == ("ok", ())
+
+
+def test_a_cycle_has_failed_where_a_deletion_did_or_may_have() -> None:
+    rows = [row("orders", number) for number in range(4)]
+    outcomes = [
+        outcome("orders", 0, Outcome.DELETED),
+        outcome("orders", 1, Outcome.FAILED),
+        outcome("orders", 2, Outcome.UNKNOWN),
+        outcome("orders", 3, Outcome.NOT_ATTEMPTED),
+    ]
+    assert [each.partition for each in report(rows, outcomes).failed] == [1, 2]
+
+
+def test_groups_are_counted_and_those_only_named_in_a_policy_are_not() -> None:
+    def group(group_id: str, kind: GroupKind, state: str, **more: Any) -> GroupReading:
+        return GroupReading(group_id, kind, state, **more)
+
+    groups = [
+        group("a", GroupKind.CLASSIC, "Stable"),
+        group("b", GroupKind.CLASSIC, "PreparingRebalance"),
+        group("c", GroupKind.CLASSIC, "Empty"),
+        group("d", GroupKind.SHARE, "Stable", failure=Failure("UNSUPPORTED_KIND", "")),
+        group("e", GroupKind.UNKNOWN, "Absent"),
+    ]
+    reading = Reading(groups={each.group_id: each for each in groups})
+    assert count_groups(reading.snapshot()) == (
+        GroupCount("classic", "empty", 1),
+        GroupCount("classic", "live", 2),
+        GroupCount("share", "unreadable", 1),
+    )
+
+
+def test_while_it_is_paused_plan_and_log_line_say_why() -> None:
+    paused = report(paused="paused by root: incident 12")
+
+    assert document(paused, with_outcomes=True)["paused"] == "paused by root: incident 12"
+    assert figures(paused)["paused"] == "paused by root: incident 12"
+    assert "paused" not in figures(report())
+
+
+STUCK = Stuck(TopicPartition("orders", 1), StuckCause.FUTURE_REPLICA, "its move stands still")
+
+
+def test_what_is_wrong_on_the_disks_is_in_the_plan() -> None:
+    disk = DiskReport(
+        stuck=(STUCK,),
+        orphans=(Orphans(1, "/a", 0, 0), Orphans(2, "/a", 3, 700)),
+        problems=("broker 3 is silent",),
+    )
+    shown = document(replace(report([row("orders", 1)]), disk=disk), with_outcomes=False)
+    assert json.loads(json.dumps(shown["stuck_retention"])) == [
+        {
+            "topic": "orders",
+            "partition": 1,
+            "cause": "future_replica",
+            "detail": "its move stands still",
+        }
+    ]
+    assert shown["orphans"] == [{"broker": 2, "log_dir": "/a", "partitions": 3, "size_bytes": 700}]
+    assert shown["disk_problems"] == ["broker 3 is silent"]
+
+
+def test_the_canonical_line_tells_bytes_and_what_is_stuck() -> None:
+    disk = DiskReport(freed_bytes={"orders": 30, "views": 12}, stuck=(STUCK,), problems=("why",))
+    rows = [replace(row("orders"), predicted_bytes=500), row("views", reason=Reason.TOO_YOUNG)]
+    line = figures(replace(report(rows), disk=disk))
+    assert (line["predicted_bytes"], line["freed_bytes"]) == (500, 42)
+    assert line["stuck"] == ["orders-1: its move stands still"]
+    assert line["disk_problems"] == ["why"]
+
+
+def test_a_command_that_a_sentence_offers_is_told_whole() -> None:
+    short = "grant it (kafka-acls --add --topic orders --operation Describe)"
+    whole = (
+        "grant it (kafka-acls --bootstrap-server broker:9092 --add --allow-principal User:NAME "
+        "--topic orders --operation Describe)"
+    )
+    rows = [replace(row("orders"), detail=short), row("orders", 1)]
+    failed = replace(outcome("orders", 0, Outcome.FAILED), error=short)
+    options = tool_options({"bootstrap.servers": "broker:9092"})
+    told = replace(report(rows, [failed], problems=(short,)), tool_options=options)
+    (why,) = told.undone
+    shown = document(told, with_outcomes=True)
+    first, second = shown["partitions"]
+    assert (first["detail"], first["error"], second["detail"]) == (whole, whole, None)
+    assert (shown["problems"], told.problems) == ([whole], (whole,))
+    assert why == f"1 of 1 deletions not done: {whole}"
+    assert told.answers.partitions[0].why == whole

@@ -1,0 +1,275 @@
+"""The one port, asked as Prometheus, Kubernetes and a script would."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+
+import httpx
+import pytest
+from prometheus_client.registry import CollectorRegistry
+
+from retentiond.errors import ConfigError
+from retentiond.tell import web
+from retentiond.tell.metrics import Exposition, Metrics
+from retentiond.tell.report import CycleReport
+from retentiond.tell.web import Board, Server, application
+from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row, turned_down
+from tests.support.waiting import eventually
+
+INTERVAL_MS = 60_000
+
+
+class Site:
+    """The application over a board and a clock that tests set by hand."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.metrics = Metrics(self.registry, {"version": "1.2.3"})
+        self.now_ms = 7_000_000
+        self.board = Board(INTERVAL_MS, lambda: self.now_ms / 1000)
+        exposition = Exposition(self.registry)
+        self._app = application(self.board, exposition)
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return self.ask("GET", path, **headers)
+
+    def ask(self, method: str, path: str, **headers: str) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(self._app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+                return await client.request(method, path, headers=headers)
+
+        return asyncio.run(ask())
+
+
+def taking(seconds: float) -> CycleReport:
+    return replace(report(), seconds={"gather": seconds})
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+def test_a_process_that_answers_is_alive_whatever_its_cycles_do(site: Site) -> None:
+    site.board.problem = "KafkaUnavailable"
+    assert (site.get("/healthz").status_code, site.get("/healthz").text) == (200, "ok\n")
+
+
+def test_before_the_first_complete_cycle_it_is_not_ready(site: Site) -> None:
+    assert site.get("/readyz").status_code == 503
+    assert site.get("/readyz").text == "no complete cycle yet\n"
+
+
+def test_a_complete_cycle_makes_it_ready(site: Site) -> None:
+    site.board.pin(report())
+    assert (site.get("/readyz").status_code, site.get("/readyz").text) == (200, "ready\n")
+
+
+def test_while_it_is_paused_it_is_ready_and_says_so(site: Site) -> None:
+    site.board.pin(report(paused="paused by root: incident 12"))
+    assert site.get("/readyz").text == "ready; paused by root: incident 12\n"
+
+
+def test_it_stays_ready_for_three_intervals_and_no_longer(site: Site) -> None:
+    site.board.pin(taking(2))
+    site.now_ms += 3 * INTERVAL_MS - 2_001
+    assert site.get("/readyz").status_code == 200
+    site.now_ms += 2
+    assert site.get("/readyz").status_code == 503
+    assert site.get("/readyz").text == "no complete cycle within 3 intervals\n"
+
+
+def test_cycles_that_take_longer_than_three_intervals_are_ready_for_three_times_as_long(
+    site: Site,
+) -> None:
+    took_s = 5 * INTERVAL_MS // 1000
+    for _ in range(3):
+        site.board.pin(taking(took_s))
+        site.now_ms += took_s * 1000 + INTERVAL_MS  # the next one has come to its end
+        assert site.get("/readyz").status_code == 200
+    site.board.pin(taking(took_s))
+    site.now_ms += 2 * took_s * 1000 + 1
+    assert site.get("/readyz").status_code == 503
+    assert site.get("/readyz").text == ("no complete cycle within 3 times what the last one took\n")
+
+
+def test_a_cycle_that_gives_no_sign_any_more_is_no_life(site: Site) -> None:
+    site.board.sign(at_work=True)
+    site.now_ms += 300_000
+    assert site.get("/healthz").status_code == 200
+    site.now_ms += 1
+    assert site.get("/healthz").status_code == 503
+    assert site.get("/healthz").text == "the cycle under way has given no sign for 300 s\n"
+    site.board.sign(at_work=True)
+    assert site.get("/healthz").status_code == 200
+
+
+def test_a_daemon_whose_cycles_do_not_begin_any_more_does_not_live(site: Site) -> None:
+    site.board.sign(at_work=False)
+    site.now_ms += 300_000 + INTERVAL_MS
+    assert site.get("/healthz").status_code == 200
+    site.now_ms += 1
+    assert site.get("/healthz").text == "no cycle has begun for 360 s\n"
+
+
+def test_an_incomplete_cycle_does_not_make_it_ready_and_says_why(site: Site) -> None:
+    site.board.pin(report(problems=("a broker is down", "coordinators moved")))
+    assert site.get("/readyz").status_code == 503
+    assert (
+        site.get("/readyz").text == "no complete cycle yet; a broker is down; coordinators moved\n"
+    )
+
+
+def test_a_cycle_of_which_the_guard_left_nothing_does_not_make_it_ready_and_says_why(
+    site: Site,
+) -> None:
+    site.board.pin(report([turned_down()]))
+    answer = site.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.text == (
+        "no complete cycle yet; 1 of 1 deletions not done: the guard turned it down: "
+        "a group is gone\n"
+    )
+
+
+def test_an_incomplete_cycle_does_not_make_it_unready_at_once(site: Site) -> None:
+    site.board.pin(report())
+    site.board.pin(report(problems=("a broker is down",), planned_at_ms=PLANNED_AT_MS + 1))
+    assert site.get("/readyz").status_code == 200
+
+
+def test_the_latest_trouble_is_the_reason_that_is_given(site: Site) -> None:
+    site.board.pin(report(problems=("a broker is down",)))
+    site.board.problem = "KafkaUnavailable"
+    assert site.get("/readyz").text == "no complete cycle yet; KafkaUnavailable\n"
+    site.board.pin(report(problems=("a broker is down",)))
+    assert site.get("/readyz").text == "no complete cycle yet; a broker is down\n"
+
+
+def test_there_is_no_plan_before_the_first_one(site: Site) -> None:
+    response = site.get("/api/plan")
+    assert (response.status_code, response.json()) == (503, {"error": "no plan yet"})
+
+
+def test_the_last_plan_is_served_with_its_outcomes(site: Site) -> None:
+    site.board.pin(report([row("orders", 0)], [outcome("orders", 0)]))
+    response = site.get("/api/plan")
+    assert response.headers["content-type"] == "application/json"
+    assert response.json()["cycle_id"] == "0123456789ab"
+    (partition,) = response.json()["partitions"]
+    assert (partition["cutoff"], partition["outcome"]) == (100, "deleted")
+
+
+def test_prometheus_gets_its_text_format_by_default(site: Site) -> None:
+    response = site.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain; version=")
+    assert '\nretentiond_cycles_total{result="ok"} 0.0\n' in response.text
+    assert "# EOF" not in response.text
+
+
+def test_openmetrics_is_served_to_whoever_asks_for_it(site: Site) -> None:
+    site.metrics.observe_cycle(report([row("orders")], [outcome("orders")]))
+    wanted = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
+    response = site.get("/metrics", accept=wanted)
+    assert response.headers["content-type"].startswith("application/openmetrics-text; version=1.")
+    assert response.text.endswith("# EOF\n")
+    assert '\nretentiond_records_deleted_total{topic="orders"} 90.0\n' in response.text
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/api/plan"])
+def test_nothing_can_be_changed_through_the_port(site: Site, path: str) -> None:
+    assert site.ask("POST", path).status_code == 405
+
+
+def test_an_unknown_path_is_not_found(site: Site) -> None:
+    assert site.get("/api/plans").status_code == 404
+
+
+def test_the_server_answers_on_its_port_and_is_gone_after_its_stop() -> None:
+    app = application(Board(INTERVAL_MS), Exposition(CollectorRegistry()))
+    server = Server(app, "127.0.0.1", 0)
+    server.start()
+    try:
+        assert httpx.get(f"http://127.0.0.1:{server.port}/healthz").text == "ok\n"
+    finally:
+        server.stop()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", server.port), timeout=5)
+
+
+def test_the_server_speaks_ipv6() -> None:
+    server = Server(application(Board(INTERVAL_MS), Exposition(CollectorRegistry())), "::1", 0)
+    server.start()
+    try:
+        assert httpx.get(f"http://[::1]:{server.port}/healthz").text == "ok\n"
+    finally:
+        server.stop()
+
+
+def test_a_client_that_keeps_its_connection_open_does_not_delay_the_stop() -> None:
+    server = Server(
+        application(Board(INTERVAL_MS), Exposition(CollectorRegistry())), "127.0.0.1", 0
+    )
+    server.start()
+    with httpx.Client() as client:
+        client.get(f"http://127.0.0.1:{server.port}/healthz")
+        stopping = threading.Thread(target=server.stop)
+        stopping.start()
+        stopping.join(timeout=2.5)
+        assert not stopping.is_alive()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server(application(Board(INTERVAL_MS), Exposition(CollectorRegistry())), "127.0.0.1", 0)
+    made.start()
+    yield made
+    made.stop()
+
+
+def idle(server: Server) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=10)
+
+
+def is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_connections_are_bounded_and_the_oldest_make_room(server: Server) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with ExitStack() as stack:
+        connections = [stack.enter_context(idle(server)) for _ in range(300)]
+        assert httpx.get(f"http://127.0.0.1:{server.port}/healthz").text == "ok\n"
+        assert all(map(is_closed, connections[:200]))
+        mine = len(connections)
+        eventually(lambda: len(os.listdir("/proc/self/fd")) - before - mine <= 101)
+
+
+def test_a_connection_that_asks_nothing_is_closed(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "REQUEST_S", 0.2)
+    with idle(server) as silent:
+        assert is_closed(silent)
+
+
+def test_a_port_in_use_is_an_error_of_the_configuration() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        app = application(Board(INTERVAL_MS), Exposition(CollectorRegistry()))
+        with pytest.raises(ConfigError) as caught:
+            Server(app, "127.0.0.1", port)
+    assert str(caught.value) == (
+        f"http.port: 127.0.0.1:{port} can't be listened on (Address already in use); "
+        "choose another port"
+    )

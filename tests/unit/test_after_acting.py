@@ -1,0 +1,260 @@
+"""Cycles on a cluster in memory, whose brokers remove segments when they are told to.
+
+A record takes 100 bytes; the brokers' sizes don't drop by themselves, as on a real disk.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from retentiond import cycle
+from retentiond.config import Config
+from retentiond.cycle import CycleContext, plan_cycle, run_cycle
+from retentiond.disks.broker_disks import BrokerDisks
+from retentiond.disks.stuck import Stuck
+from retentiond.gather.groups import LastCoordinators
+from retentiond.kafka.port import LogDir, LogDirs, Replica
+from retentiond.model import Failure, TopicPartition
+from retentiond.spark.session import SparkSessions
+from retentiond.state.audit_records import read_deletions
+from retentiond.state.between_cycles import AWAITED_NAME, STUCK_NAME, read_awaited
+from retentiond.state.state import open_state, stored_in
+from retentiond.tell.report import CycleReport
+from retentiond.words import rfc3339
+from tests.faults import plain_plan
+from tests.support.fakes import FakeCluster
+
+AT = TopicPartition("orders", 0)
+RECORD = 100
+SEGMENT = 1000
+
+
+class Disks(FakeCluster):
+    """``kept_from``: the first record that is still on the brokers' disks."""
+
+    def __init__(self) -> None:
+        super().__init__(brokers=2)
+        self.kept_from = 0
+        self.failure: Exception | None = None
+        self.create_topic("orders", 1, {"segment.bytes": str(SEGMENT)}, replication_factor=2)
+        self.produce("orders", count=95)
+
+    def log_dirs(self) -> LogDirs:
+        if self.failure:
+            raise self.failure
+        size = RECORD * (self.partition("orders").high_watermark - self.kept_from)
+        directory = LogDir("/kafka", (Replica(*AT, size, 0),))
+        return LogDirs({1: [directory], 2: [directory]}, {AT: (1, 2)})
+
+    def check(self) -> None:
+        """The brokers remove the segments that lie wholly below the log start."""
+        log_start = self.partition("orders").log_start
+        self.kept_from = log_start // (SEGMENT // RECORD) * (SEGMENT // RECORD)
+
+
+class Run:
+    """A daemon that is started anew for each cycle."""
+
+    def __init__(self, folder: Path) -> None:
+        self.kafka = Disks()
+        self.state_dir = folder / "state"
+        self.disks = BrokerDisks()
+        self.config = Config.model_validate(
+            {
+                "kafka": {"bootstrap.servers": "fake:9092"},
+                "state_dir": str(self.state_dir),
+                "dry_run": False,
+                "topics": [
+                    {
+                        "name": "orders",
+                        "retention.commitoffset.enable": True,
+                        "retention.commitoffset.ms": 0,
+                    }
+                ],
+            }
+        )
+
+    def cycle(self, committed: int) -> CycleReport:
+        self.kafka.commit("billing", {AT: committed})
+        self.kafka.advance(60_000)
+        with open_state(self.state_dir) as state:
+            return run_cycle(self._context(), self.config, state)
+
+    def plan(self, committed: int) -> CycleReport:
+        self.kafka.commit("billing", {AT: committed})
+        return plan_cycle(self._context(), self.config, stored_in(self.state_dir)).report
+
+    def audited(self) -> list[tuple[int | None, int | None]]:
+        """Bytes of each deletion, predicted and freed."""
+        return [
+            (each.row.predicted_bytes, each.freed_bytes) for each in read_deletions(self.state_dir)
+        ]
+
+    def _context(self) -> CycleContext:
+        now_ms = self.kafka.now_ms
+        return CycleContext(
+            kafka=self.kafka,
+            spark=cast(SparkSessions, None),
+            now=lambda: now_ms,
+            stop=threading.Event(),
+            coordinators=LastCoordinators(),
+            disks=self.disks,
+        )
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setattr(cycle, "decide", plain_plan.decide)
+    return Run(tmp_path)
+
+
+def test_a_plan_tells_sizes_and_bytes_of_all_replicas(run: Run) -> None:
+    report = run.plan(40)
+    assert report.plan.rows[0].predicted_bytes == report.predicted_bytes == 2 * 4000
+    assert report.disk.size_bytes == {AT: 2 * 9500}
+
+
+def test_what_is_freed_is_told_by_the_cycle_that_sees_it_and_kept_with_the_deletion(
+    run: Run,
+) -> None:
+    assert run.cycle(40).disk.freed_bytes == {}
+    assert run.audited() == [(8000, None)]
+    run.kafka.check()
+    assert run.cycle(40).disk.freed_bytes == {"orders": 8000}
+    assert run.audited() == [(8000, 8000)]
+    assert run.cycle(40).disk.freed_bytes == {}
+    assert read_awaited(run.state_dir) == ()
+
+
+def test_what_an_earlier_deletion_will_free_is_not_predicted_again(run: Run) -> None:
+    run.cycle(40)
+    report = run.plan(60)
+    assert report.plan.rows[0].predicted_bytes == pytest.approx(2 * 2000, rel=0.1)
+
+
+def test_deletions_that_were_awaited_together_are_settled_together(run: Run) -> None:
+    run.cycle(40)
+    run.cycle(60)
+    run.kafka.check()
+    assert run.cycle(60).disk.freed_bytes == {"orders": 12_000}
+    assert [freed for _, freed in run.audited()] == [8000, 4000]
+
+
+def test_where_the_disks_can_not_be_read_it_deletes_all_the_same_and_knows_no_bytes(
+    run: Run,
+) -> None:
+    run.kafka.failure = ConnectionError("no answer")
+    report = run.cycle(40)
+    assert run.kafka.partition("orders").log_start == 40
+    assert (report.predicted_bytes, report.disk.size_bytes) == (None, {})
+    assert report.disk.problems == ("the brokers' disks can't be read: ConnectionError: no answer",)
+    run.kafka.failure = None
+    run.kafka.check()
+    assert run.cycle(40).disk.freed_bytes == {}
+    assert run.audited() == [(None, None)]
+
+
+def test_a_bug_on_the_disks_side_keeps_nothing_from_being_deleted(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(BrokerDisks, "reading", broken)
+    monkeypatch.setattr(BrokerDisks, "stuck", broken)
+    report = run.cycle(40)
+    assert run.kafka.partition("orders").log_start == 40
+    assert len(report.disk.problems) == 2
+    assert "ZeroDivisionError" in report.disk.problems[0]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[[1]]", '[["c", ["t", 0, 1], "id"]]', "3"])
+def test_a_file_of_awaited_bytes_that_is_damaged_is_as_good_as_none(run: Run, content: str) -> None:
+    run.cycle(40)
+    (run.state_dir / AWAITED_NAME).write_text(content)
+    run.kafka.check()
+    assert run.cycle(40).disk.freed_bytes == {}
+    assert run.audited() == [(8000, None)]
+
+
+def test_a_file_of_awaited_bytes_that_can_not_be_written_is_told(run: Run) -> None:
+    run.cycle(0)
+    (run.state_dir / f"{AWAITED_NAME}.new").mkdir()
+    report = run.cycle(40)
+    assert run.kafka.partition("orders").log_start == 40
+    (problem,) = report.disk.problems
+    assert "can't be written" in problem
+
+
+def test_a_dry_run_awaits_nothing(run: Run) -> None:
+    run.config = run.config.model_copy(update={"dry_run": True})
+    assert run.cycle(40).predicted_bytes == 8000
+    assert not (run.state_dir / AWAITED_NAME).exists()
+
+
+def test_an_overdue_retention_is_told_once_the_log_start_has_stood_for_long(run: Run) -> None:
+    week_ms = 7 * 24 * 3_600_000
+    run.kafka.advance(2 * week_ms)
+    reports = [run.plan(0)]
+    for _ in range(4):
+        run.kafka.advance(5 * 60_000)
+        reports.append(run.cycle(0))
+    assert [len(each.disk.stuck) for each in reports] == [0, 0, 0, 0, 1]
+    (stuck,) = reports[-1].disk.stuck_at(AT)
+    assert "older than the topic's retention.ms" in stuck.sentence
+
+
+def test_what_the_daemon_found_stuck_is_told_by_another_process_until_it_is_not(run: Run) -> None:
+    week_ms = 7 * 24 * 3_600_000
+    run.kafka.advance(2 * week_ms)
+    daemon = run.disks
+    for _ in range(4):
+        run.kafka.advance(5 * 60_000)
+        reports = run.cycle(0)
+    (found,) = reports.disk.stuck
+
+    def told_by_another() -> tuple[Stuck, ...]:
+        run.disks = BrokerDisks()  # which has seen nothing yet
+        return run.plan(0).disk.stuck_at(AT)
+
+    (told,) = told_by_another()
+    assert (told.at, told.cause) == (found.at, found.cause)
+    at = rfc3339(reports.plan.planned_at_ms)
+    assert told.sentence == f"{found.sentence} (as the daemon saw it at {at})"
+    run.cycle(0)  # of a daemon just started, which can't tell yet
+    assert told_by_another() == (told,)
+    run.disks = daemon
+    run.cycle(95)
+    run.cycle(95)
+    assert told_by_another() == ()
+    assert not (run.state_dir / STUCK_NAME).exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"at_ms": 1}', '{"at_ms": "x", "stuck": [[1]]}'])
+def test_a_file_of_what_is_stuck_that_is_damaged_is_as_good_as_none(run: Run, content: str) -> None:
+    run.cycle(0)
+    (run.state_dir / STUCK_NAME).write_text(content)
+    assert run.plan(0).disk.stuck == ()
+
+
+def test_a_file_of_what_is_stuck_that_can_not_be_written_is_told(run: Run) -> None:
+    run.cycle(0)
+    (run.state_dir / f"{STUCK_NAME}.new").mkdir()
+    run.kafka.advance(2 * 7 * 24 * 3_600_000)
+    for _ in range(3):
+        run.kafka.advance(5 * 60_000)
+        report = run.cycle(0)
+    assert len(report.disk.stuck) == 1
+    (problem,) = report.disk.problems
+    assert "can't be written" in problem
+
+
+def test_a_broker_that_is_not_read_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        Disks, "log_dirs", lambda _: LogDirs({1: Failure("DOWN", "no answer")}, {AT: (1,)})
+    )
+    assert run.plan(40).disk.problems == ("the disks of broker 1 can't be read: DOWN: no answer",)

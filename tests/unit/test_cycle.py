@@ -1,0 +1,326 @@
+"""Whole cycles on a cluster in memory: dry runs, slices, and what becomes of what went wrong."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from retentiond import cycle
+from retentiond.act import carry_out, guard
+from retentiond.act.delete import Pace
+from retentiond.act.evidence import Evidence
+from retentiond.act.guard import arranged
+from retentiond.act.request import Requester
+from retentiond.clock import seconds_since_boot
+from retentiond.config import Config
+from retentiond.cycle import CycleContext, run_cycle
+from retentiond.errors import OtherCluster, StateError
+from retentiond.gather.groups import LastCoordinators
+from retentiond.kafka.port import ListedGroup
+from retentiond.model import Outcome, PlanRow, Reason, TopicPartition, Verdict
+from retentiond.snapshot import Snapshot
+from retentiond.spark.session import SparkSessions
+from retentiond.state.audit import Audit
+from retentiond.state.audit_file import AUDIT_NAME
+from retentiond.state.between_cycles import read_waiting
+from retentiond.state.state import open_state
+from retentiond.tell.report import CycleReport
+from tests.faults import plain_plan
+from tests.support.fakes import FakeCluster
+from tests.support.fakes.world import OFFSETS_TOPIC
+
+AT = TopicPartition("orders", 0)
+
+
+class Counting(FakeCluster):
+    """``listings``: how often it was asked for its groups; ``at_listing``: what happens right
+    before one of them, by its number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listings = 0
+        self.at_listing: dict[int, Callable[[], object]] = {}
+        self.create_topic("orders", 1)
+        self.produce("orders", count=10)
+        self.commit("billing", {AT: 7})
+
+    def list_groups(self) -> Sequence[ListedGroup]:
+        self.listings += 1
+        self.at_listing.get(self.listings, lambda: None)()
+        return super().list_groups()
+
+
+@pytest.fixture
+def kafka() -> Counting:
+    return Counting()
+
+
+@pytest.fixture(autouse=True)
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cycle, "decide", plain_plan.decide)
+
+
+def run(
+    kafka: FakeCluster,
+    folder: Path,
+    *,
+    dry_run: bool = False,
+    elapsed: Callable[[], float] = seconds_since_boot,
+) -> CycleReport:
+    rule = {"retention.commitoffset.enable": True, "retention.commitoffset.ms": 0}
+    config = Config.model_validate(
+        {
+            "kafka": {"bootstrap.servers": "fake:9092"},
+            "state_dir": str(folder / "state"),
+            "dry_run": dry_run,
+            "topics": [{"name": name, **rule} for name in ("orders", "views")],
+        }
+    )
+    context = CycleContext(
+        kafka=kafka,
+        spark=cast(SparkSessions, None),
+        now=lambda: kafka.now_ms,
+        stop=threading.Event(),
+        coordinators=LastCoordinators(),
+        elapsed=elapsed,
+    )
+    with open_state(config.state_dir) as state:
+        return run_cycle(context, config, state)
+
+
+def test_it_reads_once_and_asks_for_no_deletion(kafka: Counting, tmp_path: Path) -> None:
+    report = run(kafka, tmp_path, dry_run=True)
+    (row,) = report.plan.rows
+    assert (row.verdict, row.cutoff, row.records) == (Verdict.DELETE, 7, 7)
+    assert report.outcome(row).outcome is Outcome.NOT_ATTEMPTED
+    assert kafka.listings == 1
+    assert kafka.partition("orders").log_start == 0
+
+
+def test_what_deletes_reads_again(kafka: Counting, tmp_path: Path) -> None:
+    report = run(kafka, tmp_path, dry_run=False)
+    assert report.outcome(report.plan.rows[0]).outcome is Outcome.DELETED
+    assert kafka.listings == 2
+    assert kafka.partition("orders").log_start == 7
+
+
+def test_the_guard_judges_a_dry_run_too(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(spark: object, snapshot: object) -> tuple[PlanRow, ...]:
+        (row,) = plain_plan.decide(spark, snapshot)  # type: ignore[arg-type]  # as it is called
+        return (replace(row, cutoff=8, records=8),)
+
+    monkeypatch.setattr(cycle, "decide", wrong)
+    report = run(kafka, tmp_path, dry_run=True)
+    (row,) = report.plan.rows
+    assert (row.verdict, row.reason) == (Verdict.HOLD, Reason.EVIDENCE_CHANGED)
+    assert row.detail == (
+        "by the plan's own reading, group billing has committed 7, below the cutoff 8"
+    )
+    assert report.outcomes == {}
+
+
+# Slice by slice
+
+
+def by_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One partition in each."""
+    monkeypatch.setattr(carry_out, "DEFAULT_PACE", Pace(batch_size=1))
+
+
+def with_views(kafka: FakeCluster) -> None:
+    """A second topic, of which the same group has read as much."""
+    kafka.create_topic("views", 1)
+    kafka.produce("views", count=10)
+    kafka.commit("billing", {TopicPartition("views", 0): 7})
+
+
+def test_whom_one_slice_has_shown_counts_for_the_next(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads the other topic, too, and is gone before that one's turn."""
+    by_slices(monkeypatch)
+    with_views(kafka)
+    kafka.at_listing[2] = lambda: kafka.join("newcomer", ["orders", "views"])
+    kafka.at_listing[3] = lambda: kafka.delete_group("newcomer")
+    report = run(kafka, tmp_path)
+    assert {row.topic: row.detail for row in report.plan.rows} == {
+        "orders": "group newcomer has no commit on the partition",
+        "views": "group newcomer was seen to read the topic and is not there any more",
+    }
+    assert report.outcomes == {}
+
+
+# What the guard alone finds
+
+
+def test_a_commit_that_only_the_guard_finds_beyond_the_end_proves_nothing_later(
+    kafka: Counting, tmp_path: Path
+) -> None:
+    """Other records have taken the place of those that the group has read."""
+    run(kafka, tmp_path)
+    kafka.produce("orders", count=5)
+    kafka.commit("billing", {AT: 15})
+    kafka.at_listing[4] = lambda: kafka.partition("orders").lose_from(12, 1)
+    (row,) = run(kafka, tmp_path).plan.rows
+    assert row.detail == "the end is 12, below the cutoff 15"
+
+    kafka.produce("orders", count=8)
+    (row,) = run(kafka, tmp_path).plan.rows
+    assert row.verdict is Verdict.HOLD
+    assert row.detail is not None
+    assert row.detail.endswith("group billing has not committed anew since the log is there")
+    assert kafka.partition("orders").log_start == 7
+
+    kafka.commit("billing", {AT: 16})
+    assert run(kafka, tmp_path).records_deleted == 9
+
+
+def test_a_commit_beyond_the_end_in_a_reading_that_was_too_old_proves_nothing_in_the_next(
+    kafka: Counting, tmp_path: Path
+) -> None:
+    seconds = iter([0, 6, 6, 6, 6, 6, 6])
+    kafka.at_listing[2] = lambda: kafka.partition("orders").lose_from(6, 1)
+    kafka.at_listing[3] = lambda: kafka.produce("orders", count=8)
+    (row,) = run(kafka, tmp_path, elapsed=lambda: next(seconds)).plan.rows
+    assert row.detail == "group billing has not committed anew since the log is there"
+
+
+def test_a_guards_reading_that_is_not_whole_makes_the_cycle_incomplete(
+    kafka: Counting, tmp_path: Path
+) -> None:
+    kafka.at_listing[2] = lambda: kafka.move_leader(OFFSETS_TOPIC, 0, 1)
+    report = run(kafka, tmp_path)
+    assert (report.plan.complete, report.result) == (True, "incomplete")
+    assert report.plan.guard_problems == ("group coordinators moved while the groups were listed",)
+    assert report.undone == (
+        "1 of 1 deletions not done: the guard turned it down: the listing of groups is not "
+        "complete: group coordinators moved while the groups were listed",
+    )
+    assert _results(tmp_path) == ["incomplete"]
+
+
+def test_groups_that_come_and_go_hold_everything_and_the_cycle_says_so(
+    kafka: Counting, tmp_path: Path
+) -> None:
+    for cycle_number, gone in ((0, "job-1"), (1, "job-2")):
+        kafka.commit(gone, {("bystander", 0): 1})
+        kafka.at_listing[2 + 2 * cycle_number] = partial(kafka.delete_group, gone)
+        report = run(kafka, tmp_path)
+        assert (report.result, report.plan.guard_problems) == ("incomplete", ())
+        assert report.undone == (
+            f"1 of 1 deletions not done: the guard turned it down: group {gone} was listed for the "
+            "plan and is no more",
+        )
+
+
+def test_a_group_that_goes_back_between_the_readings_is_no_fault_of_the_cycle(
+    kafka: Counting, tmp_path: Path
+) -> None:
+    """Its partition is held, and the other one is done."""
+    with_views(kafka)
+    kafka.at_listing[2] = lambda: kafka.commit("billing", {AT: 5})
+    report = run(kafka, tmp_path)
+    assert [row.reason for row in report.plan.rows] == [Reason.EVIDENCE_CHANGED, Reason.CONSUMED]
+    assert (report.result, report.undone) == ("ok", ())
+    assert _results(tmp_path) == ["ok"]
+
+
+def _results(folder: Path) -> list[str | None]:
+    """By the audit log."""
+    with closing(sqlite3.connect(folder / "state" / AUDIT_NAME)) as connection:
+        return [result for (result,) in connection.execute("SELECT result FROM cycles")]
+
+
+# What ends a cycle that has deleted already
+
+
+class Broken(Exception):
+    """As a bug would raise it."""
+
+
+def raise_(error: Exception) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OtherCluster("two clusters answer"), StateError("the disk is full"), Broken("a bug")],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_cycle_that_fails_after_it_has_deleted_tells_what_it_did(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    by_slices(monkeypatch)
+    with_views(kafka)
+    kafka.at_listing[3] = partial(raise_, error)
+    report = run(kafka, tmp_path)
+
+    assert (report.result, report.failure, report.records_deleted) == ("failed", error, 7)
+    outcomes = {at.topic: each.outcome for at, each in report.outcomes.items()}
+    assert outcomes == {"orders": Outcome.DELETED, "views": Outcome.NOT_ATTEMPTED}
+    assert report.undone[0].startswith(f"the cycle failed: {type(error).__name__}: {error}")
+    assert _results(tmp_path) == ["failed"]
+    assert read_waiting(tmp_path / "state") == (TopicPartition("views", 0),)
+
+
+def test_a_deletion_whose_outcome_can_not_be_recorded_is_told(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Audit, "settle", lambda *_: raise_(StateError("the disk is full")))
+    report = run(kafka, tmp_path)
+    assert (report.result, report.records_deleted) == ("failed", 7)
+
+
+def test_a_cycle_that_can_not_be_recorded_tells_what_it_did(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = StateError("the disk is full")
+    monkeypatch.setattr(cycle, "write_waiting", lambda *_: raise_(full))
+    report = run(kafka, tmp_path)
+    assert (report.result, report.failure, report.records_deleted) == ("failed", full, 7)
+
+
+def test_a_bug_amid_a_request_leaves_its_outcome_unknown(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_slices(monkeypatch)
+    with_views(kafka)
+    bug = partial(monkeypatch.setattr, Requester, "_ask", lambda *_: raise_(Broken("a bug")))
+    kafka.at_listing[3] = bug
+    report = run(kafka, tmp_path)
+    outcomes = {at.topic: each.outcome for at, each in report.outcomes.items()}
+    assert outcomes == {"orders": Outcome.DELETED, "views": Outcome.UNKNOWN}
+    assert _results(tmp_path) == ["failed"]
+
+
+def test_a_cycle_that_fails_before_it_has_deleted_is_an_error(
+    kafka: Counting, tmp_path: Path
+) -> None:
+    kafka.at_listing[2] = partial(raise_, StateError("the disk is full"))
+    with pytest.raises(StateError, match="the disk is full"):
+        run(kafka, tmp_path)
+
+
+def test_the_plans_reading_is_arranged_before_the_guards_begins_to_grow_old(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listings: list[int] = []
+
+    def noted(rows: Sequence[PlanRow], reading: Snapshot) -> Evidence:
+        listings.append(kafka.listings)
+        return arranged(rows, reading)
+
+    monkeypatch.setattr(carry_out, "arranged", noted)
+    monkeypatch.setattr(guard, "arranged", noted)
+    assert run(kafka, tmp_path).records_deleted == 7
+    assert listings == [1, 2]

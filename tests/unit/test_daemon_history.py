@@ -1,0 +1,82 @@
+"""The daemon and its history: what is kept, told and left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from retentiond.history.table import HistoryTable
+from retentiond.tell import logs
+from retentiond.tell.report import CycleReport
+from tests.support.builders.daemons import Bench, Step, live, settings, until
+from tests.support.builders.histories import CLUSTER, START_MS, World, entries_in
+from tests.support.builders.reports import report
+
+
+def cycle(bench: Bench, at_ms: int = START_MS) -> Step:
+    """One that leaves what it has seen with whoever keeps it."""
+
+    def run() -> CycleReport:
+        bench.engines[-1].seen(World().seen(at_ms, f"cycle-{at_ms}"))
+        return report()
+
+    return run
+
+
+def written(folder: Path) -> bool:
+    return (folder / "_delta_log").exists() and bool(HistoryTable.open(folder).files(CLUSTER))
+
+
+def test_a_cycle_leaves_an_entry_in_a_dry_run_too(tmp_path: Path) -> None:
+    def play(bench: Bench) -> None:
+        bench.tick(cycle(bench))
+        until(lambda: written(tmp_path / "history"))
+        until(lambda: "retentiond_history_bytes " in bench.get("/metrics").text)
+
+    live(play, settings(tmp_path))
+    (entry,) = entries_in(tmp_path / "history")
+    assert entry.cycle["dry_run"]
+
+
+def test_what_is_wrong_is_in_the_detail_of_readiness_and_changes_nothing_else(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "history"
+    place.write_text("in the way")
+
+    def play(bench: Bench) -> None:
+        for number in range(3):
+            bench.tick(cycle(bench, START_MS + number))
+            told = f"retentiond_history_failures_total {number + 1}"
+            until(lambda told=told: told in metrics(bench))  # type: ignore[misc] # mypy's own limit
+        answer = bench.get("/readyz")
+        assert answer.status_code == 200
+        assert answer.text.startswith("ready; the history in ")
+
+    bench = live(play, settings(tmp_path))
+    assert len(bench.events(logs.CYCLE)) == 3
+    (told,) = bench.events(logs.HISTORY_FAILED)
+    assert str(place) in told["error"]
+    assert bench.finished
+
+
+def metrics(bench: Bench) -> str:
+    return bench.get("/metrics").text
+
+
+def test_a_reload_moves_the_history_and_begins_it_anew_there(tmp_path: Path) -> None:
+    def play(bench: Bench) -> None:
+        bench.tick(cycle(bench))
+        until(lambda: written(tmp_path / "history"))
+        other = {"path": str(tmp_path / "other"), "interval": "1s"}
+        bench.reload(settings(tmp_path, history=other))
+        bench.tick(cycle(bench, START_MS + 1))
+
+        def is_kept() -> bool:
+            bench.tick(cycle(bench, START_MS + 2))
+            return written(tmp_path / "other")
+
+        until(is_kept)
+
+    live(play, settings(tmp_path))
+    assert len(list(entries_in(tmp_path / "history"))) == 1
+    assert next(entries_in(tmp_path / "other")).cycle["is_whole"]

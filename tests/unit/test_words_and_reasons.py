@@ -1,0 +1,206 @@
+"""Every reason has its words, and figures are read at a glance."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from retentiond.model import GroupKind, Reason
+from retentiond.tell.answers import CAUSED_BY_A_GROUP
+from retentiond.tell.reasons import REASON_TEXTS, remedy, short, tool_options
+from retentiond.words import (
+    label,
+    say_bytes,
+    say_count,
+    say_many,
+    say_name,
+    say_names,
+    say_share,
+    shell_argument,
+    shell_word,
+)
+from tests.support.builders.reports import row
+
+
+def test_there_are_words_for_every_reason_and_for_nothing_else() -> None:
+    assert set(REASON_TEXTS) == set(Reason)
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_each_remedy_is_whole_sentences_with_nothing_left_to_fill_in(reason: Reason) -> None:
+    for group, kind in itertools.product(("billing", None), (None, *GroupKind)):
+        held = replace(row("orders", 3, reason), binding_group=group, binding_kind=kind)
+        said = remedy(held)
+        assert said[0].isupper()
+        assert said.endswith(".")
+        assert "{" not in said
+        assert "None" not in said
+        assert "{" not in short(reason, group)
+
+
+def test_no_two_reasons_have_the_same_remedy_or_the_same_few_words() -> None:
+    assert len({wording.remedy for wording in REASON_TEXTS.values()}) == len(Reason)
+    assert len({wording.short for wording in REASON_TEXTS.values()}) == len(Reason)
+
+
+def test_a_command_in_a_remedy_can_be_pasted_whatever_the_group_is_called() -> None:
+    held = replace(row("orders", 3, Reason.GROUP_WITHOUT_COMMIT), binding_group="a b;{topic}")
+    assert "--group 'a b;{topic}' --topic orders:3 " in remedy(held)
+
+
+@pytest.mark.parametrize(
+    ("reason", "tool"),
+    [
+        (Reason.NOT_CONSUMED, "kafka-consumer-groups"),
+        (Reason.GROUP_WITHOUT_COMMIT, "kafka-consumer-groups"),
+        (Reason.COMMIT_BEYOND_END, "kafka-consumer-groups"),
+        (Reason.COMMIT_REWOUND, "kafka-consumer-groups"),
+        (Reason.OPEN_TRANSACTION, "kafka-transactions"),
+    ],
+)
+def test_a_command_of_kafkas_own_says_where_the_cluster_is(reason: Reason, tool: str) -> None:
+    held = replace(row("orders", 3, reason), binding_group="billing")
+    open_to_all = {"bootstrap.servers": "a:9092,b:9092", "security.protocol": "plaintext"}
+    said = remedy(held, tool_options(open_to_all))
+    assert f"`{tool} --bootstrap-server a:9092,b:9092 " in said
+    assert said.count("`kafka-") == said.count(" --bootstrap-server a:9092,b:9092 ")
+    assert "--command-config" not in said
+    secured = {"bootstrap.servers": "a:9093; rm -rf x", "security.protocol": "SSL"}
+    said = remedy(held, tool_options(secured))
+    assert f"`{tool} --bootstrap-server 'a:9093; rm -rf x' --command-config FILE " in said
+    assert said.endswith("as Kafka's own tools take it.")
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_no_remedy_for_an_external_reader_speaks_of_a_group_of_kafka(reason: Reason) -> None:
+    if reason not in CAUSED_BY_A_GROUP:
+        return
+    held = replace(row("orders", 3, reason), binding_group="lake", binding_kind=GroupKind.EXTERNAL)
+    said = remedy(held)
+    assert "xternal reader lake" in said or "groups.external" in said
+    for alien in ("kafka-", "DESCRIBE", "coordinator", "groups.exclude", " group lake"):
+        assert alien not in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        (GroupKind.CLASSIC, "`kafka-consumer-groups --reset-offsets --group g --topic orders:3 "),
+        (GroupKind.SHARE, "`kafka-share-groups --reset-offsets --group g --topic orders:3 "),
+        (GroupKind.STREAMS, "`kafka-streams-groups --reset-offsets --group g --input-topic "),
+    ],
+)
+def test_the_tool_in_a_remedy_is_the_one_for_the_kind_of_group(
+    kind: GroupKind, command: str
+) -> None:
+    held = row("orders", 3, Reason.COMMIT_REWOUND)
+    assert command in remedy(replace(held, binding_group="g", binding_kind=kind))
+
+
+def test_a_streams_group_is_given_no_offset_where_it_has_none_which_its_tool_refuses() -> None:
+    held = row("orders", 3, Reason.GROUP_WITHOUT_COMMIT)
+    said = remedy(replace(held, binding_group="g", binding_kind=GroupKind.STREAMS))
+    assert "--reset-offsets" not in said
+    assert "start it" in said
+
+
+ODD = [
+    "",
+    "-rf",
+    "a b",
+    "it's",
+    'say "hi"',
+    "$HOME `id`",
+    "new\nline",
+    "\x1b[31mred",
+    "\u202eevil",
+    "\\",
+    "é",
+    "$'x'",
+    "a\tb",
+    "tab\\033",
+]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_shell_reads_a_word_back_as_the_name_that_it_was(name: str) -> None:
+    argument = shell_argument(name)
+    assert argument is not None
+    assert argument.isprintable()
+    assert "`" not in argument or "`" not in name
+    words = subprocess.run(
+        ["bash", "-c", f"printf '%s\\0' {shell_word(name)} {argument}"],
+        capture_output=True,
+        check=True,
+        timeout=30,
+    ).stdout
+    dashes = ["--"] if name.startswith("-") else []
+    assert words.decode().split("\0")[:-1] == [name, *dashes, name]
+
+
+@pytest.mark.parametrize("name", ["nul\0", "a" * 30_000])
+def test_a_command_that_can_not_be_pasted_is_not_offered(name: str) -> None:
+    assert shell_word(name) is None
+    said = remedy(replace(row("orders", 3, Reason.GROUP_VANISHED), binding_group=name))
+    assert "`retentiond groups forget GROUP`" in said
+    assert "GROUP stands for the whole group id" in said
+    assert len(said) < 500
+
+
+def test_an_empty_name_is_shown_and_a_long_one_is_cut_with_its_length() -> None:
+    assert say_name("") == '""'
+    assert say_name("a" * 60 + "b" * 29_920 + "c" * 20) == (
+        f"{'a' * 60}…{'c' * 20} (30,000 characters)"
+    )
+    assert say_name("\x1b[31m\u202e") == "\N{REPLACEMENT CHARACTER}[31m\N{REPLACEMENT CHARACTER}"
+    assert say_names(["", "a", "b"], 2) == '"", a and 1 more'
+    assert short(Reason.NOT_CONSUMED, "") == '"" has yet to read them'
+    assert short(Reason.NOT_CONSUMED, None) == "a group has yet to read them"
+
+
+def test_labels_of_long_names_differ_and_are_none_of_a_shorter_name() -> None:
+    first, second = label("a" * 30_000), label("a" * 29_999)
+    assert first != second
+    assert 250 < len(first) < 300
+    assert label("short\x1b") == "short\x1b"
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (99 * 1024, "99.0 KiB"),
+        (100 * 1024, "100 KiB"),
+        (1024 * 1024 - 1, "1.0 MiB"),
+        (13_314_398_618, "12.4 GiB"),
+        (2**70, "1024 EiB"),
+    ],
+)
+def test_bytes_have_two_to_four_digits(count: int, said: str) -> None:
+    assert say_bytes(count) == said
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "said"),
+    [
+        (0, 10, "0%"),
+        (0, 0, "0%"),
+        (1, 1000, "<1%"),
+        (1, 2, "50%"),
+        (999, 1000, "99%"),
+        (10, 10, "100%"),
+    ],
+)
+def test_some_is_never_shown_as_none_nor_as_all(part: int, whole: int, said: str) -> None:
+    assert say_share(part, whole) == said
+
+
+def test_counts_are_grouped_by_thousands_and_agree_with_their_noun() -> None:
+    assert say_count(1_204_331) == "1,204,331"
+    assert (say_many(1, "topic"), say_many(2_000, "topic")) == ("1 topic", "2,000 topics")
+    assert say_many(2, "entry", "entries") == "2 entries"

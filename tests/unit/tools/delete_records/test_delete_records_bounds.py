@@ -1,0 +1,183 @@
+"""Targets that are worked out: every doubt keeps records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from retentiond.errors import KafkaUnavailable, UsageError
+from retentiond.kafka.port import AGE_NOT_YET_KNOWN, OffsetBound
+from retentiond.model import Commit, Failure, Outcome, TopicPartition
+from retentiond.tools.delete_records.bounds import Bounds, read_commits, work_out
+from retentiond.tools.delete_records.partitions import Item
+from tests.support.builders.deletable_topics import AT, Deletable, topic
+
+BEFORE_MS = 1_000
+
+BY_TIME = Bounds(before_ms=BEFORE_MS)
+
+UNREADABLE = Failure("LEADER_NOT_AVAILABLE", "no leader")
+
+
+def cluster(
+    *,
+    start: int | Failure = 2,
+    high: int | Failure = 10,
+    stable: int | Failure | None = None,
+    by_time: int | Failure | None = None,
+) -> Deletable:
+    return Deletable(
+        topics={"orders": topic()},
+        bounds={
+            OffsetBound.LOG_START: {AT: start},
+            OffsetBound.HIGH_WATERMARK: {AT: high},
+            OffsetBound.LAST_STABLE: {AT: high if stable is None else stable},
+        },
+        times={AT: by_time},
+    )
+
+
+def of(asked: Deletable, bounds: Bounds = BY_TIME) -> Item:
+    (item,) = work_out(asked, ["orders"], bounds)
+    return item
+
+
+def committed(**offsets: int | None) -> Bounds:
+    return Bounds(commits={group: {AT: offset} for group, offset in offsets.items()})
+
+
+def test_records_before_the_first_younger_one_go() -> None:
+    asked = cluster(by_time=7)
+    item = of(asked)
+    assert asked.asked_at == [{AT: BEFORE_MS}]
+    assert (item.target, item.records, item.is_pending) == (7, 5, True)
+    assert (item.log_start_offset, item.high_watermark, item.topic_id) == (2, 10, "id")
+
+
+def test_where_none_is_younger_the_end_that_was_read_before_is_the_target() -> None:
+    assert of(cluster(by_time=None)).target == 10
+
+
+def test_records_of_an_open_transaction_stay() -> None:
+    assert of(cluster(stable=6)).target == 6
+    assert of(cluster(stable=6, by_time=8)).target == 6
+    assert of(cluster(stable=6), committed(a=9)).target == 6
+
+
+def test_without_a_bound_nothing_is_worked_out() -> None:
+    with pytest.raises(ValueError, match="everything"):
+        work_out(cluster(), ["orders"], Bounds())
+
+
+def test_the_smallest_commit_of_the_groups_counts() -> None:
+    assert of(cluster(), committed(a=9, b=5, c=7)).target == 5
+
+
+def test_groups_alone_need_no_look_up_by_time() -> None:
+    asked = cluster()
+    of(asked, committed(a=9))
+    assert asked.asked_at == []
+
+
+def test_of_time_and_commits_the_smaller_one_counts() -> None:
+    bounds = replace(committed(a=8), before_ms=BEFORE_MS)
+    assert of(cluster(by_time=5), bounds).target == 5
+    assert of(cluster(by_time=9), bounds).target == 8
+
+
+@pytest.mark.parametrize(
+    ("bounds", "reason"),
+    [
+        (Bounds(commits={"a": {AT: 9}, "b": {}}), "group 'b': it has no commit here"),
+        (committed(a=9, b=None), "group 'b': its commit can't be read"),
+        (committed(a=9, b=11), "group 'b': its commit 11 is beyond the high watermark 10"),
+        (committed(a=9, b=2), "nothing to delete: it begins at 2, and 2 is the bound"),
+        (committed(a=1), "nothing to delete: it begins at 2, and 1 is the bound"),
+    ],
+)
+def test_a_partition_is_left_out_with_the_reason(bounds: Bounds, reason: str) -> None:
+    item = of(cluster(), bounds)
+    assert (item.target, item.is_pending, item.has_failed) == (None, False, False)
+    assert item.error == reason
+    assert item.records == 0
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        cluster(start=UNREADABLE),
+        cluster(high=UNREADABLE),
+        cluster(stable=UNREADABLE),
+        cluster(by_time=UNREADABLE),
+    ],
+)
+def test_an_offset_that_cant_be_read_fails_the_partition(asked: Deletable) -> None:
+    item = of(asked)
+    assert (item.outcome, item.target) == (Outcome.FAILED, None)
+    assert item.error is not None
+    assert "can't be read (LEADER_NOT_AVAILABLE: no leader)" in item.error
+
+
+def test_where_nobody_can_tell_whether_a_topic_is_tiered_no_age_is_believed() -> None:
+    asked = replace(cluster(by_time=7), configs={"orders": UNREADABLE})
+    item = of(asked)
+    assert (item.outcome, item.target) == (Outcome.FAILED, None)
+    assert item.error == "its offset by time can't be read (LEADER_NOT_AVAILABLE: no leader)"
+    assert asked.asked_at == []
+
+
+NOT_YET = Failure(AGE_NOT_YET_KNOWN, "a few at a time")
+
+
+def test_what_waits_for_its_turn_in_remote_storage_is_asked_again() -> None:
+    asked = cluster(by_time=NOT_YET)
+    asked.topics = {"orders": topic(partitions=2)}
+    other = TopicPartition("orders", 1)
+    for offsets in asked.bounds.values():
+        cast(dict[TopicPartition, Any], offsets)[other] = offsets[AT]
+    turns: Iterator[dict[TopicPartition, Any]] = iter([{AT: 7, other: NOT_YET}, {other: 8}])
+
+    def offsets_at(timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, Any]:
+        found = next(turns)
+        assert found.keys() == timestamps_ms.keys()
+        return found
+
+    asked.offsets_at = offsets_at  # type: ignore[method-assign]  # as said
+
+    first, second = work_out(asked, ["orders"], BY_TIME)
+
+    assert (first.target, second.target) == (7, 8)
+
+
+def test_what_comes_no_further_in_remote_storage_fails() -> None:
+    asked = cluster(by_time=NOT_YET)
+    item = of(asked)
+    assert (item.outcome, item.target) == (Outcome.FAILED, None)
+    assert len(asked.asked_at) == 1
+
+
+def test_commits_that_cant_be_read_refuse_everything() -> None:
+    commits = [Commit("orders", 0, 4), Commit("orders", 1, None)]
+    asked = replace(cluster(), committed={"a": commits, "b": UNREADABLE})
+    assert read_commits(asked, ["a"]) == {"a": {AT: 4, TopicPartition("orders", 1): None}}
+    for group in ("b", "c"):  # of which the answer says nothing
+        with pytest.raises(KafkaUnavailable, match=f"the commits of group '{group}' can't be read"):
+            read_commits(asked, ["a", group])
+
+
+def test_an_unknown_topic_is_refused_before_anything_is_deleted() -> None:
+    with pytest.raises(UsageError, match="topic 'nosuch': UNKNOWN_TOPIC_OR_PARTITION"):
+        work_out(cluster(), ["orders", "nosuch"], BY_TIME)
+
+
+def test_a_topic_of_kafkas_own_is_refused() -> None:
+    asked = replace(cluster(), topics={"inner": replace(topic("inner"), is_internal=True)})
+    with pytest.raises(UsageError, match=r"topic 'inner': .*never deleted from"):
+        work_out(asked, ["inner"], BY_TIME)
+
+
+def test_a_topic_named_twice_is_one() -> None:
+    assert len(work_out(cluster(), ["orders", "orders"], BY_TIME)) == 1

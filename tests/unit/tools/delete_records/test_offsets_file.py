@@ -1,0 +1,153 @@
+"""The offsets file of KIP-107: what is read, and what refuses the whole file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retentiond.errors import ConfigError
+from retentiond.kafka.port import OffsetBound
+from retentiond.tools.delete_records.offsets_file import OffsetsFile, read_offsets_file
+
+GOOD = {"topic": "orders", "partition": 0, "offset": 42}
+
+
+def read(tmp_path: Path, text: str | bytes) -> OffsetsFile:
+    file = tmp_path / "offsets.json"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_offsets_file(file)
+
+
+def of(*entries: Any, **top: Any) -> str:
+    return json.dumps({"version": 1, "partitions": entries, **top})
+
+
+def entry(**changes: Any) -> dict[str, Any]:
+    return {**GOOD, **changes}
+
+
+def without(field: str) -> dict[str, Any]:
+    return {key: value for key, value in GOOD.items() if key != field}
+
+
+def test_the_entries_come_in_the_files_order(tmp_path: Path) -> None:
+    read_file = read(tmp_path, of(entry(partition=3), entry(), entry(topic="b", offset=0)))
+    assert [(each.topic, each.partition, each.target) for each in read_file.items] == [
+        ("orders", 3, 42),
+        ("orders", 0, 42),
+        ("b", 0, 0),
+    ]
+    assert read_file.warnings == ()
+
+
+def test_minus_one_is_the_high_watermark(tmp_path: Path) -> None:
+    (item,) = read(tmp_path, of(entry(offset=-1))).items
+    assert item.target is OffsetBound.HIGH_WATERMARK
+
+
+def test_the_largest_partition_and_offset_are_read(tmp_path: Path) -> None:
+    (item,) = read(tmp_path, of(entry(partition=2**31 - 1, offset=2**63 - 1))).items
+    assert (item.partition, item.target) == (2**31 - 1, 2**63 - 1)
+
+
+def test_without_a_version_it_is_version_1(tmp_path: Path) -> None:
+    assert len(read(tmp_path, json.dumps({"partitions": [GOOD]})).items) == 1
+
+
+def test_no_partitions_are_none(tmp_path: Path) -> None:
+    assert read(tmp_path, of()).items == ()
+
+
+def test_unknown_fields_are_a_warning_each(tmp_path: Path) -> None:
+    read_file = read(tmp_path, of(GOOD, entry(partition=1, note=1), comment="x"))
+    assert len(read_file.items) == 2
+    assert read_file.warnings == (
+        "comment: this field is unknown and changes nothing",
+        "partitions[1].note: this field is unknown and changes nothing",
+    )
+
+
+MALFORMED = [
+    ("", "not JSON"),
+    ("{", "not JSON"),
+    ('{"partitions": [}', "not JSON"),
+    ("\ufeff{}", "not JSON"),
+    (b"\xff{}", "expected JSON in UTF-8"),
+    ('{"partitions": NaN}', "not JSON"),
+    ('{"partitions": [' + "1" * 5000 + "]}", "not JSON"),
+    ("[" * 100_000, "nested too deeply"),
+    (of() + " x", "text after the end of the JSON (line 1 column 34)"),
+    (of() + of(), "text after the end of the JSON"),
+    ("[]", "expected a JSON object with partitions, not []"),
+    ("null", "expected a JSON object with partitions, not null"),
+    ("{}", "partitions: missing"),
+    ('{"version": 1, "version": 1, "partitions": []}', "version: this key stands there twice"),
+    ('{"partitions": [], "partitions": []}', "partitions: this key stands there twice"),
+    (
+        '{"partitions": [{"topic": "a", "partition": 0, "offset": 1, "offset": 2}]}',
+        "partitions[0].offset: this key stands there twice",
+    ),
+    (
+        '{"partitions": [], "note": [{"a": 1, "a": 1}]}',
+        "note[0].a: this key stands there twice",
+    ),
+    (of(version=2), "version: version 2 is not supported"),
+    (of(version=0), "version: version 0 is not supported"),
+    (of(version="1"), 'version: expected 1, not "1"'),
+    (of(version=1.0), "version: expected 1, not 1.0"),
+    (of(version=True), "version: expected 1, not true"),
+    (of(version=None), "version: expected 1, not null"),
+    (of(partitions={}), "partitions: expected a list, not {}"),
+    (of(partitions=None), "partitions: expected a list, not null"),
+    (of(GOOD, 7), "partitions[1]: expected an object with topic, partition, offset, not 7"),
+    (of(GOOD, []), "partitions[1]: expected an object"),
+    (of(without("topic")), "partitions[0].topic: missing"),
+    (of(without("partition")), "partitions[0].partition: missing"),
+    (of(GOOD, without("offset")), "partitions[1].offset: missing"),
+    (of(entry(topic=None)), "partitions[0].topic: expected a topic's name, not null"),
+    (of(entry(topic=5)), "partitions[0].topic: expected a topic's name, not 5"),
+    (of(entry(topic="")), "partitions[0].topic: expected a topic's name, not an empty one"),
+    (of(entry(topic="__consumer_offsets")), "partitions[0].topic: __consumer_offsets is Kafka's"),
+    (of(entry(topic="__transaction_state")), "partitions[0].topic: __transaction_state is"),
+    (of(entry(topic="__share_group_state")), "partitions[0].topic: __share_group_state is"),
+    (of(entry(partition="0")), 'partitions[0].partition: expected a whole number, not "0"'),
+    (of(entry(partition=True)), "partitions[0].partition: expected a whole number, not true"),
+    (of(entry(partition=1.0)), "partitions[0].partition: expected a whole number, not 1.0"),
+    (of(entry(partition=-1)), "partitions[0].partition: expected 0 to 2147483647, not -1"),
+    (of(entry(partition=2**31)), "partitions[0].partition: expected 0 to 2147483647"),
+    (of(entry(offset="42")), 'partitions[0].offset: expected a whole number, not "42"'),
+    (of(entry(offset=False)), "partitions[0].offset: expected a whole number, not false"),
+    (of(entry(offset=1e3)), "partitions[0].offset: expected a whole number, not 1000.0"),
+    (of(entry(offset=None)), "partitions[0].offset: expected a whole number, not null"),
+    (of(entry(offset=-2)), "partitions[0].offset: expected -1 to"),
+    (of(entry(offset=2**63)), "partitions[0].offset: expected -1 to"),
+    (
+        of(GOOD, entry(topic="b"), entry(offset=1)),
+        "partitions[2]: the same partition as partitions[0]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MALFORMED)
+def test_what_is_wrong_refuses_the_file_and_is_named(
+    tmp_path: Path, text: str | bytes, message: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read(tmp_path, text)
+    sentence = str(refused.value)
+    assert sentence.startswith(f"{tmp_path / 'offsets.json'}: ")
+    assert message in sentence
+    assert "\n" not in sentence
+
+
+def test_a_key_with_a_terminals_control_sequence_is_not_printed_as_it_is(tmp_path: Path) -> None:
+    (warning,) = read(tmp_path, of(entry(**{"\x1b[2J": 1}))).warnings
+    assert "\x1b" not in warning
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.json: can't be read \(No such file"):
+        read_offsets_file(tmp_path / "nowhere.json")

@@ -1,0 +1,138 @@
+"""The doctor reads part by part, and no part that fails keeps another from being checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.client import Client
+from retentiond.kafka.settings.properties import translate
+from retentiond.model import Failure
+from retentiond.tools.doctor.examine import of_cluster
+from retentiond.tools.doctor.finding import (
+    Clocks,
+    Finding,
+    Level,
+    Seen,
+    about,
+    both_checked,
+    checked,
+    some,
+)
+from retentiond.tools.doctor.read_cluster import hasty, read_cluster, tried
+from tests.support.builders.examined_clusters import DAY_MS, bad, broker, brokers, config
+from tests.support.fakes import FakeCluster
+
+LOST = Failure("KafkaConnectionError", "lost")
+
+MINE = config({"name": "orders", "retention.commitoffset.hours": 1})
+
+PARTS = tuple(name for name in Seen.__dataclass_fields__ if name != "brokers")
+
+ALL = frozenset({"DESCRIBE", "DESCRIBE_CONFIGS", "DELETE"})
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """A sound one whose topic is read; what the port does not tell is healthy."""
+    fake = FakeCluster()
+    fake.create_topic("orders", config={"segment.ms": "3600000"})
+    fake.produce("orders", count=10)
+    fake.commit("readers", {("orders", 0): 5})
+    fake.broker_config["offsets.retention.minutes"] = "10080"
+    answers: Mapping[str, Any] = {
+        "brokers": brokers(broker(1)),
+        "topic_rights": {"orders": ALL},
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(
+            f"retentiond.tools.doctor.read_cluster.{name}", lambda *_, told=answer: told
+        )
+    return fake
+
+
+def looked_at(cluster: FakeCluster) -> Seen:
+    nobody = Client(translate({"bootstrap.servers": "localhost:1"}))
+    return read_cluster(cluster, nobody, MINE, lambda: cluster.now_ms)
+
+
+def test_a_healthy_cluster_has_nothing_but_ok(cluster: FakeCluster) -> None:
+    found = list(of_cluster(looked_at(cluster), MINE))
+    assert bad(found) == []
+    assert {"brokers", "groups", "readers", "segments", "clocks"} <= {e.subject for e in found}
+
+
+def test_each_reading_that_fails_is_said_and_keeps_no_other_from_being_checked(
+    cluster: FakeCluster,
+) -> None:
+    healthy = list(of_cluster(looked_at(cluster), MINE))
+    for part in PARTS:
+        change: dict[str, Any] = {part: LOST}
+        broken = replace(looked_at(cluster), **change)
+        found = list(of_cluster(broken, MINE))
+        said = [each for each in found if "could not be checked" in each.sentence]
+        assert said, part
+        assert all(each.level is Level.WARNING for each in said)
+        unaffected = {each.subject for each in healthy} - {each.subject for each in said}
+        assert unaffected <= {each.subject for each in found} | {"dry_run"}, part
+
+
+def test_a_port_that_raises_is_a_failure_in_its_place(cluster: FakeCluster) -> None:
+    cluster.script.fail_next("cluster_time", KafkaUnavailable("broker 3 did not list its groups"))
+    seen = looked_at(cluster)
+    assert seen.clocks == Failure("KafkaUnavailable", "broker 3 did not list its groups")
+    assert not isinstance(seen.listing, Failure)
+
+
+def test_a_bug_in_a_reading_or_a_check_is_said_and_raises_nothing() -> None:
+    def bug(*_: object) -> list[Finding]:
+        raise ZeroDivisionError("by zero")
+
+    assert tried(bug) == Failure("ZeroDivisionError", "by zero; please report this")
+    for found in (checked("x", 1, bug), both_checked("x", 1, 2, bug)):
+        (each,) = found
+        assert each.level is Level.WARNING
+        assert "ZeroDivisionError: by zero; please report this" in each.sentence
+
+
+def test_the_first_of_two_values_that_is_missing_is_said() -> None:
+    (found,) = both_checked("x", LOST, Failure("OTHER", ""), lambda *_: [])
+    assert found.sentence == "could not be checked: KafkaConnectionError: lost"
+
+
+def test_the_clocks_are_read_around_the_answer(cluster: FakeCluster) -> None:
+    cluster.cluster_clock = cluster.now_ms - DAY_MS
+    assert looked_at(cluster).clocks == Clocks(
+        cluster.now_ms, cluster.now_ms - DAY_MS, cluster.now_ms
+    )
+
+
+def test_a_group_that_can_not_be_read_is_found(cluster: FakeCluster) -> None:
+    cluster.commit("secret", {("orders", 0): 1})
+    cluster.fail("commits", "secret", Failure("GROUP_AUTHORIZATION_FAILED", "no"))
+    found = bad(of_cluster(looked_at(cluster), MINE))
+    assert found == [(Level.PROBLEM, "group secret")]
+
+
+def test_requests_are_given_up_soon_by_both_clients() -> None:
+    patient = translate({"bootstrap.servers": "localhost:1", "socket.timeout.ms": "60000"})
+    settings = hasty(patient)
+    assert settings.kafka_python["request_timeout_ms"] == 5000
+    assert settings.confluent["socket.timeout.ms"] == "5000"
+    assert settings.request_timeout_s == 5
+    shorter = hasty(translate({"bootstrap.servers": "localhost:1", "socket.timeout.ms": "1000"}))
+    assert shorter.request_timeout_s == 1
+
+
+def test_one_name_is_the_subject_and_several_are_listed() -> None:
+    (one,) = about(Level.WARNING, "topic", ["a"], "held")
+    assert (one.subject, one.sentence) == ("topic a", "held")
+    (many,) = about(Level.WARNING, "topic", list("fedcba"), "held")
+    assert (many.subject, many.sentence) == ("6 topics", "held: a, b, c, d and 2 more")
+    assert many.names == tuple("abcdef")
+    assert about(Level.WARNING, "topic", [], "held") == []
+    assert some(["a", "b"]) == "a, b"

@@ -1,0 +1,309 @@
+"""What the policy's entries match, and what keeps a topic from losing a record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retentiond.act.evidence import Evidence
+from retentiond.config import Config, TopicPolicy
+from retentiond.gather.groups import GroupListing
+from retentiond.gather.topics import NO_ID, EnabledTopic
+from retentiond.kafka.port import GroupMembers
+from retentiond.kafka.topics import Operations
+from retentiond.memory.remembered import NOTHING, GroupOnTopic, LastCommits, Remembered
+from retentiond.model import Commit, Failure, GroupKind
+from retentiond.snapshot import GroupReading
+from retentiond.tools.doctor.finding import Finding, Level
+from retentiond.tools.doctor.groups import (
+    check_changelogs,
+    check_external,
+    check_groups,
+    check_readers,
+    check_unseen,
+)
+from retentiond.tools.doctor.read_cluster import evidence_about
+from retentiond.tools.doctor.topics import check_entries, check_topics, deletable
+from tests.support.builders.examined_clusters import DAY_MS, bad, config, only, topic
+
+NOTHING_TOLD: dict[str, Operations | Failure] = {}
+
+ORDERS = config({"name": "orders", "retention.commitoffset.hours": 1})
+
+
+def test_entries_that_match_are_ok() -> None:
+    mine = config({"name": "orders"}, {"pattern": "stage.*"})
+    assert bad(check_entries(mine, frozenset({"orders", "stage.a"}), NOTHING_TOLD)) == []
+
+
+def test_a_pattern_matches_whole_names_and_one_that_matches_none_is_a_warning() -> None:
+    mine = config({"name": "orders"}, {"pattern": "stage"})
+    found = only(check_entries(mine, frozenset({"orders", "stage.a"}), NOTHING_TOLD))
+    assert (found.level, found.subject) == (Level.WARNING, "topics[1]")
+
+
+def test_an_exact_name_that_does_not_exist_is_a_warning() -> None:
+    absent = {"orders": Failure("UNKNOWN_TOPIC_OR_PARTITION", "")}
+    found = only(check_entries(ORDERS, frozenset(), absent))
+    assert (found.level, found.sentence) == (Level.WARNING, "there is no topic orders")
+
+
+def test_an_exact_name_that_may_not_be_seen_is_not_said_to_be_absent() -> None:
+    denied = {"orders": Failure("TOPIC_AUTHORIZATION_FAILED", "")}
+    assert bad(check_entries(ORDERS, frozenset(), denied)) == []
+
+
+def test_entries_that_are_not_enabled_need_not_match() -> None:
+    mine = config({"name": "orders"}, {"pattern": "x", "retention.commitoffset.enable": False})
+    assert bad(check_entries(mine, frozenset({"orders"}), NOTHING_TOLD)) == []
+
+
+def test_a_policy_that_enables_nothing_is_a_warning() -> None:
+    mine = config({"name": "orders", "retention.commitoffset.enable": False})
+    assert bad(check_entries(mine, frozenset({"orders"}), NOTHING_TOLD)) == [
+        (Level.WARNING, "topics")
+    ]
+
+
+def test_a_topic_that_goes_with_its_policy_is_ok() -> None:
+    (found,) = check_topics([topic("orders", ORDERS)], ORDERS)
+    assert found.level is Level.OK
+
+
+def test_topics_without_an_id_are_one_problem_with_what_gives_them_one() -> None:
+    mine = config({"pattern": ".*"})
+    found = only(
+        check_topics([topic(name, mine, topic_id=None, failure=NO_ID) for name in "ab"], mine)
+    )
+    assert (found.level, found.subject, found.names) == (Level.PROBLEM, "2 topics", ("a", "b"))
+    assert "inter.broker.protocol.version" in (found.remedy or "")
+
+
+def test_topics_that_can_not_be_read_for_one_reason_are_one_warning() -> None:
+    mine = config({"pattern": ".*"})
+    refused = Failure("TOPIC_AUTHORIZATION_FAILED", "grant it")
+    found = check_topics([topic(name, mine, failure=refused) for name in "ab"], mine)
+    assert bad(found) == [(Level.WARNING, "2 topics")]
+
+
+def test_a_consumed_retention_above_the_forced_one_is_a_problem() -> None:
+    found = only(check_topics([topic("orders", ORDERS, retention_ms=60_000)], ORDERS))
+    assert (found.level, found.subject) == (Level.PROBLEM, "topic orders")
+    assert "1 hour exceeds its own retention.ms of 1 minute" in found.sentence
+
+
+def test_unlimited_forced_retention_is_never_exceeded() -> None:
+    assert bad(check_topics([topic("orders", ORDERS, retention_ms=None)], ORDERS)) == []
+
+
+def test_a_compacted_topic_is_a_problem_where_it_is_named_and_a_warning_where_it_is_caught() -> (
+    None
+):
+    mine = config({"name": "orders"}, {"pattern": "stage.*"})
+    compacted = frozenset({"compact"})
+    topics = [topic(name, mine, cleanup_policy=compacted) for name in ("orders", "stage.a")]
+    assert bad(check_topics(topics, mine)) == [
+        (Level.PROBLEM, "topic orders"),
+        (Level.WARNING, "topic stage.a"),
+    ]
+
+
+def test_compact_and_delete_is_a_problem_until_it_is_allowed() -> None:
+    both = frozenset({"compact", "delete"})
+    allowed = config({"name": "orders", "allow_compacted": True})
+    assert only(check_topics([topic("orders", ORDERS, cleanup_policy=both)], ORDERS)).level is (
+        Level.PROBLEM
+    )
+    assert bad(check_topics([topic("orders", allowed, cleanup_policy=both)], allowed)) == []
+
+
+def test_topics_of_streams_are_told_by_their_names() -> None:
+    mine = config({"pattern": ".*"})
+    names = ("a-store-changelog", "a-repartition", "orders")
+    assert bad(check_topics([topic(name, mine) for name in names], mine)) == [
+        (Level.WARNING, "topic a-store-changelog"),
+        (Level.WARNING, "topic a-repartition"),
+    ]
+
+
+def test_patterns_that_disagree_about_a_topic_are_a_problem() -> None:
+    mine = config({"pattern": "ord.*"}, {"pattern": ".*", "retention.commitoffset.hours": 1})
+    found = only(check_topics([topic("orders", mine)], mine))
+    assert found.level is Level.PROBLEM
+    assert "topics[0] and topics[1]" in found.sentence
+
+
+def test_a_topic_that_could_not_be_read_is_said() -> None:
+    unread = topic("orders", ORDERS, failure=Failure("NOT_ANSWERED", "left out"))
+    (found,) = check_topics([unread], ORDERS)
+    assert found.level is Level.WARNING
+    assert "could not be checked" in found.sentence
+
+
+def listing(*committed: str, reading: tuple[str, ...] = (), on: str = "orders") -> GroupListing:
+    """Groups that have committed on a topic, and others with a member that subscribes to it."""
+    kind = GroupKind.CLASSIC
+    return GroupListing(
+        groups={name: GroupReading(name, kind, "Stable") for name in (*committed, *reading)},
+        commits={name: [Commit(on, 0, 5)] for name in committed},
+        members={name: GroupMembers(frozenset({on})) for name in reading},
+    )
+
+
+def evidence(topic: EnabledTopic, seen: GroupListing, remembered: Remembered = NOTHING) -> Evidence:
+    policy = topic.reading.policy
+    readers = policy.external_readers if isinstance(policy, TopicPolicy) else ()
+    found = evidence_about([topic], seen, dict.fromkeys(readers, ()), remembered)
+    assert isinstance(found, Evidence)
+    return found
+
+
+def about_readers(
+    of: Config, seen: GroupListing, remembered: Remembered = NOTHING
+) -> Iterator[Finding]:
+    orders = topic("orders", of)
+    return check_readers([orders], evidence(orders, seen, remembered))
+
+
+def test_a_topic_that_a_group_has_committed_on_or_subscribes_to_is_read() -> None:
+    for seen in (listing("a"), listing(reading=("b",))):
+        assert bad(about_readers(ORDERS, seen)) == []
+
+
+def test_a_topic_that_only_an_excluded_group_reads_is_a_warning() -> None:
+    mine = config({"name": "orders", "groups": {"exclude": ["console-.*"]}})
+    found = only(about_readers(mine, listing("console-1")))
+    assert (found.level, found.subject) == (Level.WARNING, "topic orders")
+
+
+def test_an_external_reader_is_one() -> None:
+    external = {"external": [{"name": "spark", "offsets": "/offsets.json"}]}
+    mine = config({"name": "orders", "groups": external})
+    assert bad(about_readers(mine, listing())) == []
+
+
+EXTERNAL = config(
+    {"name": "orders", "groups": {"external": [{"name": "lake", "offsets": "/offsets.json"}]}}
+)
+(LAKE,) = EXTERNAL.policies[0].external_readers
+
+
+def test_an_external_readers_position_is_said() -> None:
+    position = (Commit("orders", 0, 5), Commit("clicks", 0, 1))
+    (found,) = check_external([topic("orders", EXTERNAL)], {LAKE: position}, ())
+    assert (found.level, found.subject) == (Level.OK, "external reader lake")
+    assert found.sentence == "its position is read: 2 partitions of 2 topics"
+
+
+def test_an_external_readers_position_that_can_not_be_read_is_a_problem_of_its_own_kind() -> None:
+    failure = Failure("EXTERNAL_READER", "no batch is committed in /lake")
+    found = only(check_external([topic("orders", EXTERNAL)], {LAKE: failure}, ()))
+    assert (found.level, found.subject) == (Level.PROBLEM, "external reader lake")
+    assert found.sentence == "can't be read, so orders is held: no batch is committed in /lake"
+    assert "groups.external" in (found.remedy or "")
+    assert "DESCRIBE" not in (found.remedy or "")
+
+
+def test_an_external_reader_that_lacks_a_partition_or_has_a_groups_name_is_not_well() -> None:
+    topics = [topic("orders", EXTERNAL)]
+    lacking = only(check_external(topics, {LAKE: ()}, ()))
+    assert (lacking.level, lacking.subject) == (Level.WARNING, "topic orders")
+    namesake = only(check_external(topics, {LAKE: (Commit("orders", 0, 1),)}, ("lake",)))
+    assert "has the name of a group of the cluster" in namesake.sentence
+
+
+def test_a_changelog_of_a_streams_group_is_said_to_be_held() -> None:
+    app = GroupReading("app", GroupKind.STREAMS, "Stable")
+    members = {"app": GroupMembers(frozenset(), changelogs=frozenset({"orders"}))}
+    orders = topic("orders", ORDERS)
+    seen = evidence(orders, GroupListing(groups={"app": app}, members=members))
+    found = only(check_changelogs([orders], seen))
+    assert (found.level, found.subject) == (Level.WARNING, "topic orders")
+    assert "a changelog of group app" in found.sentence
+
+
+def test_sources_of_classic_streams_and_what_speaks_for_unseen_readers_are_warnings() -> None:
+    app = GroupReading("app", GroupKind.CLASSIC, "Stable", is_streams_classic=True)
+    seen = GroupListing(groups={"app": app}, commits={"app": [Commit("orders", 0, 5)]})
+    names = frozenset({"orders", "clicks", "a.checkpoints.internal"})
+    sign, source = check_unseen(names, evidence(topic("orders", ORDERS), seen))
+    assert (sign.level, sign.subject) == (Level.WARNING, "readers that commit nothing")
+    assert "topic a.checkpoints.internal is MirrorMaker 2's" in sign.sentence
+    assert (source.level, source.subject) == (Level.WARNING, "topic orders")
+    assert "read by group app, which looks like Kafka Streams" in source.sentence
+    assert "global tables" in (source.remedy or "")
+
+
+def test_wherever_readers_are_said_to_be_there_those_that_commit_nothing_are_said_unseen() -> None:
+    (found,) = about_readers(ORDERS, listing("a"))
+    assert found.level is Level.OK
+    assert "readers that commit nothing can't be seen" in found.sentence
+
+
+def test_a_group_that_is_remembered_to_read_a_topic_counts() -> None:
+    last = LastCommits(GroupKind.CLASSIC, {0: 5})
+    remembered = Remembered(commits={GroupOnTopic("a", "orders"): last})
+    assert bad(about_readers(ORDERS, listing(), remembered)) == []
+    mine = config({"name": "orders", "groups": {"required": ["a"]}})
+    assert bad(about_readers(mine, listing(), remembered)) == []
+
+
+def test_a_group_that_can_not_be_read_is_no_reader_that_is_known() -> None:
+    secret = GroupReading("secret", GroupKind.CLASSIC, "Empty", Failure("REFUSED", "no"))
+    found = only(about_readers(ORDERS, GroupListing(groups={"secret": secret})))
+    assert (found.level, found.subject) == (Level.WARNING, "topic orders")
+
+
+def test_a_required_group_that_has_not_committed_is_named() -> None:
+    mine = config({"name": "orders", "groups": {"required": ["billing", "search"]}})
+    found = only(about_readers(mine, listing("search")))
+    assert found.level is Level.WARNING
+    assert "billing must have committed on it, and has not" in found.sentence
+
+
+def test_fewer_groups_than_the_policy_asks_for_are_a_warning() -> None:
+    mine = config({"name": "orders", "groups": {"min": 2}})
+    assert bad(about_readers(mine, listing("a"))) == [(Level.WARNING, "topic orders")]
+
+
+def test_a_group_that_can_not_be_read_is_a_problem_and_named() -> None:
+    failure = Failure("GROUP_AUTHORIZATION_FAILED", "not authorized")
+    unreadable = GroupReading("secret", GroupKind.CLASSIC, "Empty", failure)
+    seen = GroupListing(groups={"secret": unreadable, **listing("open").groups})
+    found = only(check_groups(seen))
+    assert (found.level, found.subject) == (Level.PROBLEM, "group secret")
+    assert "GROUP_AUTHORIZATION_FAILED" in found.sentence
+    assert found.remedy is not None
+    assert "DESCRIBE on GROUP" in found.remedy
+
+
+def test_an_error_that_nobody_foresaw_has_a_remedy_too() -> None:
+    failure = Failure("ERROR_4711", "this version does not know that error")
+    unreadable = GroupReading("odd", GroupKind.CLASSIC, "Empty", failure)
+    assert only(check_groups(GroupListing(groups={"odd": unreadable}))).level is Level.PROBLEM
+
+
+def test_groups_that_can_not_be_listed_are_a_problem_and_nobody_is_said_to_be_missing() -> None:
+    seen = GroupListing(problems=("broker 3 did not list its groups: refused",))
+    assert only(check_groups(seen)).level is Level.PROBLEM
+    assert list(about_readers(ORDERS, seen)) == []
+
+
+def test_retention_is_compared_in_milliseconds() -> None:
+    week = config({"name": "orders"})
+    assert bad(check_topics([topic("orders", week, retention_ms=7 * DAY_MS)], week)) == []
+    assert bad(check_topics([topic("orders", week, retention_ms=7 * DAY_MS - 1)], week)) == [
+        (Level.PROBLEM, "topic orders")
+    ]
+
+
+def test_topics_from_which_nothing_is_ever_deleted_are_left_to_that_finding() -> None:
+    mine = config({"pattern": ".*"}, {"name": "allowed", "allow_compacted": True})
+    both = frozenset({"compact", "delete"})
+    topics = [
+        topic("orders", mine),
+        topic("allowed", mine, cleanup_policy=both),
+        topic("unallowed", mine, cleanup_policy=both),
+        topic("compacted", mine, cleanup_policy=frozenset({"compact"})),
+        topic("__consumer_offsets", mine, is_internal=True),
+    ]
+    assert [each.reading.name for each in deletable(topics)] == ["orders", "allowed"]

@@ -1,0 +1,68 @@
+"""How old the newest record of a segment is."""
+
+from __future__ import annotations
+
+import io
+import struct
+
+import pytest
+
+from retentiond.tools.orphans.contents import Misread, Newest, of_log, of_time_index
+from tests.support.builders.orphans_host import batch, time_index
+
+
+def test_a_time_index_ends_with_the_largest_timestamp() -> None:
+    assert of_time_index(time_index(1_000, 2_000, 3_072)) == 3_072
+
+
+def test_an_empty_time_index_tells_nothing() -> None:
+    assert of_time_index(b"") is None
+
+
+def test_the_zeros_behind_a_time_index_after_a_crash_are_no_entries() -> None:
+    """The last entry ends with zeros of its own: offset 0, and a timestamp of 256 times n."""
+    assert of_time_index(struct.pack(">qi", 256_000, 0) + bytes(12 * 1000)) == 256_000
+    assert of_time_index(bytes(1200)) is None
+
+
+def test_a_time_index_that_is_cut_off_is_misread() -> None:
+    with pytest.raises(Misread):
+        of_time_index(time_index(1_000)[:-1])
+
+
+def read(log: bytes) -> Newest:
+    return of_log(io.BytesIO(log))
+
+
+def test_the_newest_batch_counts_wherever_it_stands() -> None:
+    assert read(batch(5_000) + batch(9_000, size=70_000) + batch(7_000)) == Newest(9_000, True)
+
+
+def test_an_empty_segment_has_no_time() -> None:
+    assert read(b"") == Newest(None, True)
+
+
+def test_the_zeros_of_a_preallocated_segment_are_its_end() -> None:
+    assert read(batch(5_000) + bytes(4096)) == Newest(5_000, True)
+
+
+@pytest.mark.parametrize("cut", [1, 50, 99, 100, 140, 150])
+def test_a_batch_that_is_cut_off_is_told(cut: int) -> None:
+    assert read(batch(5_000) + batch(9_000)[:-cut]) == Newest(5_000, False)
+
+
+def test_records_without_a_time_have_none() -> None:
+    assert read(batch(-1)) == Newest(None, True)
+
+
+def test_the_oldest_formats_are_read() -> None:
+    zero = struct.pack(">qiibb", 0, 14, 0, 0, 0) + bytes(8)
+    one = struct.pack(">qiibbq", 0, 22, 0, 1, 0, 8_000) + bytes(8)
+    assert read(zero + one) == Newest(8_000, True)
+    assert read(zero) == Newest(None, True)
+
+
+@pytest.mark.parametrize("log", [b"no records at all" * 10, batch(5_000) + b"\7" * 60])
+def test_what_is_no_batch_is_misread(log: bytes) -> None:
+    with pytest.raises(Misread):
+        read(log)
