@@ -17,8 +17,8 @@ from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 
 from retentiond.errors import KafkaUnavailable, OtherCluster
+from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.errors.kafka_python import FailedConnections
-from retentiond.kafka.identity import ClusterIdentity
 from retentiond.kafka.network_client import NetworkClient, Throttled, prove_connections, unheard
 from retentiond.kafka.settings.oauth import TokenSource
 from retentiond.kafka.settings.properties import ClientSettings
