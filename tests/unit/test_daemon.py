@@ -324,7 +324,7 @@ def test_a_cycle_that_hangs_is_seen_at_healthz() -> None:
         go_on = threading.Event()
 
         def hangs() -> CycleReport:
-            assert go_on.wait(20)
+            assert go_on.wait(60)
             return report()
 
         cycle = threading.Thread(target=bench.tick, args=(hangs,))
@@ -392,7 +392,7 @@ def test_the_end_waits_for_the_deletion_under_way(monkeypatch: pytest.MonkeyPatc
     stopping = threading.Event()
 
     def slow_cycle() -> CycleReport:
-        assert stopping.wait(10)
+        assert stopping.wait(60)
         return report([row("orders")], [outcome("orders")])
 
     def play(bench: Bench) -> None:
@@ -405,7 +405,7 @@ def test_the_end_waits_for_the_deletion_under_way(monkeypatch: pytest.MonkeyPatc
             return slow_cycle()
 
         threading.Thread(target=bench.tick, args=[cycle]).start()
-        assert started.wait(10)
+        assert started.wait(60)
         bench.scheduler.on_shutdown = stopping.set
 
     bench = live(play)
@@ -435,7 +435,7 @@ def test_a_cycle_that_does_not_end_is_abandoned_in_time(
         bench.engines[0].deleting = deleting
         threads.append(threading.Thread(target=bench.tick, args=[cycle]))
         threads[0].start()
-        assert started.wait(10)
+        assert started.wait(60)
 
     try:
         bench = live(play)
@@ -459,7 +459,7 @@ def test_the_end_does_not_wait_until_memory_is_given_back(monkeypatch: pytest.Mo
         monkeypatch.setattr("retentiond.garbage_collection.give_back", give_back)
         threads.append(threading.Thread(target=bench.tick))
         threads[0].start()
-        assert giving.wait(10)
+        assert giving.wait(60)
 
     try:
         bench = live(play)
@@ -481,12 +481,12 @@ def test_a_cycle_that_ends_during_the_end_gives_no_memory_back(
 
         def cycle() -> CycleReport:
             started.set()
-            assert stopping.wait(10)
+            assert stopping.wait(60)
             return report()
 
         thread = threading.Thread(target=bench.tick, args=[cycle])
         thread.start()
-        assert started.wait(10)
+        assert started.wait(60)
         bench.scheduler.on_shutdown = stopping.set
 
     bench = live(play)

@@ -104,7 +104,7 @@ def test_a_token_without_an_end_is_renewed_all_the_same(
     assert tokens.token() == "token-2"
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 def test_an_endpoint_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oauth, "MOST_SECONDS", 0.5)
     with dripping(first=b"HTTP/1.1 200 OK\r\n\r\n") as port:
