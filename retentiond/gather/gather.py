@@ -54,7 +54,8 @@ def gather(
     ``remembered_topics`` are looked for where the listing lacks them.
 
     Raises `KafkaUnavailable` when the cluster or its topics can't be asked, and
-    `StateOfOtherCluster` when it is another cluster; everything else that fails holds what it touches.
+    `StateOfOtherCluster` when it is another cluster; everything else that fails holds what it
+    touches.
     """
     coordinators = coordinators or LastCoordinators()
     before = coordinators.before(kafka, again=only is not None)
