@@ -27,7 +27,7 @@ from retentiond.model import Plan, TopicPartition
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import begun, finished
-from retentiond.state.between_cycles import write_waiting
+from retentiond.state.between_cycles import LastComplete, write_last_complete, write_waiting
 from retentiond.state.state import State, StoredState, stored_by
 from retentiond.tell.lag.margins import LagReader
 from retentiond.tell.reasons import tool_options
@@ -234,6 +234,9 @@ def _record(context: CycleContext, state: State, done: CarriedOut, stored: Store
         if not done.plan.dry_run:
             waiting = still_waiting(stored.waiting, done.plan.rows, done.outcomes)
             write_waiting(state.state_dir, waiting)
+        if ended.result == "ok":
+            last = LastComplete(ended.cluster_id, ended.planned_at_ms)
+            write_last_complete(state.state_dir, last)
     except Exception as error:
         if not done.has_deleted:
             raise

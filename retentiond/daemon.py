@@ -28,10 +28,12 @@ from retentiond.errors import (
     KafkaUnavailable,
     OtherCluster,
     RetentiondError,
+    StateOfOtherCluster,
     StateReplaced,
 )
 from retentiond.history.keeper import Keeper
 from retentiond.kafka.cluster import Observer
+from retentiond.state.between_cycles import read_last_complete
 from retentiond.state.state import State
 from retentiond.tell import logs, metric_definitions
 from retentiond.tell.logs import log_cycle
@@ -120,7 +122,9 @@ class Daemon:
         self._taking_over = threading.Lock()
 
         registry = CollectorRegistry()
-        self._metrics = Metrics(registry, build_versions())
+        self._metrics = Metrics(registry, build_versions(), date())
+        self._metrics.observe_config(config)
+        self._metrics.restore(read_last_complete(config.state_dir, int(date() * 1000)))
         raise_open_files()
         self._board = Board(config.schedule.interval_ms, clock)
         self._clock = ClockChanges(date, clock)
@@ -270,6 +274,8 @@ class Daemon:
         if not self._failures or self._board.problem != _failure_sentence(error):
             self._log.error(logs.CYCLE_FAILED, error=str(error), exc_info=exc_info)
         self._metrics.observe_failure()
+        if isinstance(error, StateOfOtherCluster):
+            self._metrics.restore(None)
         self._try_again_after(error)
 
     def _try_again_after(self, error: Exception) -> None:
@@ -318,6 +324,7 @@ class Daemon:
     def _put_in_force(self, config: Config) -> None:
         self._in_force = config
         self._board.interval_ms = config.schedule.interval_ms
+        self._metrics.observe_config(config)
         self._schedule(config)
 
     def _made(self, config: Config) -> Engine:

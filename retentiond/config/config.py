@@ -23,6 +23,7 @@ from retentiond.config.values import (
     Port,
     Section,
     Text,
+    TextOrNull,
 )
 
 
@@ -120,6 +121,14 @@ class History(Section):
     """The most bytes that all entries take; the oldest days go first; null means no limit."""
 
 
+class MetricSettings(Section):
+    cluster: TextOrNull = None
+    """What you call this Kafka cluster: the label `kafka_cluster` of `retentiond_cluster_info`."""
+
+    partitions: Flag = True
+    """Whether there are series for each partition; those by topic are there in any case."""
+
+
 class Config(Section):
     """The configuration. Everything below it is frozen and checked."""
 
@@ -137,6 +146,9 @@ class Config(Section):
 
     http: Http = Field(default_factory=Http)
     """The port for metrics, health and the status page."""
+
+    metrics: MetricSettings = Field(default_factory=MetricSettings)
+    """What `/metrics` shows."""
 
     spark: Spark = Field(default_factory=Spark)
     """Where and how Spark computes the plan."""

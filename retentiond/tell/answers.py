@@ -144,6 +144,12 @@ class PartitionAnswer:
         return None if start is None or end is None else max(0, end - start)
 
     @property
+    def slowest_group_lag(self) -> int | None:
+        """Records from the smallest commit to the high watermark; None where one is not known."""
+        committed, end = self.row.min_committed_offset, self.row.high_watermark
+        return None if committed is None or end is None else max(0, end - committed)
+
+    @property
     def size(self) -> Stored:
         """What the partition takes."""
         at = self.at
@@ -234,6 +240,18 @@ class TopicAnswer:
     def log_records(self) -> int:
         """As far as they are known."""
         return sum(each.log_records or 0 for each in self.partitions)
+
+    @property
+    def known_log_records(self) -> int | None:
+        """None where the offsets of all partitions are unread."""
+        return self.log_records if self.unread < len(self.partitions) else None
+
+    @property
+    def slowest_group_lag(self) -> int | None:
+        """Records above the smallest commit, as far as they are known; None where none is."""
+        lags = [each.slowest_group_lag for each in self.partitions]
+        known = [lag for lag in lags if lag is not None]
+        return sum(known) if known else None
 
     @property
     def unread(self) -> int:

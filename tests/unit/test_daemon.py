@@ -6,6 +6,7 @@ import queue
 import signal
 import ssl
 import threading
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,8 +15,15 @@ import httpx
 import pytest
 
 from retentiond.clock import Stopped
-from retentiond.errors import KafkaUnavailable, OtherCluster, SparkUnavailable, StateError
+from retentiond.errors import (
+    KafkaUnavailable,
+    OtherCluster,
+    SparkUnavailable,
+    StateError,
+    StateOfOtherCluster,
+)
 from retentiond.model import DeletionOutcome, Outcome
+from retentiond.state.between_cycles import LastComplete, write_last_complete
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport, figures
 from retentiond.tell.web import STUCK_S
@@ -298,6 +306,31 @@ def test_a_metric_says_whether_the_daemon_is_ready() -> None:
         assert "\nretentiond_ready 0.0\n" in bench.get("/metrics").text
 
     live(play)
+
+
+def test_a_restart_does_not_forget_the_last_complete_cycle(tmp_path: Path) -> None:
+    def figures(bench: Bench) -> dict[str, str]:
+        lines = bench.get("/metrics").text.splitlines()
+        return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+
+    last = "retentiond_last_complete_cycle_timestamp_seconds"
+    write_last_complete(tmp_path, LastComplete("cluster-a", 1_500))
+    before_s = time.time()
+
+    def play(bench: Bench) -> None:
+        known = 'retentiond_cluster_info{cluster_id="cluster-a",kafka_cluster="orders"}'
+        shown = figures(bench)
+        assert (shown[last], shown[known]) == ("1.5", "1.0")
+        assert shown["retentiond_schedule_interval_seconds"] == "60.0"
+        assert shown["retentiond_dry_run"] == "1.0"
+        assert before_s <= float(shown["retentiond_started_timestamp_seconds"]) <= time.time()
+        assert shown["retentiond_ready"] == "0.0"
+        bench.tick(failing(StateOfOtherCluster("state_dir belongs to another cluster")))
+        shown = figures(bench)
+        assert shown[last] == "0.0"
+        assert known.replace("cluster-a", "") in shown
+
+    live(play, settings(tmp_path, metrics={"cluster": "orders"}))
 
 
 @pytest.mark.parametrize("set_by_s", [-7200, 7200])

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from retentiond.config import Config, Http, Limits, Properties
-from retentiond.config.config import Tls
+from retentiond.config.config import MetricSettings, Tls
 from retentiond.config.durations import format_duration, parse_duration, say_duration
 from retentiond.errors import ConfigError
 from tests.unit.config.files import HASH, MINIMAL, ONE_TOPIC, parsed
@@ -29,6 +29,14 @@ def test_what_is_not_set_has_its_documented_default() -> None:
     assert config.limits == Limits(
         records_per_cycle=None, partitions_per_cycle=None, settle_cycles=1
     )
+    assert config.metrics == MetricSettings(cluster=None, partitions=True)
+
+
+@pytest.mark.parametrize(
+    ("written", "cluster"), [("orders", "orders"), ("42", "42"), ("null", None), ("~", None)]
+)
+def test_a_cluster_has_a_name_or_none(written: str, cluster: str | None) -> None:
+    assert with_setting(f"metrics: {{cluster: {written}}}").metrics.cluster == cluster
 
 
 def test_kafka_properties_are_taken_literally() -> None:
