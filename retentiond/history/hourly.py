@@ -68,7 +68,11 @@ class Recent:
     times: tuple[int, ...]
     bytes_by_topic: Mapping[str | None, Values]
     unread_by_group: Mapping[str | None, Values]
-    deleted: Values
+    deleted: Sequence[int | None]
+
+    @property
+    def total_deleted(self) -> int:
+        return sum(each or 0 for each in self.deleted)
 
     @property
     def unknown(self) -> tuple[bool, ...]:
@@ -188,8 +192,8 @@ class Hourly:
         with explained(table.place):
             found = table.query(_query(where)).read_all()
         with self._lock:
-            for at_ms, *told in _rows(found):
-                self._hours.setdefault(at_ms // HOUR_MS, _Sums()).add(*told)
+            for at_ms, figure, name, amount in _rows(found):
+                self._hours.setdefault(at_ms // HOUR_MS, _Sums()).add(figure, name, amount)
             for hour in sorted(self._hours)[:-MOST_HOURS]:
                 del self._hours[hour]
             self.version += 1
