@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,12 @@ def write(path: Path, now_ms: int, *, days: int = 31, cluster_id: str = "cluster
     for entry, hours_ago in enumerate(range(days * DAY_H, -1, -1), 1):
         at = datetime.fromtimestamp(now_ms / 1000, UTC) - timedelta(hours=hours_ago)
         if hours_ago not in GAP_H:
-            head = {"day": f"{at:%Y-%m-%d}", "entry": entry, "at": at, "cluster_id": cluster_id}
+            head: dict[str, Any] = {
+                "day": f"{at:%Y-%m-%d}",
+                "entry": entry,
+                "at": at,
+                "cluster_id": cluster_id,
+            }
             by_day.setdefault(head["day"], []).extend(head | row for row in _rows(hours_ago, at))
     for rows in by_day.values():
         table.append(cluster_id, rows[-1]["entry"], pa.Table.from_pylist(rows, SCHEMA))
@@ -61,7 +66,7 @@ def write(path: Path, now_ms: int, *, days: int = 31, cluster_id: str = "cluster
     return hourly
 
 
-def _rows(hours_ago: int, at: datetime) -> Iterator[Mapping[str, Any]]:
+def _rows(hours_ago: int, at: datetime) -> Iterator[dict[str, Any]]:
     tide = 1 + 0.25 * math.sin((at.hour - 6) / DAY_H * 2 * math.pi)
     yield {"kind": Kind.CYCLE.value, "cycle_id": f"c{hours_ago}", "complete": True}
     slow = max(0.0, 1 - hours_ago / 96)  # the slow reader has stood since four days
