@@ -31,7 +31,7 @@ from retentiond.state.between_cycles import LastComplete, write_last_complete, w
 from retentiond.state.state import State, StoredState, stored_by
 from retentiond.tell.lag.margins import LagReader
 from retentiond.tell.reasons import tool_options
-from retentiond.tell.report import CycleReport, count_groups
+from retentiond.tell.report import CycleReport, count_groups, group_states
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,7 @@ def plan_cycle(context: CycleContext, config: Config, stored: StoredState) -> Pl
         times.seconds,
         replace(disks.report(), stuck=stored.stuck),
         tool_options=tool_options(config.kafka),
+        group_states=group_states(snapshot),
     )
     return PlannedCycle(report, snapshot, stored.remembered)
 
@@ -126,6 +127,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleRepor
         beside.lag,
         tool_options(config.kafka),
         done.failure,
+        group_states(snapshot),
     )
     context.seen(Seen(report.plan, report.outcomes, report.result, snapshot, report.disk))
     return report

@@ -31,6 +31,7 @@ from retentiond.errors import (
     StateOfOtherCluster,
     StateReplaced,
 )
+from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import Keeper
 from retentiond.kafka.cluster import Observer
 from retentiond.state.between_cycles import read_last_complete
@@ -132,10 +133,10 @@ class Daemon:
             lambda: 0 if self._board.unready() else 1
         )
         self._exposition = Exposition(registry)
-        page = status_page(self._board, now_ms, config.state_dir)
+        self._history = Keeper(config, self._tell_of_history, hourly=Hourly())
+        page = status_page(self._board, now_ms, config.state_dir, self._history)
         app = application(self._board, self._exposition, page)
         self._server = serve(app, config.http, self._board.stuck)
-        self._history = Keeper(config, self._tell_of_history)
         self._board.beside = lambda: self._history.problem
         registry.register(HistoryMetrics(lambda: self._history.status))
         self._engine = self._made(config)

@@ -327,9 +327,9 @@ class ClusterAnswer:
             sorted(
                 self.topics,
                 key=lambda each: (
-                    -_bytes(each.frees_of_size),
+                    -known_bytes(each.frees_of_size),
                     -each.records,
-                    -_bytes(each.size),
+                    -known_bytes(each.size),
                     -each.log_records,
                     each.topic,
                 ),
@@ -372,7 +372,7 @@ class ClusterAnswer:
     def kept(self) -> tuple[Kept, ...]:
         """What each keeper keeps in the cluster, the most bytes first."""
         found = _added(each for topic in self.topics for each in topic.kept)
-        return tuple(sorted(found, key=lambda each: (-_bytes(each.size), *_by_records(each))))
+        return tuple(sorted(found, key=lambda each: (-known_bytes(each.size), *_by_records(each))))
 
 
 def cluster_answer(partitions: Iterable[PartitionAnswer], disk: DiskReport) -> ClusterAnswer:
@@ -397,7 +397,7 @@ def _added(parts: Iterable[Kept]) -> Iterator[Kept]:
         yield Kept(keeper, sum(part.records for part in each), size)
 
 
-def _bytes(stored: Stored) -> int:
+def known_bytes(stored: Stored) -> int:
     """As far as they are known."""
     return (stored.local or 0) + (stored.remote or 0)
 
