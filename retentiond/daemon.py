@@ -28,12 +28,14 @@ from retentiond.errors import (
     KafkaUnavailable,
     OtherCluster,
     RetentiondError,
+    StateError,
     StateOfOtherCluster,
     StateReplaced,
 )
 from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import Keeper
 from retentiond.kafka.cluster import Observer
+from retentiond.state.audit_file import log_bytes
 from retentiond.state.between_cycles import read_last_complete
 from retentiond.state.state import State
 from retentiond.tell import logs, metric_definitions
@@ -119,6 +121,7 @@ class Daemon:
         self._idle = threading.Event()
         self._idle.set()
         self._failures = 0
+        self._not_pruned: str | None = None  # why the audit log could not be pruned last
         self._in_force = config  # in force from the next cycle on
         self._taking_over = threading.Lock()
 
@@ -131,6 +134,9 @@ class Daemon:
         self._clock = ClockChanges(date, clock)
         metric_definitions.READY.gauge(registry).set_function(
             lambda: 0 if self._board.unready() else 1
+        )
+        metric_definitions.AUDIT_LOG_BYTES.gauge(registry).set_function(
+            lambda: log_bytes(config.state_dir)
         )
         self._exposition = Exposition(registry)
         self._history = Keeper(config, self._tell_of_history, hourly=Hourly())
@@ -221,8 +227,20 @@ class Daemon:
             self._idle.set()  # what follows is no part of the cycle, and must not hold up the end
         if has_finished:
             self._history.keep()
+            self._prune()
         if has_finished and not self._stop.is_set():
             garbage_collection.give_back()
+
+    def _prune(self) -> None:
+        """Says so once if it fails: the log grows on, and nothing else is the matter."""
+        problem = None
+        try:
+            self._engine.prune(self._state)
+        except StateError as error:
+            problem = str(error)
+            if problem != self._not_pruned and not self._stop.is_set():
+                self._log.warning(logs.AUDIT_NOT_PRUNED, error=problem)
+        self._not_pruned = problem
 
     def _cycle(self) -> bool:
         """Whether it came to its end."""

@@ -21,6 +21,7 @@ from retentiond.kafka.cluster import KafkaCluster, Observer
 from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.model import DeletionOutcome
 from retentiond.spark.session import SparkSessions
+from retentiond.state.audit_age import MOST_S
 from retentiond.state.state import State
 from retentiond.tell.report import CycleReport
 
@@ -84,6 +85,12 @@ class Engine:
     def run_cycle(self, state: State) -> CycleReport:
         """A whole cycle with the configuration of this moment."""
         return run_cycle(self.context, self.config, state)
+
+    def prune(self, state: State) -> None:
+        """Between two cycles: drops what of the audit log is too old. Raises `StateError`."""
+        keep_ms, interval_s = self.config.audit.keep_ms, self.config.schedule.interval_ms / 1000
+        if keep_ms is not None:
+            state.audit.prune(keep_ms, self.context.stop, min(MOST_S, interval_s / 10))
 
     def _see(self, seen: Seen) -> None:
         self.seen(seen)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +12,13 @@ from typing import Annotated
 import typer
 
 from retentiond.cli.options import AuditOutput, ConfigPath, Debug, load, set_up
-from retentiond.cli.output.table import print_json, printer, say
+from retentiond.cli.output.table import print_json_list, printer, say
 from retentiond.errors import UsageError
 from retentiond.model import Outcome
-from retentiond.state.actions import read_actions
+from retentiond.state.actions import actions_in
 from retentiond.state.audit_figures import differences
 from retentiond.state.audit_records import DeletionFilter, DeletionRecord, read_deletions
+from retentiond.words import say_many
 
 
 def audit(  # noqa: PLR0917 - typer hands each option over by its name
@@ -60,6 +62,15 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
         bool,
         typer.Option("--actions", help="Show what operators did by hand, instead of deletions."),
     ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the deletions to this file instead, as Parquet (FILE.parquet, with the "
+            "evidence) or as CSV (FILE.csv).",
+            show_default=False,
+        ),
+    ] = None,
     state_dir: Annotated[
         Path | None,
         typer.Option(
@@ -73,10 +84,18 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     Example: retentiond audit --topic orders --since 24h --outcome failed
 
     Example: retentiond audit --verify
+
+    Example: retentiond audit --until 365d --export deletions.parquet
     """
     path = set_up(context, config, debug)
+    if export is not None and (actions or verify):
+        raise UsageError("--export writes deletions: leave --actions and --verify out")
     folder = state_dir or load(path).state_dir
 
+    if export is not None:
+        from retentiond.cli.output.audit_export import refuse_unfit
+
+        refuse_unfit(export)
     if actions:
         _show_actions(folder, output)
         return
@@ -88,22 +107,31 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
         until_ms=None if until is None else epoch_ms(until, "--until", now_ms),
         outcome=outcome,
     )
-    deletions = list(read_deletions(folder, wanted))
+    deletions = read_deletions(folder, wanted)
     if verify:
         verify_deletions(deletions)
+    elif export is not None:
+        _export(deletions, export, with_evidence=evidence)
     else:
         _show(deletions, output, with_evidence=evidence)
 
 
-def _show(deletions: Sequence[DeletionRecord], output: AuditOutput, *, with_evidence: bool) -> None:
-    from retentiond.cli.output.audit import document, show_csv, show_table
+def _show(deletions: Iterator[DeletionRecord], output: AuditOutput, *, with_evidence: bool) -> None:
+    from retentiond.cli.output.audit import document, show_table, write_csv
 
     if output is AuditOutput.JSON:
-        print_json([document(each) for each in deletions])
+        print_json_list(map(document, deletions))
     elif output is AuditOutput.CSV:
-        show_csv(deletions, with_evidence=with_evidence)
+        write_csv(deletions, sys.stdout, with_evidence=with_evidence)
     else:
         show_table(deletions, with_evidence=with_evidence)
+
+
+def _export(deletions: Iterator[DeletionRecord], file: Path, *, with_evidence: bool) -> None:
+    from retentiond.cli.output.audit_export import export_deletions
+
+    count = export_deletions(deletions, file, with_evidence=with_evidence)
+    say(printer(), f"{say_many(count, 'deletion')} written to {file}")
 
 
 def _show_actions(folder: Path, output: AuditOutput) -> None:
@@ -111,17 +139,18 @@ def _show_actions(folder: Path, output: AuditOutput) -> None:
 
     if output is AuditOutput.CSV:
         raise UsageError("--actions come as a table or as JSON: choose another --output")
-    actions = read_actions(folder)
+    actions = actions_in(folder)
     if output is AuditOutput.JSON:
-        print_json([action_document(each) for each in actions])
+        print_json_list(map(action_document, actions))
     else:
         show_actions(actions)
 
 
-def verify_deletions(deletions: Sequence[DeletionRecord]) -> None:
+def verify_deletions(deletions: Iterable[DeletionRecord]) -> None:
     console = printer()
-    wrong = 0
+    count = wrong = 0
     for deletion in deletions:
+        count += 1
         found = differences(deletion)
         wrong += bool(found)
         row = deletion.row
@@ -131,7 +160,7 @@ def verify_deletions(deletions: Sequence[DeletionRecord]) -> None:
                 f"{row.topic}-{row.partition} up to {row.cutoff} in cycle {deletion.cycle_id}: "
                 f"{sentence}",
             )
-    say(console, f"{len(deletions)} deletions worked out again: {wrong} differ")
+    say(console, f"{count} deletions worked out again: {wrong} differ")
     if wrong:
         raise typer.Exit(1)
 

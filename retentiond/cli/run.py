@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, Output, load, one_engine, set_up
-from retentiond.errors import HistoryUnavailable, UsageError
+from retentiond.errors import HistoryUnavailable, StateError, UsageError
 
 
 def run(
@@ -80,6 +80,9 @@ def run_once(path: Path, output: Output) -> bool:
         try:
             logs.log_cycle(log, report)
             show(report, output, with_outcomes=True)
+            engine.prune(state)
+        except StateError as error:  # the cycle is over, and is what counts
+            log.warning(logs.AUDIT_NOT_PRUNED, error=str(error))
         finally:  # an interpreter that ends while deltalake writes may crash
             is_written = history.finish(HISTORY_S)
         if not is_written:

@@ -15,6 +15,7 @@ from retentiond.config.tree import listed
 from retentiond.config.values import (
     Count,
     CountOrNull,
+    DurationOrNull,
     File,
     Flag,
     Folder,
@@ -129,6 +130,14 @@ class MetricSettings(Section):
     """Whether there are series for each partition; those by topic are there in any case."""
 
 
+class AuditLog(Section):
+    keep_ms: DurationOrNull = Field(
+        default=400 * DAY_MS, alias="keep", json_schema_extra={"default": "400d"}
+    )
+    """How long a deletion is kept, with its evidence, by time that certainly passed; null means for
+    ever. One whose outcome may still become known stays."""
+
+
 class Config(Section):
     """The configuration. Everything below it is frozen and checked."""
 
@@ -158,6 +167,9 @@ class Config(Section):
 
     history: History = Field(default_factory=History)
     """What each cycle saw, kept so that a policy can be tried on the past."""
+
+    audit: AuditLog = Field(default_factory=AuditLog)
+    """How long the audit log is kept."""
 
     defaults: TopicRules = Field(default_factory=TopicRules)
     """The values that every entry of `topics` starts from."""

@@ -235,6 +235,15 @@ def _interval_ms(value: object) -> int:
     return ms
 
 
+def _keep_ms(value: object) -> int | None:
+    if _is_null(value):
+        return None
+    ms = _duration_ms(value)
+    if ms < SECOND_MS:
+        raise refused(f"expected a duration of 1s or more, or null, not {shown(value)}")
+    return ms
+
+
 def _topic_name(value: object) -> str:
     name = _text(value)
     if not _TOPIC_NAME.fullmatch(name):
@@ -310,6 +319,15 @@ Interval = Annotated[
     BeforeValidator(_interval_ms),
     PlainSerializer(format_duration, return_type=str),
     WithJsonSchema(_text_like(DURATION.pattern) | {"type": "string"}),
+]
+DurationOrNull = Annotated[
+    Annotated[
+        int,
+        PlainSerializer(format_duration, return_type=str),
+        WithJsonSchema(_text_like(DURATION.pattern) | {"type": "string"}),
+    ]
+    | None,
+    BeforeValidator(_keep_ms),
 ]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Visibility = Annotated[Literal["checked", "assumed"], BeforeValidator(_visibility)]

@@ -8,8 +8,13 @@ from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from retentiond.clock import uptime
+from retentiond.state.audit_age import observed_ms
 from retentiond.state.audit_file import AUDIT_NAME, open_for_writing, unusable
 from retentiond.state.state_dir import connect
+
+PAGE_ROWS = 100
+"""One may name thousands of partitions."""
 
 COLUMNS = "at_ms, operator, action, subject, detail"
 
@@ -32,19 +37,30 @@ class Action:
 def record_action(state_dir: Path, action: Action) -> None:
     """On disk when it returns; a running daemon goes on meanwhile. Raises `StateError`."""
     with _explained(state_dir), closing(open_for_writing(state_dir)) as connection:
+        age = observed_ms(connection, uptime())
         connection.execute(
-            f"INSERT INTO actions ({COLUMNS}) VALUES (?, ?, ?, ?, ?)", astuple(action)
+            f"INSERT INTO actions ({COLUMNS}, observed_ms) VALUES (?, ?, ?, ?, ?, ?)",
+            (*astuple(action), age),
         )
 
 
 def read_actions(state_dir: Path) -> tuple[Action, ...]:
-    """Oldest first. Raises `StateError` when there is no audit log or it can't be read."""
+    """All of them, as `actions_in` reads them."""
+    return tuple(actions_in(state_dir))
+
+
+def actions_in(state_dir: Path) -> Iterator[Action]:
+    """Oldest first, some at a time. Raises `StateError` when there is no audit log or it can't be
+    read."""
+    query = f"SELECT id, {COLUMNS} FROM actions WHERE id > ? ORDER BY id LIMIT {PAGE_ROWS}"
+    after = 0
     with (
         _explained(state_dir),
         closing(connect(state_dir / AUDIT_NAME, read_only=True)) as connection,
     ):
-        rows = connection.execute(f"SELECT {COLUMNS} FROM actions ORDER BY id")
-        return tuple(Action(*row) for row in rows)
+        while page := connection.execute(query, (after,)).fetchall():
+            yield from (Action(*row) for _, *row in page)
+            after = page[-1][0]
 
 
 @contextmanager

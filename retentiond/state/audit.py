@@ -7,15 +7,15 @@ known; `deleted` is refused by the table itself unless the low watermark reached
 
 One process writes (it holds the `StateLock`), and its threads take turns at the one connection.
 Whoever reads has a connection of its own (`retentiond.state.audit_records`) and neither waits for
-the writer nor makes it wait. Nothing is ever removed: a deletion takes about 1 KB with the commits
-of 60 groups.
+the writer nor makes it wait. What is older than ``audit.keep`` goes (`retentiond.state.audit_age`).
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -23,9 +23,11 @@ from threading import Lock
 from typing import Any, Self
 
 from retentiond.act.approved import Approved, GroupEvidence, Unsettled
+from retentiond.clock import Stop, Uptime, uptime
 from retentiond.disks.freed import Freed
 from retentiond.errors import StateError, StateReplaced
 from retentiond.model import DeletionOutcome, Outcome, PlanRow
+from retentiond.state.audit_age import MOST_S, drop_old, look_at_clock
 from retentiond.state.audit_file import AUDIT_NAME, open_for_writing, unusable
 from retentiond.state.audit_records import CycleRecord
 from retentiond.state.state_dir import LOCK_NAME, DatabaseFiles
@@ -33,8 +35,8 @@ from retentiond.state.state_dir import LOCK_NAME, DatabaseFiles
 _CYCLE_COLUMNS = [field.name for field in fields(CycleRecord)]
 
 _RECORD_CYCLE = f"""
-INSERT INTO cycles ({", ".join(_CYCLE_COLUMNS)})
-VALUES ({", ".join(f":{name}" for name in _CYCLE_COLUMNS)})
+INSERT INTO cycles ({", ".join(_CYCLE_COLUMNS)}, observed_ms)
+VALUES ({", ".join(f":{name}" for name in _CYCLE_COLUMNS)}, :observed_ms)
 ON CONFLICT (cycle_id) DO UPDATE SET
     {", ".join(f"{name} = excluded.{name}" for name in _CYCLE_COLUMNS)}
 """
@@ -85,6 +87,7 @@ class Audit:
 
     def __init__(self, state_dir: Path, connection: sqlite3.Connection) -> None:
         self.state_dir = state_dir
+        self.uptime: Callable[[], Uptime] = uptime
         self._connection = connection
         self._place = DatabaseFiles(connection, state_dir / AUDIT_NAME, state_dir / LOCK_NAME)
         self._turn = Lock()
@@ -95,14 +98,30 @@ class Audit:
         return cls(state_dir, open_for_writing(state_dir))
 
     def close(self) -> None:
-        self._connection.close()
+        with self._turn:
+            self._connection.close()
 
     def record_cycle(self, cycle: CycleRecord) -> None:
         """Once before the cycle's first `intend`, and again when it has finished."""
         with self._transaction() as connection:
+            observed_ms = look_at_clock(connection, self.uptime())
             connection.execute(
-                _RECORD_CYCLE, {name: getattr(cycle, name) for name in _CYCLE_COLUMNS}
+                _RECORD_CYCLE,
+                {name: getattr(cycle, name) for name in _CYCLE_COLUMNS}
+                | {"observed_ms": observed_ms},
             )
+
+    def prune(self, keep_ms: int, stop: Stop, most_s: float = MOST_S) -> None:
+        """Drops what is older than that, for so long at most; the rest goes the next time. Between
+        cycles: it takes turns with whoever else writes to the log."""
+        began = time.monotonic()
+        while not stop.is_set():
+            step_began = time.monotonic()
+            with self._transaction() as connection:
+                has_more = drop_old(connection, keep_ms, self.uptime())
+            now = time.monotonic()
+            if not has_more or now - began >= most_s or stop.wait(now - step_began):
+                return
 
     def intend(
         self,

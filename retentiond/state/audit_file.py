@@ -13,6 +13,7 @@ one row for each deletion and group.
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 from retentiond.errors import StateError
@@ -38,7 +39,8 @@ CREATE TABLE cycles (
     not_attempted INTEGER NOT NULL,
     unknown INTEGER NOT NULL,
     records_deleted INTEGER NOT NULL,
-    error TEXT
+    error TEXT,
+    observed_ms INTEGER  -- how much time had passed in this log; NULL: not known yet
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE group_lists (
@@ -85,7 +87,8 @@ CREATE TABLE actions (
     operator TEXT NOT NULL,
     action TEXT NOT NULL,
     subject TEXT,
-    detail TEXT NOT NULL
+    detail TEXT NOT NULL,
+    observed_ms INTEGER  -- as in cycles
 ) STRICT;
 
 CREATE INDEX deletions_unsettled ON deletions (id) WHERE unsettled = 1;
@@ -103,15 +106,31 @@ JOIN group_lists ON group_lists.id = deletions.group_list
 JOIN json_each(group_lists.groups) AS listed;
 """
 
-BY_TOPIC_AND_TIME = (
-    "CREATE INDEX IF NOT EXISTS deletions_by_topic_and_time ON deletions (topic, requested_at_ms)"
-)
-"""A topic's last week in a log of years. Logs that were begun without it get it when they are
-opened for writing; it changes nothing of what is read, so the version stays."""
+LATER = """
+CREATE INDEX IF NOT EXISTS deletions_by_topic_and_time ON deletions (topic, requested_at_ms);
+CREATE INDEX IF NOT EXISTS cycles_by_age ON cycles (observed_ms);
+CREATE INDEX IF NOT EXISTS actions_without_age ON actions (id) WHERE observed_ms IS NULL;
+CREATE TABLE IF NOT EXISTS passed (
+    boot_id TEXT NOT NULL,  -- one row: the last look at the clock
+    ms INTEGER NOT NULL,  -- since that boot
+    total_ms INTEGER NOT NULL  -- how much time had certainly passed since the log knows of it
+) STRICT;
+"""
+"""Logs that were begun without these get them when they are opened for writing. They change nothing
+of what is read, so the version stays, and an older retentiond goes on with the file."""
 
-LATER_COLUMNS = ("predicted_remote_bytes", "consumed_retention_ms")
-"""Figures of ``deletions``, NULL where they were not recorded. Logs that were begun without them
-get them as above."""
+BY_LIST = "CREATE INDEX IF NOT EXISTS deletions_by_list ON deletions (group_list);"
+"""Tells whether a list of groups is still referred to. To make it, every deletion is read: a log
+that was begun without it gets it while it is small, and keeps its lists otherwise."""
+
+SMALL_BYTES = 64 * 1024 * 1024
+
+LATER_COLUMNS = {
+    "deletions": ("predicted_remote_bytes", "consumed_retention_ms"),
+    "cycles": ("observed_ms",),
+    "actions": ("observed_ms",),
+}
+"""NULL where they were not recorded. Logs that were begun without them get them as above."""
 
 
 LATEST = (
@@ -143,8 +162,7 @@ def open_for_writing(state_dir: Path) -> sqlite3.Connection:
         connection = connect(path)
         try:
             _trust(connection, path)
-            connection.execute(BY_TOPIC_AND_TIME)
-            _add_columns(connection)
+            _add_later(connection, path)
         except BaseException:
             connection.close()
             raise
@@ -153,11 +171,25 @@ def open_for_writing(state_dir: Path) -> sqlite3.Connection:
     return connection
 
 
-def _add_columns(connection: sqlite3.Connection) -> None:
-    there = {name for _, name, *_ in connection.execute("PRAGMA table_info (deletions)")}
-    for name in LATER_COLUMNS:
-        if name not in there:
-            connection.execute(f"ALTER TABLE deletions ADD COLUMN {name} INTEGER")
+def _add_later(connection: sqlite3.Connection, path: Path) -> None:
+    for table, names in LATER_COLUMNS.items():
+        there = {name for _, name, *_ in connection.execute(f"PRAGMA table_info ({table})")}
+        for name in names:
+            if name not in there:
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} INTEGER")
+    connection.executescript(LATER)
+    if path.stat().st_size < SMALL_BYTES:
+        connection.execute(BY_LIST)
+
+
+def log_bytes(state_dir: Path) -> int:
+    """What the audit log takes on disk, its write-ahead log included; 0 where there is none."""
+    path = state_dir / AUDIT_NAME
+    sizes = 0
+    for part in (path, path.with_name(f"{path.name}-wal")):
+        with suppress(OSError):
+            sizes += part.stat().st_size
+    return sizes
 
 
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
@@ -195,7 +227,7 @@ def _create(path: Path) -> None:
     leftover = path.with_name(f"{path.name}-wal")
     if leftover.exists():  # it would be replayed into the new file
         raise damaged(path, f"it is missing, and its {leftover.name} is there")
-    with created(path, f"{SCHEMA}{BY_TOPIC_AND_TIME};", SCHEMA_VERSION):
+    with created(path, f"{SCHEMA}{LATER}{BY_LIST}", SCHEMA_VERSION):
         pass
 
 

@@ -92,7 +92,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     connection = connect(path)
     try:
         _upgrade(connection)
-        if (cluster_id := _cluster_of_audit(path)) is not None:
+        if _cluster_id(connection) is None and (cluster_id := _cluster_of_audit(path)) is not None:
             write_cluster(connection, cluster_id)
     except BaseException:
         connection.close()
@@ -181,7 +181,8 @@ def write_cluster(connection: sqlite3.Connection, cluster_id: str) -> None:
 
 
 def _cluster_of_audit(path: Path) -> str | None:
-    """The one that the cycles in the audit log are about; None if they are about two."""
+    """The one that the cycles in the audit log are about; None if they are about two. It reads all
+    of them."""
     audit = path.with_name(AUDIT_NAME)
     if not audit.exists():
         return None

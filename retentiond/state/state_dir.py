@@ -80,6 +80,7 @@ def created(path: Path, schema: str, version: int) -> Iterator[sqlite3.Connectio
     try:
         connection = sqlite3.connect(unfinished, isolation_level=None)
         try:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before there is anything in it
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {version}; COMMIT;")

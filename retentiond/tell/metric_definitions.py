@@ -234,6 +234,12 @@ LOG_DIR_FULL = Definition(
     " absent while it is not filling, and in the first hour.",
     ("broker", "log_dir"),
 )
+AUDIT_LOG_BYTES = Definition(
+    "retentiond_audit_log_bytes",
+    GAUGE,
+    "Bytes of the audit log's files, free room for further records included; 0 where there are "
+    "none.",
+)
 HISTORY_BYTES = Definition(
     "retentiond_history_bytes",
     GAUGE,
@@ -331,6 +337,7 @@ ALL: tuple[Definition, ...] = (
     DRY_RUN,
     PAUSED,
     CONFIG_RELOADED,
+    AUDIT_LOG_BYTES,
     HISTORY_BYTES,
     HISTORY_LAST_WRITE,
     HISTORY_FAILURES,

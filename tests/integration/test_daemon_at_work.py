@@ -110,6 +110,30 @@ def test_every_cycle_deletes_what_was_read_since(
     ]
 
 
+def test_the_audit_log_ends(driver: RealDriver, tmp_path: Path, topic_name: str) -> None:
+    """Of a daemon that keeps two seconds of it; its deletions go with the cycles they belong to."""
+    driver.create_topic(topic_name)
+    driver.produce(topic_name, [driver.now_ms] * 10)
+    read(driver, topic_name, 7)
+    servers, topics = driver.broker.bootstrap_servers, [consumed(topic_name)]
+    document = settings(servers, tmp_path / "state", dry_run=False, topics=topics)
+    write(tmp_path / "retentiond.yaml", {**document, "audit": {"keep": "2s"}})
+    with Process("run", cwd=tmp_path) as daemon:
+        eventually(lambda: [*read_deletions(tmp_path / "state")] != [], timeout_s=60)
+        first = {each.cycle_id for each in read_cycles(tmp_path / "state")}
+        eventually(lambda: [*read_deletions(tmp_path / "state")] == [], timeout_s=60)
+        next_cycles(daemon, 1)
+        assert not first & {each.cycle_id for each in read_cycles(tmp_path / "state")}
+        assert daemon.events("retentiond.audit_not_pruned") == []
+        size = sum(each.stat().st_size for each in (tmp_path / "state").glob("audit.db*"))
+        assert f"retentiond_audit_log_bytes {size - SHM_BYTES}.0" in daemon.get("/metrics").text
+    assert log_start(driver.broker, topic_name) == 7
+
+
+SHM_BYTES = 32_768
+"""An index of the write-ahead log, which SQLite keeps in memory."""
+
+
 def test_the_plan_is_served_with_its_outcomes(daemon: Process, topic: str) -> None:
     next_cycles(daemon, 1)  # one that is under way may have seen the topic, and not its reader yet
     served = row(daemon, topic)

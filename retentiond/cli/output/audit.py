@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
-import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rich.console import Console
 
 from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, printer, say
 from retentiond.model import Outcome
@@ -13,6 +14,11 @@ from retentiond.state.actions import Action
 from retentiond.state.audit_records import DeletionRecord
 from retentiond.tell.report import row_document
 from retentiond.words import rfc3339, say_any, say_name
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+T = TypeVar("T")
 
 COLUMNS = (
     Column("REQUESTED", ColumnKind.WORD),
@@ -41,29 +47,65 @@ ACTION_COLUMNS = (
 STYLES = {Outcome.FAILED: "red", Outcome.UNKNOWN: "yellow"}
 
 
-def show_table(deletions: Sequence[DeletionRecord], *, with_evidence: bool) -> None:
+TABLE_ROWS = 1000
+"""A table is measured as a whole, so a long list is several, each with its headings."""
+
+
+def show_table(deletions: Iterable[DeletionRecord], *, with_evidence: bool) -> None:
     console = printer()
     if with_evidence:
-        rows = [row for each in deletions for row in _evidence_rows(each)]
-        print_table(console, EVIDENCE_COLUMNS, rows)
+        count = _show_rows(console, EVIDENCE_COLUMNS, deletions, _evidence_rows)
     else:
-        print_table(console, COLUMNS, map(_row, deletions))
-    say(console, f"{len(deletions)} deletions")
+        count = _show_rows(console, COLUMNS, deletions, lambda each: [_row(each)])
+    say(console, f"{count} deletions")
 
 
-def show_csv(deletions: Sequence[DeletionRecord], *, with_evidence: bool) -> None:
-    """A line for each deletion, or for each group that it rested on; absent is an empty field."""
-    lines = [line for each in deletions for line in _csv_lines(each, with_evidence)]
-    heads = list(lines[0]) if lines else ["cycle_id", "topic", "partition"]
-    writer = csv.DictWriter(sys.stdout, heads, lineterminator="\n")
+def write_csv(
+    deletions: Iterable[DeletionRecord], to: SupportsWrite[str], *, with_evidence: bool
+) -> int:
+    """A line for each deletion, or for each group that it rested on; absent is an empty field. How
+    many deletions there were."""
+    writer, count = None, 0
+    for each in deletions:
+        count += 1
+        for line in _csv_lines(each, with_evidence):
+            if writer is None:
+                writer = _csv_writer(to, list(line))
+            writer.writerow(line)
+    if writer is None:
+        _csv_writer(to, ["cycle_id", "topic", "partition"])
+    return count
+
+
+def _csv_writer(to: SupportsWrite[str], heads: list[str]) -> csv.DictWriter[str]:
+    writer = csv.DictWriter(to, heads, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(lines)
+    return writer
 
 
-def show_actions(actions: Sequence[Action]) -> None:
+def show_actions(actions: Iterable[Action]) -> None:
     console = printer()
-    print_table(console, ACTION_COLUMNS, map(_action_row, actions))
-    say(console, f"{len(actions)} actions")
+    count = _show_rows(console, ACTION_COLUMNS, actions, lambda each: [_action_row(each)])
+    say(console, f"{count} actions")
+
+
+def _show_rows(
+    console: Console,
+    columns: Sequence[Column],
+    values: Iterable[T],
+    rows_of: Callable[[T], Iterable[Row]],
+) -> int:
+    """How many values there were."""
+    rows: list[Row] = []
+    count = shown = 0
+    for count, value in enumerate(values, 1):
+        rows += rows_of(value)
+        if len(rows) >= TABLE_ROWS:
+            print_table(console, columns, rows)
+            shown, rows = count, []
+    if rows or not shown:
+        print_table(console, columns, rows)
+    return count
 
 
 def action_document(action: Action) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from textwrap import indent
 from typing import NamedTuple
 
 from rich.console import Console
@@ -59,6 +60,15 @@ def say(console: Console, sentence: str) -> None:
 def print_json(document: object) -> None:
     json.dump(document, sys.stdout, indent=2)
     sys.stdout.write("\n")
+
+
+def print_json_list(documents: Iterable[object]) -> None:
+    """As `print_json` of a list, one element at a time."""
+    before = "[\n"
+    for each in documents:
+        sys.stdout.write(before + indent(json.dumps(each, indent=2), "  "))
+        before = ",\n"
+    sys.stdout.write("[]\n" if before == "[\n" else "\n]\n")
 
 
 def print_table(console: Console, columns: Sequence[Column], rows: Iterable[Row]) -> None:

@@ -56,6 +56,7 @@ class FakeEngine:
         self.closed = False
         self.abandoned = False
         self.deleting = False
+        self.pruned: Callable[[], None] = lambda: None
 
     def warm_up(self) -> None:
         self.warmed_up = True
@@ -67,6 +68,9 @@ class FakeEngine:
     def run_cycle(self, _state: State) -> CycleReport:
         self.configs_used.append(self.config)
         return self.cycle()
+
+    def prune(self, _state: State) -> None:
+        self.pruned()
 
     def is_deleting(self) -> bool:
         return self.deleting

@@ -6,16 +6,28 @@ import csv
 import io
 import json
 import sqlite3
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 
 from retentiond.act.approved import Approved, GroupEvidence
+from retentiond.cli import audit as audit_command
+from retentiond.cli.output import audit as output
+from retentiond.cli.output import audit_export
+from retentiond.cli.output.audit_export import SCHEMA, export_deletions
+from retentiond.cli.output.table import print_json, print_json_list
+from retentiond.errors import StateError, UsageError
 from retentiond.model import GroupKind, Outcome, Plan
+from retentiond.state.actions import actions_in
 from retentiond.state.audit import Audit
-from retentiond.state.audit_records import begun, finished
+from retentiond.state.audit_records import DeletionRecord, begun, finished, read_deletions
 from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row, row_json
 from tests.unit.cli.conftest import CONFIG, Command
 from tests.unit.tell.test_tell_report import OUTCOME_FIELDS, ROW_FIELDS
@@ -174,6 +186,198 @@ def test_it_can_be_read_where_there_is_no_configuration(
 ) -> None:
     done = command("audit", "--state-dir", config_file.parent / "state")
     assert done.out.splitlines()[-1] == "4 deletions"
+
+
+# --- files
+
+
+def test_its_parquet_says_what_its_json_says(
+    command: Command, config_file: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "all.parquet"
+    rows = json.loads(command("audit", "--config", config_file, "--output", "json").out)
+
+    done = command("audit", "--config", config_file, "--export", file)
+
+    assert (done.code, done.err, done.out) == (0, "", f"4 deletions written to {file}\n")
+    assert SCHEMA.names == list(rows[0])
+    with duckdb.connect() as reader:
+        read = reader.execute(f"SELECT * FROM read_parquet('{file}')")
+        names = [name for name, *_ in read.description or ()]
+        found = [dict(zip(names, values, strict=True)) for values in read.fetchall()]
+    assert names == list(rows[0])
+    for each in found:
+        each["evidence_at"], each["requested_at"] = (
+            each[name].astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+            for name in ("evidence_at", "requested_at")
+        )
+    assert found == rows
+
+
+@pytest.mark.parametrize("evidence", [[], ["--evidence"]])
+def test_its_csv_file_is_what_it_prints_as_csv(
+    command: Command, config_file: Path, tmp_path: Path, evidence: list[str]
+) -> None:
+    file = tmp_path / "some.csv"
+    options = ["audit", "--config", config_file, "--topic", "orders", *evidence]
+
+    done = command(*options, "--export", file)
+
+    assert done.out == f"1 deletion written to {file}\n"
+    assert file.read_text("utf-8") == command(*options, "--output", "csv").out
+    assert "orders" in file.read_text("utf-8")
+
+
+def test_a_file_of_no_deletions_can_be_read(
+    command: Command, config_file: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "none.parquet"
+    command("audit", "--config", config_file, "--topic", "none", "--export", file)
+    with duckdb.connect() as reader:
+        assert reader.execute(f"SELECT * FROM read_parquet('{file}')").fetchall() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "told"),
+    [
+        ("there.csv", [], "{file} exists and is not overwritten; give --export another name"),
+        ("link.csv", [], "{file} exists and is not overwritten; give --export another name"),
+        ("a.json", [], "--export {file}: give a name that ends with .parquet or .csv"),
+        ("no/a.csv", [], "there is no folder {file.parent} for a.csv; make it first"),
+        ("a.csv", ["--actions"], "--export writes deletions: leave --actions and --verify out"),
+        ("a.csv", ["--verify"], "--export writes deletions: leave --actions and --verify out"),
+    ],
+)
+def test_a_file_that_cannot_be_made_is_refused(  # noqa: PLR0917
+    command: Command,
+    config_file: Path,
+    tmp_path: Path,
+    name: str,
+    options: list[str],
+    told: str,
+) -> None:
+    (tmp_path / "there.csv").write_text("mine")
+    (tmp_path / "link.csv").symlink_to("nowhere")
+    before = sorted(tmp_path.iterdir())
+    file = tmp_path / name
+
+    done = command("audit", "--config", config_file, "--export", file, *options)
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"retentiond: {told.format(file=file)}\n"
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "there.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_a_file_appears_as_a_whole_or_not_at_all(
+    config_file: Path, tmp_path: Path, name: str
+) -> None:
+    def damaged() -> Iterator[DeletionRecord]:
+        yield from read_deletions(config_file.parent / "state")
+        raise StateError("the audit log is damaged")
+
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(StateError):
+        export_deletions(damaged(), tmp_path / name, with_evidence=False)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_file_that_somebody_makes_meanwhile_stays(config_file: Path, tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+
+    def meanwhile() -> Iterator[DeletionRecord]:
+        yield from read_deletions(config_file.parent / "state")
+        file.write_text("theirs")
+
+    with pytest.raises(UsageError, match="exists and is not overwritten"):
+        export_deletions(meanwhile(), file, with_evidence=False)
+    assert file.read_text() == "theirs"
+
+
+# --- long logs
+
+
+def test_a_long_log_is_several_tables_and_counted_once(
+    command: Command, config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "TABLE_ROWS", 2)
+    lines = command("audit", "--config", config_file).out.splitlines()
+    assert [line.split()[0] for line in lines].count("REQUESTED") == 2
+    topics = [line.split()[1] for line in lines if line.startswith("2026-")]
+    assert topics == ["clicks-0", "orders-0", "payments-0", "views-0"]
+    assert lines[-1] == "4 deletions"
+
+
+@pytest.mark.parametrize(
+    ("options", "written"),
+    [
+        (["-o", "json"], "stdout"),
+        (["-o", "csv"], "stdout"),
+        ([], "stdout"),
+        (["--actions"], "stdout"),
+        (["--actions", "-o", "json"], "stdout"),
+        (["--verify"], "stdout"),
+        (["--export", "a.csv"], "a.csv.*"),
+        (["--export", "a.parquet"], "a.parquet.*"),
+    ],
+)
+def test_a_log_is_shown_as_it_is_read_whatever_its_size(
+    command: Command,
+    config_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    written: str,
+) -> None:
+    """Half of it is out before the last record is read."""
+    state_dir, folder = config_file.parent / "state", config_file.parent
+    rows = 400
+    with closing(sqlite3.connect(state_dir / "audit.db")) as log, log:
+        names = [name for _, name, *_ in log.execute("PRAGMA table_info(deletions)")]
+        rest = ", ".join(sorted({*names} - {"id", "partition", "unsettled", "committed_offsets"}))
+        for number in range(1, rows):
+            log.execute(
+                f"INSERT INTO deletions (partition, unsettled, committed_offsets, {rest})"
+                f" SELECT {number}, 0, '[1, 2]', {rest} FROM deletions WHERE topic = 'orders'"
+                " AND partition = 0"
+            )
+            log.execute("INSERT INTO actions VALUES (NULL, 1, 'anna', 'pause', NULL, 'x', 0)")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(output, "TABLE_ROWS", 50)
+    monkeypatch.setattr(audit_export, "GROUP_ROWS", 50)
+    out = (folder / "stdout").open("w", buffering=1)
+    monkeypatch.setattr(sys, "stdout", out)
+    sizes: list[int] = []
+
+    def sized(values: Iterable[Any]) -> Iterator[Any]:
+        for value in values:
+            out.flush()
+            sizes.append(sum(file.stat().st_size for file in folder.glob(written)))
+            yield value
+
+    def read(*args: Any) -> Iterator[DeletionRecord]:
+        return sized(read_deletions(*args))
+
+    monkeypatch.setattr(audit_command, "read_deletions", read)
+    monkeypatch.setattr(audit_command, "actions_in", lambda folder: sized(actions_in(folder)))
+    with closing(out):
+        command("audit", "--state-dir", state_dir, *options)
+
+    assert len(sizes) >= rows - 1
+    assert sizes[rows // 2] > 1000
+
+
+def test_its_json_is_written_as_it_is_read_and_stays_the_same(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for rows in ([], [{"a": ["line\nbreak", None]}], [{"a": 1, "b": {"c": 2}}, {}, []]):
+        print_json_list(iter(rows))
+        streamed = capsys.readouterr().out
+        print_json(rows)
+        assert capsys.readouterr().out == streamed
+
+
+# --- operators
 
 
 def test_what_operators_did_is_listed_too(command: Command, config_file: Path) -> None:

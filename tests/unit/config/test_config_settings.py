@@ -241,6 +241,23 @@ def test_the_history_is_kept_beside_the_state_for_thirty_days_by_default() -> No
 
 
 @pytest.mark.parametrize(
+    ("written", "keep_ms"),
+    [
+        ("{}", 400 * 86_400_000),
+        ("{keep: 2h}", 7_200_000),
+        ("{keep: 10000d}", 864_000_000_000),
+        ("{keep: null}", None),
+    ],
+)
+def test_the_audit_log_is_kept_for_four_hundred_days_or_as_long_as_is_said(
+    written: str, keep_ms: int | None
+) -> None:
+    config = with_setting(f"audit: {written}")
+    assert config.audit.keep_ms == keep_ms
+    assert parsed(MINIMAL + ONE_TOPIC).audit.keep_ms == 400 * 86_400_000
+
+
+@pytest.mark.parametrize(
     "place",
     [
         "/var/lib/history",

@@ -1,0 +1,116 @@
+"""How old the records of the audit log are, and how old ones go.
+
+Invariants: a record goes once it is older than ``audit.keep`` by time that certainly passed, never
+by the difference of two dates, which says nothing where a clock was set between them. A cycle with
+an open intent, or an outcome that may still become known, stays whole; so does the last cycle, by
+which a missing memory of groups is known for a loss. Each cycle and each action carries how much
+time the log had seen pass when it was recorded. A record without that (of a version that did not
+know it) is as old as the first look at it.
+
+Records go in small transactions, so that who writes waits for one of them at most. The pages that
+become free are used again, and are given back to the disk where they are many.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from retentiond.clock import Uptime, elapsed_ms
+from retentiond.state.audit_file import SMALL_BYTES
+
+STEP_ROWS = 500
+"""So many records go at a time."""
+
+STEP_PAGES = 500
+"""So many free pages, of 4 KiB each, are given back at a time."""
+
+MOST_S = 5.0
+"""How long pruning goes on after a cycle; a tenth of the interval, if that is shorter."""
+
+_OLD_CYCLES = """
+SELECT cycle_id FROM cycles
+WHERE observed_ms <= ? AND observed_ms < (SELECT max(observed_ms) FROM cycles)
+    AND cycle_id NOT IN (SELECT cycle_id FROM deletions WHERE unsettled = 1)
+ORDER BY observed_ms LIMIT ?
+"""
+
+_DROP_DELETIONS = """
+DELETE FROM deletions WHERE id IN (SELECT id FROM deletions WHERE cycle_id = ? LIMIT ?)
+RETURNING group_list
+"""
+
+_DROP_ACTIONS = """
+DELETE FROM actions WHERE id IN (
+    SELECT id FROM (SELECT id, observed_ms FROM actions ORDER BY id LIMIT ?) WHERE observed_ms <= ?
+)
+"""
+
+_DROP_LIST = """
+DELETE FROM group_lists
+WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM deletions WHERE group_list = ?1)
+"""
+
+_GIVE_AGE = (
+    "UPDATE cycles SET observed_ms = ?1 WHERE cycle_id IN"
+    " (SELECT cycle_id FROM cycles WHERE observed_ms IS NULL LIMIT ?2)",
+    "UPDATE actions SET observed_ms = ?1 WHERE id IN"
+    " (SELECT id FROM actions WHERE observed_ms IS NULL LIMIT ?2)",
+)
+
+
+def observed_ms(connection: sqlite3.Connection, now: Uptime) -> int:
+    """How much time has certainly passed since the log first knew of it. Raises `sqlite3.Error`."""
+    for boot_id, ms, total_ms in connection.execute("SELECT boot_id, ms, total_ms FROM passed"):
+        return int(total_ms) + elapsed_ms(Uptime(boot_id, ms), now)
+    return 0
+
+
+def look_at_clock(connection: sqlite3.Connection, now: Uptime) -> int:
+    """The same, kept for the next look. Within a transaction."""
+    total_ms = observed_ms(connection, now)
+    connection.execute("DELETE FROM passed")
+    connection.execute("INSERT INTO passed VALUES (?, ?, ?)", (*now, total_ms))
+    return total_ms
+
+
+def drop_old(connection: sqlite3.Connection, keep_ms: int, now: Uptime) -> bool:
+    """One step, within a transaction. Whether there may be more to do."""
+    at_ms = observed_ms(connection, now)
+    given = [connection.execute(each, (at_ms, STEP_ROWS)).rowcount for each in _GIVE_AGE]
+    if any(given):
+        return True
+    old_ms, left, lists = at_ms - keep_ms, STEP_ROWS, set[int]()
+    for (cycle_id,) in connection.execute(_OLD_CYCLES, (old_ms, STEP_ROWS)).fetchall():
+        dropped = connection.execute(_DROP_DELETIONS, (cycle_id, left)).fetchall()
+        lists.update(group_list for (group_list,) in dropped)
+        left -= len(dropped)
+        if left <= 0:
+            break
+        connection.execute("DELETE FROM cycles WHERE cycle_id = ?", (cycle_id,))
+        left -= 1
+    if lists and _knows_lists(connection):
+        connection.executemany(_DROP_LIST, [(each,) for each in lists])
+    left -= connection.execute(_DROP_ACTIONS, (STEP_ROWS, old_ms)).rowcount
+    return left < STEP_ROWS or _gave_back(connection)
+
+
+def _knows_lists(connection: sqlite3.Connection) -> bool:
+    query = "SELECT 1 FROM sqlite_schema WHERE name = 'deletions_by_list'"
+    return connection.execute(query).fetchone() is not None
+
+
+def _gave_back(connection: sqlite3.Connection) -> bool:
+    """A log that was begun without this never becomes smaller: its free pages are used again."""
+    ((auto_vacuum,),) = connection.execute("PRAGMA auto_vacuum").fetchall()
+    ((free,),) = connection.execute("PRAGMA freelist_count").fetchall()
+    ((pages,),) = connection.execute("PRAGMA page_count").fetchall()
+    ((page_bytes,),) = connection.execute("PRAGMA page_size").fetchall()
+    if auto_vacuum != INCREMENTAL or pages * page_bytes < SMALL_BYTES or free * 4 < pages:
+        return False
+    for _ in range(STEP_PAGES):  # Python's sqlite3 steps it once, and each step is a page
+        connection.execute("PRAGMA incremental_vacuum(1)")
+    return True
+
+
+INCREMENTAL = 2
+"""Of ``PRAGMA auto_vacuum``."""

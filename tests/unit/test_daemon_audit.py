@@ -1,0 +1,64 @@
+"""The daemon and its audit log: when it is pruned, and how large it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from retentiond.errors import KafkaUnavailable, StateError
+from retentiond.tell import logs
+from retentiond.tell.report import CycleReport
+from tests.support.builders.daemons import Bench, live, settings
+
+
+def counted(bench: Bench) -> list[str]:
+    """What the daemon shows of a cycle by the time it prunes, each time that it does."""
+    seen: list[str] = []
+    bench.engines[-1].pruned = lambda: seen.append(bench.get("/readyz").text)
+    return seen
+
+
+def test_the_audit_log_is_pruned_after_each_cycle_once_that_is_told() -> None:
+    def play(bench: Bench) -> None:
+        seen = counted(bench)
+        bench.tick()
+        bench.tick()
+        assert [text[:5] for text in seen] == ["ready", "ready"]
+
+    live(play)
+
+
+def test_nothing_is_pruned_after_a_cycle_that_failed() -> None:
+    def failed() -> CycleReport:
+        raise KafkaUnavailable("kafka:9092 can't be asked")
+
+    def play(bench: Bench) -> None:
+        seen = counted(bench)
+        bench.tick(failed)
+        assert seen == []
+
+    live(play)
+
+
+def test_a_log_that_cannot_be_pruned_is_told_once_and_holds_nothing_up() -> None:
+    def refuse() -> None:
+        raise StateError("the disk is full")
+
+    def play(bench: Bench) -> None:
+        for pruned in (refuse, refuse, lambda: None, refuse):
+            bench.engines[-1].pruned = pruned
+            bench.tick()
+
+    bench = live(play)
+    told = [line["error"] for line in bench.events(logs.AUDIT_NOT_PRUNED)]
+    assert told == ["the disk is full"] * 2
+    assert len(bench.events(logs.CYCLE)) == 4
+
+
+def test_the_size_of_the_audit_log_is_a_metric(tmp_path: Path) -> None:
+    def play(bench: Bench) -> None:
+        assert "retentiond_audit_log_bytes 0.0" in bench.get("/metrics").text
+        (tmp_path / "audit.db").write_bytes(b"1234")
+        (tmp_path / "audit.db-wal").write_bytes(b"12")
+        assert "retentiond_audit_log_bytes 6.0" in bench.get("/metrics").text
+
+    live(play, settings(tmp_path))
