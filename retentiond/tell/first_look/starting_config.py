@@ -51,8 +51,9 @@ kafka:
 # false: what `retentiond plan` shows is deleted.
 dry_run: true
 
-# The audit log and the remembered groups: a folder of its own that survives restarts.
-state_dir: /var/lib/retentiond
+# The audit log and the remembered groups: a folder of its own that survives restarts. By default
+# it is /var/lib/retentiond where that is, or can be made; else ~/.local/state/retentiond.
+# state_dir: /var/lib/retentiond
 
 # What every topic starts from. The consumed retention: a record stays at least this long, even
 # if every group has read it.
