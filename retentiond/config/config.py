@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field, PrivateAttr
@@ -26,6 +25,7 @@ from retentiond.config.values import (
     Text,
     TextOrNull,
 )
+from retentiond.state_places import daemon_state_dir
 
 
 class Schedule(Section):
@@ -150,8 +150,10 @@ class Config(Section):
     dry_run: Flag = True
     """Whether cycles only plan and explain, and delete nothing."""
 
-    state_dir: Folder = Path("/var/lib/retentiond")
-    """Directory of the audit log and the remembered groups; each daemon needs one of its own."""
+    state_dir: Folder = Field(default_factory=daemon_state_dir)
+    """Directory of the audit log and the remembered groups; each daemon needs one of its own. By
+    default `/var/lib/retentiond` where that is, or can be made; else `$XDG_STATE_HOME/retentiond`
+    or `~/.local/state/retentiond`."""
 
     http: Http = Field(default_factory=Http)
     """The port for metrics, health and the status page."""
