@@ -13,6 +13,7 @@ from grafana_foundation_sdk.builders.common import (
 )
 from grafana_foundation_sdk.builders.dashboard import DashboardLink, ThresholdsConfig
 from grafana_foundation_sdk.builders.prometheus import Dataquery
+from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models.common import (
     LegendDisplayMode,
     LegendPlacement,
@@ -21,6 +22,7 @@ from grafana_foundation_sdk.models.common import (
     TooltipDisplayMode,
     VizOrientation,
 )
+from grafana_foundation_sdk.models.dashboard import DashboardLink as Link
 from grafana_foundation_sdk.models.dashboard import (
     DashboardLinkType,
     DashboardRangeMapOptions,
@@ -69,7 +71,7 @@ class About:
     alert: str = ""
 
     @property
-    def links(self) -> list[DashboardLink]:
+    def links(self) -> list[Builder[Link]]:
         if not self.alert:
             return []
         return [runbook(self.alert, f"#{self.alert.lower()}")]
