@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -128,12 +128,19 @@ class Hourly:
         """Whether older days are yet to come."""
         return bool(self._days)
 
-    def follow(self, table: HistoryTable, cluster_id: str, at_ms: int) -> None:
+    def follow(
+        self,
+        table: HistoryTable,
+        cluster_id: str,
+        at_ms: int,
+        is_needed: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Reads what is new in the table, and the days before. ``at_ms``: of the last entry.
 
-        A day that can't be read is tried again the next time, after the others."""
+        Days wait for the next time where the thread ``is_needed`` for something else; one that
+        can't be read is tried again then, after the others."""
         try:
-            self._follow(table, cluster_id, at_ms)
+            self._follow(table, cluster_id, at_ms, is_needed)
             self.problem = None
         except HistoryUnavailable as error:
             self.problem = str(error)
@@ -163,7 +170,9 @@ class Hourly:
                 sums.add_all(self._hours[hour])
         return sums
 
-    def _follow(self, table: HistoryTable, cluster_id: str, at_ms: int) -> None:
+    def _follow(
+        self, table: HistoryTable, cluster_id: str, at_ms: int, is_needed: Callable[[], bool]
+    ) -> None:
         last, mine = table.last_entry(cluster_id), f"cluster_id = {quoted(cluster_id)}"
         if self._of != (table.place, cluster_id):
             self._begin(table, cluster_id, at_ms)
@@ -171,7 +180,7 @@ class Hourly:
         elif last > self._last:
             self._read(table, f"{mine} AND entry > {self._last} AND entry <= {last}")
         self._last = last
-        while self._days and not self._ended.is_set():
+        while self._days and not self._ended.is_set() and not is_needed():
             day, began = self._days.pop(0), time.monotonic()
             try:
                 self._read(table, f"{mine} AND day = {quoted(day)} AND entry <= {self._first}")

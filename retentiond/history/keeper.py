@@ -190,7 +190,9 @@ class Keeper:
                 table.refresh()
         self.status = replace(self.status, written_at=self._date())
         if self.hourly is not None:
-            self.hourly.follow(table, plan.cluster_id, plan.planned_at_ms)
+            self.hourly.follow(
+                table, plan.cluster_id, plan.planned_at_ms, lambda: self._waiting is not None
+            )
         try:
             self._care.take(
                 table, plan.cluster_id, config.history, plan.planned_at_ms, waiting.at_ms

@@ -158,6 +158,20 @@ def test_each_entry_counts_once_whenever_it_was_read(tmp_path: Path) -> None:
     assert told(found.recent(WEEK, NOW_MS)) == plainly(past, WEEK)
 
 
+def test_older_days_wait_while_an_entry_is_to_be_written(tmp_path: Path) -> None:
+    past, found, looks = some_past(5, 6, 12), Hourly(), iter([False, False, True])
+    write(tmp_path, past)
+    table = HistoryTable.open(tmp_path)
+    found.follow(table, past.cluster_id, NOW_MS, lambda: next(looks))
+    assert found.is_reading
+    newest = sorted({f"{each.at:%Y-%m-%d}" for each in past.entries})[-2:]
+    there = PastCluster([each for each in past.entries if f"{each.at:%Y-%m-%d}" in newest])
+    assert told(found.recent(WEEK, NOW_MS)) == plainly(there, WEEK)
+    found.follow(table, past.cluster_id, NOW_MS)
+    assert not found.is_reading
+    assert told(found.recent(WEEK, NOW_MS)) == plainly(past, WEEK)
+
+
 def test_another_cluster_of_the_same_table_does_not_count(tmp_path: Path) -> None:
     past = some_past(5, 6, 3)
     write(tmp_path, past)

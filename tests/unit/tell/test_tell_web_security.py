@@ -26,7 +26,7 @@ from retentiond.tell.web import STUCK_S, Board, Server, application, serve
 from retentiond.tell.web_security import Certificate, Credentials, parse
 from tests.support.certificates import Authority, Issued, openssl
 
-PATHS = ("/metrics", "/healthz", "/readyz", "/api/plan", "/nowhere")
+PATHS = ("/metrics", "/healthz", "/readyz", "/api/plan", "/", "/groups/billing", "/nowhere")
 
 PASSWORD = "grüße \N{SNOWMAN}"
 
