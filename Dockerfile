@@ -28,6 +28,7 @@ RUN python3 -m venv --without-pip /opt/retentiond \
 RUN cd /opt/retentiond/lib/python3.11/site-packages \
     && rm -r pyspark/jars/connect-repl pyspark/examples pandas/tests pyarrow/tests
 COPY pyproject.toml README.md LICENSE ./
+COPY config config
 COPY retentiond retentiond
 RUN python3 -m pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation \
         --wheel-dir project . \

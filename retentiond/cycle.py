@@ -27,11 +27,11 @@ from retentiond.model import Plan, TopicPartition
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import begun, finished
-from retentiond.state.between_cycles import write_waiting
+from retentiond.state.between_cycles import LastComplete, write_last_complete, write_waiting
 from retentiond.state.state import State, StoredState, stored_by
 from retentiond.tell.lag.margins import LagReader
 from retentiond.tell.reasons import tool_options
-from retentiond.tell.report import CycleReport, count_groups
+from retentiond.tell.report import CycleReport, count_groups, group_states
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,7 @@ def plan_cycle(context: CycleContext, config: Config, stored: StoredState) -> Pl
         times.seconds,
         replace(disks.report(), stuck=stored.stuck),
         tool_options=tool_options(config.kafka),
+        group_states=group_states(snapshot),
     )
     return PlannedCycle(report, snapshot, stored.remembered)
 
@@ -126,6 +127,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleRepor
         beside.lag,
         tool_options(config.kafka),
         done.failure,
+        group_states(snapshot),
     )
     context.seen(Seen(report.plan, report.outcomes, report.result, snapshot, report.disk))
     return report
@@ -234,6 +236,9 @@ def _record(context: CycleContext, state: State, done: CarriedOut, stored: Store
         if not done.plan.dry_run:
             waiting = still_waiting(stored.waiting, done.plan.rows, done.outcomes)
             write_waiting(state.state_dir, waiting)
+        if ended.result == "ok":
+            last = LastComplete(ended.cluster_id, ended.planned_at_ms)
+            write_last_complete(state.state_dir, last)
     except Exception as error:
         if not done.has_deleted:
             raise

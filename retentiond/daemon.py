@@ -29,11 +29,14 @@ from retentiond.errors import (
     OtherCluster,
     RetentiondError,
     StateError,
+    StateOfOtherCluster,
     StateReplaced,
 )
+from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import Keeper
 from retentiond.kafka.cluster import Observer
 from retentiond.state.audit_file import log_bytes
+from retentiond.state.between_cycles import read_last_complete
 from retentiond.state.state import State
 from retentiond.tell import logs, metric_definitions
 from retentiond.tell.logs import log_cycle
@@ -123,7 +126,9 @@ class Daemon:
         self._taking_over = threading.Lock()
 
         registry = CollectorRegistry()
-        self._metrics = Metrics(registry, build_versions())
+        self._metrics = Metrics(registry, build_versions(), date())
+        self._metrics.observe_config(config)
+        self._metrics.restore(read_last_complete(config.state_dir, int(date() * 1000)))
         raise_open_files()
         self._board = Board(config.schedule.interval_ms, clock)
         self._clock = ClockChanges(date, clock)
@@ -134,10 +139,10 @@ class Daemon:
             lambda: log_bytes(config.state_dir)
         )
         self._exposition = Exposition(registry)
-        page = status_page(self._board, now_ms, config.state_dir)
+        self._history = Keeper(config, self._tell_of_history, hourly=Hourly())
+        page = status_page(self._board, now_ms, config.state_dir, self._history)
         app = application(self._board, self._exposition, page)
         self._server = serve(app, config.http, self._board.stuck)
-        self._history = Keeper(config, self._tell_of_history)
         self._board.beside = lambda: self._history.problem
         registry.register(HistoryMetrics(lambda: self._history.status))
         self._engine = self._made(config)
@@ -288,6 +293,8 @@ class Daemon:
         if not self._failures or self._board.problem != _failure_sentence(error):
             self._log.error(logs.CYCLE_FAILED, error=str(error), exc_info=exc_info)
         self._metrics.observe_failure()
+        if isinstance(error, StateOfOtherCluster):
+            self._metrics.restore(None)
         self._try_again_after(error)
 
     def _try_again_after(self, error: Exception) -> None:
@@ -336,6 +343,7 @@ class Daemon:
     def _put_in_force(self, config: Config) -> None:
         self._in_force = config
         self._board.interval_ms = config.schedule.interval_ms
+        self._metrics.observe_config(config)
         self._schedule(config)
 
     def _made(self, config: Config) -> Engine:

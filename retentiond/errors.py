@@ -7,7 +7,8 @@
     ├── OtherCluster       two clusters answer: delete nothing until an operator starts it anew
     ├── SparkUnavailable   the plan can't be worked out now: rebuild the session, try again later
     ├── StateError         the state directory can't be trusted: stop, delete nothing
-    │   └── StateReplaced  ... until an operator starts it anew
+    │   ├── StateOfOtherCluster  ... and nothing that it says is about the cluster that answers
+    │   └── StateReplaced        ... until an operator starts it anew
     └── HistoryUnavailable the history can't be read or written: say so, and go on
 
 A reading that failed for *one* partition, group or topic is no exception but a
@@ -60,6 +61,10 @@ class SparkUnavailable(RetentiondError):
 
 class StateError(RetentiondError):
     """The state directory is locked, unwritable or damaged."""
+
+
+class StateOfOtherCluster(StateError):
+    """It belongs to another cluster than the one that answers."""
 
 
 class StateReplaced(StateError):

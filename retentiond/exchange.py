@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import socket
+import ssl
 import threading
 import urllib.error
 import urllib.request
@@ -34,11 +35,16 @@ class Answer(NamedTuple):
 
 
 def exchange(
-    request: str | urllib.request.Request, *, most_bytes: int, most_seconds: float
+    request: str | urllib.request.Request,
+    *,
+    most_bytes: int,
+    most_seconds: float,
+    context: ssl.SSLContext | None = None,
 ) -> Answer:
     """The answer to a request, or to a GET of an address, redirections followed.
 
-    ``most_seconds``: of the whole, from the look-up of the name on. Raises `NoAnswer`,
+    ``most_seconds``: of the whole, from the look-up of the name on. ``context``: for HTTPS, None:
+    Python's own. Raises `NoAnswer`,
     `urllib.error.URLError`, `http.client.HTTPException`, OSError, and ValueError for an address
     that is none.
     """
@@ -47,7 +53,7 @@ def exchange(
 
     def fetch() -> None:
         try:
-            fetched.set_result(_answer(request, connections, most_bytes))
+            fetched.set_result(_answer(request, _Http(connections, context), most_bytes))
         except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
             fetched.set_exception(error)
 
@@ -61,11 +67,9 @@ def exchange(
         connections.cut()
 
 
-def _answer(
-    request: str | urllib.request.Request, connections: _Connections, most_bytes: int
-) -> Answer:
+def _answer(request: str | urllib.request.Request, http: _Http, most_bytes: int) -> Answer:
     body = bytearray()
-    opener = urllib.request.build_opener(_Http(connections))
+    opener = urllib.request.build_opener(http)
     with opener.open(request, timeout=STEP_S) as answer:
         while part := answer.read1(CHUNK_BYTES):
             body += part
@@ -117,15 +121,16 @@ class _Connections:
 class _Http(urllib.request.HTTPHandler, urllib.request.HTTPSHandler, urllib.request.FTPHandler):
     """In place of urllib's own handlers."""
 
-    def __init__(self, connections: _Connections) -> None:
+    def __init__(self, connections: _Connections, context: ssl.SSLContext | None) -> None:
         super().__init__()
         self._connections = connections
+        self._tls: dict[str, Any] = {} if context is None else {"context": context}
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(self._connections.of(http.client.HTTPConnection), request)
 
     def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(self._connections.of(http.client.HTTPSConnection), request)
+        return self.do_open(self._connections.of(http.client.HTTPSConnection), request, **self._tls)
 
     def ftp_open(self, _request: urllib.request.Request) -> Any:
         """A redirection might lead there."""

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from retentiond.cli.completion import topics
 from retentiond.cli.options import AuditOutput, ConfigPath, Debug, load, set_up
 from retentiond.cli.output.table import print_json_list, printer, say
 from retentiond.errors import UsageError
@@ -25,7 +26,10 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
     config: ConfigPath = None,
     topic: Annotated[
-        str | None, typer.Option(help="Only deletions from this topic.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Only deletions from this topic.", show_default=False, autocompletion=topics
+        ),
     ] = None,
     partition: Annotated[
         int | None,

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
 from retentiond.cli.output.table import printer, say
+from retentiond.errors import UsageError
 
 
-def check(context: typer.Context, config: ConfigPath = None, debug: Debug = False) -> None:
+def check(
+    context: typer.Context,
+    example: Annotated[
+        bool,
+        typer.Option(
+            "--example", help="Print a configuration to start from, with every setting explained."
+        ),
+    ] = False,
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema", help="Print the JSON Schema of the configuration, as editors take it."
+        ),
+    ] = False,
+    config: ConfigPath = None,
+    debug: Debug = False,
+) -> None:
     """Validate the configuration, offline, and say in words what each entry of topics means.
 
     Example: retentiond check --config retentiond.yaml
+
+    Example: retentiond check --example > retentiond.yaml
     """
+    if example and schema:
+        raise UsageError("choose --example or --schema")
+    if example or schema:
+        from retentiond.config.reader import EXAMPLE, SCHEMA, shipped
+
+        typer.echo(shipped(EXAMPLE if example else SCHEMA), nl=False)
+        return
     path = set_up(context, config, debug)
     loaded = load(path)
     from retentiond.config import describe

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retentiond.cli import completion
 from retentiond.cli.options import Debug, Output, OutputFormat
 from retentiond.errors import ConfigError, RetentiondError, UsageError
 from retentiond.kafka.settings.command_config import read_settings
 from retentiond.kafka.settings.properties import ClientSettings
+from retentiond.state_places import user_state_dir
 
 LOOK_UP_TIMEOUT_S = 10.0
 
@@ -33,7 +35,12 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         str, typer.Option("--bootstrap-server", help="The brokers to start from: host:port,…")
     ],
     groups: Annotated[
-        list[str] | None, typer.Argument(help="More groups for --to-committed.", metavar="GROUP")
+        list[str] | None,
+        typer.Argument(
+            help="More groups for --to-committed.",
+            metavar="GROUP",
+            autocompletion=completion.groups,
+        ),
     ] = None,
     offset_json_file: Annotated[
         Path | None,
@@ -46,7 +53,11 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     ] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", help="All partitions of this topic; may be given several times."),
+        typer.Option(
+            "--topic",
+            help="All partitions of this topic; may be given several times.",
+            autocompletion=completion.topics,
+        ),
     ] = None,
     older_than: Annotated[
         str | None,
@@ -69,6 +80,7 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
             "--to-committed",
             metavar="GROUP…",
             help="Delete records that all of these groups have consumed, by their commits.",
+            autocompletion=completion.groups,
         ),
     ] = None,
     command_config: Annotated[
@@ -143,12 +155,12 @@ def delete_targets(
     may_ask: bool,
 ) -> bool:
     """Deletes, or with ``dry_run`` only shows; whether any partition failed."""
-    from retentiond.cli.operator_audit import AuditLog, default_state_dir
+    from retentiond.cli.operator_audit import AuditLog
     from retentiond.cli.output.delete_records import show
     from retentiond.tools.delete_records.bounds import preview, refuse_hopeless
     from retentiond.tools.delete_records.request import delete
 
-    audit = None if dry_run else AuditLog(state_dir or default_state_dir())
+    audit = None if dry_run else AuditLog(state_dir or user_state_dir())
     settings = read_settings(bootstrap_server, command_config)
     hasty = _hasty(settings)
     records = _records(hasty, command_config)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from retentiond.cli.completion import topics
 from retentiond.cli.options import (
     CONSUMED_RETENTION,
     BootstrapServer,
@@ -37,7 +38,12 @@ if TYPE_CHECKING:
 def explain(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
     place: Annotated[
-        str, typer.Argument(metavar="TOPIC[:PARTITION]", help="The topic or partition to explain.")
+        str,
+        typer.Argument(
+            metavar="TOPIC[:PARTITION]",
+            help="The topic or partition to explain.",
+            autocompletion=topics,
+        ),
     ],
     config: ConfigPath = None,
     bootstrap_server: BootstrapServer = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retentiond.cli import completion
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
 from retentiond.cli.output.table import (
     Column,
@@ -72,10 +73,16 @@ def groups(
 @app.command()
 def forget(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
-    group: Annotated[str, typer.Argument(help="The group's id.")],
+    group: Annotated[
+        str, typer.Argument(help="The group's id.", autocompletion=completion.remembered_groups)
+    ],
     topic: Annotated[
         str | None,
-        typer.Option("--topic", help="Forget it only on this topic, which it no longer reads."),
+        typer.Option(
+            "--topic",
+            help="Forget it only on this topic, which it no longer reads.",
+            autocompletion=completion.topics,
+        ),
     ] = None,
     yes: Confirmed = False,
     config: ConfigPath = None,

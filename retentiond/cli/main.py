@@ -46,6 +46,10 @@ COMMANDS = {
 
 
 class Commands(TyperGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = dict.fromkeys(COMMANDS)  # the names, from which Typer suggests
+
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 

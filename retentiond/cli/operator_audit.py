@@ -35,17 +35,6 @@ def action(what: str, subject: str | None, detail: str) -> Action:
     return Action(time.time_ns() // 1_000_000, operator(), what, subject, detail)
 
 
-def default_state_dir() -> Path:
-    """``$XDG_STATE_HOME/retentiond``, else ``~/.local/state/retentiond``. Raises `UsageError`."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    if os.path.isabs(base):  # the specification passes over a relative one
-        return Path(base) / "retentiond"
-    try:
-        return Path.home() / ".local" / "state" / "retentiond"
-    except RuntimeError as error:
-        raise UsageError("there is no home directory; name one with --state-dir") from error
-
-
 def make_state_dir(state_dir: Path) -> None:
     """For its owner alone. Raises `StateError`."""
     try:

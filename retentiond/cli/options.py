@@ -107,7 +107,12 @@ def set_up(context: typer.Context, config: Path | None, debug: bool) -> Path:
     """
     before: Settings = context.obj
     start_logging(debug or before.debug)
-    return config or before.config or Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_CONFIG)
+    return configuration_path(config or before.config)
+
+
+def configuration_path(given: Path | None) -> Path:
+    """``given``: by an option."""
+    return given or Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_CONFIG)
 
 
 def start_without_configuration(context: typer.Context, config: Path | None, debug: bool) -> None:

@@ -15,6 +15,7 @@ import typer
 from retentiond.cli.options import Debug, Output, OutputFormat, start_logging
 from retentiond.errors import ConfigError, UsageError
 from retentiond.kafka.settings.command_config import read_settings
+from retentiond.state_places import user_state_dir
 from retentiond.tools.orphans.broker_process import identify
 from retentiond.words import printable
 
@@ -168,11 +169,11 @@ def go_on(wanted: OrphansOptions, port: MetricsPort) -> None:
 def _session(
     wanted: OrphansOptions, stop: threading.Event, *, while_down: bool
 ) -> Iterator[Session]:
-    from retentiond.cli.operator_audit import OrphansAudit, default_state_dir, make_state_dir
+    from retentiond.cli.operator_audit import OrphansAudit, make_state_dir
     from retentiond.tools.orphans.session import KafkaReplicas, Session
 
     disks = identify(wanted.log_dirs)
-    where = wanted.state_dir or default_state_dir()
+    where = wanted.state_dir or user_state_dir()
     make_state_dir(where)
     settings = read_settings(wanted.servers, wanted.command_config)
     with closing(KafkaReplicas(settings)) as cluster:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from retentiond.cli.completion import topics
 from retentiond.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ Topics = Annotated[
         metavar="REGEX",
         help="Only topics whose whole name matches this regular expression; may be given several "
         "times.",
+        autocompletion=topics,
     ),
 ]
 

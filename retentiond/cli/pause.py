@@ -10,6 +10,7 @@ from retentiond.cli.options import ConfigPath, Debug, load, set_up
 from retentiond.cli.output.table import printer, say
 from retentiond.state.actions import record_action
 from retentiond.state.pause import UNSAID, Pause, read_pause, remove_pause, write_pause
+from retentiond.state.state_dir import holder_of
 from retentiond.words import rfc3339
 
 
@@ -32,7 +33,10 @@ def pause(
     paused = Pause(reason, rfc3339(pausing.at_ms), pausing.operator)
     write_pause(state_dir, paused)
     record_action(state_dir, pausing)
-    say(printer(), f"Nothing is deleted any more: {paused}.")
+    console = printer()
+    say(console, f"Nothing is deleted any more: {paused}.")
+    if holder_of(state_dir) is None:
+        say(console, f"No daemon has {state_dir} now; one that starts there is paused, too.")
 
 
 def resume(context: typer.Context, config: ConfigPath = None, debug: Debug = False) -> None:

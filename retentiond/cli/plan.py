@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retentiond.cli.completion import topics
 from retentiond.cli.options import (
     BootstrapServer,
     CommandConfig,
@@ -42,6 +43,7 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
             metavar="PATTERN",
             help="With --bootstrap-server: only topics whose whole name matches this regular "
             "expression; may be given several times.",
+            autocompletion=topics,
         ),
     ] = None,
     command_config: CommandConfig = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field, PrivateAttr
@@ -24,7 +23,9 @@ from retentiond.config.values import (
     Port,
     Section,
     Text,
+    TextOrNull,
 )
+from retentiond.state_places import daemon_state_dir
 
 
 class Schedule(Section):
@@ -121,6 +122,14 @@ class History(Section):
     """The most bytes that all entries take; the oldest days go first; null means no limit."""
 
 
+class MetricSettings(Section):
+    cluster: TextOrNull = None
+    """What you call this Kafka cluster: the label `kafka_cluster` of `retentiond_cluster_info`."""
+
+    partitions: Flag = True
+    """Whether there are series for each partition; those by topic are there in any case."""
+
+
 class AuditLog(Section):
     keep_ms: DurationOrNull = Field(
         default=400 * DAY_MS, alias="keep", json_schema_extra={"default": "400d"}
@@ -141,11 +150,16 @@ class Config(Section):
     dry_run: Flag = True
     """Whether cycles only plan and explain, and delete nothing."""
 
-    state_dir: Folder = Path("/var/lib/retentiond")
-    """Directory of the audit log and the remembered groups; each daemon needs one of its own."""
+    state_dir: Folder = Field(default_factory=daemon_state_dir)
+    """Directory of the audit log and the remembered groups; each daemon needs one of its own. By
+    default `/var/lib/retentiond` where that is, or can be made; else `$XDG_STATE_HOME/retentiond`
+    or `~/.local/state/retentiond`."""
 
     http: Http = Field(default_factory=Http)
     """The port for metrics, health and the status page."""
+
+    metrics: MetricSettings = Field(default_factory=MetricSettings)
+    """What `/metrics` shows."""
 
     spark: Spark = Field(default_factory=Spark)
     """Where and how Spark computes the plan."""

@@ -103,6 +103,19 @@ def path_of(error: ErrorDetails) -> str | None:
     return dotted((*error["loc"], *below)) or None
 
 
+EXAMPLE, SCHEMA = "retentiond.yaml", "retentiond.schema.json"
+"""A configuration to start from, and its JSON Schema."""
+
+
+def shipped(name: str) -> str:
+    """`EXAMPLE` or `SCHEMA`: beside this file where retentiond is installed, else where they are
+    written, in a clone's ``config/``."""
+    here = Path(__file__)
+    installed = here.with_name(name)
+    found = installed if installed.exists() else here.parents[2] / "config" / name
+    return found.read_text("utf-8")
+
+
 _SUBSTITUTION = {"type": "string", "pattern": r"^\$\{[^}]+\}$"}
 _ABOUT = "Configuration of retentiond, before ${NAME} and ${file:PATH} are replaced."
 

@@ -278,6 +278,10 @@ def _text_like(pattern: str) -> dict[str, Any]:
 
 AnyText = Annotated[str, BeforeValidator(_text), WithJsonSchema(_ANY_TEXT)]
 Text = Annotated[str, BeforeValidator(_filled), WithJsonSchema(_FILLED_TEXT)]
+TextOrNull = Annotated[
+    Annotated[str, WithJsonSchema(_FILLED_TEXT)] | None,
+    BeforeValidator(lambda value: None if _is_null(value) else _filled(value)),
+]
 Folder = Annotated[Path, BeforeValidator(_folder), WithJsonSchema(_FILLED_TEXT)]
 LocalFolder = Annotated[
     Path, BeforeValidator(_local_folder), WithJsonSchema(_text_like(_LOCAL_PLACE))

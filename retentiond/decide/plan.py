@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from retentiond import garbage_collection
 from retentiond.config import PolicyConflict
-from retentiond.decide.commits import (
+from retentiond.decide.bounds import (
     commits_by_partition,
     commits_of_failed,
     commits_on_replaced_records,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from retentiond.clock import Time, earlier_time
 from retentiond.config import Config, TopicPolicy
-from retentiond.errors import StateError
+from retentiond.errors import StateOfOtherCluster
 from retentiond.gather.assemble import assemble
 from retentiond.gather.commit_epochs import with_epochs
 from retentiond.gather.external_groups import external_readers
@@ -53,8 +53,9 @@ def gather(
     reading waits longer. ``cluster_id``: the cluster that state_dir belongs to, None: any.
     ``remembered_topics`` are looked for where the listing lacks them.
 
-    Raises `KafkaUnavailable` when the cluster or its topics can't be asked, and `StateError` when
-    it is another cluster; everything else that fails holds what it touches.
+    Raises `KafkaUnavailable` when the cluster or its topics can't be asked, and
+    `StateOfOtherCluster` when it is another cluster; everything else that fails holds what it
+    touches.
     """
     coordinators = coordinators or LastCoordinators()
     before = coordinators.before(kafka, again=only is not None)
@@ -112,9 +113,9 @@ def gather(
 
 
 def refuse_another_cluster(known: str | None, cluster_id: str, state_dir: Path) -> None:
-    """Raises `StateError`: groups and topics of one cluster say nothing about another's."""
+    """Raises `StateOfOtherCluster`: what is known of one cluster says nothing about another."""
     if known not in (None, cluster_id):
-        raise StateError(
+        raise StateOfOtherCluster(
             f"state_dir {state_dir} belongs to cluster {known}, and "
             f"kafka.bootstrap.servers lead to cluster {cluster_id}, so nothing is read or deleted: "
             "correct bootstrap.servers, or give each cluster a state_dir of its own"

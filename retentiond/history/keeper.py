@@ -19,6 +19,7 @@ from retentiond.config.config import Config
 from retentiond.errors import HistoryUnavailable
 from retentiond.history import upkeep
 from retentiond.history.entries import Deletion, Known, Seen, day_of, deletions_of, known, rows_of
+from retentiond.history.hourly import Hourly
 from retentiond.history.table import HistoryTable
 
 TOLERANCE_MS = 5_000
@@ -74,7 +75,8 @@ class _Waiting:
 
 class Keeper:
     """One for each process. ``tell`` is called with each problem that is new, and with None once
-    an entry could be written again. ``elapsed_ms``: a clock that nobody sets."""
+    an entry could be written again. ``elapsed_ms``: a clock that nobody sets. ``hourly`` follows
+    what stands in the table."""
 
     def __init__(
         self,
@@ -84,8 +86,10 @@ class Keeper:
         elapsed_ms: Callable[[], int] = lambda: uptime().ms,
         date: Callable[[], float] = time.time,
         merge: upkeep.Merge | None = None,
+        hourly: Hourly | None = None,
     ) -> None:
         self.config = config
+        self.hourly = hourly
         self.status = Status()  # replaced as a whole
         self._tell = tell
         self._elapsed_ms = elapsed_ms
@@ -145,6 +149,8 @@ class Keeper:
             return True
         self._thread.join(patience_s)
         self._merging.end()
+        if self.hourly is not None:
+            self.hourly.end()
         self._thread.join(END_S)
         return not self._thread.is_alive()
 
@@ -183,6 +189,8 @@ class Keeper:
                 self._unsure = None
                 table.refresh()
         self.status = replace(self.status, written_at=self._date())
+        if self.hourly is not None:
+            self.hourly.follow(table, plan.cluster_id, plan.planned_at_ms)
         try:
             self._care.take(
                 table, plan.cluster_id, config.history, plan.planned_at_ms, waiting.at_ms

@@ -17,12 +17,17 @@ from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 
 from retentiond.errors import KafkaUnavailable, OtherCluster
+from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.errors.kafka_python import FailedConnections
-from retentiond.kafka.identity import ClusterIdentity
 from retentiond.kafka.network_client import NetworkClient, Throttled, prove_connections, unheard
 from retentiond.kafka.settings.oauth import TokenSource
 from retentiond.kafka.settings.properties import ClientSettings
-from retentiond.kafka.settings.tls import INLINE, client_context
+from retentiond.kafka.settings.tls import (
+    FileStamps,
+    client_context,
+    file_stamps,
+    has_own_context,
+)
 
 T = TypeVar("T")
 
@@ -51,6 +56,7 @@ class Client:
         self._identity = identity or ClusterIdentity(settings.words.servers)
         self._throttled = throttled
         self._network: NetworkClient | None = None
+        self._stamps: FileStamps = ()
         self._failed = FailedConnections(settings)
         self._lock = threading.Lock()
 
@@ -82,7 +88,11 @@ class Client:
             self._drop()
 
     def _live(self) -> NetworkClient:
+        stamps = file_stamps(self._settings) if has_own_context(self._settings) else ()
+        if stamps != self._stamps:  # kafka-python itself reads them for each connection
+            self._drop()
         if self._network is None:
+            self._stamps = stamps
             admin = _connect(self._settings, self._failed, self._identity)
             self._network = NetworkClient(
                 admin, self._settings.max_in_flight, self._identity, self._throttled
@@ -104,8 +114,7 @@ def _connect(
     options = {"reconnect_backoff_max_ms": RECONNECT_MS, **settings.kafka_python}
     if settings.oauth:
         options["sasl_oauth_token_provider"] = TokenSource(settings.oauth)
-    if "ssl_crlfile" in options or INLINE.keys() & settings.confluent.keys():
-        # Its own way of loading a list of the revoked is a TypeError, and it takes PEM in files.
+    if has_own_context(settings):
         options["ssl_context"] = client_context(settings)
     clients: list[KafkaNetClient] = []
 

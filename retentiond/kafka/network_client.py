@@ -18,7 +18,7 @@ from kafka.errors import KafkaError
 from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from retentiond.kafka.identity import ClusterIdentity
+from retentiond.kafka.cluster_identity import ClusterIdentity
 
 T = TypeVar("T")
 

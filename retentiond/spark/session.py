@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from retentiond.errors import SparkUnavailable
+from retentiond.errors import ConfigError, SparkUnavailable
 from retentiond.spark import packaging
 from retentiond.spark.jvm import DRIVER_HOST, EXIT_S, JAVA_OPTIONS, Jvm
 from retentiond.spark.packaging import hide_pandas, show_pandas
@@ -122,6 +123,7 @@ class SparkSessions:
         exit_s: float = EXIT_S,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
+        """Raises `ConfigError` where such a master needs what is not installed."""
         self._master = master
         self._conf = conf
         self._once = ONCE if once else {}
@@ -132,6 +134,11 @@ class SparkSessions:
         self._session: SparkSession | None = None
         self._stopped = False
         if master.startswith(CONNECT):
+            if importlib.util.find_spec("grpc") is None:
+                raise ConfigError(
+                    "Spark Connect is not installed; install retentiond[connect]",
+                    path="spark.master",
+                )
             show_pandas()
         else:
             hide_pandas()

@@ -1,8 +1,9 @@
-"""What one cycle leaves for the next: bytes to be freed, stuck retention, whose turn it is.
+"""What one cycle leaves for the next: bytes to be freed, stuck retention, whose turn it is, and
+when a cycle was last complete.
 
-Each is a JSON file that is replaced as a whole, named tuples as arrays; the last two are not there
-while nothing is stuck, and nobody waits. They are information, or order what is done: one that
-can't be understood is as good as none.
+Each is a JSON file that is replaced as a whole, named tuples as arrays; stuck retention and turns
+have none while nothing is stuck, and nobody waits. They are information, or order what is done: one
+that can't be understood is as good as none.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from retentiond.disks.freed import Awaited
 from retentiond.disks.log_dirs import ReplicaKey
@@ -24,6 +25,8 @@ AWAITED_NAME = "awaited.json"
 STUCK_NAME = "stuck.json"
 
 WAITING_NAME = "waiting.json"
+
+LAST_COMPLETE_NAME = "last_complete.json"
 
 UNREADABLE = (OSError, ValueError, TypeError, KeyError, OverflowError)
 
@@ -85,6 +88,29 @@ def write_waiting(state_dir: Path, waiting: Sequence[TopicPartition]) -> None:
     """Raises `StateError`."""
     consequence = f", so what a limit left out would not come first next time; {SEE_TO}"
     _write_some(state_dir / WAITING_NAME, waiting, consequence)
+
+
+class LastComplete(NamedTuple):
+    """The last complete cycle: which cluster it was about, and when it was planned."""
+
+    cluster_id: str
+    planned_at_ms: int
+
+
+def read_last_complete(state_dir: Path, now_ms: int) -> LastComplete | None:
+    """None: there was none. A time that is still to come is none: the clock has been set."""
+    try:
+        cluster_id, planned_at_ms = _read(state_dir / LAST_COMPLETE_NAME)
+        last = LastComplete(str(cluster_id), int(planned_at_ms))
+    except UNREADABLE:
+        return None
+    return last if 0 < last.planned_at_ms <= now_ms else None
+
+
+def write_last_complete(state_dir: Path, last: LastComplete) -> None:
+    """Raises `StateError`."""
+    consequence = f", so after a restart no cycle would seem to have been complete; {SEE_TO}"
+    write_json(state_dir / LAST_COMPLETE_NAME, last, consequence)
 
 
 def _read(path: Path) -> Any:

@@ -24,7 +24,12 @@ from retentiond.gather.gather import refuse_another_cluster
 from retentiond.memory.changes import Changes, NewlySeen, with_stale
 from retentiond.memory.remembered import NOTHING, GroupOnTopic, LastCommits, Remembered
 from retentiond.state import groups_file
-from retentiond.state.groups_file import read_all, read_observed, readers_of_topic
+from retentiond.state.groups_file import (
+    read_all,
+    read_observed,
+    readers_of_topic,
+    topics_of_group,
+)
 from retentiond.state.state_dir import DatabaseFiles, connect
 
 _KEEP_TOPIC = """
@@ -238,12 +243,25 @@ def _explained(path: Path) -> Iterator[None]:
 
 def readers_of(state_dir: Path, topic: str) -> dict[str, LastCommits] | None:
     """Each group's last commits on a topic, by group. None where they can't be read."""
+    return _looked_up(state_dir, readers_of_topic, topic)
+
+
+def topics_read_by(state_dir: Path, group_id: str) -> dict[str, LastCommits] | None:
+    """A group's last commits, by topic. None where they can't be read."""
+    return _looked_up(state_dir, topics_of_group, group_id)
+
+
+def _looked_up(
+    state_dir: Path,
+    look_up: Callable[[sqlite3.Connection, str], dict[str, LastCommits]],
+    name: str,
+) -> dict[str, LastCommits] | None:
     path = state_dir / groups_file.NAME
     if not path.exists():
         return None
     try:
         with closing(connect(path, read_only=True)) as connection:
             groups_file.check_version(connection, path)
-            return readers_of_topic(connection, topic)
+            return look_up(connection, name)
     except (StateError, sqlite3.Error, ValueError, TypeError):
         return None

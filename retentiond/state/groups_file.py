@@ -311,6 +311,14 @@ def readers_of_topic(connection: sqlite3.Connection, topic: str) -> dict[str, La
     }
 
 
+def topics_of_group(connection: sqlite3.Connection, group_id: str) -> dict[str, LastCommits]:
+    """By topic. Raises as `read_all` does."""
+    query = f"SELECT topic, {_stored(connection)} FROM commits WHERE group_id = ?"
+    return {
+        topic: _last_commits(*stored) for topic, *stored in connection.execute(query, (group_id,))
+    }
+
+
 def _last_commits(
     kind: str, offsets: str, absent_since_ms: int | None, moved_at_ms: str, *more: Any
 ) -> LastCommits:

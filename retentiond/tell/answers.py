@@ -144,6 +144,12 @@ class PartitionAnswer:
         return None if start is None or end is None else max(0, end - start)
 
     @property
+    def slowest_group_lag(self) -> int | None:
+        """Records from the smallest commit to the high watermark; None where one is not known."""
+        committed, end = self.row.min_committed_offset, self.row.high_watermark
+        return None if committed is None or end is None else max(0, end - committed)
+
+    @property
     def size(self) -> Stored:
         """What the partition takes."""
         at = self.at
@@ -236,6 +242,18 @@ class TopicAnswer:
         return sum(each.log_records or 0 for each in self.partitions)
 
     @property
+    def known_log_records(self) -> int | None:
+        """None where the offsets of all partitions are unread."""
+        return self.log_records if self.unread < len(self.partitions) else None
+
+    @property
+    def slowest_group_lag(self) -> int | None:
+        """Records above the smallest commit, as far as they are known; None where none is."""
+        lags = [each.slowest_group_lag for each in self.partitions]
+        known = [lag for lag in lags if lag is not None]
+        return sum(known) if known else None
+
+    @property
     def unread(self) -> int:
         """How many partitions' offsets are not known."""
         return sum(each.log_records is None for each in self.partitions)
@@ -309,9 +327,9 @@ class ClusterAnswer:
             sorted(
                 self.topics,
                 key=lambda each: (
-                    -_bytes(each.frees_of_size),
+                    -known_bytes(each.frees_of_size),
                     -each.records,
-                    -_bytes(each.size),
+                    -known_bytes(each.size),
                     -each.log_records,
                     each.topic,
                 ),
@@ -354,7 +372,7 @@ class ClusterAnswer:
     def kept(self) -> tuple[Kept, ...]:
         """What each keeper keeps in the cluster, the most bytes first."""
         found = _added(each for topic in self.topics for each in topic.kept)
-        return tuple(sorted(found, key=lambda each: (-_bytes(each.size), *_by_records(each))))
+        return tuple(sorted(found, key=lambda each: (-known_bytes(each.size), *_by_records(each))))
 
 
 def cluster_answer(partitions: Iterable[PartitionAnswer], disk: DiskReport) -> ClusterAnswer:
@@ -379,7 +397,7 @@ def _added(parts: Iterable[Kept]) -> Iterator[Kept]:
         yield Kept(keeper, sum(part.records for part in each), size)
 
 
-def _bytes(stored: Stored) -> int:
+def known_bytes(stored: Stored) -> int:
     """As far as they are known."""
     return (stored.local or 0) + (stored.remote or 0)
 

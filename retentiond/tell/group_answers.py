@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from retentiond.model import GroupKind
-from retentiond.tell.answers import Kept, Stored, TopicAnswer, total, total_stored
+from retentiond.tell.answers import (
+    ClusterAnswer,
+    Kept,
+    Stored,
+    TopicAnswer,
+    total,
+    total_stored,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,65 @@ class GroupAnswer:
         since_ms = self.reader.stands_since_ms
         behind = [since_ms[at] for at, lag in self.lags.items() if lag != 0 and at in since_ms]
         return min(behind) if behind else since_ms.get(next(iter(self.ends)))
+
+
+@dataclass(frozen=True)
+class GroupOnTopics:
+    """A group wherever it reads or binds. ``topics``: those on which it keeps the most first, then
+    those on which it lags most."""
+
+    topics: tuple[tuple[TopicAnswer, GroupAnswer], ...]
+
+    @property
+    def answers(self) -> tuple[GroupAnswer, ...]:
+        return tuple(answer for _, answer in self.topics)
+
+    @property
+    def binds(self) -> int:
+        """How many partitions."""
+        return sum(len(each.binds) for each in self.answers)
+
+    @property
+    def kept_records(self) -> int:
+        return sum(each.kept_records for each in self.answers)
+
+    @property
+    def kept(self) -> Stored:
+        return total_stored(each.kept for each in self.answers)
+
+    @property
+    def known_lag(self) -> int | None:
+        """Over the partitions where it is known; None where it is on none."""
+        known = [each.known_lag for each in self.answers if each.known_lag is not None]
+        return sum(known) if known else None
+
+    @property
+    def keeps_since_ms(self) -> int | None:
+        """Since when it has stood, of the topics on which it keeps records the longest. None:
+        nobody has seen it, or it keeps none."""
+        since_ms = (each.stands_since_ms for each in self.answers if each.kept_records)
+        return min((each for each in since_ms if each is not None), default=None)
+
+
+def group_on_topics(
+    cluster: ClusterAnswer, group_id: str, readers: Mapping[str, TopicReader]
+) -> GroupOnTopics:
+    """``readers``: the group as a reader, by topic."""
+    found: list[tuple[TopicAnswer, GroupAnswer]] = []
+    for topic in cluster.topics:
+        reader = readers.get(topic.topic)
+        if reader is None:
+            if all(each.row.binding_group != group_id for each in topic.partitions):
+                continue
+            reader = TopicReader(group_id, None)
+        found.extend((topic, answer) for answer in group_answers(topic, [reader]))
+    found.sort(key=lambda pair: _weight(pair[1]))
+    return GroupOnTopics(tuple(found))
+
+
+def _weight(answer: GroupAnswer) -> tuple[int, int, int, int]:
+    bytes_kept = (answer.kept.local or 0) + (answer.kept.remote or 0)
+    return -bytes_kept, -answer.kept_records, -len(answer.binds), -(answer.known_lag or 0)
 
 
 def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[GroupAnswer, ...]:

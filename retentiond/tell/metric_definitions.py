@@ -67,8 +67,16 @@ CYCLE_SECONDS = Definition(
 LAST_COMPLETE_CYCLE = Definition(
     "retentiond_last_complete_cycle_timestamp_seconds",
     GAUGE,
-    "Time of the last complete cycle's plan, in epoch seconds; 0 is never. A complete cycle had "
-    "all evidence and did all that it had planned.",
+    "Time of the last complete cycle's plan, in epoch seconds; 0 is never. A restart does not "
+    "change it. A complete cycle had all evidence and did all that it had planned.",
+)
+STARTED = Definition(
+    "retentiond_started_timestamp_seconds", GAUGE, "When the daemon started, in epoch seconds."
+)
+INTERVAL = Definition(
+    "retentiond_schedule_interval_seconds",
+    GAUGE,
+    "The interval of cycles that is in force (schedule.interval).",
 )
 READY = Definition(
     "retentiond_ready",
@@ -122,6 +130,20 @@ RECLAIMABLE_RECORDS = Definition(
     "retentiond_reclaimable_records",
     GAUGE,
     "Records that may be deleted and are still there after the last cycle.",
+    ("topic",),
+)
+LOG_RECORDS = Definition(
+    "retentiond_log_records",
+    GAUGE,
+    "Records from log start offset to high watermark, over the partitions where they are known; "
+    "absent where none is.",
+    ("topic",),
+)
+SLOWEST_GROUP_LAG = Definition(
+    "retentiond_slowest_group_lag_records",
+    GAUGE,
+    "Records from the smallest committed offset to the high watermark, over the partitions where "
+    "they are known; absent where none is.",
     ("topic",),
 )
 LOG_SIZE = Definition(
@@ -247,7 +269,10 @@ REQUEST_SECONDS = Definition(
     ("api", "result"),
 )
 DRY_RUN = Definition(
-    "retentiond_dry_run", GAUGE, "1 if the last cycle was a dry run, which deletes nothing, else 0."
+    "retentiond_dry_run",
+    GAUGE,
+    "1 if the last cycle was a dry run, which deletes nothing (before the first one: if it will be "
+    "one), else 0.",
 )
 PAUSED = Definition(
     "retentiond_paused", GAUGE, "1 if an operator had paused deletion in the last cycle, else 0."
@@ -263,6 +288,13 @@ BUILD = Definition(
     "Versions of retentiond, Spark and librdkafka.",
     ("version", "spark_version", "librdkafka_version"),
 )
+CLUSTER = Definition(
+    "retentiond_cluster_info",
+    INFO,
+    "The Kafka cluster: its id, empty while it is not known, and what the operator calls it "
+    "(metrics.cluster).",
+    ("cluster_id", "kafka_cluster"),
+)
 LAST_ORPHAN_LOOK = Definition(
     "retentiond_orphan_last_look_timestamp_seconds",
     GAUGE,
@@ -274,6 +306,8 @@ ALL: tuple[Definition, ...] = (
     CYCLE_SECONDS,
     LAST_COMPLETE_CYCLE,
     READY,
+    STARTED,
+    INTERVAL,
     RECORDS_DELETED,
     DELETIONS,
     PARTITIONS,
@@ -282,6 +316,8 @@ ALL: tuple[Definition, ...] = (
     MIN_COMMITTED_OFFSET,
     CUTOFF_OFFSET,
     RECLAIMABLE_RECORDS,
+    LOG_RECORDS,
+    SLOWEST_GROUP_LAG,
     BINDING_GROUP_LAG,
     FORCED_RETENTION_MARGIN,
     LOG_SIZE,
@@ -305,6 +341,7 @@ ALL: tuple[Definition, ...] = (
     HISTORY_BYTES,
     HISTORY_LAST_WRITE,
     HISTORY_FAILURES,
+    CLUSTER,
     BUILD,
 )
 """In the order of the documentation."""

@@ -19,10 +19,12 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from retentiond.config import Config
 from retentiond.disks.log_dirs import Orphans, Space
 from retentiond.history.keeper import Status
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Outcome, PlanRow
+from retentiond.state.between_cycles import LastComplete
 from retentiond.tell import metric_definitions
 from retentiond.tell.answers import TopicAnswer
 from retentiond.tell.lag.report import LagReport
@@ -36,7 +38,10 @@ Labels = tuple[str, ...]
 class Metrics(Collector):
     """Everything that `/metrics` shows. One writer (the cycle), many readers."""
 
-    def __init__(self, registry: CollectorRegistry, build: Mapping[str, str]) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, build: Mapping[str, str], started_at_s: float = 0
+    ) -> None:
+        """``started_at_s``: in epoch seconds."""
         self.cycles = metric_definitions.CYCLES.counter(registry)
         for result in ("ok", "incomplete", "failed"):
             self.cycles.labels(result)
@@ -45,6 +50,12 @@ class Metrics(Collector):
         self._last_complete = metric_definitions.LAST_COMPLETE_CYCLE.gauge(registry)
         self._config_reloaded = metric_definitions.CONFIG_RELOADED.gauge(registry)
         self._config_reloaded.set(1)
+        self._dry_run = metric_definitions.DRY_RUN.gauge(registry)
+        self._interval = metric_definitions.INTERVAL.gauge(registry)
+        metric_definitions.STARTED.gauge(registry).set(started_at_s)
+        self._cluster = metric_definitions.CLUSTER.info(registry)
+        self._cluster_id = self._cluster_name = ""
+        self._by_partition = True
         metric_definitions.BUILD.info(registry).info(dict(build))
         self._records_deleted: Counter[Labels] = Counter()
         self._deletions: Counter[Labels] = Counter()
@@ -54,6 +65,25 @@ class Metrics(Collector):
 
     def observe_request(self, api: str, result: str, seconds: float) -> None:
         self._request_seconds.labels(api, result).observe(seconds)
+
+    def restore(self, last: LastComplete | None) -> None:
+        """What the state says of the cluster before this process has seen it; None: nothing."""
+        self._cluster_id = last.cluster_id if last else ""
+        self._last_complete.set(last.planned_at_ms / 1000 if last else 0)
+        self._show_cluster()
+
+    def observe_config(self, config: Config) -> None:
+        """One that is in force from the next cycle on."""
+        self._interval.set(config.schedule.interval_ms / 1000)
+        self._cluster_name = config.metrics.cluster or ""
+        self._by_partition = config.metrics.partitions
+        if not self._of_report:
+            self._dry_run.set(int(config.dry_run))
+        self._show_cluster()
+
+    def _show_cluster(self) -> None:
+        names = (self._cluster_id, self._cluster_name)
+        self._cluster.info(dict(zip(metric_definitions.CLUSTER.labels, names, strict=True)))
 
     def observe_reload(self, *, successful: bool) -> None:
         self._config_reloaded.set(int(successful))
@@ -67,10 +97,14 @@ class Metrics(Collector):
         for step, seconds in report.seconds.items():
             self._cycle_seconds.labels(step).observe(seconds)
         self._cycle_seconds.labels("all").observe(sum(report.seconds.values()))
+        if report.plan.cluster_id != self._cluster_id:
+            self.restore(LastComplete(report.plan.cluster_id, 0))
         if report.result == "ok":
             self._last_complete.set(report.plan.planned_at_ms / 1000)
+        self._dry_run.set(int(report.plan.dry_run))
         self._count(report)
-        self._of_report = (*self._totals(report), *families(report))
+        by_partition = self._by_partition
+        self._of_report = (*self._totals(report), *families(report, by_partition=by_partition))
 
     def _count(self, report: CycleReport) -> None:
         for each in report.answers.partitions:
@@ -119,6 +153,8 @@ BY_PARTITION: Mapping[Definition, Callable[[PlanRow], int | None]] = {
 
 BY_TOPIC: Mapping[Definition, Callable[[TopicAnswer], int | None]] = {
     metric_definitions.RECLAIMABLE_RECORDS: lambda topic: topic.reclaimable_records,
+    metric_definitions.LOG_RECORDS: lambda topic: topic.known_log_records,
+    metric_definitions.SLOWEST_GROUP_LAG: lambda topic: topic.slowest_group_lag,
     metric_definitions.LOG_SIZE: lambda topic: topic.size.local,
     metric_definitions.PREDICTED_BYTES: lambda topic: topic.frees.local,
     metric_definitions.REMOTE_LOG_SIZE: lambda topic: (
@@ -145,19 +181,18 @@ SPACE: Mapping[Definition, Callable[[Space], int]] = {
 }
 
 
-def families(report: CycleReport) -> Iterator[Metric]:
+def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metric]:
     """The last cycle's. What is not known has no series."""
     plan, disk = report.plan, report.disk
     verdicts = Counter((row.topic, row.verdict, row.reason) for row in plan.rows)
     yield _gauge(metric_definitions.PARTITIONS, sorted(verdicts.items()))
     groups = (((group.kind, group.state), group.count) for group in report.groups)
     yield _gauge(metric_definitions.GROUPS, groups)
-    yield _gauge(metric_definitions.DRY_RUN, [((), int(plan.dry_run))])
     yield _gauge(metric_definitions.PAUSED, [((), int(plan.paused is not None))])
     for definition, by_group in BY_GROUP.items():
         shown = sorted(by_group(report.lag).items())
         yield _gauge(definition, (((at.topic, label(at.group_id)), value) for at, value in shown))
-    for definition, of_row in BY_PARTITION.items():
+    for definition, of_row in BY_PARTITION.items() if by_partition else ():
         rows = (((row.topic, str(row.partition)), of_row(row)) for row in plan.rows)
         yield _gauge(definition, rows)
     for definition, of_topic in BY_TOPIC.items():

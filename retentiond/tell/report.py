@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
 from retentiond.model import (
@@ -32,6 +32,13 @@ MOST_REASONS = 5
 STEPS = ("gather", "decide", "guard", "delete", "record")
 
 
+class GroupState(NamedTuple):
+    """``state``: live, empty, vanished or unreadable."""
+
+    kind: str
+    state: str
+
+
 @dataclass(frozen=True, slots=True)
 class GroupCount:
     """How many groups there are of a kind in a state: live, empty, vanished or unreadable."""
@@ -49,7 +56,7 @@ class CycleReport:
     ``seconds`` by step of `STEPS`, those that were walked. ``disk``: what is known of the
     brokers' disks. ``unread``: what groups have not read; empty after `plan`. ``tool_options``:
     how Kafka's own tools reach the cluster, for remedies. ``failure``: what ended it after it had
-    deleted already.
+    deleted already. ``group_states``: by group, as in ``groups``.
     """
 
     plan: Plan
@@ -60,6 +67,7 @@ class CycleReport:
     lag: LagReport = NO_LAG_READ
     tool_options: str = ""
     failure: Exception | None = None
+    group_states: Mapping[str, GroupState] = field(default_factory=dict)
 
     def outcome(self, row: PlanRow) -> DeletionOutcome:
         """What became of a row; no request went out for one that has no outcome."""
@@ -123,10 +131,16 @@ class CycleReport:
 
 def count_groups(snapshot: Snapshot) -> tuple[GroupCount, ...]:
     """The cluster's groups by kind and state; names that only a policy mentions don't count."""
-    counts = Counter(
-        (str(group.kind), _state(group)) for group in snapshot.groups if group.state != ABSENT
-    )
+    counts = Counter(group_states(snapshot).values())
     return tuple(GroupCount(*key, count) for key, count in sorted(counts.items()))
+
+
+def group_states(snapshot: Snapshot) -> dict[str, GroupState]:
+    return {
+        group.group_id: GroupState(str(group.kind), _state(group))
+        for group in snapshot.groups
+        if group.state != ABSENT
+    }
 
 
 def _state(group: GroupReading) -> str:

@@ -14,11 +14,14 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from prometheus_client.registry import CollectorRegistry
 
 from retentiond.config import Http
+from retentiond.history.hourly import Hourly
+from retentiond.history.keeper import Keeper
 from retentiond.tell.metrics import Exposition
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import Board, application, serve
 from tests.support import scenes
+from tests.support.builders.histories import settings
 
 PLAIN = Http(host="127.0.0.1", port=0)
 
@@ -29,7 +32,8 @@ class Site:
     def __init__(self, state_dir: Path, http: Http = PLAIN) -> None:
         self.state_dir = state_dir
         self.board = Board(interval_ms=300_000)
-        page = status_page(self.board, lambda: scenes.NOW_MS, state_dir)
+        self.keeper = Keeper(settings(state_dir), hourly=Hourly())
+        page = status_page(self.board, lambda: scenes.NOW_MS, state_dir, self.keeper)
         exposition = Exposition(CollectorRegistry())
         app = application(self.board, exposition, page)
         self.server = serve(app, http)

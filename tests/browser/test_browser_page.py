@@ -13,15 +13,23 @@ from playwright.sync_api import Browser, HttpCredentials, Page, expect
 
 from retentiond.config import Http
 from retentiond.config.config import Tls
+from retentiond.history.hourly import Hourly
+from retentiond.model import Reason
 from tests.browser.conftest import OpenPage, Site
 from tests.support import scenes
+from tests.support.builders import recent_days
 from tests.support.certificates import Authority
 
 pytestmark = pytest.mark.browser
 
 RENEWAL_MS = 10_000
 WIDE = {"width": 1440, "height": 900}
-NARROW = {"width": 390, "height": 844}
+NARROW = {"width": 360, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def days(tmp_path_factory: pytest.TempPathFactory) -> Hourly:
+    return recent_days.write(tmp_path_factory.mktemp("history"), scenes.NOW_MS, days=4)
 
 
 def topics(page: Page) -> list[str]:
@@ -251,6 +259,73 @@ def test_without_a_script_everything_is_there(site: Site, visit: OpenPage) -> No
     expect(page.get_by_role("heading", level=1)).to_have_text("stage.dedup")
 
 
+@pytest.mark.parametrize("script", [True, False])
+def test_a_heading_sorts_and_filter_and_time_stay(
+    site: Site, visit: OpenPage, days: Hourly, script: bool
+) -> None:
+    site.keeper.hourly = days
+    site.show(scenes.plausible())
+    page = visit(java_script_enabled=script)
+    page.get_by_role("link", name="7 days").click()
+    page.get_by_role("link", name="On disk", exact=True).click()
+    heading = page.get_by_role("columnheader", name="On disk")
+    expect(heading).to_have_attribute("aria-sort", "descending")
+    assert topics(page)[:3] == ["orders.enriched", "clicks.sessionized", "inventory.deltas"]
+    heading.get_by_role("link").click()
+    expect(heading).to_have_attribute("aria-sort", "ascending")
+    assert topics(page)[:2] == ["empty.new", "shipments.tracked"]
+    page.get_by_label("Topic", exact=True).fill("stage")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("#found")).to_have_text("2 of 12 topics")
+    assert topics(page) == ["stage.dedup", "stage.geo-lookup"]
+    assert page.url.replace("&verdict=", "").endswith("/?name=stage&sort=bytes&span=7d")
+    expect(page.get_by_role("link", name="7 days")).to_have_attribute("aria-current", "true")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_history_is_drawn_in_the_pages_colours(
+    site: Site, visit: OpenPage, days: Hourly, scheme: str
+) -> None:
+    site.keeper.hourly = days
+    site.show(scenes.plausible())
+    page = visit(color_scheme=scheme)
+    expect(page.locator("#recent svg.chart")).to_have_count(3)
+    colour = "element => getComputedStyle(element)"
+    paths = page.locator("#recent figure").first.locator(".series path")
+    fills = {each.evaluate(f"{colour}.fill") for each in paths.all()}
+    assert len(fills) == 9
+    text = page.locator("#recent svg.chart text").first
+    assert text.evaluate(f"{colour}.fill") == page.locator("footer").evaluate(f"{colour}.color")
+    assert page.locator("#recent .legend a").first.inner_text() == "orders.enriched"
+
+
+def test_the_history_is_drawn_anew_with_a_new_entry(site: Site, visit: OpenPage) -> None:
+    site.show(scenes.plausible())
+    page = visit("?span=30d")
+    page.clock.install()
+    page.reload()
+    expect(page.locator("#recent")).to_contain_text("The history is empty")
+    site.keeper.hourly = recent_days.write(site.state_dir / "history", scenes.NOW_MS, days=1)
+    page.clock.run_for(RENEWAL_MS)
+    expect(page.locator("#recent svg.chart")).to_have_count(3)
+
+
+def test_a_chart_leads_to_a_group_and_the_group_to_its_topics(
+    site: Site, visit: OpenPage, days: Hourly
+) -> None:
+    site.keeper.hourly = days
+    scenes.remember(site.state_dir, "orders.enriched", {"fraud-detector": {12: 50_000_000}})
+    site.show(scenes.plausible())
+    page = visit()
+    page.locator("#recent").get_by_role("link", name="fraud-detector").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Group fraud-detector")
+    expect(page.locator("#summary")).to_contain_text("129 GiB")
+    page.get_by_role("link", name="orders.enriched").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("orders.enriched")
+    page.locator("#groups").get_by_role("link", name="fraud-detector").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Group fraud-detector")
+
+
 @pytest.mark.parametrize("path", ["topics/firehose", "topics/firehose?verdict=delete&page=2"])
 def test_two_thousand_partitions_are_little_to_load(site: Site, visit: OpenPage, path: str) -> None:
     site.show(scenes.many_partitions(2_000))
@@ -275,18 +350,25 @@ def test_hostile_names_run_nothing(site: Site, visit: OpenPage) -> None:
     site.show(scenes.hostile())
     page = visit()
     page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    page.get_by_role("link", name="gro\N{REPLACEMENT CHARACTER}up").first.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("{{ 7 * 7 }}")
     page.get_by_role("link", name="alert(1)").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(scenes.HOSTILE_TOPIC)
     assert page.locator("img").count() == 0
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["", "topics/orders.enriched", "topics/none"])
-def test_it_is_accessible(site: Site, visit: OpenPage, scheme: str, path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["", "topics/orders.enriched", "topics/none", "groups/warehouse-sync", "groups/none"]
+)
+def test_it_is_accessible(
+    site: Site, visit: OpenPage, days: Hourly, scheme: str, path: str
+) -> None:
     scenes.deleted(site.state_dir, "orders.enriched", [scenes.NOW_MS])
     scenes.remember(
         site.state_dir, "orders.enriched", {"old": {0: 1}, "billing": {0: 2}}, vanished=["old"]
     )
+    site.keeper.hourly = days
     site.show(scenes.plausible())
     page = visit(path, color_scheme=scheme, viewport=WIDE)
     found = Axe().run(page)
@@ -316,20 +398,27 @@ def test_dark_and_light_differ(site: Site, visit: OpenPage) -> None:
     assert colours == ["rgb(245, 246, 248)", "rgb(15, 20, 26)"]
 
 
-@pytest.mark.parametrize("path", ["", "topics/orders.enriched"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["?span=7d", "topics/orders.enriched", "groups/fraud-detector"])
 def test_a_narrow_screen_scrolls_tables_and_never_the_page(
-    site: Site, visit: OpenPage, path: str
+    site: Site, visit: OpenPage, days: Hourly, path: str, scheme: str
 ) -> None:
+    site.keeper.hourly = days
     site.show(scenes.plausible())
-    page = visit(path, viewport=NARROW)
+    page = visit(path, viewport=NARROW, color_scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    for each in page.locator("svg.chart").all():
+        box = each.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= NARROW["width"]
+        assert box["height"] > 100
 
 
 def test_the_keyboard_reaches_everything_in_order(site: Site, visit: OpenPage) -> None:
     site.show(scenes.many_topics(1))
     page = visit()
     reached = []
-    for _ in range(11):
+    for _ in range(20):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate(
@@ -339,8 +428,10 @@ def test_the_keyboard_reaches_everything_in_order(site: Site, visit: OpenPage) -
         )
     assert reached == [
         "Skip to the content", "retentiond", "Plan as JSON", "Metrics", "Readiness",
-        "Pause refresh", "name", "any", "Filter",
-        "Topics, those that free most first", "topic-00000",
+        "Pause refresh", "billing has yet to read them", "24 hours", "7 days", "30 days",
+        "name", "any", "Filter",
+        "Topics, those that free most first", "Topic", "Freed", "On disk",
+        "What keeps most of the rest", "topic-00000", "billing has yet to read them",
     ]  # fmt: skip
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
@@ -352,6 +443,15 @@ def test_skipping_leads_to_the_content(site: Site, visit: OpenPage) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
+
+
+@pytest.mark.parametrize("name", ["a/b c%20d?e#f&g;h+i", "..", ".", "../x"])
+def test_a_link_to_a_group_of_any_name_works(site: Site, visit: OpenPage, name: str) -> None:
+    row = scenes.partition("orders", 0, Reason.NOT_CONSUMED, committed=5, group=name)
+    site.show(scenes.report([row]))
+    page = visit()
+    page.get_by_role("link", name=f"{name} has yet to read them").first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"Group {name}")
 
 
 def test_a_link_to_a_name_with_every_kind_of_character_works(site: Site, visit: OpenPage) -> None:

@@ -88,6 +88,7 @@ STEPS = {
     "before the cycle's end is recorded": Step(Audit, "record_cycle", applies=has_finished),
     "after the cycle's end is recorded": Step(Audit, "record_cycle", True, has_finished),
     "before it is recorded who waits": Step(retentiond.cycle, "write_waiting"),
+    "before it is recorded that it was complete": Step(retentiond.cycle, "write_last_complete"),
     "before the disks are looked at": Step(retentiond.after_acting, "read_disks"),
     "after the disks are looked at": Step(retentiond.after_acting, "read_disks", after=True),
     "before what deletions freed is concluded": Step(retentiond.after_acting, "conclude"),

@@ -17,7 +17,7 @@ from tests.faults.held import log_start
 from tests.support.brokers.command import RETENTIOND, HostClock, Process, consumed, settings, write
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

@@ -56,6 +56,7 @@ def test_cycles_go_on_without_a_history_and_it_is_kept_once_it_can_be(
         assert str(place) in ready.text
         assert len(daemon.events("retentiond.history_failed")) == 1
         assert metric(daemon, "retentiond_history_bytes") is None
+        assert f"The history in {place} can&#39;t be used" in daemon.get("/").text
 
         place.unlink()
         daemon.await_events("retentiond.history_recovered")
@@ -65,6 +66,8 @@ def test_cycles_go_on_without_a_history_and_it_is_kept_once_it_can_be(
         assert daemon.get("/readyz").text == "ready\n"
         assert (metric(daemon, "retentiond_history_bytes") or 0) > 1000
         assert metric(daemon, "retentiond_history_last_write_timestamp_seconds") is not None
+        eventually(lambda: "There is nothing to draw yet" in daemon.get("/").text)  # one hour
+        assert ">empty<" in daemon.get("/groups/billing").text
         total = metric(daemon, "retentiond_log_dir_total_bytes") or 0
         assert 0 < (metric(daemon, "retentiond_log_dir_usable_bytes") or 0) <= total
         daemon.signal(signal.SIGTERM)

@@ -34,12 +34,16 @@ def driver() -> Iterator[RealDriver]:
         yield driver
 
 
+def shown(daemon: Process, series: str) -> float:
+    """The value of one that is there."""
+    lines = daemon.get("/metrics").text.splitlines()
+    (line,) = (line for line in lines if line.startswith(f"{series} "))
+    return float(line.removeprefix(series))
+
+
 def failures(daemon: Process) -> float:
     """The counter of failed cycles."""
-    name = 'retentiond_cycles_total{result="failed"} '
-    lines = daemon.get("/metrics").text.splitlines()
-    (line,) = (line for line in lines if line.startswith(name))
-    return float(line.removeprefix(name))
+    return shown(daemon, 'retentiond_cycles_total{result="failed"}')
 
 
 def readiness(daemon: Process) -> tuple[int, str]:
@@ -93,3 +97,31 @@ def test_a_daemon_outlives_two_outages_and_says_so_once_each(
         expected = ["retentiond.cycle_failed", "retentiond.cycle_recovered"] * 2
         changes = [line["event"] for line in daemon.log if line["event"] in expected]
         assert changes == expected
+
+
+def test_a_restart_amid_an_outage_does_not_forget_the_last_complete_cycle(
+    driver: RealDriver, tmp_path: Path
+) -> None:
+    driver.create_topic("payments")
+    document = settings(driver.broker.bootstrap_servers, tmp_path / "state")
+    write(tmp_path / "retentiond.yaml", document)
+    last = "retentiond_last_complete_cycle_timestamp_seconds"
+    cluster_id = driver.broker.cluster_id
+    cluster = f'retentiond_cluster_info{{cluster_id="{cluster_id}",kafka_cluster=""}}'
+    with Held("nowhere", "run", cwd=tmp_path) as daemon:
+        before = eventually(lambda: shown(daemon, last))
+        assert shown(daemon, cluster) == 1
+    node = driver.broker.nodes[0]
+    node.kill()
+    try:
+        with Held("nowhere", "run", cwd=tmp_path) as daemon:
+            daemon.await_events("retentiond.cycle_failed")
+            assert (
+                before
+                <= shown(daemon, last)
+                < shown(daemon, "retentiond_started_timestamp_seconds")
+            )
+            assert shown(daemon, cluster) == 1
+            assert shown(daemon, "retentiond_ready") == 0
+    finally:
+        node.start()

@@ -48,7 +48,7 @@ def test_the_demo_frees_disk_and_every_group_reads_every_record(tmp_path: Path) 
         env={**os.environ, "PYTHONPATH": str(SCRIPTS), "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=800,
         check=False,
     )
     output = done.stdout

@@ -34,13 +34,13 @@ def consume(servers: str, topic: str, count: int) -> list[str]:
     )
     try:
         consumer.subscribe([topic])
-        messages = consumer.consume(count, timeout=30)
+        messages = consumer.consume(count, timeout=90)
     finally:
         consumer.close()
     return [(message.value() or b"").decode() for message in messages]
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 20) -> None:
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"

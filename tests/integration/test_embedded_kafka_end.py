@@ -77,7 +77,7 @@ def test_when_the_parent_is_killed_the_broker_dies_with_it() -> None:
     with kafka_of_another_process() as (parent, children):
         assert [child.name() for child in children] == ["java"]
         parent.kill()
-        _, alive = psutil.wait_procs(children, timeout=10)
+        _, alive = psutil.wait_procs(children, timeout=60)
         assert alive == []
 
 
@@ -85,7 +85,7 @@ def test_when_the_parent_is_killed_the_broker_dies_with_it() -> None:
 def test_the_command_ends_cleanly_on_a_signal(end: signal.Signals) -> None:
     with kafka_of_another_process() as (parent, children):
         parent.send_signal(end)
-        assert parent.wait(timeout=30) == 0
+        assert parent.wait(timeout=120) == 0
         assert not any(child.is_running() for child in children)
 
 

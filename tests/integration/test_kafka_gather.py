@@ -54,7 +54,7 @@ def old_and_young(driver: RealDriver, topic: str, partition: int = 0) -> None:
     driver.produce(topic, [now - 2 * HOUR_MS] * 4 + [now] * 2, partition)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_a_members_pattern_that_backtracks_holds_nothing_up(
     new_driver: RealDriver, topic_name: str
 ) -> None:
@@ -70,7 +70,7 @@ def test_a_members_pattern_that_backtracks_holds_nothing_up(
     assert not taken.readers  # beside the group that has committed
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_an_external_reader_whose_address_drips_holds_its_topic_and_nothing_up(
     new_driver: RealDriver, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ from tests.support.brokers.spark_processes import in_a_process
 from tests.support.builders.guard_readings import healthy
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 
 def jvms() -> list[psutil.Process]:
@@ -299,7 +299,7 @@ def stop_while_it_starts() -> tuple[float, int]:
 def test_a_stop_does_not_wait_for_a_session_that_is_being_made(tmp_path: Path) -> None:
     (took, jvm), stderr = in_a_process(tmp_path, stop_while_it_starts)
 
-    assert took < 4
+    assert took < 15  # two seconds, and what a busy machine adds
     assert not psutil.pid_exists(jvm)
     assert stderr == ""
 

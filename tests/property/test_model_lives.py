@@ -275,7 +275,10 @@ NO_LOOK: tuple[str, Any] = (
     "retentiond.act.request.Requester._last_look",
     lambda *_: {},
 )
-NO_IDENTITY: tuple[str, Any] = ("retentiond.kafka.identity.ClusterIdentity.check", lambda *_: None)
+NO_IDENTITY: tuple[str, Any] = (
+    "retentiond.kafka.cluster_identity.ClusterIdentity.check",
+    lambda *_: None,
+)
 
 NO_MEMORY_OF_COMMITS: tuple[str, Any] = (
     "retentiond.memory.recall.stale_commits",

@@ -31,22 +31,31 @@ BIN = Path(sys.executable).parent
 
 LAYERS = """
 mount -t tmpfs tmpfs {0} && mkdir {0}/upper {0}/work {0}/root &&
-mount -t overlay overlay -o lowerdir=/,upperdir={0}/upper,workdir={0}/work {0}/root
+mount -t overlay overlay -o lowerdir=/,upperdir={0}/upper,workdir={0}/work {0}/root &&
+mount --rbind /proc {0}/root/proc && mount --rbind /dev {0}/root/dev &&
+exec chroot {0}/root {1} -c "import retentiond"
 """
 
 
 def require_namespaces() -> None:
-    """Skips the test where a root file system of one's own can't be had, or hides this Python."""
+    """Skips the test where a root file system of one's own can't be had, or hides this Python.
+
+    It does where the checkout lies on a file system of its own: an overlay shows one alone.
+    """
     if BIN.is_relative_to("/tmp"):
         pytest.skip("this Python lies below /tmp, and a pod has a /tmp of its own")
+    if os.geteuid() != 0:
+        pytest.skip("a root file system of its own needs root")
     with tempfile.TemporaryDirectory() as folder:
+        script = LAYERS.format(folder, sys.executable)
         tried = subprocess.run(
-            ["unshare", "--mount", "--propagation", "private", "sh", "-ec", LAYERS.format(folder)],
+            ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script],
             capture_output=True,
+            text=True,
             check=False,
         )
-    if os.geteuid() != 0 or tried.returncode != 0:
-        pytest.skip("a root file system of its own needs root, mount namespaces and overlays")
+    if tried.returncode != 0:
+        pytest.skip(f"no Python in a root file system of its own here: {tried.stderr.strip()}")
 
 
 class Pod:

@@ -27,7 +27,7 @@ from retentiond.state.audit_records import CycleRecord
 from retentiond.state.groups import GroupMemory
 from retentiond.state.groups_file import NAME
 from retentiond.state.state_dir import connect
-from retentiond.tell.report import CycleReport, GroupCount
+from retentiond.tell.report import CycleReport, GroupCount, GroupState
 
 NOW_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
@@ -159,7 +159,14 @@ def plausible(*, dry_run: bool = True) -> CycleReport:
         StuckCause.FUTURE_REPLICA,
         "its move to /data-2 on broker 1 has stood at 4096 bytes for 35 minutes",
     )
-    return report(rows, dry_run=dry_run, stuck=(stuck,))
+    states = {
+        row.binding_group: GroupState(
+            "consumer", "vanished" if row.reason is Reason.GROUP_VANISHED else "live"
+        )
+        for row in rows
+        if row.binding_group is not None
+    }
+    return replace(report(rows, dry_run=dry_run, stuck=(stuck,)), group_states=states)
 
 
 def many_partitions(count: int) -> CycleReport:

@@ -30,7 +30,7 @@ from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit import Audit
 from retentiond.state.audit_file import AUDIT_NAME
-from retentiond.state.between_cycles import read_waiting
+from retentiond.state.between_cycles import LastComplete, read_last_complete, read_waiting
 from retentiond.state.state import open_state
 from retentiond.tell.report import CycleReport
 from tests.faults import plain_plan
@@ -288,6 +288,32 @@ def test_a_cycle_that_can_not_be_recorded_tells_what_it_did(
     monkeypatch.setattr(cycle, "write_waiting", lambda *_: raise_(full))
     report = run(kafka, tmp_path)
     assert (report.result, report.failure, report.records_deleted) == ("failed", full, 7)
+
+
+def last_complete(folder: Path, now_ms: int) -> LastComplete | None:
+    return read_last_complete(folder / "state", now_ms)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_complete_cycle_is_remembered_and_one_that_is_not_changes_nothing(
+    kafka: Counting, tmp_path: Path, dry_run: bool
+) -> None:
+    plan = run(kafka, tmp_path, dry_run=dry_run).plan
+    last = LastComplete(plan.cluster_id, plan.planned_at_ms)
+    assert last_complete(tmp_path, kafka.now_ms) == last
+    kafka.advance(1000)
+    moved = partial(kafka.move_leader, OFFSETS_TOPIC, 0, 1)
+    kafka.at_listing[kafka.listings + 1] = moved
+    assert run(kafka, tmp_path, dry_run=dry_run).result == "incomplete"
+    assert last_complete(tmp_path, kafka.now_ms) == last
+
+
+def test_a_cycle_that_could_not_be_recorded_was_not_complete(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cycle, "write_waiting", lambda *_: raise_(StateError("the disk is full")))
+    assert run(kafka, tmp_path).result == "failed"
+    assert last_complete(tmp_path, kafka.now_ms) is None
 
 
 def test_a_bug_amid_a_request_leaves_its_outcome_unknown(

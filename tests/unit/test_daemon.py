@@ -6,6 +6,7 @@ import queue
 import signal
 import ssl
 import threading
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,8 +15,15 @@ import httpx
 import pytest
 
 from retentiond.clock import Stopped
-from retentiond.errors import KafkaUnavailable, OtherCluster, SparkUnavailable, StateError
+from retentiond.errors import (
+    KafkaUnavailable,
+    OtherCluster,
+    SparkUnavailable,
+    StateError,
+    StateOfOtherCluster,
+)
 from retentiond.model import DeletionOutcome, Outcome
+from retentiond.state.between_cycles import LastComplete, write_last_complete
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport, figures
 from retentiond.tell.web import STUCK_S
@@ -300,6 +308,31 @@ def test_a_metric_says_whether_the_daemon_is_ready() -> None:
     live(play)
 
 
+def test_a_restart_does_not_forget_the_last_complete_cycle(tmp_path: Path) -> None:
+    def figures(bench: Bench) -> dict[str, str]:
+        lines = bench.get("/metrics").text.splitlines()
+        return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+
+    last = "retentiond_last_complete_cycle_timestamp_seconds"
+    write_last_complete(tmp_path, LastComplete("cluster-a", 1_500))
+    before_s = time.time()
+
+    def play(bench: Bench) -> None:
+        known = 'retentiond_cluster_info{cluster_id="cluster-a",kafka_cluster="orders"}'
+        shown = figures(bench)
+        assert (shown[last], shown[known]) == ("1.5", "1.0")
+        assert shown["retentiond_schedule_interval_seconds"] == "60.0"
+        assert shown["retentiond_dry_run"] == "1.0"
+        assert before_s <= float(shown["retentiond_started_timestamp_seconds"]) <= time.time()
+        assert shown["retentiond_ready"] == "0.0"
+        bench.tick(failing(StateOfOtherCluster("state_dir belongs to another cluster")))
+        shown = figures(bench)
+        assert shown[last] == "0.0"
+        assert known.replace("cluster-a", "") in shown
+
+    live(play, settings(tmp_path, metrics={"cluster": "orders"}))
+
+
 @pytest.mark.parametrize("set_by_s", [-7200, 7200])
 def test_cycles_go_on_in_their_interval_when_the_clock_is_set(set_by_s: float) -> None:
     def play(bench: Bench) -> None:
@@ -324,7 +357,7 @@ def test_a_cycle_that_hangs_is_seen_at_healthz() -> None:
         go_on = threading.Event()
 
         def hangs() -> CycleReport:
-            assert go_on.wait(20)
+            assert go_on.wait(60)
             return report()
 
         cycle = threading.Thread(target=bench.tick, args=(hangs,))
@@ -392,7 +425,7 @@ def test_the_end_waits_for_the_deletion_under_way(monkeypatch: pytest.MonkeyPatc
     stopping = threading.Event()
 
     def slow_cycle() -> CycleReport:
-        assert stopping.wait(10)
+        assert stopping.wait(60)
         return report([row("orders")], [outcome("orders")])
 
     def play(bench: Bench) -> None:
@@ -405,7 +438,7 @@ def test_the_end_waits_for_the_deletion_under_way(monkeypatch: pytest.MonkeyPatc
             return slow_cycle()
 
         threading.Thread(target=bench.tick, args=[cycle]).start()
-        assert started.wait(10)
+        assert started.wait(60)
         bench.scheduler.on_shutdown = stopping.set
 
     bench = live(play)
@@ -435,7 +468,7 @@ def test_a_cycle_that_does_not_end_is_abandoned_in_time(
         bench.engines[0].deleting = deleting
         threads.append(threading.Thread(target=bench.tick, args=[cycle]))
         threads[0].start()
-        assert started.wait(10)
+        assert started.wait(60)
 
     try:
         bench = live(play)
@@ -459,7 +492,7 @@ def test_the_end_does_not_wait_until_memory_is_given_back(monkeypatch: pytest.Mo
         monkeypatch.setattr("retentiond.garbage_collection.give_back", give_back)
         threads.append(threading.Thread(target=bench.tick))
         threads[0].start()
-        assert giving.wait(10)
+        assert giving.wait(60)
 
     try:
         bench = live(play)
@@ -481,12 +514,12 @@ def test_a_cycle_that_ends_during_the_end_gives_no_memory_back(
 
         def cycle() -> CycleReport:
             started.set()
-            assert stopping.wait(10)
+            assert stopping.wait(60)
             return report()
 
         thread = threading.Thread(target=bench.tick, args=[cycle])
         thread.start()
-        assert started.wait(10)
+        assert started.wait(60)
         bench.scheduler.on_shutdown = stopping.set
 
     bench = live(play)

@@ -8,7 +8,7 @@ from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
 from tests.support.builders.daemons import Bench, live, settings
-from tests.support.builders.reports import report
+from tests.support.builders.reports import report, row
 
 OTHER_TOPIC = settings(topics=[{"name": "payments", "retention.commitoffset.enable": True}])
 OTHER_KAFKA = settings(kafka={"bootstrap.servers": "elsewhere:9092"})
@@ -44,6 +44,23 @@ def test_a_new_interval_counts_from_now_on_for_the_schedule_and_for_readiness() 
         assert bench.scheduler.interval_s == 300
         assert bench.scheduler.next_run_time is not None
         assert bench.get("/readyz").status_code == 200
+
+    live(play)
+
+
+def test_what_is_shown_follows_a_reload() -> None:
+    def play(bench: Bench) -> None:
+        bench.tick(lambda: report([row("orders")]))
+        assert "retentiond_high_watermark{" in bench.get("/metrics").text
+        bench.reload(
+            settings(schedule={"interval": "6h"}, metrics={"cluster": "eu", "partitions": False})
+        )
+        bench.tick()
+        shown = bench.get("/metrics").text
+        assert "\nretentiond_schedule_interval_seconds 21600.0\n" in shown
+        assert 'kafka_cluster="eu"' in shown
+        assert "retentiond_log_records{" in shown
+        assert "retentiond_high_watermark{" not in shown
 
     live(play)
 

@@ -29,7 +29,7 @@ def test_the_first_cycle_runs_at_once_and_the_next_ones_follow() -> None:
     ran = threading.Semaphore(0)
     with scheduled(ran.release, datetime.now(UTC)):
         for _ in range(3):
-            assert ran.acquire(timeout=10)
+            assert ran.acquire(timeout=60)
 
 
 def test_a_cycle_that_overruns_is_not_doubled_and_missed_ones_are_not_made_up_for() -> None:
@@ -51,7 +51,7 @@ def test_a_cycle_that_overruns_is_not_doubled_and_missed_ones_are_not_made_up_fo
 
     first = datetime.now(UTC)
     with scheduled(cycle, first):
-        assert enough.wait(10)
+        assert enough.wait(60)
     assert not doubled.is_set()
     intervals = [(start - first.timestamp()) / INTERVAL_S for start in starts[:6]]
     due = (0, 6, 7, 8, 9, 10)
@@ -61,4 +61,4 @@ def test_a_cycle_that_overruns_is_not_doubled_and_missed_ones_are_not_made_up_fo
 def test_a_cycle_that_starts_late_is_run_and_not_dropped() -> None:
     ran = threading.Event()
     with scheduled(ran.set, datetime.now(UTC) - timedelta(hours=1), interval_s=7200):
-        assert ran.wait(10)
+        assert ran.wait(60)

@@ -15,6 +15,7 @@ from retentiond.tell.metric_definitions import ALL, HISTOGRAM
 from tests.support.prometheus import DEPLOYED, ROOT, tool
 
 RULE_FILES = ("recording_rules.yml", "alerts.yml")
+TEST_FILES = ("alerts_test.yml", "alerts_fleet_test.yml")
 METRIC = re.compile(r"(?<![\w:])retentiond_\w+")
 RECORDED = re.compile(r"\b\w+:retentiond_\w+:\w+")
 
@@ -65,14 +66,14 @@ def test_promtool_accepts_what_is_deployed(arguments: tuple[str, ...]) -> None:
 
 
 def test_alerts_fire_when_they_should_and_not_before() -> None:
-    done = promtool("test", "rules", "alerts_test.yml")
+    done = promtool("test", "rules", *TEST_FILES)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_alert_is_tested_to_fire_and_to_stay_silent() -> None:
     fires: set[str] = set()
     silent: set[str] = set()
-    for test in read("alerts_test.yml")["tests"]:
+    for test in (test for name in TEST_FILES for test in read(name)["tests"]):
         for expected in test["alert_rule_test"]:
             (fires if expected.get("exp_alerts") else silent).add(expected["alertname"])
     names = {alert["alert"] for alert in alerts()}
@@ -91,6 +92,24 @@ def test_every_alert_says_what_it_is_and_how_bad() -> None:
     for alert in alerts():
         assert set(alert["annotations"]) == {"summary", "description", "runbook_url"}
         assert alert["labels"]["severity"] in ("warning", "critical")
+        assert alert["for"] not in ("", "0s")
+        assert "$labels.kafka_cluster $labels.instance" in alert["annotations"]["summary"]
+
+
+def test_the_job_is_named_in_one_place_and_no_rule_drops_a_target_s_labels() -> None:
+    """So that one replacement changes it, and alerts say all that a scrape configuration does."""
+    text = "".join((DEPLOYED / name).read_text() for name in RULE_FILES)
+    assert [rule["expr"] for rule in rules() if "job=" in rule["expr"]] == ['up{job="retentiond"}']
+    assert text.count('up{job="retentiond"}') == 1
+    assert [rule["expr"] for rule in rules() if re.search(r"\bby\b", rule["expr"])] == []
+    assert [alert["alert"] for alert in alerts() if re.search(r"\bup\b", alert["expr"])] == []
+
+
+def test_no_rule_asks_for_series_by_partition_which_can_be_switched_off() -> None:
+    by_partition = {each.name for each in ALL if "partition" in each.labels}
+    assert len(by_partition) == 4
+    for rule in rules():
+        assert set(METRIC.findall(rule["expr"])) & by_partition == set()
 
 
 def test_every_metric_in_a_rule_exists() -> None:

@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from retentiond.model import GroupKind, Reason
+from retentiond.history.judge import ANEW, UNREAD
+from retentiond.model import VERDICT_OF, GroupKind, Reason, Verdict
 from retentiond.tell.answers import CAUSED_BY_A_GROUP
+from retentiond.tell.first_look.starting_config import DISABLING
 from retentiond.tell.reasons import REASON_TEXTS, remedy, short, tool_options
 from retentiond.words import (
     label,
@@ -27,6 +29,46 @@ from tests.support.builders.reports import row
 
 def test_there_are_words_for_every_reason_and_for_nothing_else() -> None:
     assert set(REASON_TEXTS) == set(Reason)
+
+
+PLACES = {
+    Reason.CONSUMED: "",
+    Reason.EMPTY: "",
+    Reason.TOO_YOUNG: "",
+    Reason.NOT_CONSUMED: "group",
+    Reason.NO_GROUP: "disables",
+    Reason.TOO_FEW_GROUPS: "",
+    Reason.REQUIRED_GROUP_MISSING: "group",
+    Reason.GROUP_WITHOUT_COMMIT: "group",
+    Reason.GROUP_VANISHED: "group",
+    Reason.GROUP_UNREADABLE: "group unread",
+    Reason.GROUP_LIST_INCOMPLETE: "disables unread",
+    Reason.COMMIT_BEYOND_END: "group",
+    Reason.COMMIT_REWOUND: "group",
+    Reason.OFFSET_UNREADABLE: "disables unread",
+    Reason.TOPIC_RECREATED: "",
+    Reason.NOT_DELETABLE: "disables",
+    Reason.RETENTION_EXCEEDS_FORCED: "disables anew",
+    Reason.POLICY_CONFLICT: "anew",
+    Reason.OPEN_TRANSACTION: "anew",
+    Reason.EVIDENCE_CHANGED: "anew",
+    Reason.LIMIT_REACHED: "anew",
+    Reason.PAUSED: "anew",
+}
+"""Of each reason: a group is the cause; it disables a topic that is configured for the first time;
+the past is judged anew where it stands, or does not tell where readers stood."""
+
+
+def test_every_reason_has_its_place() -> None:
+    def having(word: str) -> set[Reason]:
+        return {reason for reason, words in PLACES.items() if word in words.split()}
+
+    assert set(PLACES) == set(Reason)
+    assert having("group") == CAUSED_BY_A_GROUP
+    assert having("disables") == set(DISABLING)
+    assert having("anew") == set(ANEW)
+    assert having("unread") == set(UNREAD)
+    assert all(VERDICT_OF[reason] is Verdict.HOLD for reason in having("anew") | having("unread"))
 
 
 @pytest.mark.parametrize("reason", Reason)

@@ -9,21 +9,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pygal
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
-from pygal.style import Style
 from rich.console import Console
 
 from retentiond.cli.output.simulate import figure, say_timeline, timeline_document
 from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, say
 from retentiond.history.report import Keeper, LogDir, Point, Report, StoppedGroup, TopicSaving
+from retentiond.tell import charts
 from retentiond.words import rfc3339, say_bytes, say_count, say_many, say_name, say_names
 
 GIB = 1 << 30
-
-MOST_LINES = 8
-"""Topics with a line of their own in a chart; the rest is one line."""
 
 SAVINGS = (
     Column("TOPIC", ColumnKind.NAME),
@@ -187,34 +183,12 @@ def _since(epoch_ms: int | None) -> str:
     return "before" if epoch_ms is None else rfc3339(epoch_ms)[:16].replace("T", " ")
 
 
-PALETTE = ("#4878d0", "#ee854a", "#3a9d5d", "#d65f5f", "#956cb4", "#8c613c", "#dc7ec0", "#7f8c3b")
-
-STYLE = Style(
-    background="transparent",
-    plot_background="transparent",
-    foreground="currentColor",
-    foreground_strong="currentColor",
-    foreground_subtle="currentColor",
-    font_family="system-ui, sans-serif",
-    label_font_size=12,
-    major_label_font_size=12,
-    legend_font_size=12,
-    title_font_size=15,
-    opacity=".75",
-    opacity_hover=".95",
-    guide_stroke_color="#8886",
-    major_guide_stroke_color="#8886",
-    colors=(*PALETTE, "#888888"),
-)
-"""The page's own colour is the text's, so it is right in the light and in the dark."""
-
-
 def html(report: Report, price: float | None) -> str:
     """One page without anything from elsewhere: no script, no font, no picture."""
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True
     )
-    charts = [
+    pictures = [
         _lines("On disk", report.bytes_by_topic, say_bytes, stacked=True),
         _lines("On disk without retentiond", report.without_by_topic, say_bytes, stacked=True),
         _bars("Records deleted", report.deleted_by_day),
@@ -223,7 +197,7 @@ def html(report: Report, price: float | None) -> str:
     return templates.get_template("report.html").render(
         period=[rfc3339(each) for each in _bounds(report)],
         summary=summary(report, price),
-        charts=[Markup(each) for each in charts if each],
+        charts=[Markup(each) for each in pictures if each],
         sections=[
             (title, [(each.heading, each.kind is ColumnKind.FIGURE) for each in columns], rows)
             for title, columns, rows in sections(report)
@@ -239,51 +213,23 @@ def _bounds(report: Report) -> tuple[int, int]:
     return period[0].entry.at_ms, period[-1].entry.at_ms
 
 
-def _chart(kind: Any, title: str, formatter: Any, labels: Sequence[str]) -> Any:
-    chart = kind(
-        title=title,
-        style=STYLE,
-        js=[],  # it would be fetched from elsewhere
-        width=900,
-        height=380,
-        explicit_size=False,
-        legend_at_bottom=True,
-        legend_at_bottom_columns=3,
-        truncate_legend=40,
-        show_dots=False,
-        include_x_axis=True,
-        value_formatter=formatter,
-        x_labels_major_count=6,
-        show_minor_x_labels=False,
-        disable_xml_declaration=True,
-        no_prefix=False,
-    )
-    chart.x_labels = labels
-    return chart
-
-
 def _lines(
     title: str, lines: Mapping[str, Sequence[Point]], formatter: Any, *, stacked: bool = False
 ) -> str:
     if not lines:
         return ""
     times = sorted({point.at_ms for points in lines.values() for point in points})
-    kind = pygal.StackedLine if stacked else pygal.Line
-    chart = _chart(
-        kind, title, formatter, [rfc3339(each)[5:16].replace("T", " ") for each in times]
+    by_time = {name: dict(points) for name, points in lines.items()}
+    shown, rest = charts.fewer(
+        {name: [values.get(each) for each in times] for name, values in by_time.items()}
     )
-    largest = sorted(lines, key=lambda name: -max(point.value for point in lines[name]))
-    for name in largest[:MOST_LINES]:
-        values = {point.at_ms: point.value for point in lines[name]}
-        chart.add(say_name(name), [values.get(each) for each in times], fill=stacked)
-    if len(largest) > MOST_LINES:
-        rest: dict[int, float] = {}
-        for name in largest[MOST_LINES:]:
-            for point in lines[name]:
-                rest[point.at_ms] = rest.get(point.at_ms, 0) + point.value
-        if stacked:
-            label = f"{len(largest) - MOST_LINES} others"
-            chart.add(label, [rest.get(each) for each in times], fill=True)
+    drawn = [*shown.items()]
+    if stacked and rest is not None:
+        drawn.append((f"{len(lines) - len(shown)} others", rest))
+    labels = [rfc3339(each)[5:16].replace("T", " ") for each in times]
+    chart = charts.line_chart(
+        drawn, labels, formatter, charts.REPORT, title=title, stacked=stacked, of_bytes=stacked
+    )
     return str(chart.render(is_unicode=True))
 
 
@@ -291,6 +237,6 @@ def _bars(title: str, points: Sequence[Point]) -> str:
     if not points:
         return ""
     days = [rfc3339(point.at_ms)[5:10] for point in points]
-    chart = _chart(pygal.Bar, title, lambda value: say_count(round(value)), days)
-    chart.add("records", [point.value for point in points])
+    values = [point.value for point in points]
+    chart = charts.bar_chart(values, days, charts.REPORT, title=title)
     return str(chart.render(is_unicode=True))

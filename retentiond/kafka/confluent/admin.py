@@ -22,6 +22,7 @@ from retentiond.kafka.errors.connection_problems import (
 )
 from retentiond.kafka.port import DeleteFailure, RequestResult
 from retentiond.kafka.settings.properties import ClientSettings
+from retentiond.kafka.settings.tls import FileStamps, file_stamps
 from retentiond.model import Failure
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Admin:
         if self._tokens is not None:
             self._config["oauth_cb"] = self._tokens.for_confluent
         self._made: AdminClient | None = None
+        self._stamps: FileStamps = ()
         self._making = threading.Lock()
         with contextlib.suppress(KafkaUnavailable):
             self.client()
@@ -60,13 +62,19 @@ class Admin:
         return Admin(settings, self._tokens)
 
     def client(self) -> AdminClient:
-        """Made once. With OAUTHBEARER that needs a token, so it can fail and be tried again."""
+        """Made once, and anew when a certificate or key was renewed: librdkafka reads them when it
+        is made, and never again. A pair that doesn't fit may be half renewed: the old client stays.
+
+        With OAUTHBEARER that needs a token, so it can fail and be tried again.
+        """
         with self._making:
-            if self._made is None:
+            stamps = file_stamps(self._settings)
+            if self._made is None or stamps != self._stamps:
                 try:
-                    self._made = AdminClient(self._config)
+                    self._made, self._stamps = AdminClient(self._config), stamps
                 except KafkaException as error:
-                    raise self._not_made(error) from error
+                    if self._made is None:
+                        raise self._not_made(error) from error
             return self._made
 
     @contextlib.contextmanager

@@ -17,12 +17,12 @@ from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection
 
+from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.confluent import admin
 from retentiond.kafka.confluent import delete_records as deletions
 from retentiond.kafka.confluent.admin import Admin
 from retentiond.kafka.confluent.delete_records import GRACE_S, LOOK_S, Deleter, as_kafka_prints_it
 from retentiond.kafka.errors.missing_rights import with_topic_grant
-from retentiond.kafka.identity import ClusterIdentity
 from retentiond.kafka.port import INTERNAL_TOPICS, DeleteFailure, Target, TopicDescription
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Failure, TopicPartition

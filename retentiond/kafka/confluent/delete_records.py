@@ -24,10 +24,10 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from retentiond.clock import seconds_since_boot
 from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.cluster_identity import ClusterIdentity, address
 from retentiond.kafka.confluent import admin as failures
 from retentiond.kafka.confluent.admin import Admin
 from retentiond.kafka.errors.missing_rights import with_topic_grant
-from retentiond.kafka.identity import ClusterIdentity, address
 from retentiond.kafka.port import (
     KAFKAS_HIGH_WATERMARK,
     DeleteFailure,

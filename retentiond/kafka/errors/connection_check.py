@@ -96,7 +96,12 @@ def _problem_with_tls(
     connection: socket.socket, host: str, settings: ClientSettings
 ) -> ConnectionProblem | None:
     try:
-        with client_context(settings).wrap_socket(connection, server_hostname=host) as secured:
+        context = client_context(settings)
+    except OSError as error:
+        reason = getattr(error, "reason", None) or error.strerror or ""
+        return ConnectionProblem(Kind.UNUSABLE_FILES, str(reason).lower().replace("_", " "))
+    try:
+        with context.wrap_socket(connection, server_hostname=host) as secured:
             return _problem_after_handshake(secured, settings)
     except ssl.SSLCertVerificationError as error:
         kind = VERIFICATION.get(error.verify_code, Kind.UNTRUSTED)

@@ -23,6 +23,8 @@ class SettingNames:
     trust: str = "kafka.ssl.ca.location"
     certificate: str = "kafka.ssl.certificate.location and kafka.ssl.key.location"
     unchecked_name: str = "kafka.ssl.endpoint.identification.algorithm to none"
+    token_from: str = "the token endpoint"
+    token_place: str = "kafka.sasl.oauthbearer.token.endpoint.url"
 
 
 TOKEN_WORDS = "kafka.sasl.oauthbearer.client.id and kafka.sasl.oauthbearer.client.secret"
@@ -46,6 +48,7 @@ class Kind(StrEnum):
     WRONG_NAME = "certificate of another host"
     REFUSED_CERTIFICATE = "certificate refused"
     CERTIFICATE_WANTED = "client certificate wanted"
+    UNUSABLE_FILES = "unusable certificate files"
     LOGIN_REFUSED = "login refused"
     LOGIN_WANTED = "login wanted"
     NO_LOGIN = "no login there"
@@ -89,14 +92,16 @@ SENTENCES = {
     Kind.REFUSED_CERTIFICATE: "it refuses this client's certificate{detail}; "
     "check {words.certificate}",
     Kind.CERTIFICATE_WANTED: "it wants a certificate of this client; set {words.certificate}",
+    Kind.UNUSABLE_FILES: "this client's own certificates can't be used{detail}; "
+    "check {words.certificate}, and {words.trust}",
     Kind.LOGIN_REFUSED: "it refuses the login{detail}; check {words.login}, "
     "and that the broker knows this user by {words.mechanism}",
     Kind.LOGIN_WANTED: "it answers nothing without a login; set {words.protocol} to "
     "SASL_SSL or SASL_PLAINTEXT, or check the port in {words.servers}",
     Kind.NO_LOGIN: "it takes no login; set {words.protocol} to SSL or PLAINTEXT, "
     "or check the port in {words.servers}",
-    Kind.NO_TOKEN: "the token endpoint gave no token for it{detail}; check {words.login}, "
-    "and kafka.sasl.oauthbearer.token.endpoint.url",
+    Kind.NO_TOKEN: "{words.token_from} gave no token for it{detail}; check {words.login}, "
+    "and {words.token_place}",
     Kind.OTHER_MECHANISM: "it does not offer this SASL mechanism{detail}; check {words.mechanism}",
 }
 

@@ -14,8 +14,22 @@ from retentiond.errors import ConfigError
 from retentiond.kafka.errors.connection_problems import SettingNames
 from retentiond.kafka.settings import java_properties, tls
 from retentiond.kafka.settings.java_properties import parse_login
-from retentiond.kafka.settings.properties import (
+from retentiond.kafka.settings.logins import (
+    CLIENT_ID,
+    CLIENT_SECRET,
+    ENDPOINT_CA,
+    EXTENSIONS,
+    KERBEROS,
+    NO_KERBEROS,
+    PASSWORD_MECHANISMS,
+    PROFILE,
+    ROLE,
     SASL_MECHANISMS,
+    SCOPE,
+    URL,
+    URL_ENCODE,
+)
+from retentiond.kafka.settings.properties import (
     SECURITY_PROTOCOLS,
     ClientSettings,
     translate,
@@ -44,9 +58,39 @@ TIMEOUTS = ("request.timeout.ms", "default.api.timeout.ms")
 
 SECURITY = ("security.protocol", "sasl.mechanism", "sasl.jaas.config")
 
-IDENTIFICATION = "ssl.endpoint.identification.algorithm"
+TOKENS = {
+    URL: URL,
+    "sasl.oauthbearer.client.credentials.client.id": CLIENT_ID,
+    "sasl.oauthbearer.client.credentials.client.secret": CLIENT_SECRET,
+    SCOPE: SCOPE,
+    URL_ENCODE: URL_ENCODE,
+}
+"""Kafka's properties for OAUTHBEARER, and those of the ``kafka:`` section."""
 
-LOGINS = SASL_MECHANISMS[:3]  # without OAUTHBEARER
+ENDPOINT_TRUST = "ssl.truststore.location"
+
+TOKEN_OPTIONS = {
+    "clientId": CLIENT_ID,
+    "clientSecret": CLIENT_SECRET,
+    "scope": SCOPE,
+    ENDPOINT_TRUST: ENDPOINT_CA,
+    "awsProfileName": PROFILE,
+    "awsRoleArn": ROLE,
+}
+"""The same for options of the login modules."""
+
+HANDLERS = {
+    "sasl.login.callback.handler.class": (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+        "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+    ),
+    "sasl.client.callback.handler.class": (
+        "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+    ),
+}
+"""Java's classes that do what retentiond does by itself."""
+
+IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 
 LONGEST_TIMEOUT_MS = 300_000  # librdkafka's
 
@@ -58,6 +102,7 @@ WORDS = SettingNames(
     trust="ssl.truststore.location in --command-config",
     certificate="ssl.keystore.location in --command-config",
     unchecked_name="ssl.endpoint.identification.algorithm to nothing in --command-config",
+    token_place="sasl.oauthbearer.token.endpoint.url in --command-config",
 )
 """How an operator knows the settings here."""
 
@@ -87,7 +132,8 @@ def _settings(servers: str, properties: Mapping[str, str], path: Path | None) ->
         if key == "bootstrap.servers":
             raise ConfigError(error.message, path="--bootstrap-server") from error
         raise ConfigError(error.message, path=key or None, file=file) from error
-    return replace(settings, confluent={**settings.confluent, **librdkafka}, words=WORDS)
+    words = replace(WORDS, token_from=settings.words.token_from)
+    return replace(settings, confluent={**settings.confluent, **librdkafka}, words=words)
 
 
 def translated(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -98,7 +144,8 @@ def translated(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
     timeouts = [_milliseconds(key, rest.pop(key)) for key in TIMEOUTS if key in rest]
     if timeouts:
         both["socket.timeout.ms"] = str(min(timeouts))
-    both |= _login({key: rest.pop(key) for key in SECURITY if key in rest})
+    login = (*SECURITY, *TOKENS, *HANDLERS)
+    both |= _login({key: rest.pop(key) for key in login if key in rest})
     if IDENTIFICATION in rest:
         both[IDENTIFICATION] = rest.pop(IDENTIFICATION) or "none"
     files, inline = tls.stores({key: rest.pop(key) for key in tls.PROPERTIES if key in rest})
@@ -114,16 +161,18 @@ def _milliseconds(key: str, value: str) -> int:
 
 
 def _login(properties: Mapping[str, str]) -> dict[str, str]:
-    """Without a SASL protocol Kafka's clients make nothing of the other two, and so does this."""
+    """Without a SASL protocol Kafka's clients make nothing of the others, and so does this."""
     protocol, mechanism, jaas = SECURITY
     spoken = properties.get(protocol, "PLAINTEXT").upper()
     if spoken not in SECURITY_PROTOCOLS:
         raise ConfigError(f"expected one of {', '.join(SECURITY_PROTOCOLS)}", path=protocol)
     if not spoken.startswith("SASL_"):
         return {protocol: spoken}
-    named = properties.get(mechanism, "GSSAPI").upper()  # Kafka's default
-    if named not in LOGINS:
-        raise ConfigError(f"expected one of {', '.join(LOGINS)}, not {named}", path=mechanism)
+    named = properties.get(mechanism, KERBEROS).upper()  # Kafka's default
+    if named not in SASL_MECHANISMS:
+        kerberos = f"; {NO_KERBEROS}" if named == KERBEROS else ""
+        expected = ", ".join(SASL_MECHANISMS)
+        raise ConfigError(f"expected one of {expected}, not {named}{kerberos}", path=mechanism)
     if jaas not in properties:
         raise ConfigError(f"{named} needs it", path=jaas)
     try:
@@ -132,11 +181,32 @@ def _login(properties: Mapping[str, str]) -> dict[str, str]:
         raise ConfigError(str(error), path=jaas) from error
     if named not in login.mechanisms:
         raise ConfigError(f"its login module is none for {named}", path=jaas)
+    if named in PASSWORD_MECHANISMS:
+        secrets = {f"sasl.{name}": value for name, value in login.options.items()}
+    else:
+        secrets = _token_login(properties, login.options)
+    return {protocol: spoken, mechanism: named, **secrets}
+
+
+def _token_login(properties: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
+    """As in Kafka, an option beats the property that says the same."""
+    for name, known in HANDLERS.items():
+        if properties.get(name, known[0]) not in known:
+            raise ConfigError("this class can't be translated; remove it", path=name)
+    if ENDPOINT_TRUST in options and options.get("ssl.truststore.type", "JKS").upper() != "PEM":
+        raise ConfigError(
+            'its trust store must be PEM: write ssl.truststore.type="PEM" beside its location',
+            path="sasl.jaas.config",
+        )
+    extensions = [
+        f"{name.removeprefix('extension_')}={value}"
+        for name, value in options.items()
+        if name.startswith("extension_")
+    ]
     return {
-        protocol: spoken,
-        mechanism: named,
-        "sasl.username": login.username,
-        "sasl.password": login.password,
+        **{TOKENS[name]: value for name, value in properties.items() if name in TOKENS},
+        **{TOKEN_OPTIONS[name]: value for name, value in options.items() if name in TOKEN_OPTIONS},
+        **({EXTENSIONS: ",".join(extensions)} if extensions else {}),
     }
 
 

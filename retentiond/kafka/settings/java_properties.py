@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 ENCODING = "latin-1"
@@ -65,14 +65,35 @@ def _unescape(text: str, name: str) -> str:
     return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+@dataclass(frozen=True, slots=True)
+class LoginModule:
+    """The SASL mechanisms that it is for, the options that it needs, and others that it takes."""
+
+    mechanisms: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    takes: re.Pattern[str] = re.compile("(?!)")
+
+
+_USER = ("username", "password")
+
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+
 LOGIN_MODULES = {
-    "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
-    "org.apache.kafka.common.security.scram.ScramLoginModule": (
-        "SCRAM-SHA-256",
-        "SCRAM-SHA-512",
+    "org.apache.kafka.common.security.plain.PlainLoginModule": LoginModule(("PLAIN",), _USER),
+    "org.apache.kafka.common.security.scram.ScramLoginModule": LoginModule(
+        ("SCRAM-SHA-256", "SCRAM-SHA-512"), _USER
+    ),
+    OAUTH_MODULE: LoginModule(
+        ("OAUTHBEARER",),
+        takes=re.compile(
+            r"clientId|clientSecret|scope|extension_[A-Za-z]+|ssl\.truststore\.(type|location)"
+        ),
+    ),
+    "software.amazon.msk.auth.iam.IAMLoginModule": LoginModule(
+        ("AWS_MSK_IAM",), takes=re.compile("awsProfileName|awsRoleArn")
     ),
 }
-"""The SASL mechanisms of each."""
+"""By their class."""
 
 _TOKEN = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?\*/
@@ -88,8 +109,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "b": "\b", "a": "\a", "v
 @dataclass(frozen=True, slots=True)
 class JaasLogin:
     mechanisms: tuple[str, ...]
-    username: str
-    password: str = field(repr=False)
+    options: Mapping[str, str] = field(repr=False)
 
 
 def parse_login(text: str) -> JaasLogin:
@@ -97,22 +117,20 @@ def parse_login(text: str) -> JaasLogin:
     tokens = _tokens(text)
     if len(tokens) < 3 or tokens[-1] != ";":
         raise ValueError('expected MODULE required username="…" password="…";')
-    module, flag, *rest = tokens[:-1]
-    if module not in LOGIN_MODULES:
-        raise ValueError(
-            f"the login module {module} is not known here; "
-            "PlainLoginModule and ScramLoginModule are"
-        )
+    name, flag, *rest = tokens[:-1]
+    if name not in LOGIN_MODULES:
+        known = ", ".join(each.rpartition(".")[2] for each in LOGIN_MODULES)
+        raise ValueError(f"the login module {name} is not known here; expected one of {known}")
     if flag.lower() != "required":
         raise ValueError("expected the word required after the login module")
-    options = _options(rest)
-    for name in ("username", "password"):
-        if name not in options:
-            raise ValueError(f"the login module needs {name}")
-    unknown = sorted(options.keys() - {"username", "password"})
-    if unknown:
-        raise ValueError(f"the login module's option {unknown[0]} can't be translated; remove it")
-    return JaasLogin(LOGIN_MODULES[module], options["username"], options["password"])
+    module, options = LOGIN_MODULES[name], _options(rest)
+    for needed in module.needs:
+        if needed not in options:
+            raise ValueError(f"the login module needs {needed}")
+    for option in sorted(options.keys() - set(module.needs)):
+        if not module.takes.fullmatch(option):
+            raise ValueError(f"the login module's option {option} can't be translated; remove it")
+    return JaasLogin(module.mechanisms, options)
 
 
 def _tokens(text: str) -> list[str]:

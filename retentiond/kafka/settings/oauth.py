@@ -1,4 +1,5 @@
-"""OAUTHBEARER tokens by the OAuth 2.0 client credentials grant, one fetch for both clients."""
+"""Tokens for OAUTHBEARER: from an endpoint, by the OAuth 2.0 client credentials grant, from a file
+that somebody else renews, or signed for Amazon's brokers. One source for both clients."""
 
 from __future__ import annotations
 
@@ -6,88 +7,174 @@ import base64
 import http.client
 import json
 import math
+import ssl
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from retentiond.clock import seconds_since_boot
 from retentiond.exchange import NoAnswer, exchange
+from retentiond.kafka.settings import aws
+from retentiond.kafka.settings.logins import (
+    AUDIENCE,
+    CLIENT_ID,
+    CLIENT_SECRET,
+    ENDPOINT_CA,
+    FILE,
+    REGION,
+    SCOPE,
+    URL,
+    URL_ENCODE,
+    extensions_of,
+)
 
 MOST_SECONDS = 10.0
 """Of a whole exchange: kafka-python asks for a token on the thread that all its answers come by."""
 
 MOST_BYTES = 1024 * 1024
-"""Of an answer; tokens have some thousand."""
+"""Of an answer or a file; tokens have some thousand."""
 
 DEFAULT_LIFETIME_S = 300
 """Of a token whose endpoint doesn't say."""
 
+FILE_LIFETIME_S = 60
+"""How long librdkafka may log in by the token that a file held; then it is read again."""
+
 
 class NoToken(OSError):
-    """The token endpoint gave none; its text says why, and holds no secret."""
+    """No token could be had; its text says why, and holds no secret."""
+
+
+class Token(NamedTuple):
+    """``lifetime_s``: until nobody takes it any more; ``fresh_s``: until another one is fetched."""
+
+    value: str
+    lifetime_s: float
+    fresh_s: float
 
 
 class TokenSource(AbstractTokenProvider):  # type: ignore[misc]  # untyped base
-    """Hands out an access token and renews it when four fifths of its life are over.
+    """Hands out an access token and fetches another one when it is no longer fresh.
 
     Its life goes by `seconds_since_boot`: a clock that is set back makes no token live longer.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
+        """``settings``: `token_settings`."""
         super().__init__()
-        self._settings = settings
+        self._fetch = _source(settings)
+        self._extensions = extensions_of(settings)
         self._token = ""
         self._expires_at = 0.0
         self._renew_at = 0.0
         self.failure: str | None = None  # why the last token could not be had
 
     def token(self) -> str:
-        """The token, as kafka-python asks for it. Raises `NoToken`."""
-        if seconds_since_boot() >= self._renew_at:
+        """The token, as kafka-python asks for it at each login. Raises `NoToken`."""
+        asked_at = seconds_since_boot()
+        if asked_at >= self._renew_at:
             try:
-                self._fetch()
+                fetched = self._fetch()
             except (OSError, http.client.HTTPException, ValueError) as error:
                 self.failure = _why(error)
                 raise NoToken(self.failure) from error
             self.failure = None
+            self._token = fetched.value
+            self._expires_at = asked_at + fetched.lifetime_s
+            self._renew_at = asked_at + fetched.fresh_s
         return self._token
 
-    def for_confluent(self, _config: str) -> tuple[str, float]:
-        """(token, expiry in epoch seconds), as confluent-kafka's ``oauth_cb`` wants it."""
-        return self.token(), time.time() + self._expires_at - seconds_since_boot()
+    def extensions(self) -> dict[str, str]:
+        return self._extensions
 
-    def _fetch(self) -> None:
-        prefix = "sasl.oauthbearer."
-        client_id = self._settings[prefix + "client.id"]
-        secret = self._settings[prefix + "client.secret"]
-        form = {"grant_type": "client_credentials"}
-        if scope := self._settings.get(prefix + "scope"):
-            form["scope"] = scope
-        request = urllib.request.Request(
-            self._settings[prefix + "token.endpoint.url"],
-            data=urllib.parse.urlencode(form).encode(),
-            headers={"Accept": "application/json"},
-        )
-        credentials = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
-        # urllib would carry a plain header on to whatever host a redirection names.
-        request.add_unredirected_header("Authorization", f"Basic {credentials}")
-        asked_at = seconds_since_boot()
-        body, _ = exchange(request, most_bytes=MOST_BYTES, most_seconds=MOST_SECONDS)
-        try:
-            answer = json.loads(body)
-            token = str(answer["access_token"])
-            lifetime = float(answer.get("expires_in", DEFAULT_LIFETIME_S))
-            if not math.isfinite(lifetime):
-                lifetime = DEFAULT_LIFETIME_S
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # with the token
-            raise OSError("the token endpoint's answer holds no access_token") from None
-        self._token = token
-        self._expires_at = asked_at + lifetime
-        self._renew_at = asked_at + 0.8 * lifetime
+    def for_confluent(self, _config: str) -> tuple[str, float, str, dict[str, str]]:
+        """(token, expiry in epoch seconds, principal, extensions), as confluent-kafka's
+        ``oauth_cb`` wants it. Brokers know the principal from the token."""
+        token = self.token()
+        expires_at = time.time() + self._expires_at - seconds_since_boot()
+        return token, expires_at, "", self._extensions
+
+
+def _source(settings: Mapping[str, str]) -> Callable[[], Token]:
+    if REGION in settings:
+        return lambda: _lasting(*aws.sign(settings))
+    if settings[URL].startswith(FILE):
+        path = urllib.request.url2pathname(settings[URL].removeprefix(FILE))
+        return lambda: _read(Path(path))
+    return lambda: _ask(settings)
+
+
+def _lasting(value: str, lifetime_s: float) -> Token:
+    return Token(value, lifetime_s, 0.8 * lifetime_s)
+
+
+def _read(path: Path) -> Token:
+    """Anew at each login: a token that is renewed there is valid when it appears."""
+    with path.open("rb") as file:
+        text = file.read(MOST_BYTES).strip()
+    if not text.isascii() or not text.decode().isprintable() or not text or b" " in text:
+        raise OSError("it holds no token")
+    value = text.decode()
+    lifetime_s = min(_expiry_of(value) - time.time(), FILE_LIFETIME_S)
+    if lifetime_s <= 0:
+        raise OSError("its token has expired")
+    return Token(value, lifetime_s, 0.0)
+
+
+def _expiry_of(token: str) -> float:
+    """In epoch seconds, where it is a JSON Web Token that says so."""
+    try:
+        _, claims, _ = token.split(".")
+        padded = claims + "=" * (-len(claims) % 4)
+        return float(json.loads(base64.urlsafe_b64decode(padded))["exp"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return math.inf
+
+
+def _ask(settings: Mapping[str, str]) -> Token:
+    form = {"grant_type": "client_credentials"}
+    for field, name in (("scope", SCOPE), ("audience", AUDIENCE)):
+        if value := settings.get(name):
+            form[field] = value
+    request = urllib.request.Request(
+        settings[URL],
+        data=urllib.parse.urlencode(form).encode(),
+        headers={"Accept": "application/json"},
+    )
+    # urllib would carry a plain header on to whatever host a redirection names.
+    request.add_unredirected_header("Authorization", f"Basic {_credentials(settings)}")
+    context = None
+    if ENDPOINT_CA in settings:
+        context = _trusting(settings[ENDPOINT_CA])
+    body, _ = exchange(request, most_bytes=MOST_BYTES, most_seconds=MOST_SECONDS, context=context)
+    try:
+        answer = json.loads(body)
+        token = str(answer["access_token"])
+        lifetime = float(answer.get("expires_in", DEFAULT_LIFETIME_S))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # with the token
+        raise OSError("the token endpoint's answer holds no access_token") from None
+    return _lasting(token, lifetime if math.isfinite(lifetime) else DEFAULT_LIFETIME_S)
+
+
+def _credentials(settings: Mapping[str, str]) -> str:
+    """RFC 6749, 2.3.1. A blank as %20 is understood as a form's and as an address's."""
+    parts = [settings[CLIENT_ID], settings[CLIENT_SECRET]]
+    if settings.get(URL_ENCODE, "true") == "true":
+        parts = [urllib.parse.quote(part, safe="") for part in parts]
+    return base64.b64encode(":".join(parts).encode()).decode()
+
+
+def _trusting(authorities: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=authorities)
+    except OSError as error:
+        raise OSError(f"{ENDPOINT_CA} can't be read: {error.strerror or error}") from None
 
 
 def _why(error: Exception) -> str:
@@ -99,4 +186,4 @@ def _why(error: Exception) -> str:
         return f"it answered {error.code} {error.reason}"
     if isinstance(error, urllib.error.URLError):
         return str(error.reason)
-    return str(error) or "no answer in time"
+    return getattr(error, "strerror", None) or str(error) or "no answer in time"

@@ -14,9 +14,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from retentiond.errors import ConfigError
-from retentiond.kafka.errors.connection_problems import TOKEN_WORDS, SettingNames
+from retentiond.kafka.errors.connection_problems import SettingNames
+from retentiond.kafka.settings import aws, logins
+from retentiond.kafka.settings.logins import (
+    AWS_MECHANISM,
+    KERBEROS,
+    NO_KERBEROS,
+    SASL_MECHANISMS,
+    TOKEN_MECHANISM,
+    TOKEN_PROPERTIES,
+)
 
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 SERVER = re.compile(r"([A-Z_]+://)?([^\s:/\[\]]+|\[[0-9a-fA-F:.%\w]+\])(:\d{1,5})?")
@@ -28,6 +36,12 @@ def _text(value: str) -> str:
 
 def _number(value: str) -> int:
     return int(value)
+
+
+def _mechanism(value: str) -> str:
+    """Its name to both clients."""
+    name = _one_of(*SASL_MECHANISMS)(value)
+    return TOKEN_MECHANISM if name == AWS_MECHANISM else name
 
 
 def _one_of(*allowed: str) -> Callable[[str], str]:
@@ -77,8 +91,8 @@ PROPERTIES: dict[str, Property] = {
     "ssl.key.password": Property("ssl_password"),
     "ssl.crl.location": Property("ssl_crlfile"),
     "ssl.endpoint.identification.algorithm": Property("ssl_check_hostname", _checks_hostname),
-    "sasl.mechanism": Property("sasl_mechanism", _one_of(*SASL_MECHANISMS)),
-    "sasl.mechanisms": Property("sasl_mechanism", _one_of(*SASL_MECHANISMS)),
+    "sasl.mechanism": Property("sasl_mechanism", _mechanism),
+    "sasl.mechanisms": Property("sasl_mechanism", _mechanism),
     "sasl.username": Property("sasl_plain_username"),
     "sasl.password": Property("sasl_plain_password"),
     "socket.timeout.ms": Property("request_timeout_ms", _number),
@@ -89,13 +103,7 @@ PROPERTIES: dict[str, Property] = {
 }
 """Properties that reach both clients."""
 
-OAUTH_PROPERTIES = (
-    "sasl.oauthbearer.token.endpoint.url",
-    "sasl.oauthbearer.client.id",
-    "sasl.oauthbearer.client.secret",
-    "sasl.oauthbearer.scope",
-)
-"""OAUTHBEARER: retentiond fetches the token itself and hands it to both clients."""
+MECHANISM_NAMES = frozenset({"sasl.mechanism", "sasl.mechanisms"})
 
 CONFLUENT_ONLY = ("debug", "broker.address.family")
 """The documented exceptions: they change how librdkafka logs and resolves, not what it may see."""
@@ -113,7 +121,7 @@ class ClientSettings:
 
     confluent: Mapping[str, Any] = field(repr=False)
     kafka_python: Mapping[str, Any] = field(repr=False)
-    oauth: Mapping[str, str] = field(repr=False)  # of OAUTH_PROPERTIES; empty without OAUTHBEARER
+    oauth: Mapping[str, str] = field(repr=False)  # `token_settings`
     bootstrap_servers: str
     request_timeout_s: float
     words: SettingNames = field(default_factory=SettingNames)
@@ -124,29 +132,30 @@ def translate(properties: Mapping[str, str]) -> ClientSettings:
     """The ``kafka:`` section for both clients. Raises `ConfigError` naming the property."""
     confluent: dict[str, Any] = {}
     kafka_python: dict[str, Any] = {}
-    oauth: dict[str, str] = {}
     max_in_flight = USUAL_IN_FLIGHT
     for name, value in properties.items():
         if name == MAX_IN_FLIGHT:
             max_in_flight = _in_flight(value)
             confluent["max.in.flight.requests.per.connection"] = max_in_flight
-        elif name in OAUTH_PROPERTIES:
-            oauth[name] = value
         elif name in CONFLUENT_ONLY:
             confluent[name] = value
         elif name in PROPERTIES:
             confluent[name] = value
             kafka_python[PROPERTIES[name].kafka_python] = _convert(name, value)
-        else:
+        elif name not in TOKEN_PROPERTIES:
             raise ConfigError(_unknown(name), path=f"kafka.{name}")
-    _refuse_contradictions(properties, kafka_python, oauth)
+    logins.refuse_contradictions(properties)
+    tokens = logins.token_settings(properties)
+    if logins.mechanism_of(properties) == AWS_MECHANISM:
+        aws.require_signer()
+        confluent |= dict.fromkeys(MECHANISM_NAMES & confluent.keys(), TOKEN_MECHANISM)
     return ClientSettings(
         confluent=confluent,
         kafka_python=kafka_python,
-        oauth=oauth,
+        oauth=tokens,
         bootstrap_servers=properties["bootstrap.servers"],
         request_timeout_s=kafka_python.get("request_timeout_ms", 30_000) / 1000,
-        words=SettingNames(login=TOKEN_WORDS) if oauth else SettingNames(),
+        words=logins.words_for(tokens),
         max_in_flight=max_in_flight,
     )
 
@@ -158,6 +167,8 @@ def _in_flight(value: str) -> int:
 
 
 def _convert(name: str, value: str) -> object:
+    if name in MECHANISM_NAMES and value.upper() == KERBEROS:
+        raise ConfigError(NO_KERBEROS, path=f"kafka.{name}")
     try:
         return PROPERTIES[name].convert(value)
     except ValueError as error:
@@ -167,32 +178,9 @@ def _convert(name: str, value: str) -> object:
 
 
 def _unknown(name: str) -> str:
-    known = [*PROPERTIES, MAX_IN_FLIGHT, *OAUTH_PROPERTIES, *CONFLUENT_ONLY]
+    known = [*PROPERTIES, MAX_IN_FLIGHT, *TOKEN_PROPERTIES, *CONFLUENT_ONLY]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
+    if name.startswith("sasl.kerberos."):
+        hint = f"; {NO_KERBEROS}"
     return f"this property would not reach both of retentiond's Kafka clients{hint}"
-
-
-def _refuse_contradictions(
-    properties: Mapping[str, str], kafka_python: Mapping[str, Any], oauth: Mapping[str, str]
-) -> None:
-    if "sasl.mechanism" in properties and "sasl.mechanisms" in properties:
-        raise ConfigError("set either this or kafka.sasl.mechanisms", path="kafka.sasl.mechanism")
-    protocol = kafka_python.get("security_protocol", "PLAINTEXT")
-    mechanism = kafka_python.get("sasl_mechanism")
-    if protocol.startswith("SASL_") and mechanism is None:
-        raise ConfigError(f"{protocol} needs it", path="kafka.sasl.mechanism")
-    if mechanism is not None and not protocol.startswith("SASL_"):
-        raise ConfigError(
-            "sasl.mechanism needs SASL_PLAINTEXT or SASL_SSL here", path="kafka.security.protocol"
-        )
-    if mechanism == "OAUTHBEARER":
-        for name in OAUTH_PROPERTIES[:3]:
-            if name not in oauth:
-                raise ConfigError("OAUTHBEARER needs it", path=f"kafka.{name}")
-        if not oauth[OAUTH_PROPERTIES[0]].startswith(("http://", "https://")):
-            raise ConfigError("expected an http or https URL", path=f"kafka.{OAUTH_PROPERTIES[0]}")
-    elif mechanism is not None:
-        for name in ("sasl.username", "sasl.password"):
-            if name not in properties:
-                raise ConfigError(f"{mechanism} needs it", path=f"kafka.{name}")

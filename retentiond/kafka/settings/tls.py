@@ -15,6 +15,32 @@ INLINE_TRUST, INLINE_KEY, INLINE_CERTIFICATE = "ssl.ca.pem", "ssl.key.pem", "ssl
 """librdkafka's properties for PEM that is no file."""
 
 
+def has_own_context(settings: ClientSettings) -> bool:
+    """Where kafka-python can't make its own: its way of loading a list of the revoked is a
+    TypeError, and it takes PEM in files."""
+    inline = {INLINE_TRUST, INLINE_KEY, INLINE_CERTIFICATE}
+    return "ssl_crlfile" in settings.kafka_python or bool(inline & settings.confluent.keys())
+
+
+FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location")
+
+FileStamps = tuple[tuple[int, int, int] | None, ...]
+
+
+def file_stamps(settings: ClientSettings) -> FileStamps:
+    """Of the files that the settings name, in one order; other ones once a file was renewed."""
+    paths = [settings.confluent[name] for name in FILES if name in settings.confluent]
+    return tuple(map(_stamp, paths))
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def client_context(settings: ClientSettings) -> ssl.SSLContext:
     """As kafka-python makes its own. Raises ``OSError`` for a file that can't be read."""
     options = settings.kafka_python

@@ -18,6 +18,7 @@ from retentiond.config import Config
 from retentiond.config.values import Pattern
 from retentiond.errors import UsageError
 from retentiond.kafka.port import INTERNAL_TOPICS
+from retentiond.kafka.settings.logins import AWS_MECHANISM, REGION
 from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
 from retentiond.model import GroupKind
 from retentiond.snapshot import GroupReading
@@ -58,7 +59,10 @@ def first_look(
 
 def kafka_section(settings: ClientSettings) -> dict[str, str]:
     """What of the clients' settings can stand in a configuration file. It holds secrets."""
-    return {name: value for name, value in settings.confluent.items() if name in PROPERTIES}
+    section = {name: value for name, value in settings.confluent.items() if name in PROPERTIES}
+    if REGION in settings.oauth:  # to librdkafka it is a login by token
+        section["sasl.mechanism"] = AWS_MECHANISM
+    return {**section, **settings.oauth}
 
 
 class Owner(NamedTuple):

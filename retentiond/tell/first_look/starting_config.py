@@ -14,13 +14,14 @@ from dataclasses import dataclass
 
 from retentiond.config.durations import HOUR_MS, MINUTE_MS
 from retentiond.config.tree import listed
+from retentiond.kafka.settings.logins import CLIENT_SECRET
 from retentiond.model import Reason
 from retentiond.tell.answers import ClusterAnswer, TopicAnswer
 from retentiond.tell.first_look.policy import NOTHING_UNSEEN, UnseenReaders
 from retentiond.tell.reasons import UNSEEN
 from retentiond.words import printable, say_bytes, say_count, say_estimate, say_name
 
-SECRETS = ("sasl.password", "ssl.key.password")
+SECRETS = ("sasl.password", "ssl.key.password", CLIENT_SECRET)
 
 MOST_NAMED = 8
 """Groups that a comment names."""
@@ -51,8 +52,9 @@ kafka:
 # false: what `retentiond plan` shows is deleted.
 dry_run: true
 
-# The audit log and the remembered groups: a folder of its own that survives restarts.
-state_dir: /var/lib/retentiond
+# The audit log and the remembered groups: a folder of its own that survives restarts. By default
+# it is /var/lib/retentiond where that is, or can be made; else ~/.local/state/retentiond.
+# state_dir: /var/lib/retentiond
 
 # What every topic starts from. The consumed retention: a record stays at least this long, even
 # if every group has read it.

@@ -6,17 +6,72 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from retentiond.config.durations import DAY_MS, HOUR_MS
 from retentiond.model import Outcome, Verdict
 from retentiond.state.audit_figures import FreedInSlot, Slots, freed_over_time
-from retentiond.tell.answers import ClusterAnswer, PartitionAnswer, TopicAnswer, total_stored
+from retentiond.tell.answers import (
+    ClusterAnswer,
+    PartitionAnswer,
+    TopicAnswer,
+    known_bytes,
+    total_stored,
+)
 from retentiond.tell.page.picture import HistoryColumn, Part, bar, columns, fates
 from retentiond.tell.report import CycleReport
 
 BAR = 100.0
 """A topic's bar is that many units wide: its records are all of it."""
+
+
+class Order(NamedTuple):
+    """By which column topics are sorted, and which way."""
+
+    by: str
+    is_descending: bool
+
+    @property
+    def word(self) -> str:
+        """As an address names it."""
+        return f"-{self.by}" if self.is_descending else self.by
+
+
+BY_FREES = Order("reclaimable", is_descending=True)
+
+
+def _kept(topic: TopicAnswer) -> tuple[int, int]:
+    sizes = [kept.size for kept in topic.kept]
+    return known_bytes(total_stored(sizes)), sum(kept.records for kept in topic.kept)
+
+
+FIGURES: Mapping[str, Callable[[TopicAnswer], tuple[int, ...]]] = {
+    "bytes": lambda topic: (known_bytes(topic.size),),
+    "kept": _kept,
+}
+
+COLUMNS = ("name", "reclaimable", *FIGURES)
+
+
+def order_named(word: str | None) -> Order:
+    """``bytes``, or ``-bytes`` for the most first; what there is not is as if nothing was asked."""
+    found = Order((word or "").removeprefix("-"), (word or "").startswith("-"))
+    return found if found.by in COLUMNS else BY_FREES
+
+
+def next_order(column: str, now: Order) -> Order:
+    """What a column's heading leads to: names from A on and figures from the most on, the other way
+    round where they are so already."""
+    return Order(column, not now.is_descending if now.by == column else column != "name")
+
+
+def in_order(cluster: ClusterAnswer, order: Order) -> Sequence[TopicAnswer]:
+    if order.by == "reclaimable":
+        return cluster.by_frees if order.is_descending else cluster.by_frees[::-1]
+    by_name = sorted(cluster.topics, key=lambda topic: topic.topic)
+    if order.by == "name":
+        return by_name[::-1] if order.is_descending else by_name
+    return sorted(by_name, key=FIGURES[order.by], reverse=order.is_descending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +81,7 @@ class TopicFilter:
     name: str = ""
     verdict: Verdict | None = None
     page: str | None = None
+    order: Order = BY_FREES
 
     def matches(self, topic: TopicAnswer) -> bool:
         is_named = self.name.casefold() in topic.topic.casefold()
@@ -56,7 +112,7 @@ class Overview:
 
 def overview(report: CycleReport, wanted: TopicFilter) -> Overview:
     cluster = report.answers
-    found = [topic for topic in cluster.by_frees if wanted.matches(topic)]
+    found = [topic for topic in in_order(cluster, wanted.order) if wanted.matches(topic)]
     return Overview(
         cluster,
         freed_by(report, cluster.partitions),

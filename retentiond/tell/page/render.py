@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from retentiond.model import Verdict
 from retentiond.tell.answers import cause
+from retentiond.tell.page.group import address
 from retentiond.tell.reasons import UNSEEN, remedy, short
 from retentiond.words import (
     printable,
@@ -55,6 +56,7 @@ def environment(assets: Mapping[str, Asset]) -> Environment:
         "share": say_share,
         "moment": moment,
         "instant": instant,
+        "group_path": group_path,
         "topic_path": topic_path,
         "with_code": with_code,
     }
@@ -124,6 +126,14 @@ def with_code(sentences: str) -> Markup:
 def topic_path(topic: str) -> str:
     """Relative to the site's root, so that it works behind a proxy's prefix too."""
     return f"topics/{quote(topic, safe='', errors='replace')}"
+
+
+def group_path(group_id: str) -> str:
+    """Likewise. A browser takes dots for a folder, so such a name is no part of the path."""
+    name = address(group_id)
+    if name in ("", ".", ".."):
+        return f"groups/?{urlencode({'name': name})}"
+    return f"groups/{quote(name, safe='')}"
 
 
 def query(**wanted: object) -> str:

@@ -1,4 +1,4 @@
-"""The status page's addresses: `/`, `/topics/NAME`, and what they load.
+"""The status page's addresses: `/`, `/topics/NAME`, `/groups/NAME`, and what they load.
 
 Filters are part of the address, so that a view can be sent to a colleague, and so that the page
 does the same without a script.
@@ -15,13 +15,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from retentiond.history.hourly import SPANS
+from retentiond.history.keeper import Keeper
 from retentiond.model import Verdict
-from retentiond.state.groups import readers_of
+from retentiond.state.groups import readers_of, topics_read_by
 from retentiond.state.pause import read_pause
-from retentiond.tell.page import overview, topic
+from retentiond.tell.page import group, overview, recent, topic
 from retentiond.tell.page import overview as history
 from retentiond.tell.page.health import judge
 from retentiond.tell.page.render import environment, load_assets, route
+from retentiond.tell.report import CycleReport
 from retentiond.tell.web import Board
 
 HEADERS = {
@@ -39,13 +42,16 @@ MOST_CHARS = 300
 """Of a filter: no topic's name is longer."""
 
 
-def status_page(board: Board, now: Callable[[], int], state_dir: Path) -> list[Route]:
-    """``now`` gives epoch milliseconds; ``state_dir`` is only read."""
+def status_page(
+    board: Board, now: Callable[[], int], state_dir: Path, keeper: Keeper
+) -> list[Route]:
+    """``now`` gives epoch milliseconds; ``state_dir`` is only read, and ``keeper`` only asked."""
     assets = load_assets()
-    site = _Site(board, now, state_dir, environment(assets))
+    site = _Site(board, now, state_dir, recent.RecentCharts(keeper), environment(assets))
     return [
         Route("/", site.overview),
         Route("/topics/{name:path}", site.topic),
+        Route("/groups/{name:path}", site.group),
         *map(route, assets.values()),
     ]
 
@@ -54,17 +60,25 @@ class _Site:
     """Its methods run on any thread."""
 
     def __init__(
-        self, board: Board, now: Callable[[], int], state_dir: Path, env: Environment
+        self,
+        board: Board,
+        now: Callable[[], int],
+        state_dir: Path,
+        charts: recent.RecentCharts,
+        env: Environment,
     ) -> None:
         self._board = board
         self._now = now
         self._state_dir = state_dir
+        self._charts = charts
         self._env = env
 
     def overview(self, request: Request) -> Response:
         report, now_ms = self._board.report, self._now()
+        asked = request.query_params
+        order, span = overview.order_named(asked.get("sort")), recent.span_named(asked.get("span"))
         wanted = overview.TopicFilter(
-            _text(request, "name"), _verdict(request), request.query_params.get("page")
+            _text(request, "name"), _verdict(request), asked.get("page"), order
         )
         return self._page(
             "overview.html",
@@ -72,6 +86,15 @@ class _Site:
             now_ms=now_ms,
             report=report,
             wanted=wanted,
+            given={
+                "name": wanted.name,
+                "verdict": wanted.verdict.value if wanted.verdict else "",
+                "sort": "" if order == overview.BY_FREES else order.word,
+                "span": "" if span == SPANS[0] else span.word,
+            },
+            next_order=overview.next_order,
+            spans=SPANS,
+            recent=self._charts.of(span, now_ms),
             seen=overview.overview(report, wanted) if report else None,
             history=history.of_all(self._state_dir, now_ms),
         )
@@ -82,10 +105,7 @@ class _Site:
         topics = report.answers.topics if report else ()
         answer = next((each for each in topics if each.topic == name), None)
         if report is None or answer is None:
-            status = 404 if report else 503
-            return self._page(
-                "missing.html", status, root="../", now_ms=now_ms, report=report, name=name
-            )
+            return self._missing("topic", name, report, now_ms)
         wanted = topic.PartitionFilter(_verdict(request), request.query_params.get("page"))
         readers = readers_of(self._state_dir, name)
         return self._page(
@@ -100,6 +120,31 @@ class _Site:
             groups_read=readers is not None,
             partitions=topic.partitions(answer, wanted, readers or {}),
             history=history.of_topic(self._state_dir, name, now_ms),
+        )
+
+    def group(self, request: Request) -> Response:
+        name: str = request.query_params.get("name", request.path_params["name"])
+        report, now_ms = self._board.report, self._now()
+        if report is None:
+            return self._missing("group", name, report, now_ms)
+        found = group.find(report, name)
+        group_id = name if found is None else found
+        reads = topics_read_by(self._state_dir, group_id)
+        if found is None and not reads:
+            return self._missing("group", name, report, now_ms)
+        return self._page(
+            "group.html",
+            root="../",
+            now_ms=now_ms,
+            report=report,
+            item=group.group_item(report, group_id, reads or {}, request.query_params.get("page")),
+            groups_read=reads is not None,
+        )
+
+    def _missing(self, what: str, name: str, report: CycleReport | None, now_ms: int) -> Response:
+        status = 404 if report else 503
+        return self._page(
+            "missing.html", status, root="../", now_ms=now_ms, report=report, what=what, name=name
         )
 
     def _page(self, template: str, status: int = 200, /, **values: Any) -> Response:

@@ -49,14 +49,16 @@ def reasons(topic: TopicAnswer) -> tuple[tuple[Alike, ...], int]:
 def groups(topic: TopicAnswer, readers: Readers) -> tuple[tuple[GroupAnswer, ...], int]:
     """And how many more there are. A group that the plan names and nobody remembers is one of them:
     it has never committed."""
-    known = [
-        TopicReader(group_id, last.kind, last.offsets, last.moved_at_ms, last.absent_since_ms)
-        for group_id, last in readers.items()
-    ]
+    known = [reader(group_id, last) for group_id, last in readers.items()]
     named = {each.row.binding_group for each in topic.partitions} - {None, *readers}
     known += [TopicReader(group_id, None) for group_id in named if group_id is not None]
     found = group_answers(topic, known)
     return found[:MOST_GROUPS], max(0, len(found) - MOST_GROUPS)
+
+
+def reader(group_id: str, last: LastCommits) -> TopicReader:
+    """As it is remembered."""
+    return TopicReader(group_id, last.kind, last.offsets, last.moved_at_ms, last.absent_since_ms)
 
 
 def partitions(

@@ -7,13 +7,21 @@ from grafana_foundation_sdk.builders.dashboard import (
     DatasourceVariable,
     QueryVariable,
     Row,
+    TextBoxVariable,
 )
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import (
+    AnnotationContainer,
+    AnnotationQuery,
+    VariableRefresh,
+)
 from grafana_foundation_sdk.models.dashboard import Dashboard as Model
-from grafana_foundation_sdk.models.dashboard import VariableRefresh
 
-from devkit.dashboard.panels import DATASOURCE
-from devkit.dashboard.rows import DAEMON, ROWS
+from devkit.dashboard.panels import BAD, DAEMON, DATASOURCE, GOOD, WARN, runbook
+from devkit.dashboard.rows import ROWS
+
+RUNBOOK = "docs/runbook.md"
+"""Where the runbook is: what publishes it elsewhere replaces this text, as in the alerts."""
 
 
 def text() -> str:
@@ -31,27 +39,63 @@ def build() -> Model:
         .refresh("1m")
         .readonly()
         .with_variable(DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
-        .with_variable(_labels("instance", "retentiond_build_info"))
-        .with_variable(_labels("topic", f"retentiond_partitions{{{DAEMON}}}"))
+        .with_variable(_labels("Job", "job", "retentiond_build_info"))
+        .with_variable(
+            _labels("Cluster", "kafka_cluster", 'retentiond_cluster_info{job=~"$job"}')
+            .name("cluster")
+            .all_value(".*")  # also those without a name
+        )
+        # A daemon that is down has no series but `up`.
+        .with_variable(
+            _labels(
+                "Instance",
+                "instance",
+                '{__name__=~"up|retentiond_cluster_info", job=~"$job", kafka_cluster=~"$cluster"}',
+            )
+        )
+        .with_variable(
+            _labels("Topic", "topic", f"retentiond_partitions{{{DAEMON}}}").all_value(".*")
+        )
+        .with_variable(TextBoxVariable("runbook").label("Runbook").default_value(RUNBOOK))
+        .link(runbook("Runbook"))
     )
     for title, panels in ROWS:
         board.with_row(Row(title))
         for made in panels():
             board.with_panel(made)
     built = board.build()
+    built.annotations = AnnotationContainer(
+        [
+            _Mark("Deletions", GOOD, f"increase(retentiond_records_deleted_total{{{DAEMON}}}[5m])"),
+            _Mark("Pauses", WARN, f"retentiond_paused{{{DAEMON}}}"),
+            _Mark("Starts", BAD, f"time() - retentiond_started_timestamp_seconds{{{DAEMON}}} < 60"),
+        ]
+    )
     for number, panel in enumerate(built.panels or [], start=1):
         panel.id_val = number
     return built
 
 
-def _labels(name: str, series: str) -> QueryVariable:
+class _Mark(AnnotationQuery):
+    """Marks on every graph where the query is above 0, or has a series, daemon by daemon."""
+
+    def __init__(self, name: str, color: str, expr: str) -> None:
+        found = f"max by (kafka_cluster, instance) ({expr}) > 0"
+        super().__init__(name, DATASOURCE, icon_color=color, expr=found)
+
+    def to_json(self) -> dict[str, object]:
+        title = f"{self.name}: {{{{kafka_cluster}}}} {{{{instance}}}}"
+        return {**super().to_json(), "step": "60s", "titleFormat": title}
+
+
+def _labels(shown: str, name: str, series: str) -> QueryVariable:
+    """One of a label's values, or several, or all that there are."""
     return (
         QueryVariable(name)
-        .label(name.capitalize())
+        .label(shown)
         .datasource(DATASOURCE)
         .query(f"label_values({series}, {name})")
         .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
         .multi(True)
         .include_all(True)
-        .all_value(".*")
     )

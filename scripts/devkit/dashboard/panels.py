@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grafana_foundation_sdk.builders import bargauge, stat, timeseries
+from grafana_foundation_sdk.builders import bargauge, stat, statetimeline, table, timeseries
 from grafana_foundation_sdk.builders.common import (
     ReduceDataOptions,
     StackingConfig,
     VizLegendOptions,
     VizTooltipOptions,
 )
-from grafana_foundation_sdk.builders.dashboard import ThresholdsConfig
+from grafana_foundation_sdk.builders.dashboard import DashboardLink, ThresholdsConfig
 from grafana_foundation_sdk.builders.prometheus import Dataquery
 from grafana_foundation_sdk.models.common import (
     LegendDisplayMode,
@@ -21,7 +21,18 @@ from grafana_foundation_sdk.models.common import (
     TooltipDisplayMode,
     VizOrientation,
 )
-from grafana_foundation_sdk.models.dashboard import DataSourceRef, Threshold, ThresholdsMode
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardLinkType,
+    DashboardRangeMapOptions,
+    DataSourceRef,
+    DataTransformerConfig,
+    RangeMap,
+    Threshold,
+    ThresholdsMode,
+    ValueMap,
+    ValueMappingResult,
+)
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 DATASOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -29,6 +40,14 @@ WIDTH = 24
 """Of a row, in Grafana's units."""
 
 GOOD, WARN, BAD = "green", "orange", "red"
+
+DAEMON = 'job=~"$job", instance=~"$instance"'
+"""The daemons that are chosen. A series of every target has these labels, ``up`` too."""
+
+DOWN = RangeMap(
+    DashboardRangeMapOptions(to=-0.5, result=ValueMappingResult(text="down", color=BAD))
+)
+"""How `_of_live_daemons` says that a daemon is down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +60,38 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A panel's title, its unit in Grafana's words, and a sentence for who asks what it means."""
+    """A panel's title, its unit in Grafana's words, a sentence for who asks what it means, and the
+    alert whose section of the runbook it leads to."""
 
     title: str
     unit: str
     description: str
+    alert: str = ""
+
+    @property
+    def links(self) -> list[DashboardLink]:
+        if not self.alert:
+            return []
+        return [runbook(self.alert, f"#{self.alert.lower()}")]
+
+
+def runbook(title: str, anchor: str = "") -> DashboardLink:
+    link = DashboardLink(title).type(DashboardLinkType.LINK)
+    return link.url(f"${{runbook}}{anchor}").target_blank(True)
+
+
+def _of_live_daemons(expr: str) -> str:
+    """The figure, as long as every chosen daemon is up: what one of them has not told is missing
+    from it. Otherwise a negative number: how many are down; -1 where there is none at all."""
+    up = f"up{{{DAEMON}}}"
+    return f"({expr}) and on () (min({up}) == 1) or -count({up} == 0) or -absent({up})"
 
 
 def figure(
     about: About, query: Query, span: int = 4, *, steps: tuple[tuple[float, str], ...] = ()
 ) -> stat.Panel:
-    """One number. ``steps``: from which value on it has which colour; below the first, green."""
+    """One number, by a query that gives one. ``steps``: from which value on it has which colour;
+    below the first, green. While a daemon is down it says so, in red."""
     return (
         stat.Panel()
         .title(about.title)
@@ -60,9 +100,56 @@ def figure(
         .span(span)
         .height(4)
         .datasource(DATASOURCE)
+        .links(about.links)
         .reduce_options(ReduceDataOptions().calcs(["lastNotNull"]))
+        .mappings([DOWN])
         .thresholds(_thresholds(GOOD, steps))
-        .with_target(_target(query, "A"))
+        .with_target(_target(Query(_of_live_daemons(query.expr), query.legend), "A").instant())
+    )
+
+
+def states(
+    about: About, query: Query, names: tuple[tuple[str, str], ...], *, span: int
+) -> statetimeline.Panel:
+    """What something was over time. ``names``: each state's, from 0 on, with its colour."""
+    results = {
+        str(number): ValueMappingResult(text=name, color=color, index=number)
+        for number, (name, color) in enumerate(names)
+    }
+    return (
+        statetimeline.Panel()
+        .title(about.title)
+        .description(about.description)
+        .span(span)
+        .height(7)
+        .datasource(DATASOURCE)
+        .links(about.links)
+        .mappings([ValueMap(results)])
+        .with_target(_target(query, "A").range())
+    )
+
+
+def listing(about: About, query: Query, columns: tuple[str, ...], *, span: int) -> table.Panel:
+    """Labels of the series that there are now, a row for each."""
+    hidden = ("Time", "Value", "__name__", "job", "exported_kafka_cluster")
+    return (
+        table.Panel()
+        .title(about.title)
+        .description(about.description)
+        .span(span)
+        .height(7)
+        .datasource(DATASOURCE)
+        .links(about.links)
+        .with_target(_target(query, "A").instant().format(PromQueryFormat.TABLE))
+        .with_transformation(
+            DataTransformerConfig(
+                id_val="organize",
+                options={
+                    "excludeByName": dict.fromkeys(hidden, True),
+                    "indexByName": {name: place for place, name in enumerate(columns)},
+                },
+            )
+        )
     )
 
 
@@ -76,6 +163,7 @@ def graph(about: About, *queries: Query, span: int = 12, stacked: bool = False) 
         .span(span)
         .height(8)
         .datasource(DATASOURCE)
+        .links(about.links)
         .fill_opacity(10)
         .legend(
             VizLegendOptions()
@@ -91,7 +179,7 @@ def graph(about: About, *queries: Query, span: int = 12, stacked: bool = False) 
     if stacked:
         panel.stacking(StackingConfig().mode(StackingMode.NORMAL))
     for letter, query in zip("ABCD", queries, strict=False):
-        panel.with_target(_target(query, letter))
+        panel.with_target(_target(query, letter).range())
     return panel
 
 
@@ -107,10 +195,11 @@ def bars(
         .span(span)
         .height(8)
         .datasource(DATASOURCE)
+        .links(about.links)
         .orientation(VizOrientation.HORIZONTAL)
         .reduce_options(ReduceDataOptions().calcs(["lastNotNull"]))
         .thresholds(_thresholds(BAD, steps))
-        .with_target(_target(query, "A"))
+        .with_target(_target(query, "A").instant())
     )
 
 
@@ -132,5 +221,4 @@ def _target(query: Query, letter: str) -> Dataquery:
         .legend_format(query.legend)
         .ref_id(letter)
         .datasource(DATASOURCE)
-        .range()
     )

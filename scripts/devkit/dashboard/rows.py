@@ -4,63 +4,168 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from grafana_foundation_sdk.builders import bargauge, stat, timeseries
+from grafana_foundation_sdk.builders import bargauge, stat, statetimeline, table, timeseries
 
-from devkit.dashboard.panels import BAD, GOOD, WARN, About, Query, bars, figure, graph
+from devkit.dashboard.panels import (
+    BAD,
+    DAEMON,
+    GOOD,
+    WARN,
+    About,
+    Query,
+    bars,
+    figure,
+    graph,
+    listing,
+    states,
+)
 
-Panels = Iterator[stat.Panel | timeseries.Panel | bargauge.Panel]
+Panels = Iterator[
+    stat.Panel | timeseries.Panel | bargauge.Panel | statetimeline.Panel | table.Panel
+]
 
-DAEMON = 'instance=~"$instance"'
 TOPIC = f'{DAEMON}, topic=~"$topic"'
+
+TOPIC_NAME = "{{kafka_cluster}} {{topic}}"
+"""Of a series: two clusters may have topics of the same name."""
+
+GROUP_NAME = "{{kafka_cluster}} {{group}} on {{topic}}"
+
+LOG_DIR_NAME = "{{kafka_cluster}} broker {{broker}}, {{log_dir}}"
+
+STATES = (
+    ("down", BAD),
+    ("not ready", WARN),
+    ("paused", "purple"),
+    ("dry run", "blue"),
+    ("deletes", GOOD),
+)
 
 LOST_S = 0
 LITTLE_S = 4 * 3600
 ENOUGH_S = 86_400
 
+LATE, VERY_LATE = 3, 12
+"""Intervals without a complete cycle."""
+
 
 def _health() -> Panels:
     yield figure(
-        About("Unready", "short", "Daemons without a complete cycle in three intervals."),
+        About("Daemons", "short", "How many are up.", "RetentiondDown"),
+        Query(f"count(up{{{DAEMON}}})"),
+        span=3,
+    )
+    yield figure(
+        About(
+            "Not ready",
+            "short",
+            "Daemons without a complete cycle in three intervals.",
+            "RetentiondNotReady",
+        ),
         Query(f"count(retentiond_ready{{{DAEMON}}} == 0) or vector(0)"),
+        span=3,
         steps=((1, BAD),),
     )
     yield figure(
-        About("Last complete cycle", "s", "Time since a cycle was last complete."),
-        Query(f"time() - min(retentiond_last_complete_cycle_timestamp_seconds{{{DAEMON}}})"),
-        steps=((900, WARN), (3600, BAD)),
+        About(
+            "Since a complete cycle",
+            "short",
+            "In intervals, of the daemon that is the latest.",
+            "RetentiondNoCompleteCycle",
+        ),
+        Query(
+            "max(clamp_min("
+            f"time() - (retentiond_last_complete_cycle_timestamp_seconds{{{DAEMON}}} > 0"
+            f" or retentiond_started_timestamp_seconds{{{DAEMON}}}), 0)"
+            f" / retentiond_schedule_interval_seconds{{{DAEMON}}})"
+        ),
+        span=3,
+        steps=((LATE, WARN), (VERY_LATE, BAD)),
+    )
+    yield figure(
+        About(
+            "Dry run or paused",
+            "short",
+            "Daemons that delete nothing because somebody wants that.",
+            "RetentiondPaused",
+        ),
+        Query(f"count(instance:retentiond_deletion_off:max{{{DAEMON}}}) or vector(0)"),
+        span=3,
+        steps=((1, WARN),),
     )
     yield figure(
         About("Records deleted", "short", "In the time range of the dashboard."),
         Query(f"sum(increase(retentiond_records_deleted_total{{{TOPIC}}}[$__range]))"),
+        span=3,
     )
     yield figure(
         About("Bytes freed", "bytes", "On the disks of all replicas, in that time range."),
         Query(f"sum(increase(retentiond_bytes_freed_total{{{TOPIC}}}[$__range]))"),
+        span=3,
     )
     yield figure(
-        About("Partitions held", "short", "Nothing is deleted from these; see the reasons."),
+        About(
+            "Partitions held",
+            "short",
+            "Nothing is deleted from these; see the reasons.",
+            "RetentiondPartitionsHeld",
+        ),
         Query(f"sum(topic:retentiond_held_partitions:sum{{{TOPIC}}}) or vector(0)"),
+        span=3,
         steps=((1, WARN),),
     )
     yield figure(
-        About("Groups vanished", "short", "Seen before and no longer listed; they hold."),
+        About(
+            "Groups vanished",
+            "short",
+            "Seen before and no longer listed; they hold.",
+            "RetentiondGroupVanished",
+        ),
         Query(f'sum(retentiond_groups{{{DAEMON}, state="vanished"}}) or vector(0)'),
+        span=3,
         steps=((1, WARN),),
+    )
+    ready, paused, dry_run = (
+        f"retentiond_{name}{{{DAEMON}}}" for name in ("ready", "paused", "dry_run")
+    )
+    yield states(
+        About("What each daemon does", "short", "By daemon, over time.", "RetentiondDown"),
+        Query(
+            f"0 * (up{{{DAEMON}}} == 0) or 0 * ({ready} == 0) + 1 or 0 * ({paused} == 1) + 2"
+            f" or 0 * ({dry_run} == 1) + 3 or 0 * {ready} + 4",
+            "{{kafka_cluster}} {{instance}}",
+        ),
+        STATES,
+        span=12,
+    )
+    yield listing(
+        About("Clusters", "short", "Which cluster each daemon is for, and its version."),
+        Query(
+            f"retentiond_cluster_info{{{DAEMON}}}"
+            f" * on (job, instance) group_left (version) retentiond_build_info{{{DAEMON}}}"
+        ),
+        ("kafka_cluster", "cluster_id", "instance", "version"),
+        span=12,
     )
 
 
 def _deletion() -> Panels:
     yield graph(
         About("Records deleted", "cps", "By topic, over half an hour."),
-        Query(f"topic:retentiond_records_deleted:rate30m{{{TOPIC}}}", "{{topic}}"),
+        Query(f"topic:retentiond_records_deleted:rate30m{{{TOPIC}}}", TOPIC_NAME),
         stacked=True,
     )
     yield graph(
         About("Records that may be deleted", "short", "Still there after the last cycle."),
-        Query(f"sum by (topic) (retentiond_reclaimable_records{{{TOPIC}}})", "{{topic}}"),
+        Query(f"retentiond_reclaimable_records{{{TOPIC}}}", TOPIC_NAME),
     )
     yield graph(
-        About("Deletions by outcome", "short", "Partitions, within an hour."),
+        About(
+            "Deletions by outcome",
+            "short",
+            "Partitions, within an hour.",
+            "RetentiondDeletionsFailing",
+        ),
         Query(
             f"sum by (outcome) (increase(retentiond_deletions_total{{{TOPIC}}}[1h]))",
             "{{outcome}}",
@@ -68,7 +173,7 @@ def _deletion() -> Panels:
     )
     yield graph(
         About("Records", "short", "From log start offset to high watermark."),
-        Query(f"sum by (topic) (topic:retentiond_records:sum{{{TOPIC}}})", "{{topic}}"),
+        Query(f"retentiond_log_records{{{TOPIC}}}", TOPIC_NAME),
         stacked=True,
     )
 
@@ -79,26 +184,31 @@ def _holds() -> Panels:
             "Time until Kafka deletes unread records",
             "s",
             "By Kafka's own retention; the 20 groups with the least time. Negative is loss.",
+            "RetentiondUnreadRecordsAtRisk",
         ),
-        Query(
-            f"bottomk(20, retentiond_forced_retention_margin_seconds{{{TOPIC}}})",
-            "{{group}} on {{topic}}",
-        ),
+        Query(f"bottomk(20, retentiond_forced_retention_margin_seconds{{{TOPIC}}})", GROUP_NAME),
         steps=((LOST_S, BAD), (LITTLE_S, WARN), (ENOUGH_S, GOOD)),
     )
     yield graph(
-        About("Bytes that one group alone keeps", "bytes", "Estimated, on all replicas."),
-        Query(f"topk(10, group:retentiond_kept_bytes:sum{{{TOPIC}}})", "{{group}} on {{topic}}"),
+        About(
+            "Bytes that one group alone keeps",
+            "bytes",
+            "Estimated, on all replicas.",
+            "RetentiondGroupKeepsMuch",
+        ),
+        Query(f"topk(10, group:retentiond_kept_bytes:sum{{{TOPIC}}})", GROUP_NAME),
     )
     yield graph(
         About("Records that one group alone keeps", "short", "On the partitions it binds."),
-        Query(
-            f"topk(10, retentiond_binding_group_lag_records{{{TOPIC}}})",
-            "{{group}} on {{topic}}",
-        ),
+        Query(f"topk(10, retentiond_binding_group_lag_records{{{TOPIC}}})", GROUP_NAME),
     )
     yield graph(
-        About("Partitions by reason", "short", "By verdict and reason of the last plan."),
+        About(
+            "Partitions by reason",
+            "short",
+            "By verdict and reason of the last plan.",
+            "RetentiondPartitionsHeld",
+        ),
         Query(
             f"sum by (verdict, reason) (retentiond_partitions{{{TOPIC}}})",
             "{{verdict}}: {{reason}}",
@@ -107,14 +217,10 @@ def _holds() -> Panels:
     )
     yield graph(
         About("Lag of the slowest group", "short", "High watermark less least commit."),
-        Query(
-            f"sum by (topic) (retentiond_high_watermark{{{TOPIC}}}"
-            f" - retentiond_min_committed_offset{{{TOPIC}}})",
-            "{{topic}}",
-        ),
+        Query(f"retentiond_slowest_group_lag_records{{{TOPIC}}}", TOPIC_NAME),
     )
     yield graph(
-        About("Groups", "short", "Of the whole cluster."),
+        About("Groups", "short", "Of the whole cluster.", "RetentiondGroupVanished"),
         Query(f"sum by (kind, state) (retentiond_groups{{{DAEMON}}})", "{{kind}}, {{state}}"),
         stacked=True,
     )
@@ -127,42 +233,48 @@ def _disks() -> Panels:
             "bytes",
             "On the disks of all replicas; in remote storage by estimate.",
         ),
-        Query(f"sum by (topic) (retentiond_log_size_bytes{{{TOPIC}}})", "{{topic}}"),
-        Query(f"sum by (topic) (retentiond_remote_log_size_bytes{{{TOPIC}}})", "{{topic}}, remote"),
+        Query(f"retentiond_log_size_bytes{{{TOPIC}}}", TOPIC_NAME),
+        Query(f"retentiond_remote_log_size_bytes{{{TOPIC}}}", f"{TOPIC_NAME}, remote"),
         stacked=True,
     )
     yield graph(
         About("Predicted to be freed", "bytes", "By the last plan's deletions."),
-        Query(f"sum by (topic) (retentiond_predicted_bytes{{{TOPIC}}})", "{{topic}}"),
-        Query(
-            f"sum by (topic) (retentiond_predicted_remote_bytes{{{TOPIC}}})", "{{topic}}, remote"
-        ),
+        Query(f"retentiond_predicted_bytes{{{TOPIC}}}", TOPIC_NAME),
+        Query(f"retentiond_predicted_remote_bytes{{{TOPIC}}}", f"{TOPIC_NAME}, remote"),
     )
     yield graph(
-        About("Orphans", "bytes", "Partitions that the cluster does not assign there."),
-        Query(
-            f"sum by (broker, log_dir) (retentiond_orphan_log_partition_size_bytes{{{DAEMON}}})",
-            "broker {{broker}}, {{log_dir}}",
+        About(
+            "Orphans",
+            "bytes",
+            "Partitions that the cluster does not assign there.",
+            "RetentiondOrphanPartitions",
         ),
+        Query(f"retentiond_orphan_log_partition_size_bytes{{{DAEMON}}}", LOG_DIR_NAME),
     )
     yield graph(
-        About("Partitions with stuck retention", "short", "By cause (KAFKA-9087)."),
+        About(
+            "Partitions with stuck retention",
+            "short",
+            "By cause (KAFKA-9087).",
+            "RetentiondRetentionStuck",
+        ),
         Query(
-            f"sum by (cause) (retentiond_stuck_retention_partitions{{{TOPIC}}}) or vector(0)",
+            f"sum by (cause) (retentiond_stuck_retention_partitions{{{TOPIC}}})"
+            f" or 0 * count(retentiond_ready{{{DAEMON}}})",
             "{{cause}}",
         ),
     )
     yield graph(
         About("Free on the brokers' disks", "percentunit", "Of each log directory's disk."),
         Query(
-            f"min by (broker, log_dir) (retentiond_log_dir_usable_bytes{{{DAEMON}}}"
-            f" / retentiond_log_dir_total_bytes{{{DAEMON}}})",
-            "broker {{broker}}, {{log_dir}}",
+            f"retentiond_log_dir_usable_bytes{{{DAEMON}}}"
+            f" / retentiond_log_dir_total_bytes{{{DAEMON}}}",
+            LOG_DIR_NAME,
         ),
     )
     yield graph(
         About("History", "bytes", "What cycles have seen, as it is kept."),
-        Query(f"sum by (instance) (retentiond_history_bytes{{{DAEMON}}})", "{{instance}}"),
+        Query(f"retentiond_history_bytes{{{DAEMON}}}", "{{kafka_cluster}} {{instance}}"),
     )
 
 
@@ -173,7 +285,7 @@ def _work() -> Panels:
         steps=((1, WARN),),
     )
     yield graph(
-        About("Cycles by result", "short", "Within an hour."),
+        About("Cycles by result", "short", "Within an hour.", "RetentiondNoCompleteCycle"),
         Query(
             f"sum by (result) (increase(retentiond_cycles_total{{{DAEMON}}}[1h]))",
             "{{result}}",

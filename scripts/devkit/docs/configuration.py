@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from retentiond.kafka.settings.properties import (
-    CONFLUENT_ONLY,
-    OAUTH_PROPERTIES,
-    PROPERTIES,
-    USUAL_IN_FLIGHT,
-)
+from retentiond.kafka.settings.logins import AWS_PROPERTIES, OAUTH_PROPERTIES
+from retentiond.kafka.settings.properties import CONFLUENT_ONLY, PROPERTIES, USUAL_IN_FLIGHT
 
 HEAD = """# Configuration
 
 The configuration is one YAML file. It is read strictly: an unknown or duplicate key, a wrong unit
 or an invalid regular expression is an error that names the path of the key. `retentiond check` says
-in words what a file means, without connecting to anything. `config/retentiond.yaml` explains every
-setting. `config/retentiond.schema.json` is the JSON Schema, for editors that complete and check
-while you type.
+in words what a file means, without connecting to anything. `retentiond check --example` prints
+`config/retentiond.yaml`, which explains every setting, and `retentiond check --schema` the JSON
+Schema, for editors that complete and check while you type.
 
 In values, `${NAME}` is replaced from the environment and `${file:PATH}` from a file, so that no
 password need be in the configuration.
@@ -41,9 +37,10 @@ PROPERTIES_END = """
 `max_in_flight` is retentiond's own property: how many requests may wait for one broker's answer at
 a time ({in_flight} by default).
 
-With OAUTHBEARER, retentiond fetches the token itself and hands it to both clients:
-{oauth}. Two properties reach librdkafka only, because they don't change what may be seen:
-{confluent}.
+With OAUTHBEARER ({oauth}) and AWS_MSK_IAM
+({aws}), retentiond comes by the token itself and hands
+it to both clients: [security](security.md#logins) explains these. Two properties reach librdkafka
+only, because they don't change what may be seen: {confluent}.
 """
 
 
@@ -66,7 +63,10 @@ def page(schema: dict[str, Any]) -> str:
 def _properties() -> str:
     lines = [f"| `{name}` | `{each.kafka_python}` |" for name, each in PROPERTIES.items()]
     end = PROPERTIES_END.format(
-        in_flight=USUAL_IN_FLIGHT, oauth=_list(OAUTH_PROPERTIES), confluent=_list(CONFLUENT_ONLY)
+        in_flight=USUAL_IN_FLIGHT,
+        oauth=_list(OAUTH_PROPERTIES),
+        aws=_list(AWS_PROPERTIES),
+        confluent=_list(CONFLUENT_ONLY),
     )
     return PROPERTIES_HEAD + "\n".join(lines) + "\n" + end
 

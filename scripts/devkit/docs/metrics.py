@@ -13,7 +13,10 @@ all series of topics, groups and partitions: what is gone leaves no stale series
 not known has no series either, and is never 0 in its place.
 
 `deploy/prometheus/` has a scrape configuration, recording rules and alerts ([runbook](runbook.md)),
-and `deploy/grafana/` a dashboard.
+and `deploy/grafana/` a dashboard. [Several clusters](fleet.md) says how they tell daemons and clusters
+apart.
+
+The series with the label `partition` are absent with `metrics.partitions: false`.
 
 | metric | type | labels | what it says |
 | --- | --- | --- | --- |

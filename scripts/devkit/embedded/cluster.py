@@ -9,6 +9,7 @@ import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -41,6 +42,7 @@ class EmbeddedKafka:
     ``security_protocol`` is what clients speak; ``further_listeners`` have names of their own, each
     with its protocol; ``advertised_ports`` says where clients reach one of them instead, at the
     broker's number less 1; ``format_options`` go to Kafka's storage tool (``--add-scram`` for one).
+    ``further_classes`` is a folder of classes that brokers may be told to use.
     ``tiered``: topics may have remote.storage.enable (KIP-405); their remote segments are files.
     It is the newest release then whose jars for that there are, unless ``version`` says otherwise.
     With ``zookeeper`` (Kafka 3) a ZooKeeper holds the metadata, and it gives the cluster its id.
@@ -62,6 +64,7 @@ class EmbeddedKafka:
         further_listeners: Mapping[str, str] | None = None,
         advertised_ports: Mapping[str, Sequence[int]] | None = None,
         format_options: Sequence[str] = (),
+        further_classes: Path | None = None,
         tiered: bool = False,
         zookeeper: bool = False,
         start_timeout_seconds: float = 120,
@@ -77,6 +80,7 @@ class EmbeddedKafka:
         self._further_listeners = dict(further_listeners or {})
         self._advertised_ports = dict(advertised_ports or {})
         self._format_options = tuple(format_options)
+        self._further_classes = further_classes
         self._zookeeper = zookeeper
         self._start_timeout_seconds = start_timeout_seconds
         self._processes: list[Node] = []
@@ -219,7 +223,9 @@ class EmbeddedKafka:
             zookeeper=self._zookeeper,
         )
         jvm = find_jvm(self.version)
-        record = not jvm.class_archive.exists()
+        if self._further_classes is not None:
+            jvm = replace(jvm, classpath=f"{jvm.classpath}:{self._further_classes}")
+        record = self._further_classes is None and not jvm.class_archive.exists()
         self._processes = [
             self._node(spec, jvm, record_classes=record and spec is specs[0]) for spec in specs
         ]

@@ -39,7 +39,7 @@ FIRST = {
     "act.read_back": ["delete", "reconcile"],
     "act.request": ["delete", "pause"],
     "act.rule": ["guard", "pause"],
-    "decide.commits": ["commits"],
+    "decide.bounds": ["bounds"],
     "decide.detail": ["tables", "reasons"],
     "decide.limits": ["limits"],
     "decide.tables": ["tables"],

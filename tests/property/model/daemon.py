@@ -24,7 +24,7 @@ from retentiond.cycle import CycleContext, run_cycle
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.errors import KafkaUnavailable, RetentiondError
 from retentiond.gather.groups import LastCoordinators
-from retentiond.kafka.identity import ClusterIdentity
+from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.model import PlanRow, Reason, Verdict
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions

@@ -15,11 +15,11 @@ from typing import Any, Self
 import httpx
 import psutil
 
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 RETENTIOND = [str(Path(sys.executable).with_name("retentiond"))]
 
-COMMAND_TIMEOUT_S = 120.0
+COMMAND_TIMEOUT_S = 300.0
 
 SPARK = {"master": "local[1]"}
 
@@ -198,8 +198,8 @@ class Process:
         self._process.send_signal(number)
 
     def wait(self, timeout_s: float) -> int:
-        """Its exit code. Raises ``subprocess.TimeoutExpired``."""
-        return self._process.wait(timeout_s)
+        """Its exit code. Raises ``subprocess.TimeoutExpired`` after `PATIENCE` times as long."""
+        return self._process.wait(PATIENCE * timeout_s)
 
     def kill(self) -> None:
         """SIGKILL for it and for nobody else, waited for."""

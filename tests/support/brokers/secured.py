@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -107,7 +107,14 @@ def _logins() -> Section:
 
 
 @contextmanager
-def secured_kafka(folder: Path) -> Iterator[Secured]:
+def secured_kafka(
+    folder: Path,
+    more: Mapping[str, str] | None = None,
+    *,
+    java_options: Sequence[str] = (),
+    further_classes: Path | None = None,
+) -> Iterator[Secured]:
+    """``more``: properties of the broker."""
     ours, other = Authority(folder / "ours"), Authority(folder / "other")
     broker = ours.issue("broker")
     config = {
@@ -121,6 +128,7 @@ def secured_kafka(folder: Path) -> Iterator[Secured]:
         "listener.name.mtls.ssl.client.auth": "required",
         "listener.name.mtls.ssl.truststore.type": "PEM",
         "listener.name.mtls.ssl.truststore.location": str(ours.certificate),
+        **(more or {}),
     }
     users = [
         option
@@ -132,6 +140,8 @@ def secured_kafka(folder: Path) -> Iterator[Secured]:
         further_listeners=LISTENERS,
         config=config,
         format_options=users,
+        java_options=("-Xmx512m", *java_options),
+        further_classes=further_classes,
     ) as kafka:
         _grant(kafka, f"User:{USER}", f"User:CN={USER}")
         yield Secured(kafka, ours, other)

@@ -59,6 +59,9 @@ DOCUMENTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "http": st.fixed_dictionaries(
             {}, optional={"host": _FILLED, "port": st.integers(0, 65_535)}
         ),
+        "metrics": st.fixed_dictionaries(
+            {}, optional={"cluster": st.none() | _FILLED, "partitions": st.booleans()}
+        ),
         "spark": st.fixed_dictionaries(
             {}, optional={"master": _FILLED, "conf": st.dictionaries(_FILLED, _PRINTABLE)}
         ),

@@ -224,7 +224,7 @@ def live(
         return Bench(config or settings(), play, end)
 
 
-def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s"

@@ -12,10 +12,13 @@ from pathlib import Path
 import httpx
 from prometheus_client.registry import CollectorRegistry
 
+from retentiond.history.hourly import Hourly
+from retentiond.history.keeper import Keeper
 from retentiond.tell.metrics import Exposition
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import Board, application
+from tests.support.builders.histories import settings
 from tests.support.scenes import NOW_MS
 
 INTERVAL_MS = 300_000
@@ -61,12 +64,15 @@ class Document(HTMLParser):
 class Visitor:
     """The application over a board and a clock that tests set by hand."""
 
-    def __init__(self, state_dir: Path, report: CycleReport | None = None) -> None:
+    def __init__(
+        self, state_dir: Path, report: CycleReport | None = None, keeper: Keeper | None = None
+    ) -> None:
         self.now_ms = NOW_MS
+        self.keeper = keeper or Keeper(settings(state_dir), hourly=Hourly())
         self.board = Board(INTERVAL_MS, lambda: self.now_ms / 1000)
         if report is not None:
             self.board.pin(report)
-        page = status_page(self.board, lambda: self.now_ms, state_dir)
+        page = status_page(self.board, lambda: self.now_ms, state_dir, self.keeper)
         exposition = Exposition(CollectorRegistry())
         self._app = application(self.board, exposition, page)
 

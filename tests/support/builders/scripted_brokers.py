@@ -12,7 +12,7 @@ from kafka.protocol.consumer import OffsetFetchResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from retentiond.kafka.client import Client
-from retentiond.kafka.identity import ClusterIdentity
+from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.settings.properties import USUAL_IN_FLIGHT
 from retentiond.kafka.wire.offset_fetch import (

@@ -250,20 +250,24 @@ def test_service_and_monitors_find_the_daemon_and_no_other_pod(values: Path) -> 
     ("case", "kind", "endpoints"),
     [("everything", "ServiceMonitor", "endpoints"), ("login", "PodMonitor", "podMetricsEndpoints")],
 )
-def test_what_is_scraped_has_the_job_that_the_alerts_ask_for(
+def test_what_is_scraped_has_the_job_that_the_rules_ask_for(
     case: str, kind: str, endpoints: str
 ) -> None:
     documents = template(values_named(case))
     spec = only(documents, kind)["spec"]
     source = daemon(documents) if kind == "PodMonitor" else only(documents, "Service")
     job = source["metadata"]["labels"][spec["jobLabel"]]
-    assert f'up{{job="{job}"}}' in (DEPLOYED / "alerts.yml").read_text()
+    assert f'up{{job="{job}"}}' in (DEPLOYED / "recording_rules.yml").read_text()
     (endpoint,) = spec[endpoints]
     assert (endpoint["port"], endpoint["path"]) == ("http", "/metrics")
     assert endpoint["scheme"] == ("https" if case == "everything" else "http")
     assert {"tlsConfig", "basicAuth"} & endpoint.keys()
     instance = f"{NAMESPACE}/{RELEASE}-retentiond"
-    assert endpoint["relabelings"] == [{"targetLabel": "instance", "replacement": instance}]
+    named = [{"targetLabel": "kafka_cluster", "replacement": "orders"}]
+    assert endpoint["relabelings"] == [
+        {"targetLabel": "instance", "replacement": instance},
+        *(named if case == "everything" else []),
+    ]
 
 
 def test_the_rules_are_those_beside_prometheus(tmp_path: Path) -> None:
@@ -282,6 +286,12 @@ def test_the_rules_are_those_beside_prometheus(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_rules_ask_for_the_job_that_is_given_and_for_no_other() -> None:
+    rule = only(template(values_named("everything")), "PrometheusRule")
+    exprs = [each["expr"] for group in rule["spec"]["groups"] for each in group["rules"]]
+    assert [expr for expr in exprs if "job=" in expr] == ['up{job="kafka/retentiond"}']
+
+
 def test_the_alerts_point_to_where_the_runbook_is_published() -> None:
     rule = only(template(values_named("everything")), "PrometheusRule")
     urls = {
@@ -293,13 +303,13 @@ def test_the_alerts_point_to_where_the_runbook_is_published() -> None:
     assert urls == {"https://wiki.example/retentiond/runbook"}
 
 
-def test_the_dashboard_is_the_one_for_grafana() -> None:
+def test_the_dashboard_is_the_one_for_grafana_and_leads_to_the_same_runbook() -> None:
     documents = template(values_named("everything"))
     (board,) = [each for each in documents if "retentiond.json" in each.get("data", {})]
     assert board["metadata"]["labels"]["grafana_dashboard"] == "1"
-    assert (
-        board["data"]["retentiond.json"]
-        == (DEPLOYED.parent / "grafana/retentiond.json").read_text()
+    shipped = (DEPLOYED.parent / "grafana/retentiond.json").read_text()
+    assert board["data"]["retentiond.json"] == shipped.replace(
+        "docs/runbook.md", "https://wiki.example/retentiond/runbook"
     )
 
 

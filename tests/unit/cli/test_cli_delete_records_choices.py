@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.cli.operator_audit import default_state_dir
 from retentiond.state.pause import Pause, write_pause
+from retentiond.state_places import user_state_dir
 from tests.unit.cli.conftest import Command
 
 SERVER = ("--bootstrap-server", "localhost:1")
@@ -132,11 +132,11 @@ def test_while_deletions_are_paused_it_deletes_nothing(
 def test_by_default_the_audit_log_is_among_the_users_states(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert default_state_dir() == tmp_path / "states" / "retentiond"
+    assert user_state_dir() == tmp_path / "states" / "retentiond"
     monkeypatch.setenv("HOME", "/home/ada")
     for relative in ("", "states"):
         monkeypatch.setenv("XDG_STATE_HOME", relative)
-        assert default_state_dir() == Path("/home/ada/.local/state/retentiond")
+        assert user_state_dir() == Path("/home/ada/.local/state/retentiond")
 
 
 def test_it_starts_without_what_it_does_not_need() -> None:

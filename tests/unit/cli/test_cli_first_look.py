@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from retentiond import config as configuration
 from retentiond.cli.options import Output
 from retentiond.cli.output.first_look import show_first_look
 from retentiond.config import Config
 from retentiond.cycle import PlannedCycle
-from retentiond.kafka.settings.properties import ClientSettings
+from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.memory.remembered import NOTHING
 from retentiond.model import PlanRow, Reason
 from tests.support import oracle
@@ -332,6 +334,52 @@ def test_a_password_is_asked_for_in_the_environment(
     assert command("check", "--config", "new.yaml").code == 2
     monkeypatch.setenv("RETENTIOND_SASL_PASSWORD", "hush")
     assert command("check", "--config", "new.yaml").code == 0
+
+
+def test_a_login_by_token_is_written_whole_but_for_its_secret(
+    command: Command,
+    cluster: FakeCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "client.properties").write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+        "sasl.oauthbearer.token.endpoint.url=https://idp/token\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule "
+        'required clientId="me" clientSecret="hush" scope="kafka";\n'
+    )
+    arguments = ("--command-config", "client.properties", "--write-config", "new.yaml")
+    done = command("plan", *SERVER, *arguments)
+    assert done.code == 0
+    (variable,) = re.findall(r"It expects (\w+) in the environment", " ".join(done.out.split()))
+    assert "hush" not in (tmp_path / "new.yaml").read_text() + done.out + done.err
+    monkeypatch.setenv(variable, "hush")
+    written = configuration.load(tmp_path / "new.yaml").kafka
+    assert translate(written).oauth == {
+        "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+        "sasl.oauthbearer.client.id": "me",
+        "sasl.oauthbearer.client.secret": "hush",
+        "sasl.oauthbearer.scope": "kafka",
+    }
+
+
+def test_amazons_login_is_written_as_such(
+    command: Command,
+    cluster: FakeCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    (tmp_path / "client.properties").write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=AWS_MSK_IAM\n"
+        "sasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required;\n"
+    )
+    arguments = ("--command-config", "client.properties", "--write-config", "new.yaml")
+    assert command("plan", *SERVER, *arguments).code == 0
+    monkeypatch.delenv("AWS_REGION")
+    written = configuration.load(tmp_path / "new.yaml").kafka
+    assert written["sasl.mechanism"] == "AWS_MSK_IAM"
+    assert translate(written).oauth == {"aws.region": "eu-west-1"}
 
 
 def test_only_topics_that_match_are_looked_at(command: Command, cluster: FakeCluster) -> None:

@@ -96,7 +96,7 @@ def test_a_default_in_the_schema_changes_nothing_when_it_is_written_out() -> Non
             document[name] = schema["default"]
         elif values:
             document[name] = values
-    assert set(document) >= {"dry_run", "state_dir", "schedule", "http", "spark", "limits"}
+    assert set(document) >= {"dry_run", "schedule", "http", "spark", "limits"}
     assert parsed(json.dumps(document)) == parsed(MINIMAL + ONE_TOPIC)
 
 

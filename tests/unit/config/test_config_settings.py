@@ -8,9 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from retentiond.config import Config, Http, Limits, Properties
-from retentiond.config.config import Tls
+from retentiond.config.config import MetricSettings, Tls
 from retentiond.config.durations import format_duration, parse_duration, say_duration
 from retentiond.errors import ConfigError
+from retentiond.state_places import daemon_state_dir
 from tests.unit.config.files import HASH, MINIMAL, ONE_TOPIC, parsed
 
 
@@ -22,13 +23,21 @@ def test_what_is_not_set_has_its_documented_default() -> None:
     config = parsed(MINIMAL + ONE_TOPIC)
     assert config.schedule.interval_ms == 5 * 60 * 1000
     assert config.dry_run is True
-    assert config.state_dir == Path("/var/lib/retentiond")
+    assert config.state_dir == daemon_state_dir()
     assert config.http == Http(host="0.0.0.0", port=9477)
     assert config.spark.master == "local[2]"
     assert config.spark.conf == {}
     assert config.limits == Limits(
         records_per_cycle=None, partitions_per_cycle=None, settle_cycles=1
     )
+    assert config.metrics == MetricSettings(cluster=None, partitions=True)
+
+
+@pytest.mark.parametrize(
+    ("written", "cluster"), [("orders", "orders"), ("42", "42"), ("null", None), ("~", None)]
+)
+def test_a_cluster_has_a_name_or_none(written: str, cluster: str | None) -> None:
+    assert with_setting(f"metrics: {{cluster: {written}}}").metrics.cluster == cluster
 
 
 def test_kafka_properties_are_taken_literally() -> None:
@@ -229,7 +238,7 @@ def test_the_history_is_kept_beside_the_state_for_thirty_days_by_default() -> No
     history = config.history
     assert (history.enabled, history.path, history.max_bytes) == (True, None, None)
     assert (history.interval_ms, history.keep_ms) == (5 * 60_000, 30 * 86_400_000)
-    assert config.history_path == "/var/lib/retentiond/history"
+    assert config.history_path == f"{config.state_dir}/history"
 
 
 @pytest.mark.parametrize(

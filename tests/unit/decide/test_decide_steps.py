@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame
 
-from retentiond.decide.commits import commits_by_partition, commits_of_failed
+from retentiond.decide.bounds import commits_by_partition, commits_of_failed
 from retentiond.decide.groups import (
     groups_by_topic,
     relevant_groups,

@@ -26,7 +26,7 @@ def test_of_two_processes_one_fetches_and_both_find_the_whole(tmp_path: Path) ->
             log.write(f"{os.getpid()}\n")
         (directory / "one.jar").write_text("1")
         first_is_in.set()
-        assert second_is_on_its_way.wait(10)
+        assert second_is_on_its_way.wait(60)
         (directory / "two.jar").write_text("2")
 
     def first() -> None:
@@ -39,11 +39,11 @@ def test_of_two_processes_one_fetches_and_both_find_the_whole(tmp_path: Path) ->
 
     one, two = FORK.Process(target=first), FORK.Process(target=second)
     one.start()
-    assert first_is_in.wait(10)
+    assert first_is_in.wait(60)
     assert not wanted.exists(), "a half fetch must not be found"
     two.start()
-    one.join(10)
-    two.join(10)
+    one.join(60)
+    two.join(60)
     assert (one.exitcode, two.exitcode) == (0, 0)
     assert len(calls.read_text().splitlines()) == 1
 
@@ -65,7 +65,7 @@ def test_the_remnant_of_a_killed_fetch_is_swept_by_the_next(tmp_path: Path) -> N
 
     killed = FORK.Process(target=ensure, args=(tmp_path / "broker", die))
     killed.start()
-    killed.join(10)
+    killed.join(60)
     assert killed.exitcode == -signal.SIGKILL
     assert list(tmp_path.glob(".broker.part-*/one.jar"))
 

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
+import yaml
 
 from devkit.dashboard.dashboard import text
+from devkit.dashboard.panels import DAEMON
 from retentiond.tell.metric_definitions import ALL
-from tests.support.dashboard import FILE, dashboard, panels, queries
-from tests.unit.test_prometheus_rules import METRIC, RECORDED, rules, series
+from tests.support.dashboard import (
+    FILE,
+    choices,
+    dashboard,
+    everything_chosen,
+    marks,
+    panels,
+    queries,
+)
+from tests.unit.test_prometheus_rules import METRIC, RECORDED, promtool, rules, sections, series
 
 NOT_SHOWN = {
-    "retentiond_build_info",  # the list of instances
     "retentiond_config_last_reload_successful",  # the log says why it was not
-    "retentiond_dry_run",  # a setting; the status page shows it
-    "retentiond_paused",  # as above
     "retentiond_cutoff_offset",  # of every partition: `retentiond explain` and the status page
+    "retentiond_high_watermark",  # as above
+    "retentiond_log_start_offset",  # as above
+    "retentiond_min_committed_offset",  # as above
     "retentiond_history_last_write_timestamp_seconds",  # what could not be written is
     "retentiond_log_dir_full_seconds",  # absent while no disk is filling; what is free is shown
     "retentiond_orphan_last_look_timestamp_seconds",  # of another job
@@ -28,7 +42,7 @@ def test_the_committed_dashboard_is_the_one_that_the_code_makes() -> None:
 
 def test_every_series_that_the_dashboard_asks_for_exists() -> None:
     recorded = {rule["record"] for rule in rules() if "record" in rule}
-    for _, expr in queries():
+    for _, expr in (*queries(), *marks(), *((name, of) for name, _, of in choices())):
         assert set(METRIC.findall(expr)) <= series()
         assert set(RECORDED.findall(expr)) <= recorded
 
@@ -51,6 +65,101 @@ def test_every_panel_says_what_it_shows_and_asks_the_chosen_prometheus(
     assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
 
 
-def test_the_dashboard_lets_choose_prometheus_instance_and_topic() -> None:
+def test_the_dashboard_lets_choose_prometheus_cluster_instance_and_topic() -> None:
     names = [variable["name"] for variable in dashboard()["templating"]["list"]]
-    assert names == ["datasource", "instance", "topic"]
+    assert names == ["datasource", "job", "cluster", "instance", "topic", "runbook"]
+
+
+def test_only_what_every_daemon_shows_may_be_chosen_by_a_pattern_for_all() -> None:
+    """Of jobs and instances Grafana lists all that there are: `.*` would be every target."""
+    for variable in dashboard()["templating"]["list"]:
+        everything = {"cluster": ".*", "topic": ".*"}.get(variable["name"])
+        assert variable.get("allValue") == everything
+
+
+@pytest.mark.parametrize(("title", "expr"), queries(), ids=[title for title, _ in queries()])
+def test_every_query_is_about_the_chosen_daemons_alone(title: str, expr: str) -> None:
+    selectors = re.findall(r"(?:retentiond_\w+|\bup|:\w+)\b(?!:)(\{.*?\})?", expr)
+    assert selectors != []
+    for selector in selectors:
+        assert selector.startswith("{" + DAEMON), title
+
+
+def test_the_runbook_is_linked_as_a_whole_and_section_by_section() -> None:
+    (whole,) = dashboard()["links"]
+    assert whole["url"] == "${runbook}"
+    (variable,) = [each for each in dashboard()["templating"]["list"] if each["name"] == "runbook"]
+    assert variable["query"] == "docs/runbook.md"
+    urls = [link["url"] for panel in panels() for link in panel.get("links", [])]
+    linked = {url.removeprefix("${runbook}#") for url in urls}
+    assert len(linked) > 8
+    assert linked <= sections()
+
+
+def test_deletions_and_pauses_are_marked_with_the_daemon_that_they_are_of() -> None:
+    assert [name for name, _ in marks()] == ["Deletions", "Pauses", "Starts"]
+    for mark in dashboard()["annotations"]["list"]:
+        assert mark["enable"] is True
+        assert mark["datasource"]["uid"] == "${datasource}"
+        assert mark["titleFormat"].endswith("{{kafka_cluster}} {{instance}}")
+
+
+def figures() -> list[dict[str, Any]]:
+    return [panel for panel in panels() if panel["type"] == "stat"]
+
+
+def test_a_figure_below_zero_is_shown_as_down_in_red() -> None:
+    assert len(figures()) == 9
+    for panel in figures():
+        (mapping,) = panel["fieldConfig"]["defaults"]["mappings"]
+        assert mapping["type"] == "range"
+        assert mapping["options"]["to"] == -0.5
+        result = mapping["options"]["result"]
+        assert (result["text"], result["color"]) == ("down", "red")
+        assert [target["instant"] for target in panel["targets"]] == [True]
+
+
+ALIVE = {
+    "up": 1,
+    "retentiond_ready": 1,
+    "retentiond_schedule_interval_seconds": 300,
+    "retentiond_started_timestamp_seconds": 0,
+    "retentiond_last_complete_cycle_timestamp_seconds": 600,
+    'retentiond_records_deleted_total{topic="orders"}': 7,
+    'retentiond_bytes_freed_total{topic="orders"}': 7,
+    "retentiond_history_failures_total": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("alive", "dead", "shown"), [(1, 0, None), (1, 1, -1), (0, 2, -2), (0, 0, -1)]
+)
+def test_no_figure_is_green_while_a_daemon_is_down(
+    tmp_path: Path, alive: int, dead: int, shown: int | None
+) -> None:
+    """None: as long as all are up, each has its figure."""
+    values = [
+        {"series": _with_instance(name, f"alive-{number}"), "values": f"{value}x20"}
+        for number in range(alive)
+        for name, value in ALIVE.items()
+    ]
+    values += [
+        {"series": _with_instance("up", f"dead-{number}"), "values": "0x20"}
+        for number in range(dead)
+    ]
+    exprs = [everything_chosen(panel["targets"][0]["expr"]) for panel in figures()]
+    if shown is None:
+        exprs, shown = [f"count(({expr}) >= 0)" for expr in exprs], 1
+    wanted = [
+        {"expr": expr, "eval_time": "15m", "exp_samples": [{"labels": "{}", "value": shown}]}
+        for expr in exprs
+    ]
+    test = {"interval": "1m", "input_series": values, "promql_expr_test": wanted}
+    (tmp_path / "figures.yml").write_text(yaml.safe_dump({"tests": [test]}))
+    done = promtool("test", "rules", str(tmp_path / "figures.yml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _with_instance(series: str, instance: str) -> str:
+    name, _, labels = series.partition("{")
+    return f'{name}{{job="retentiond", instance="{instance}"{", " + labels if labels else "}"}'

@@ -379,7 +379,7 @@ def test_an_answer_that_takes_too_long_is_a_failure(monkeypatch: pytest.MonkeyPa
         assert failed(of_document(address)) == "its address takes more than 0 s to answer"
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("scheme", "first"),
     [

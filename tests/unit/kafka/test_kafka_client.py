@@ -19,8 +19,8 @@ from kafka.net.compat import KafkaNetClient
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import client as module
 from retentiond.kafka.client import SECRETIVE, Client
+from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.errors import connection_check
-from retentiond.kafka.identity import ClusterIdentity
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.settings.properties import ClientSettings, translate
 from tests.support.builders.scripted_brokers import Brokers

@@ -1,4 +1,4 @@
-"""pandas stays out of a process that needs nothing of it."""
+"""pandas stays out of a process that needs nothing of it, and Spark Connect of a slim install."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import subprocess
 import sys
 
 import pytest
+
+from retentiond.errors import ConfigError
+from retentiond.spark.session import SparkSessions
 
 LOOK = """
 import sys
@@ -37,3 +40,11 @@ def test_pandas_is_there_for_spark_connect_alone(masters: list[str], is_found: s
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == [is_found]
+
+
+def test_spark_connect_names_its_extra_where_it_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(ConfigError, match=r"^spark.master: .* install retentiond\[connect\]$"):
+        SparkSessions("sc://connect", {})

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from retentiond.clock import Uptime, elapsed_ms, uptime
-from retentiond.errors import StateError
+from retentiond.errors import StateError, StateOfOtherCluster
 from retentiond.memory.changes import known_readers, newly_seen
 from retentiond.memory.remembered import GroupOnTopic, LastCommits
 from retentiond.model import Failure, GroupKind
@@ -171,7 +171,7 @@ def test_the_memory_is_of_the_first_cluster_that_it_sees(
     assert memory.recall().cluster_id is None
     cycle(memory, kafka)
     assert memory.recall().cluster_id == kafka.id
-    with pytest.raises(StateError, match=f"belongs to cluster {kafka.id}, .* another-cluster"):
+    with pytest.raises(StateOfOtherCluster, match=f"to cluster {kafka.id}, .* another-cluster"):
         cycle(memory, another(healthy()))
 
 
@@ -183,7 +183,7 @@ def test_another_clusters_snapshot_is_not_remembered(
     elsewhere = another(healthy())
     elsewhere.delete_group("billing")
     snapshot = taken(elsewhere)
-    with pytest.raises(StateError, match="give each cluster a state_dir of its own"):
+    with pytest.raises(StateOfOtherCluster, match="give each cluster a state_dir of its own"):
         remember(memory, snapshot, before)
     assert memory.recall() == before
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from prometheus_client.registry import CollectorRegistry
+from prometheus_client.samples import Sample
 
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import Orphans, Space
@@ -15,10 +16,12 @@ from retentiond.errors import StateError
 from retentiond.history.keeper import Status
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
+from retentiond.state.between_cycles import LastComplete
 from retentiond.tell.lag.report import LagReport
 from retentiond.tell.metric_definitions import ALL, AUDIT_LOG_BYTES, LAST_ORPHAN_LOOK, READY
 from retentiond.tell.metrics import HistoryMetrics, Metrics
 from retentiond.tell.report import STEPS
+from tests.support.builders.daemons import settings
 from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row, turned_down, unread
 
 BUILD = {"version": "1.2.3", "spark_version": "4.3.0", "librdkafka_version": "2.16.0"}
@@ -58,6 +61,7 @@ PROMISED = {
     "retentiond_paused": ("gauge", set()),
     "retentiond_config_last_reload_successful": ("gauge", set()),
     "retentiond_build": ("info", set(BUILD)),
+    "retentiond_cluster": ("info", {"cluster_id", "kafka_cluster"}),
     "retentiond_cutoff_offset": ("gauge", {"topic", "partition"}),
     "retentiond_cycle_duration_seconds": ("histogram", {"step"}),
     "retentiond_cycles": ("counter", {"result"}),
@@ -73,6 +77,7 @@ PROMISED = {
     "retentiond_high_watermark": ("gauge", {"topic", "partition"}),
     "retentiond_kafka_request_duration_seconds": ("histogram", {"api", "result"}),
     "retentiond_last_complete_cycle_timestamp_seconds": ("gauge", set()),
+    "retentiond_log_records": ("gauge", {"topic"}),
     "retentiond_log_size_bytes": ("gauge", {"topic"}),
     "retentiond_log_start_offset": ("gauge", {"topic", "partition"}),
     "retentiond_min_committed_offset": ("gauge", {"topic", "partition"}),
@@ -84,6 +89,9 @@ PROMISED = {
     "retentiond_reclaimable_records": ("gauge", {"topic"}),
     "retentiond_records_deleted": ("counter", {"topic"}),
     "retentiond_remote_log_size_bytes": ("gauge", {"topic"}),
+    "retentiond_schedule_interval_seconds": ("gauge", set()),
+    "retentiond_slowest_group_lag_records": ("gauge", {"topic"}),
+    "retentiond_started_timestamp_seconds": ("gauge", set()),
     "retentiond_stuck_retention_partitions": ("gauge", {"topic", "cause"}),
 }
 
@@ -204,6 +212,63 @@ def test_the_last_complete_cycle_is_when_it_was_planned(
     assert at == PLANNED_AT_MS / 1000
 
 
+def cluster(registry: CollectorRegistry) -> dict[str, str]:
+    """The labels of the one series that says which cluster it is."""
+    ((cluster_id, name),) = series(registry, "retentiond_cluster_info")
+    return {"cluster_id": cluster_id, "kafka_cluster": name}
+
+
+LAST = "retentiond_last_complete_cycle_timestamp_seconds"
+
+
+def test_a_complete_cycle_before_the_start_counts_until_there_is_a_later_one(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.restore(LastComplete("cluster-a", 1_500))
+    assert registry.get_sample_value(LAST) == 1.5
+    assert cluster(registry)["cluster_id"] == "cluster-a"
+    metrics.observe_cycle(report(problems=("a broker is down",)))
+    assert registry.get_sample_value(LAST) == 1.5
+    metrics.observe_cycle(report())
+    assert registry.get_sample_value(LAST) == PLANNED_AT_MS / 1000
+
+
+def test_a_complete_cycle_of_another_cluster_never_counts(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.restore(LastComplete("cluster-b", 1_500))
+    metrics.observe_cycle(report(problems=("a broker is down",)))
+    assert registry.get_sample_value(LAST) == 0
+    assert cluster(registry)["cluster_id"] == "cluster-a"
+
+
+def test_the_cluster_has_the_operator_s_name_and_its_id_once_it_is_known(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.observe_config(settings())
+    assert cluster(registry) == {"cluster_id": "", "kafka_cluster": ""}
+    metrics.observe_config(settings(metrics={"cluster": "orders"}))
+    metrics.observe_cycle(report())
+    assert cluster(registry) == {"cluster_id": "cluster-a", "kafka_cluster": "orders"}
+
+
+def test_the_interval_in_force_is_shown(metrics: Metrics, registry: CollectorRegistry) -> None:
+    for written, seconds in (("90s", 90), ("6h", 21_600)):
+        metrics.observe_config(settings(schedule={"interval": written}))
+        interval = registry.get_sample_value("retentiond_schedule_interval_seconds")
+        assert interval == seconds
+
+
+def test_a_dry_run_is_known_before_the_first_cycle_and_from_then_on_by_the_last_one(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.observe_config(settings(dry_run=True))
+    assert registry.get_sample_value("retentiond_dry_run") == 1
+    metrics.observe_cycle(report(dry_run=False))
+    metrics.observe_config(settings(dry_run=True))
+    assert registry.get_sample_value("retentiond_dry_run") == 0
+
+
 def test_a_cycle_is_timed_by_step_and_as_a_whole(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
@@ -255,6 +320,40 @@ def test_an_unknown_offset_is_no_series_and_not_zero(
 ) -> None:
     seen(metrics, [row("orders"), unread("payments")])
     assert {topic for _, topic in series(registry, f"retentiond_{name}")} == {"orders"}
+
+
+def test_what_a_topic_has_is_shown_as_far_as_it_is_known(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    beyond = replace(row("orders", 2), min_committed_offset=201)
+    rows = [row("orders", 0), replace(row("orders", 1), min_committed_offset=None), beyond]
+    seen(metrics, [*rows, replace(unread("orders"), partition=3), unread("payments")])
+    assert series(registry, "retentiond_log_records") == {("orders",): 3 * 190}
+    assert series(registry, "retentiond_slowest_group_lag_records") == {("orders",): 100}
+
+
+def test_without_series_by_partition_all_others_are_the_same(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.observe_config(settings())
+    metrics.observe_cycle(report([row("orders"), row("payments")]))
+    before = {family.name: family.samples for family in registry.collect()}
+    metrics.observe_config(settings(metrics={"partitions": False}))
+    metrics.observe_cycle(report([row("orders"), row("payments")]))
+    after = {family.name: family.samples for family in registry.collect()}
+    assert before.keys() - after.keys() == {
+        "retentiond_log_start_offset",
+        "retentiond_high_watermark",
+        "retentiond_min_committed_offset",
+        "retentiond_cutoff_offset",
+    }
+    assert [name for name in after if _has_partitions(after[name])] == []
+    constant = [name for name in after if not name.startswith("retentiond_cycle")]
+    assert {name: after[name] for name in constant} == {name: before[name] for name in constant}
+
+
+def _has_partitions(samples: Iterable[Sample]) -> bool:
+    return any("partition" in sample.labels for sample in samples)
 
 
 def test_partitions_are_counted_by_verdict_and_reason(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.confluent import delete_records as deletions
-from retentiond.kafka.identity import ClusterIdentity
 from retentiond.kafka.port import DeleteFailure, OffsetBound, RequestResult
 from retentiond.model import TopicPartition
 

@@ -147,6 +147,16 @@ SASL = "security.protocol=SASL_SSL\n"
 
 JAAS = SASL + "sasl.mechanism=PLAIN\nsasl.jaas.config="
 
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+
+OAUTH_JAAS = f"{SASL}sasl.mechanism=OAUTHBEARER\nsasl.jaas.config={OAUTH_MODULE} required"
+
+AWS = """security.protocol=SASL_SSL
+sasl.mechanism=AWS_MSK_IAM
+sasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required awsProfileName=\'readers\';
+sasl.client.callback.handler.class=software.amazon.msk.auth.iam.IAMClientCallbackHandler
+"""
+
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
@@ -182,8 +192,25 @@ PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
         ),
         ("ssl.endpoint.identification.algorithm=x", "ssl.endpoint.identification.algorithm: expec"),
         ("security.protocol=TLS", "security.protocol: expected one of PLAINTEXT, SSL"),
-        (SASL, "sasl.mechanism: expected one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, not GSSAPI"),
-        (SASL + "sasl.mechanism=OAUTHBEARER", "sasl.mechanism: expected one of PLAIN"),
+        (
+            SASL,
+            "sasl.mechanism: expected one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, "
+            "AWS_MSK_IAM, not GSSAPI; retentiond can't log in by Kerberos (GSSAPI): ",
+        ),
+        (SASL + "sasl.mechanism=OAUTHBEARER", "sasl.jaas.config: OAUTHBEARER needs it"),
+        (OAUTH_JAAS + ";", "sasl.oauthbearer.token.endpoint.url: OAUTHBEARER needs it"),
+        (
+            OAUTH_JAAS + " oauth.audience=x;",
+            "sasl.jaas.config: the login module's option oauth.audience can't be translated",
+        ),
+        (
+            OAUTH_JAAS + " ssl.truststore.location='/etc/idp.jks';",
+            "sasl.jaas.config: its trust store must be PEM",
+        ),
+        (
+            "sasl.login.callback.handler.class=com.acme.Login\n" + OAUTH_JAAS + ";",
+            "sasl.login.callback.handler.class: this class can't be translated",
+        ),
         (SASL + "sasl.mechanism=PLAIN", "sasl.jaas.config: PLAIN needs it"),
         (JAAS + "secret", "sasl.jaas.config: expected MODULE required"),
         (JAAS + "com.acme.Login required username=a;", "sasl.jaas.config: the login module com.ac"),
@@ -217,6 +244,60 @@ def test_what_cant_be_translated_is_an_error_that_names_the_key_and_no_secret(
     sentence = refusal(tmp_path, text)
     assert sentence.startswith(message)
     assert "secret" not in sentence
+
+
+def test_kafkas_token_login(tmp_path: Path) -> None:
+    settings = read(
+        tmp_path,
+        "sasl.oauthbearer.token.endpoint.url=https://idp/token\n"
+        "sasl.login.callback.handler.class=org.apache.kafka.common.security.oauthbearer."
+        "OAuthBearerLoginCallbackHandler\n"
+        f"{OAUTH_JAAS} clientId=ada clientSecret='{SECRET}' scope='a b' extension_cluster=lkc "
+        "extension_pool=p1 ssl.truststore.type=PEM ssl.truststore.location='/etc/idp.pem';",
+    )
+    assert settings.oauth == {
+        "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+        "sasl.oauthbearer.client.id": "ada",
+        "sasl.oauthbearer.client.secret": SECRET,
+        "sasl.oauthbearer.scope": "a b",
+        "sasl.oauthbearer.extensions": "cluster=lkc,pool=p1",
+        "https.ca.location": "/etc/idp.pem",
+    }
+    assert settings.confluent["sasl.mechanism"] == "OAUTHBEARER"
+    assert SECRET not in repr(settings)
+
+
+def test_the_token_login_of_kafka_4_1(tmp_path: Path) -> None:
+    settings = read(
+        tmp_path,
+        "sasl.oauthbearer.token.endpoint.url=https://idp/token\n"
+        "sasl.oauthbearer.client.credentials.client.id=ada\n"
+        f"sasl.oauthbearer.client.credentials.client.secret={SECRET}\n"
+        f"sasl.oauthbearer.scope=kafka\nsasl.oauthbearer.header.urlencode=false\n{OAUTH_JAAS};",
+    )
+    assert settings.oauth == {
+        "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+        "sasl.oauthbearer.client.id": "ada",
+        "sasl.oauthbearer.client.secret": SECRET,
+        "sasl.oauthbearer.scope": "kafka",
+        "sasl.oauthbearer.header.urlencode": "false",
+    }
+
+
+def test_a_token_that_somebody_else_renews_in_a_file(tmp_path: Path) -> None:
+    settings = read(
+        tmp_path, f"sasl.oauthbearer.token.endpoint.url=file:///run/token\n{OAUTH_JAAS};"
+    )
+    assert settings.oauth == {"sasl.oauthbearer.token.endpoint.url": "file:///run/token"}
+    assert settings.words.token_from == "the token file"
+
+
+def test_amazons_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    settings = read(tmp_path, AWS)
+    assert settings.oauth == {"aws.region": "eu-west-1", "aws.profile": "readers"}
+    assert settings.confluent["sasl.mechanism"] == "OAUTHBEARER"
+    assert settings.kafka_python["sasl_mechanism"] == "OAUTHBEARER"
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Mapping
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
 from retentiond.errors import ConfigError
 from retentiond.kafka.confluent.client import RecordsClient
+from retentiond.kafka.settings.logins import (
+    AWS_VARIABLES,
+    EXTENSIONS,
+    OAUTH_PROPERTIES,
+    URL_ENCODE,
+)
 from retentiond.kafka.settings.properties import (
     CONFLUENT_ONLY,
-    OAUTH_PROPERTIES,
     PROPERTIES,
     ClientSettings,
     translate,
@@ -37,6 +44,14 @@ OAUTH = {
     "sasl.oauthbearer.client.id": "retentiond",
     "sasl.oauthbearer.client.secret": SECRET,
 }
+
+TOKEN_FILE = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "file:///run/token",
+}
+
+AWS = {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"}
 
 SECTIONS: dict[str, tuple[dict[str, str], dict[str, object]]] = {
     "plaintext": ({"security.protocol": "PLAINTEXT"}, {"security_protocol": "PLAINTEXT"}),
@@ -110,6 +125,64 @@ def test_oauth_reaches_neither_client_but_the_token_source_of_both() -> None:
     assert settings.kafka_python["sasl_mechanism"] == "OAUTHBEARER"
 
 
+@pytest.fixture
+def no_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in AWS_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+MSK = "b-2.orders.x1y2z3.c2.kafka.eu-west-1.amazonaws.com:9098"
+
+SERVERLESS = "boot-abc123.c1.kafka-serverless.us-gov-east-1.amazonaws.com:9098"
+
+
+@pytest.mark.usefixtures("no_region")
+@pytest.mark.parametrize(
+    ("section", "region"),
+    [
+        ({"bootstrap.servers": MSK}, "eu-west-1"),
+        ({"bootstrap.servers": SERVERLESS}, "us-gov-east-1"),
+        ({"bootstrap.servers": MSK, "aws.region": "eu-central-1"}, "eu-central-1"),
+    ],
+)
+def test_amazons_login_is_one_by_token_to_both_clients(
+    section: dict[str, str], region: str
+) -> None:
+    settings = translate(section | AWS)
+    assert settings.oauth == {"aws.region": region}
+    assert settings.confluent["sasl.mechanism"] == "OAUTHBEARER"
+    assert settings.kafka_python["sasl_mechanism"] == "OAUTHBEARER"
+    assert settings.words.login == "the AWS credentials of this host"
+
+
+def test_amazons_region_may_come_from_its_own_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-west-3")
+    assert translate(SERVERS | AWS).oauth == {"aws.region": "eu-west-3"}
+
+
+def test_without_the_signer_amazons_login_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
+    refused = refusal(SERVERS | AWS | {"aws.region": "eu-west-1"})
+    assert refused.message == "AWS_MSK_IAM is not installed; install retentiond[aws]"
+    assert refused.path == "kafka.sasl.mechanism"
+
+
+@pytest.mark.parametrize("name", ["sasl.mechanism", "sasl.mechanisms", "sasl.kerberos.principal"])
+def test_kerberos_is_refused_with_what_there_is_instead(name: str) -> None:
+    section = {"security.protocol": "SASL_SSL", name: "GSSAPI"}
+    refused = refusal(SERVERS | section)
+    assert refused.path == f"kafka.{name}"
+    assert "can't log in by Kerberos (GSSAPI)" in refused.message
+    assert "SCRAM, OAUTHBEARER or a certificate" in refused.message
+
+
+def test_confluents_wheels_still_come_without_kerberos() -> None:
+    """Which is what the sentence above says."""
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}
+    with pytest.raises(KafkaException, match="No provider for SASL mechanism GSSAPI"):
+        AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0, **login})
+
+
 @pytest.mark.parametrize("name", CONFLUENT_ONLY)
 def test_a_documented_exception_reaches_librdkafka_alone(name: str) -> None:
     settings = translate(SERVERS | {name: "broker"})
@@ -168,8 +241,23 @@ def test_a_misspelled_property_is_told_its_neighbour() -> None:
         (SERVERS | {k: v for k, v in PLAIN.items() if k != "sasl.password"}, "sasl.password"),
         (SERVERS | {k: v for k, v in OAUTH.items() if "secret" not in k}, "sasl.oauthbearer.clie"),
         (SERVERS | OAUTH | {OAUTH_PROPERTIES[0]: "idp/token"}, "sasl.oauthbearer.token.endpoint"),
+        (SERVERS | PLAIN | {"https.ca.location": "/ca.pem"}, "https.ca.location"),
+        (SERVERS | {"aws.region": "eu-west-1"}, "aws.region"),
+        (SERVERS | OAUTH | {"aws.region": "eu-west-1"}, "aws.region"),
+        (SERVERS | OAUTH | {URL_ENCODE: "yes"}, URL_ENCODE),
+        (SERVERS | OAUTH | {EXTENSIONS: "no-letters=1"}, EXTENSIONS),
+        (SERVERS | OAUTH | {EXTENSIONS: "auth=Bearer"}, EXTENSIONS),
+        (
+            SERVERS | OAUTH | {OAUTH_PROPERTIES[0]: "file:///run/token"},
+            "sasl.oauthbearer.client.id",
+        ),
+        (SERVERS | TOKEN_FILE | {OAUTH_PROPERTIES[0]: "file://token"}, OAUTH_PROPERTIES[0]),
+        (SERVERS | AWS | {"security.protocol": "SASL_PLAINTEXT"}, "security.protocol"),
+        (SERVERS | AWS | {"aws.profile": "a", "aws.role.arn": "b"}, "aws.role.arn"),
+        (SERVERS | AWS, "aws.region"),
     ],
 )
+@pytest.mark.usefixtures("no_region")
 def test_a_value_that_cannot_work_is_refused_at_its_path(
     section: dict[str, str], path: str
 ) -> None:

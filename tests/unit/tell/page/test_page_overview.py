@@ -87,6 +87,57 @@ def test_of_many_topics_every_page_shows_others(tmp_path: Path) -> None:
     assert seen == [f"topic-{number:05}" for number in reversed(range(250))]
 
 
+@pytest.mark.parametrize(
+    ("sort", "expected", "column", "direction"),
+    [
+        ("", ["freed", "kept", "large", "Small"], "Freed", "descending"),
+        ("reclaimable", ["Small", "large", "kept", "freed"], "Freed", "ascending"),
+        ("name", ["Small", "freed", "kept", "large"], "Topic", "ascending"),
+        ("-name", ["large", "kept", "freed", "Small"], "Topic", "descending"),
+        ("-bytes", ["large", "freed", "kept", "Small"], "On disk", "descending"),
+        ("bytes", ["Small", "kept", "freed", "large"], "On disk", "ascending"),
+        ("-kept", ["large", "kept", "freed", "Small"], "What keeps most of the rest", "descending"),
+        ("kept", ["Small", "freed", "kept", "large"], "What keeps most of the rest", "ascending"),
+        ("nonsense", ["freed", "kept", "large", "Small"], "Freed", "descending"),
+        ("--name", ["freed", "kept", "large", "Small"], "Freed", "descending"),
+    ],
+)
+def test_topics_can_be_sorted(
+    tmp_path: Path, sort: str, expected: list[str], column: str, direction: str
+) -> None:
+    rows = [
+        scenes.partition("freed", 0, committed=900, young=900),
+        scenes.partition("kept", 0, committed=100, end=800),
+        scenes.partition("large", 0, Reason.NO_GROUP, end=5_000),
+        scenes.partition("Small", 0, Reason.NO_GROUP, end=10),
+    ]
+    visitor = Visitor(tmp_path, scenes.report(rows))
+    assert topics(visitor, f"/?sort={sort}") == expected
+    document = visitor.see(f"/?sort={sort}")
+    sorted_ones = [each["aria-sort"] for each in document.all("th") if each.get("aria-sort")]
+    assert sorted_ones == [direction]
+    html = visitor.get(f"/?sort={sort}").text
+    assert column in html[html.index("aria-sort") : html.index("aria-sort") + 120]
+
+
+def test_a_heading_sorts_and_then_the_other_way_round(tmp_path: Path) -> None:
+    visitor = Visitor(tmp_path, scenes.many_topics(250))
+
+    def headings(path: str) -> list[str]:
+        links = [link["href"] or "" for link in visitor.see(path).all("a")]
+        return [link for link in links if "sort=" in link and "page" not in link][-4:]
+
+    first = ["?sort=name", "?sort=reclaimable", "?sort=-bytes", "?sort=-kept"]
+    assert headings("/?page=2") == first
+    assert headings("/?sort=name")[0] == "?sort=-name"
+    assert headings("/?sort=-bytes")[2] == "?sort=bytes"
+    assert headings("/?sort=bytes&name=t")[2] == "?name=t&sort=-bytes"
+    assert "?sort=name&page=3" in [
+        link["href"] for link in visitor.see("/?sort=name&page=2").all("a")
+    ]
+    assert topics(visitor, "/?sort=name&page=2")[0] == "topic-00100"
+
+
 def test_a_new_plan_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     visitor = Visitor(tmp_path, scenes.many_topics(1))
     assert topics(visitor) == ["topic-00000"]

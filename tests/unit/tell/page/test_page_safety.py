@@ -9,12 +9,15 @@ from urllib.parse import quote
 import pytest
 
 from retentiond.model import Reason
+from retentiond.tell.page.render import group_path
 from retentiond.tell.report import CycleReport
 from tests.support import scenes
 from tests.support.builders.page_visitor import Visitor
 
 HOSTILE_PAGE = f"/topics/{quote(scenes.HOSTILE_TOPIC, safe='')}"
-PAGES = ["/", HOSTILE_PAGE, "/topics/" + quote("<script>alert(3)</script>", safe="")]
+HOSTILE_GROUP_PAGE = f"/{group_path(scenes.HOSTILE_GROUP)}"
+UNKNOWN = quote("<script>alert(3)</script>", safe="")
+PAGES = ["/", HOSTILE_PAGE, f"/topics/{UNKNOWN}", HOSTILE_GROUP_PAGE, f"/groups/{UNKNOWN}"]
 
 
 @pytest.fixture
@@ -54,11 +57,11 @@ def test_characters_that_nobody_can_see_are_shown_as_such(visitor: Visitor) -> N
     assert "\N{REPLACEMENT CHARACTER}gro\N{REPLACEMENT CHARACTER}up" in html
 
 
-def test_a_link_leads_to_its_topic_whatever_the_name(visitor: Visitor) -> None:
-    (link,) = [
-        each["href"] or "" for each in visitor.see("/").all("a") if "topics" in (each["href"] or "")
-    ]
-    assert re.fullmatch(r"\./topics/[A-Za-z0-9._~%-]+", link)
+@pytest.mark.parametrize("what", ["topics", "groups"])
+def test_a_link_leads_there_whatever_the_name(visitor: Visitor, what: str) -> None:
+    links = {each["href"] or "" for each in visitor.see("/").all("a")}
+    (link,) = [each for each in links if what in each]
+    assert re.fullmatch(rf"\./{what}/[A-Za-z0-9._~%-]+", link)
     assert visitor.get(link.removeprefix(".")).status_code == 200
 
 
@@ -91,7 +94,10 @@ def test_a_browser_may_run_and_load_only_what_the_daemon_serves(
 
 
 @pytest.mark.parametrize("report", [None, scenes.plausible(), scenes.hostile()])
-@pytest.mark.parametrize("path", ["/", "/topics/orders.enriched", HOSTILE_PAGE])
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/topics/orders.enriched", HOSTILE_PAGE, "/groups/fraud-detector", HOSTILE_GROUP_PAGE],
+)
 def test_every_element_is_closed_and_nothing_comes_from_elsewhere(
     tmp_path: Path, path: str, report: CycleReport | None
 ) -> None:
@@ -125,7 +131,7 @@ def test_an_asset_that_there_is_not_is_not_found(visitor: Visitor) -> None:
     assert visitor.get("/assets/..%2froutes.py").status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/", "/topics/orders", "/assets/page.js"])
+@pytest.mark.parametrize("path", ["/", "/topics/orders", "/groups/billing", "/assets/page.js"])
 def test_nothing_can_be_changed_through_the_page(visitor: Visitor, path: str) -> None:
     assert visitor.ask("POST", path).status_code == 405
 

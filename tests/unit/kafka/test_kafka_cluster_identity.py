@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retentiond.errors import OtherCluster
-from retentiond.kafka.identity import ClusterIdentity
+from retentiond.kafka.cluster_identity import ClusterIdentity
 
 
 def test_the_first_id_is_the_cluster_and_telling_none_changes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""What the commits on a partition say, and what bounds a deletion.
+"""What bounds a deletion: the commits on a partition, the retention and the end.
 
     cutoff = min(min committed offset, retention offset, end)
 

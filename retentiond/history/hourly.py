@@ -1,0 +1,240 @@
+"""The last 30 days by the hour, at hand for whoever must not wait: the status page.
+
+What stands in the table is read once: what is new after each entry, and older days, the newest
+first, as soon as there is time for them. In memory is a sum for each hour and each of its
+`MOST_NAMES` largest topics and groups, and one for all the others together.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from retentiond.errors import HistoryUnavailable
+from retentiond.history.entries import day_of
+from retentiond.history.schema import Kind
+from retentiond.history.table import HistoryTable, explained, quoted
+from retentiond.model import Outcome
+
+HOUR_MS = 3_600_000
+
+MOST_HOURS = 31 * 24
+
+MOST_NAMES = 50
+"""Of the topics and groups of an hour that have a figure of their own."""
+
+Values: TypeAlias = Sequence[float | None]
+"""One for each stretch; None where no entry stands."""
+
+
+class Span(NamedTuple):
+    """A time until now, in equal stretches."""
+
+    word: str
+    name: str
+    hours: int
+    stretch_h: int
+
+    def times(self, now_ms: int) -> tuple[int, ...]:
+        """When each stretch begins; ``now_ms`` is in the last one."""
+        width_ms = self.stretch_h * HOUR_MS
+        last_ms = now_ms // width_ms * width_ms
+        count = self.hours // self.stretch_h
+        return tuple(last_ms - width_ms * before for before in reversed(range(count)))
+
+
+SPANS = (
+    Span("24h", "24 hours", 24, 1),
+    Span("7d", "7 days", 7 * 24, 2),
+    Span("30d", "30 days", 30 * 24, 6),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """Of the stretches that begin at ``times``, in epoch milliseconds.
+
+    ``bytes_by_topic`` (of all replicas' disks) and ``unread_by_group`` (records that a group has
+    not read where it is the one that binds) are means over the entries, as far as they are known;
+    under None stand the smaller ones together. ``deleted``: records.
+    """
+
+    times: tuple[int, ...]
+    bytes_by_topic: Mapping[str | None, Values]
+    unread_by_group: Mapping[str | None, Values]
+    deleted: Sequence[int | None]
+
+    @property
+    def total_deleted(self) -> int:
+        return sum(each or 0 for each in self.deleted)
+
+    @property
+    def unknown(self) -> tuple[bool, ...]:
+        """Of which stretches there is no entry."""
+        return tuple(each is None for each in self.deleted)
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Over the entries of an hour, or of a stretch."""
+
+    entries: int = 0
+    deleted: int = 0
+    sizes: Counter[str | None] = field(default_factory=Counter)
+    unread: Counter[str | None] = field(default_factory=Counter)
+
+    def add(self, figure: str, name: str | None, amount: int) -> None:
+        if figure == "entries":
+            self.entries += amount
+        elif figure == "deleted":
+            self.deleted += amount
+        else:
+            (self.sizes if figure == "size" else self.unread)[name] += amount
+
+    def add_all(self, other: _Sums) -> None:
+        self.entries += other.entries
+        self.deleted += other.deleted
+        self.sizes.update(other.sizes)
+        self.unread.update(other.unread)
+
+
+class Hourly:
+    """Written by the thread that writes the history, read by any."""
+
+    def __init__(self) -> None:
+        self.problem: str | None = None
+        """Why a part of it is missing, in a sentence."""
+        self.version = 0
+        """Another one as soon as it tells something else."""
+        self._lock = threading.Lock()
+        self._hours: dict[int, _Sums] = {}
+        self._of: tuple[str, str] | None = None  # place and cluster
+        self._first = self._last = 0  # entries: the last one of the days, and of all
+        self._days: list[str] = []  # that are not read yet, the newest first
+        self._ended = threading.Event()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._hours
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether older days are yet to come."""
+        return bool(self._days)
+
+    def follow(self, table: HistoryTable, cluster_id: str, at_ms: int) -> None:
+        """Reads what is new in the table, and the days before. ``at_ms``: of the last entry.
+
+        A day that can't be read is tried again the next time, after the others."""
+        try:
+            self._follow(table, cluster_id, at_ms)
+            self.problem = None
+        except HistoryUnavailable as error:
+            self.problem = str(error)
+        except Exception as error:  # noqa: BLE001 - whoever writes the history goes on
+            what = f"the history can't be read ({type(error).__name__}: {error})"
+            self.problem = f"{what}; please report this"
+
+    def end(self) -> None:
+        """No further day is read."""
+        self._ended.set()
+
+    def recent(self, span: Span, now_ms: int) -> Recent:
+        times = span.times(now_ms)
+        with self._lock:
+            stretches = [self._sum(at_ms, span.stretch_h) for at_ms in times]
+        return Recent(
+            times,
+            _means([(each.entries, each.sizes) for each in stretches]),
+            _means([(each.entries, each.unread) for each in stretches]),
+            tuple(each.deleted if each.entries else None for each in stretches),
+        )
+
+    def _sum(self, at_ms: int, hours: int) -> _Sums:
+        sums = _Sums()
+        for hour in range(at_ms // HOUR_MS, at_ms // HOUR_MS + hours):
+            if hour in self._hours:
+                sums.add_all(self._hours[hour])
+        return sums
+
+    def _follow(self, table: HistoryTable, cluster_id: str, at_ms: int) -> None:
+        last, mine = table.last_entry(cluster_id), f"cluster_id = {quoted(cluster_id)}"
+        if self._of != (table.place, cluster_id):
+            self._begin(table, cluster_id, at_ms)
+            self._first = last
+        elif last > self._last:
+            self._read(table, f"{mine} AND entry > {self._last} AND entry <= {last}")
+        self._last = last
+        while self._days and not self._ended.is_set():
+            day, began = self._days.pop(0), time.monotonic()
+            try:
+                self._read(table, f"{mine} AND day = {quoted(day)} AND entry <= {self._first}")
+            except HistoryUnavailable:
+                self._days.append(day)
+                raise
+            self._ended.wait(time.monotonic() - began)  # half of the time is for others
+
+    def _begin(self, table: HistoryTable, cluster_id: str, at_ms: int) -> None:
+        since = day_of(at_ms - SPANS[-1].hours * HOUR_MS)
+        days = {each.day for each in table.files(cluster_id, since_day=since)}
+        with self._lock:
+            self._hours.clear()
+        self._of = table.place, cluster_id
+        self._days = sorted(days, reverse=True)
+
+    def _read(self, table: HistoryTable, where: str) -> None:
+        with explained(table.place):
+            found = table.query(_query(where)).read_all()
+        with self._lock:
+            for at_ms, figure, name, amount in _rows(found):
+                self._hours.setdefault(at_ms // HOUR_MS, _Sums()).add(figure, name, amount)
+            for hour in sorted(self._hours)[:-MOST_HOURS]:
+                del self._hours[hour]
+            self.version += 1
+
+
+def _query(where: str) -> str:
+    """Grain: hour, figure, name. Columns: those, and amount: bigint."""
+    hour, start = "date_trunc('hour', at) AS hour", "log_start_offset"
+    unread = f"high_watermark - greatest({start}, coalesce(min_committed_offset, {start}))"
+    parts = (
+        f"SELECT {hour}, 'size' AS figure, topic AS name, sum(size_bytes) AS amount"
+        f" FROM history WHERE {where} AND kind = '{Kind.PARTITION}' GROUP BY 1, 3",
+        f"SELECT {hour}, 'unread', binding_group, sum(greatest({unread}, 0))"
+        f" FROM history WHERE {where} AND kind = '{Kind.PARTITION}'"
+        f" AND binding_group IS NOT NULL AND {start} IS NOT NULL GROUP BY 1, 3",
+        f"SELECT {hour}, 'deleted', '', sum(records) FROM history WHERE {where}"
+        f" AND kind = '{Kind.DELETION}' AND outcome = '{Outcome.DELETED.value}' GROUP BY 1",
+        f"SELECT {hour}, 'entries', '', count(*) FROM history WHERE {where}"
+        f" AND kind = '{Kind.CYCLE}' GROUP BY 1",
+    )
+    return (
+        f"WITH figures AS ({' UNION ALL '.join(parts)}), placed AS (SELECT *, row_number()"
+        " OVER (PARTITION BY hour, figure ORDER BY amount DESC, name) AS place"
+        " FROM figures WHERE amount > 0) SELECT hour, figure,"
+        f" CASE WHEN place <= {MOST_NAMES} THEN name END AS name, sum(amount) AS amount"
+        " FROM placed GROUP BY 1, 2, 3"
+    )
+
+
+def _rows(found: pa.Table) -> Iterator[tuple[int, str, str | None, int]]:
+    hours = found["hour"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    columns = (hours, *(found[name] for name in ("figure", "name", "amount")))
+    return zip(*(each.to_pylist() for each in columns), strict=True)
+
+
+def _means(
+    stretches: Sequence[tuple[int, Mapping[str | None, int]]],
+) -> dict[str | None, list[float | None]]:
+    """By name, over so many entries each; one that an entry doesn't name is 0 in it."""
+    names = dict.fromkeys(name for _, sums in stretches for name in sums)
+    return {
+        name: [sums.get(name, 0) / entries if entries else None for entries, sums in stretches]
+        for name in names
+    }

@@ -1,0 +1,35 @@
+"""Where state is kept by default: in the system's folder, or among the user's own files (XDG)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from retentiond.errors import UsageError
+
+SYSTEM_STATE_DIR = Path("/var/lib/retentiond")
+
+
+def daemon_state_dir(system: Path = SYSTEM_STATE_DIR) -> Path:
+    """``system`` where it is, whoever owns it, or where this user can make it; else the user's own.
+
+    Everybody on a host with such a folder comes to the same place: a pause by another user is
+    heeded or refused, and never written where no daemon looks.
+    """
+    if system.exists() or os.access(system.parent, os.W_OK | os.X_OK):
+        return system
+    try:
+        return user_state_dir()
+    except UsageError:
+        return system
+
+
+def user_state_dir() -> Path:
+    """``$XDG_STATE_HOME/retentiond``, else ``~/.local/state/retentiond``. Raises `UsageError`."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(base):  # the specification passes over a relative one
+        return Path(base) / "retentiond"
+    try:
+        return Path.home() / ".local" / "state" / "retentiond"
+    except RuntimeError as error:
+        raise UsageError("there is no home directory; name one with --state-dir") from error

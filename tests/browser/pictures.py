@@ -1,0 +1,128 @@
+"""Takes the pictures of the docs anew: `scripts/docs pictures`. What they show is made up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, sync_playwright
+
+from retentiond.cli.output.report import html
+from retentiond.history.hourly import SPANS, Hourly, Recent
+from retentiond.history.past import Past
+from retentiond.history.report import Keeper, LogDir, Point, Report, StoppedGroup, TopicSaving
+from retentiond.history.timeline import EntryRow, timeline
+from tests.browser.conftest import Site
+from tests.support import scenes
+from tests.support.builders import recent_days
+
+DOCS = Path(__file__).parents[2] / "docs"
+WIDTH = 1280
+HOUR_MS, DAY_MS = scenes.HOUR_MS, 24 * scenes.HOUR_MS
+SAVED = 0.62
+"""Of what would be on disk without retentiond."""
+
+
+def main() -> None:
+    executable = shutil.which("chromium")
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []  # it opens what is ours alone
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=arguments)
+        hourly = recent_days.write(Path(folder) / "history", scenes.NOW_MS)
+        take_pages(browser, Path(folder), hourly)
+        take_report(browser, Path(folder) / "report.html", hourly.recent(SPANS[-1], scenes.NOW_MS))
+        browser.close()
+
+
+def take_pages(browser: Browser, state_dir: Path, hourly: Hourly) -> None:
+    slow = {"fraud-detector": dict.fromkeys(range(12, 16), 50_000_000)}
+    scenes.remember(state_dir, "orders.enriched", slow, moved_at_ms=scenes.NOW_MS - 4 * DAY_MS)
+    past_day = [scenes.NOW_MS - hours * HOUR_MS for hours in range(24)]
+    for number, at_ms in enumerate(past_day):
+        scenes.deleted(state_dir, f"t{number}", [at_ms], 900_000 + number % 7 * 120_000)
+    site = Site(state_dir)
+    site.keeper.hourly = hourly
+    site.show(scenes.plausible(dry_run=False))
+    site.server.start()
+    take(browser, f"{site.url}?span=7d", "status-page", 900)
+    site.server.stop()
+
+
+def take_report(browser: Browser, file: Path, recent: Recent) -> None:
+    file.write_text(html(made_up(recent), 0.08))
+    take(browser, file.as_uri(), "report", 1080, width=1000)
+
+
+def take(browser: Browser, url: str, name: str, height: int, *, width: int = WIDTH) -> None:
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="light")
+    page = context.new_page()
+    page.goto(url)
+    page.screenshot(path=DOCS / f"{name}.png")
+    context.close()
+
+
+def made_up(recent: Recent) -> Report:
+    """A month in which retentiond deleted from the topics that are not held."""
+    entries = [
+        EntryRow(number, at_ms, True, False, HOUR_MS, False)
+        for number, at_ms in enumerate(recent.times)
+    ]
+    unused: Any = None
+    span = timeline(entries, recent.times[0], scenes.NOW_MS)
+    past = Past(unused, (), "cluster", (), span, unused, is_local=True)
+    lines = {
+        name: [Point(at, value) for at, value in zip(recent.times, values, strict=True) if value]
+        for name, values in recent.bytes_by_topic.items()
+        if name is not None
+    }
+    without = {name: grown(name, points) for name, points in lines.items()}
+    by_day: dict[int, float] = {}
+    for at_ms, records in zip(recent.times, recent.deleted, strict=True):
+        day = at_ms // DAY_MS * DAY_MS
+        by_day[day] = by_day.get(day, 0) + (records or 0)
+    savings = [
+        TopicSaving(name, mean(lines[name]), mean(without[name]), deleted, 720 if deleted else 0)
+        for name in recent_days.SIZES
+        for deleted in ((recent.total_deleted,) if name == "orders.enriched" else (0,))
+    ]
+    total = TopicSaving(
+        "total",
+        sum(each.mean_bytes or 0 for each in savings),
+        sum(each.without_mean_bytes or 0 for each in savings),
+        recent.total_deleted,
+        720,
+    )
+    now = scenes.NOW_MS
+    return Report(
+        past,
+        tuple(savings),
+        total,
+        (
+            Keeper("fraud-detector", "orders.enriched", 112_000_000, 129 << 30, now - 4 * DAY_MS),
+            Keeper("warehouse-sync", "inventory.deltas", 50_400_000, 58 << 30, None),
+        ),
+        ("audit.trail",),
+        (StoppedGroup("fraud-detector", ("orders.enriched",), 112_000_000, now - 4 * DAY_MS),),
+        (LogDir(1, "/var/lib/kafka", 2 << 40, 700 << 30, now + 11 * DAY_MS),),
+        lines,
+        without,
+        [Point(day, records) for day, records in sorted(by_day.items())],
+        {"1 /var/lib/kafka": [Point(at, 40 + 25 * n / 120) for n, at in enumerate(recent.times)]},
+    )
+
+
+def grown(topic: str, points: list[Point]) -> list[Point]:
+    """What would be there without retentiond: its bytes, and what it deleted within a week."""
+    factor = 1 / (1 - SAVED) if topic == "orders.enriched" else 1.0
+    return [Point(at, value * factor) for at, value in points]
+
+
+def mean(points: list[Point]) -> int:
+    return round(sum(point.value for point in points) / len(points))
+
+
+if __name__ == "__main__":
+    main()

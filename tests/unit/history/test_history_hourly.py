@@ -1,0 +1,238 @@
+"""The last days by the hour are what plain sums over the table's rows say."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+
+from retentiond.history import hourly
+from retentiond.history.hourly import SPANS, Hourly, Recent, Span
+from retentiond.history.keeper import Keeper
+from retentiond.history.schema import Kind
+from retentiond.history.table import HistoryTable
+from retentiond.model import TopicPartition
+from tests.support.builders.histories import MINUTE_MS, START_MS, Cycles, World, settings
+from tests.support.builders.past_clusters import BEGIN, PastCluster, PastEntry
+
+DAY, WEEK, MONTH = SPANS
+HOUR_MS = 3_600_000
+NOW_MS = int(BEGIN.timestamp() * 1000) + 5 * 24 * HOUR_MS
+
+
+def write(path: Path, past: PastCluster, after: int = 0) -> None:
+    """The entries after that one, as a daemon writes them."""
+    table, rows = HistoryTable.open_or_create(path), past.table()
+    for entry in range(after + 1, len(past.entries) + 1):
+        table.append(past.cluster_id, entry, rows.filter(pc.field("entry") == entry))
+
+
+def some_past(seed: int, names: int, entries: int) -> PastCluster:
+    """Entries of five days, in which figures are missing here and there."""
+    chance = random.Random(seed)
+    return PastCluster(
+        [
+            PastEntry(at, rows=[*some_rows(chance, names)])
+            for at in sorted(chance.sample(range(0, 5 * 24 * HOUR_MS, MINUTE_MS), entries))
+        ]
+    )
+
+
+def some_rows(chance: random.Random, names: int) -> Any:
+    for number in range(names):
+        start = chance.randrange(100)
+        yield {
+            "kind": Kind.PARTITION.value,
+            "topic": f"topic-{number % (names // 2)}",
+            "partition": number,
+            "log_start_offset": chance.choice([None, start]),
+            "high_watermark": start + chance.randrange(100),
+            "min_committed_offset": chance.choice([None, chance.randrange(200)]),
+            "binding_group": chance.choice([None, "", f"group-{chance.randrange(names)}"]),
+            "size_bytes": chance.choice([None, chance.randrange(10**9)]),
+        }
+    for _ in range(chance.randrange(3)):
+        yield {
+            "kind": Kind.DELETION.value,
+            "topic": "topic-0",
+            "partition": 0,
+            "records": chance.randrange(1000),
+            "outcome": chance.choice(["deleted", "deleted", "failed"]),
+        }
+
+
+def plainly(past: PastCluster, span: Span) -> dict[str, dict[Any, list[float | None]]]:
+    """The same figures, summed up one row after the other."""
+    width = span.stretch_h * HOUR_MS
+    times = list(span.times(NOW_MS))
+    entries = [0] * len(times)
+    sums: dict[str, dict[str | None, list[float]]] = {
+        figure: defaultdict(lambda: [0] * len(times)) for figure in ("size", "unread", "deleted")
+    }
+    for entry in past.entries:
+        (slot,) = [
+            at for at, begin in enumerate(times) if 0 <= entry.at.timestamp() * 1000 - begin < width
+        ]
+        entries[slot] += 1
+        for row in entry.rows:
+            if row["kind"] == Kind.DELETION.value:
+                if row["outcome"] == "deleted":
+                    sums["deleted"][None][slot] += row["records"]
+                continue
+            sums["size"][row["topic"]][slot] += row["size_bytes"] or 0
+            start, committed = row["log_start_offset"], row["min_committed_offset"]
+            if row["binding_group"] is not None and start is not None:
+                read = max(start, start if committed is None else committed)
+                unread = max(0, row["high_watermark"] - read)
+                sums["unread"][row["binding_group"]][slot] += unread
+    return {
+        figure: {
+            name: [
+                None if not count else value if figure == "deleted" else value / count
+                for value, count in zip(values, entries, strict=True)
+            ]
+            for name, values in by_name.items()
+            if any(values)
+        }
+        for figure, by_name in sums.items()
+    }
+
+
+def told(recent: Recent) -> dict[str, dict[Any, list[float | None]]]:
+    return {
+        "size": {name: list(values) for name, values in recent.bytes_by_topic.items()},
+        "unread": {name: list(values) for name, values in recent.unread_by_group.items()},
+        "deleted": {None: list(recent.deleted)},
+    }
+
+
+@pytest.mark.parametrize("span", [WEEK, MONTH])
+def test_the_figures_are_those_of_plain_sums(tmp_path: Path, span: Span) -> None:
+    past = some_past(7, 8, 12)
+    write(tmp_path, past)
+    found = Hourly()
+    found.follow(HistoryTable.open(tmp_path), past.cluster_id, NOW_MS)
+    assert found.problem is None
+    assert not found.is_reading
+    assert told(found.recent(span, NOW_MS)) == plainly(past, span)
+
+
+def test_of_many_names_the_smaller_ones_are_one_sum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    past = some_past(3, 30, 6)
+    write(tmp_path, past)
+    monkeypatch.setattr(hourly, "MOST_NAMES", 4)
+    found = Hourly()
+    found.follow(HistoryTable.open(tmp_path), past.cluster_id, NOW_MS)
+    seen, plain = told(found.recent(WEEK, NOW_MS)), plainly(past, WEEK)
+    for figure in ("size", "unread"):
+        for slot, count in enumerate(found.recent(WEEK, NOW_MS).deleted):
+            if count is None:
+                continue
+            of_slot = {name: values[slot] or 0 for name, values in plain[figure].items()}
+            kept = {name: values[slot] or 0 for name, values in seen[figure].items()}
+            assert sum(kept.values()) == pytest.approx(sum(of_slot.values()))
+            largest = sorted(of_slot.values())[-4:]
+            assert sorted(each for name, each in kept.items() if name is not None)[-4:] == (
+                pytest.approx(largest)
+            )
+
+
+def test_each_entry_counts_once_whenever_it_was_read(tmp_path: Path) -> None:
+    """What was there at the start, what came one by one, and what came while nobody read."""
+    past = some_past(5, 6, 12)
+    found = Hourly()
+    written = 0
+    for until in (4, 5, 6, 9, 12):
+        write(tmp_path, PastCluster(past.entries[:until]), after=written)
+        written = until
+        found.follow(HistoryTable.open(tmp_path), past.cluster_id, NOW_MS)
+        found.follow(HistoryTable.open(tmp_path), past.cluster_id, NOW_MS)
+    assert told(found.recent(WEEK, NOW_MS)) == plainly(past, WEEK)
+
+
+def test_another_cluster_of_the_same_table_does_not_count(tmp_path: Path) -> None:
+    past = some_past(5, 6, 3)
+    write(tmp_path, past)
+    write(tmp_path, PastCluster(past.entries, "another"))
+    found = Hourly()
+    found.follow(HistoryTable.open(tmp_path), past.cluster_id, NOW_MS)
+    assert told(found.recent(WEEK, NOW_MS)) == plainly(past, WEEK)
+
+
+def test_a_torn_day_is_told_and_the_others_are_there(tmp_path: Path) -> None:
+    past = some_past(5, 6, 12)
+    write(tmp_path, past)
+    days = sorted(tmp_path.glob("day=*"))
+    for file in days[1].glob("*.parquet"):
+        file.write_bytes(b"torn")
+    found = Hourly()
+    for _ in days:
+        found.follow(HistoryTable.open(tmp_path), past.cluster_id, NOW_MS)
+    assert found.problem is not None
+    assert str(tmp_path) in found.problem
+    assert found.is_reading
+    there = PastCluster(
+        [each for each in past.entries if f"day={each.at:%Y-%m-%d}" != days[1].name]
+    )
+    assert told(found.recent(WEEK, NOW_MS)) == plainly(there, WEEK)
+
+
+def test_hours_that_are_long_over_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hourly, "MOST_HOURS", 2)
+    past = some_past(5, 6, 12)
+    write(tmp_path, past)
+    found = Hourly()
+    found.follow(HistoryTable.open(tmp_path), past.cluster_id, NOW_MS)
+    last = sorted({each.at_ms // HOUR_MS for each in past.entries})[-2:]
+    there = PastCluster([each for each in past.entries if each.at_ms // HOUR_MS in last])
+    assert told(found.recent(WEEK, NOW_MS)) == plainly(there, WEEK)
+
+
+def test_the_stretches_end_with_the_one_that_now_is_in() -> None:
+    noon = int(datetime(2026, 3, 9, 12, 40, tzinfo=UTC).timestamp() * 1000)
+    for span, count, width_h in ((DAY, 24, 1), (WEEK, 84, 2), (MONTH, 120, 6)):
+        times = [datetime.fromtimestamp(each / 1000, UTC) for each in span.times(noon)]
+        assert len(times) == count
+        assert times[-1] == datetime(2026, 3, 9, 12, tzinfo=UTC)
+        assert {later - one for one, later in pairwise(times)} == {timedelta(hours=width_h)}
+
+
+def test_a_daemons_entries_are_followed_and_older_ones_found_again(tmp_path: Path) -> None:
+    world, first = World(), Cycles(str(tmp_path))
+    first.one(world, deleted=[TopicPartition("orders", 0)])
+    again = Cycles(str(tmp_path))
+    again.elapsed_ms = first.elapsed_ms
+    again.keeper.hourly = found = Hourly()
+    again.one(world)
+    again.one(world)
+    recent = found.recent(DAY, START_MS)
+    assert recent.bytes_by_topic == {"orders": [None] * 23 + [1000]}
+    assert recent.unread_by_group == {"billing": [None] * 23 + [95]}
+    assert recent.deleted == (*[None] * 23, 5)
+    assert recent.unknown == (*[True] * 23, False)
+
+
+def test_what_can_not_be_read_harms_no_entry(tmp_path: Path) -> None:
+    class Broken(Hourly):
+        def _read(self, table: HistoryTable, where: str) -> None:
+            raise RuntimeError("a bug")
+
+    told: list[object] = []
+    keeper = Keeper(settings(Path("/nowhere"), path=str(tmp_path)), told.append, hourly=Broken())
+    keeper.see(World().seen())
+    keeper.keep()
+    assert keeper.finish(60)
+    assert (told, keeper.problem) == ([], None)
+    assert HistoryTable.open(tmp_path).last_entry("cluster-a") == 1
+    assert keeper.hourly is not None
+    assert keeper.hourly.problem == (
+        "the history can't be read (RuntimeError: a bug); please report this"
+    )

@@ -1,0 +1,88 @@
+"""What the package declares: every import, its files, and nothing of the developers' tools."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT: dict[str, Any] = PYPROJECT["project"]
+PROVIDERS = importlib.metadata.packages_distributions()
+OF_AN_EXTRA = {"retentiond/spark/connect.py": "connect", "retentiond/kafka/settings/aws.py": "aws"}
+"""The files that only those load who have installed it."""
+
+
+def names(requirements: list[str]) -> set[str]:
+    """Of the distributions, as they are compared."""
+    return {normal(re.split(r"[\[<>=!~; ]", each)[0]) for each in requirements}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def imported(file: Path) -> Iterator[str]:
+    """Top-level modules that are neither Python's own nor ours."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        modules: list[str] = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            modules = [node.module or ""]
+        for module in modules:
+            top = module.partition(".")[0]
+            if top not in sys.stdlib_module_names and top != "retentiond":
+                yield top
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "retentiond").rglob("*.py")), ids=str)
+def test_every_import_is_declared(file: Path) -> None:
+    extra = OF_AN_EXTRA.get(str(file.relative_to(ROOT)))
+    extras = PROJECT["optional-dependencies"][extra] if extra else []
+    declared = names(PROJECT["dependencies"]) | names(extras)
+    for module in imported(file):
+        assert declared & set(map(normal, PROVIDERS[module])), module
+
+
+def test_every_dependency_is_imported_somewhere() -> None:
+    modules = {module for file in (ROOT / "retentiond").rglob("*.py") for module in imported(file)}
+    used = {normal(name) for module in modules for name in PROVIDERS[module]}
+    extras = [each for extra in PROJECT["optional-dependencies"].values() for each in extra]
+    assert names(PROJECT["dependencies"] + extras) - used == UNIMPORTED
+
+
+UNIMPORTED = {"pandas"}  # deltalake and PySpark hand over and take in its frames
+
+
+def test_developers_tools_are_no_extra() -> None:
+    assert set(PROJECT["optional-dependencies"]) == {"aws", "connect"}
+    assert {"pytest", "mypy"} <= names(PYPROJECT["dependency-groups"]["dev"])
+
+
+def test_the_image_has_every_extra() -> None:
+    pinned = re.findall(r"^([\w.-]+)==", (ROOT / "requirements.txt").read_text(), re.M)
+    extras = [each for extra in PROJECT["optional-dependencies"].values() for each in extra]
+    assert names(extras) <= set(map(normal, pinned))
+
+
+@pytest.mark.parametrize("file", ["requirements.txt", "requirements-dev.txt"])
+def test_what_is_pinned_says_how_it_was_made(file: str) -> None:
+    """And names no address to get it from."""
+    text = (ROOT / file).read_text()
+    assert "--all-extras" in text.splitlines()[1]
+    assert text.splitlines()[1].endswith(f"pyproject.toml -o {file}")
+    assert "://" not in text
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert "Typing :: Typed" in PROJECT["classifiers"]
+    assert (ROOT / "retentiond/py.typed").read_text() == ""
