@@ -213,6 +213,8 @@ def without_ages(state_dir: Path) -> None:
         connection.execute("DROP TABLE passed")
         for table in ("cycles", "actions"):
             connection.execute(f"ALTER TABLE {table} DROP COLUMN observed_ms")
+        connection.execute("PRAGMA auto_vacuum = NONE")
+        connection.execute("VACUUM")
 
 
 def test_a_log_of_an_older_version_is_taken_over_whole_and_ages_from_then_on(
