@@ -134,6 +134,11 @@ def test_the_audit_log_ends(driver: RealDriver, tmp_path: Path, topic_name: str)
         told = re.search(r"^retentiond_audit_log_bytes (.+)$", daemon.get("/metrics").text, re.M)
         assert told is not None
         assert 0 < float(told[1]) <= log_bytes(state_dir)
+    before = {each.cycle_id for each in read_cycles(state_dir)}
+    done = run("run", "--once", cwd=tmp_path)  # whose start takes longer than two seconds
+    assert done.code == 0, done.err
+    (last,) = read_cycles(state_dir)
+    assert last.cycle_id not in before
     assert log_start(driver.broker, topic_name) == 7
 
 

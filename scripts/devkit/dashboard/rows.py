@@ -273,8 +273,15 @@ def _disks() -> Panels:
         ),
     )
     yield graph(
-        About("History", "bytes", "What cycles have seen, as it is kept."),
-        Query(f"retentiond_history_bytes{{{DAEMON}}}", "{{kafka_cluster}} {{instance}}"),
+        About(
+            "History and audit log",
+            "bytes",
+            "What cycles have seen and done, as it is kept: `history.keep` and `audit.keep`.",
+        ),
+        Query(f"retentiond_history_bytes{{{DAEMON}}}", "history {{kafka_cluster}} {{instance}}"),
+        Query(
+            f"retentiond_audit_log_bytes{{{DAEMON}}}", "audit log {{kafka_cluster}} {{instance}}"
+        ),
     )
 
 
