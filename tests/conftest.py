@@ -8,6 +8,7 @@ import re
 import uuid
 from collections.abc import Iterator
 
+import httpx
 import hypothesis
 import pytest
 
@@ -20,6 +21,11 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")  # a busy machine is no failure
+
+# Nor is a server that loads its modules at the first request: httpx would wait 5 s, and offers no
+# public way to say it once.
+for _part in ("connect", "read", "write", "pool"):
+    setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, _part, 120.0)
 
 
 def _running(request: pytest.FixtureRequest, kafka: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
