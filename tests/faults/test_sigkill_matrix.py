@@ -48,6 +48,7 @@ PURE = {
     "changes",
     "count_groups",
     "finished",
+    "group_states",
     "known_readers",
     "limited",
     "newly_seen",
