@@ -99,9 +99,9 @@ STEPS = {
     "after what deletions freed is recorded": Step(Audit, "record_freed", after=True),
     "after what deletions freed is concluded": Step(retentiond.after_acting, "conclude", True),
     "before it is looked what is stuck": Step(retentiond.after_acting, "with_stuck"),
-    "before old records of the audit log go": Step(Audit, "prune"),
-    "while old records of the audit log go": Step(retentiond.state.audit, "drop_old", after=True),
-    "after old records of the audit log are gone": Step(Audit, "prune", after=True),
+    "before old entries of the audit log go": Step(Audit, "prune"),
+    "while old entries of the audit log go": Step(retentiond.state.audit, "drop_old", after=True),
+    "after old entries of the audit log are gone": Step(Audit, "prune", after=True),
 }
 
 

@@ -202,7 +202,7 @@ def test_killed_while_old_records_go_it_has_all_of_them_or_the_open_ones(
     with closing(sqlite3.connect(tmp_path / "state" / "audit.db")) as log, log:
         log.execute("UPDATE deletions SET cutoff = 9 WHERE outcome = 'unknown'")  # as if asked for
 
-    with Held("while old records of the audit log go", "run", "--once", cwd=tmp_path) as process:
+    with Held("while old entries of the audit log go", "run", "--once", cwd=tmp_path) as process:
         process.await_step()
         process.kill()
     assert [each.cycle_id for each in audited(tmp_path)] == [open_cycle, done_cycle]
