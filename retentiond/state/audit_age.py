@@ -1,13 +1,13 @@
-"""How old the records of the audit log are, and how old ones go.
+"""How old the entries of the audit log are, and how old ones go.
 
-Invariants: a record goes once it is older than ``audit.keep`` by time that certainly passed, never
+Invariants: an entry goes once it is older than ``audit.keep`` by time that certainly passed, never
 by the difference of two dates, which says nothing where a clock was set between them. A cycle with
 an open intent, or an outcome that may still become known, stays whole; so does the last cycle, by
 which a missing memory of groups is known for a loss. Each cycle and each action carries how much
-time the log had seen pass when it was recorded. A record without that (of a version that did not
+time the log had seen pass when it was recorded. An entry without that (of a version that did not
 know it) is as old as the first look at it.
 
-Records go in small transactions, so that who writes waits for one of them at most. The pages that
+Entries go in small transactions, so that who writes waits for one of them at most. The pages that
 become free are used again, and are given back to the disk where they are many.
 """
 
@@ -19,7 +19,7 @@ from retentiond.clock import Uptime, elapsed_ms
 from retentiond.state.audit_file import SMALL_BYTES
 
 STEP_ROWS = 500
-"""So many records go at a time."""
+"""So many rows go at a time."""
 
 STEP_PAGES = 500
 """So many free pages, of 4 KiB each, are given back at a time."""

@@ -110,7 +110,7 @@ HISTORY_RECOVERED = "retentiond.history_recovered"
 """Entries can be written again."""
 
 AUDIT_NOT_PRUNED = "retentiond.audit_not_pruned"
-"""Old records of the audit log can't be dropped, so it grows on; said once for each cause."""
+"""Old entries of the audit log can't be dropped, so it grows on; said once for each cause."""
 
 CONFIG_REFUSED = "retentiond.config_refused"
 """SIGHUP: the file is bad; the old configuration stays in force."""

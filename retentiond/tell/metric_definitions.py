@@ -237,7 +237,7 @@ LOG_DIR_FULL = Definition(
 AUDIT_LOG_BYTES = Definition(
     "retentiond_audit_log_bytes",
     GAUGE,
-    "Bytes of the audit log's files, free room for further records included; 0 where there are "
+    "Bytes of the audit log's files, free room for further entries included; 0 where there are "
     "none.",
 )
 HISTORY_BYTES = Definition(

@@ -22,6 +22,7 @@ import retentiond.act.carry_out
 import retentiond.after_acting
 import retentiond.cycle
 import retentiond.engine
+import retentiond.state.audit
 from retentiond.cli.main import main
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.state.audit import Audit, _GroupLists
@@ -98,6 +99,9 @@ STEPS = {
     "after what deletions freed is recorded": Step(Audit, "record_freed", after=True),
     "after what deletions freed is concluded": Step(retentiond.after_acting, "conclude", True),
     "before it is looked what is stuck": Step(retentiond.after_acting, "with_stuck"),
+    "before old entries of the audit log go": Step(Audit, "prune"),
+    "while old entries of the audit log go": Step(retentiond.state.audit, "drop_old", after=True),
+    "after old entries of the audit log are gone": Step(Audit, "prune", after=True),
 }
 
 

@@ -6,6 +6,8 @@ read is gone, and the next run takes up where the last one ended.
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -46,6 +48,7 @@ PURE = {
     "changes",
     "count_groups",
     "finished",
+    "group_states",
     "known_readers",
     "limited",
     "newly_seen",
@@ -185,6 +188,30 @@ def test_killed_again_while_it_settles_what_the_first_kill_left(
 
     check_that_the_audit_log_is_true(driver, topic, tmp_path)
     assert len(audited(tmp_path)) == 1
+
+
+def test_killed_while_old_records_go_it_has_all_of_them_or_the_open_ones(
+    driver: RealDriver, topic: str, tmp_path: Path
+) -> None:
+    """Of a log that is kept for a second, which each start takes longer than."""
+    kill_at("before the request", driver, topic, tmp_path)
+    run_to_the_end(tmp_path)
+    config = json.loads((tmp_path / "retentiond.yaml").read_text())
+    write(tmp_path / "retentiond.yaml", {**config, "audit": {"keep": "1s"}})
+    open_cycle, done_cycle = (each.cycle_id for each in audited(tmp_path))
+    with closing(sqlite3.connect(tmp_path / "state" / "audit.db")) as log, log:
+        log.execute("UPDATE deletions SET cutoff = 9 WHERE outcome = 'unknown'")  # as if asked for
+
+    with Held("while old entries of the audit log go", "run", "--once", cwd=tmp_path) as process:
+        process.await_step()
+        process.kill()
+    assert [each.cycle_id for each in audited(tmp_path)] == [open_cycle, done_cycle]
+    run_to_the_end(tmp_path)
+
+    assert [(each.cycle_id, each.outcome) for each in audited(tmp_path)] == [
+        (open_cycle, Outcome.UNKNOWN)
+    ]
+    assert log_start(driver.broker, topic) == COMMITTED
 
 
 def test_an_unknown_outcome_is_proven_by_the_deletion_that_repeats_it(
