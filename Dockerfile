@@ -1,11 +1,13 @@
-# The daemon with Debian's Python 3.11 and Java 17, and Spark. Build it with scripts/image, or with
+# The daemon with Debian's Python 3.13 and Java 21, and Spark. Build it with scripts/image, or with
 #   docker build -t retentiond .
 # Where pip needs a company's certificates: --secret id=ca_bundle,src=/path/to/bundle.crt
-ARG BASE=debian:bookworm-slim
+# To build from one base for good, name its digest: --build-arg BASE=debian:trixie-slim@sha256:…
+ARG BASE=debian:trixie-slim
 
 FROM ${BASE} AS builder
 # setuptools and wheel come from Debian: PySpark is published as source only, and pip would fetch
-# its build tools without any hash if it were left to isolate the build.
+# its build tools without any hash if it were left to isolate the build. Debian's own copies of the
+# other tools' dependencies can't be replaced by pip, only preceded: --ignore-installed.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends \
         ca-certificates python3 python3-pip python3-setuptools python3-wheel
@@ -13,8 +15,8 @@ WORKDIR /build
 COPY requirements.txt requirements-build.txt ./
 RUN --mount=type=secret,id=ca_bundle \
     if [ -s /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
-    && python3 -m pip install --no-cache-dir --break-system-packages --require-hashes \
-        --only-binary :all: --requirement requirements-build.txt \
+    && python3 -m pip install --no-cache-dir --break-system-packages --ignore-installed \
+        --require-hashes --only-binary :all: --requirement requirements-build.txt \
     && python3 -m pip wheel --no-cache-dir --no-build-isolation --require-hashes \
         --wheel-dir wheels --requirement requirements.txt
 # Without pip: what runs can't install anything. Compiled here: the file system is read-only later.
@@ -25,7 +27,7 @@ RUN python3 -m venv --without-pip /opt/retentiond \
 # Connect (Spark's launcher adds them for `--remote` JVM clients only; ours is Python), Spark's
 # examples, and the test suites of pandas and pyarrow. All other jars stay: spark://, sc:// and
 # k8s:// masters need more of them than local[*] shows.
-RUN cd /opt/retentiond/lib/python3.11/site-packages \
+RUN cd /opt/retentiond/lib/python3.*/site-packages \
     && rm -r pyspark/jars/connect-repl pyspark/examples pandas/tests pyarrow/tests
 COPY pyproject.toml README.md LICENSE ./
 COPY config config
@@ -36,16 +38,12 @@ RUN python3 -m pip wheel --no-cache-dir --no-index --no-deps --no-build-isolatio
         --no-deps --compile project/*.whl
 
 FROM ${BASE}
-LABEL org.opencontainers.image.title="retentiond" \
-    org.opencontainers.image.version="0.1.0" \
-    org.opencontainers.image.description="Consumed retention for Apache Kafka" \
-    org.opencontainers.image.licenses="Apache-2.0"
 # procps: Spark's launch script calls ps, and says so on stderr where it is missing.
 # man1: the slim image leaves it out, and the Java package fails to link into it.
 RUN mkdir -p /usr/share/man/man1 \
     && apt-get update \
     && apt-get install --yes --no-install-recommends \
-        ca-certificates openjdk-17-jre-headless procps python3 \
+        ca-certificates openjdk-21-jre-headless procps python3 \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log \
         /var/log/alternatives.log /tmp/* \
     && groupadd --gid 10001 retentiond \
@@ -73,3 +71,11 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python", "-m", "retentiond.healthcheck", "9477"]
 ENTRYPOINT ["retentiond"]
 CMD ["run"]
+ARG BASE
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="retentiond" \
+    org.opencontainers.image.version="0.1.0" \
+    org.opencontainers.image.revision="${REVISION}" \
+    org.opencontainers.image.description="Consumed retention for Apache Kafka" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.base.name="docker.io/library/${BASE}"

@@ -25,9 +25,11 @@ ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "config"
 
 
-def pip(*arguments: object) -> str:
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+def call(*command: object) -> str:
+    """stdout of a command that has to succeed."""
+    done = subprocess.run(
+        list(map(str, command)), cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -35,8 +37,7 @@ def pip(*arguments: object) -> str:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
-    offline = ("--no-build-isolation", "--no-deps", "--no-index")
-    pip("wheel", *offline, "--wheel-dir", folder, ROOT)
+    call(sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder)
     (built,) = folder.glob("*.whl")
     return built
 
@@ -45,9 +46,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the environment's programs."""
     environment = tmp_path_factory.mktemp("environment")
-    venv.create(environment)
+    pytest.importorskip("ensurepip")
+    venv.create(environment, with_pip=True)
     programs = environment / "bin"
-    pip("--python", programs / "python", "install", "--no-deps", "--no-index", wheel)
+    call(programs / "pip", "install", "--no-deps", "--no-index", wheel)
     (site_packages,) = environment.glob("lib/python3*/site-packages")
     (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     return programs
@@ -78,8 +80,7 @@ def test_it_brings_its_types_its_reference_and_its_schema(wheel: Path) -> None:
 
 
 def test_what_it_depends_on_is_what_the_tests_run_with(installed: Path) -> None:
-    said = pip("--python", installed / "python", "check")
-    assert said.strip() == "No broken requirements found."
+    assert call(installed / "pip", "check").strip() == "No broken requirements found."
 
 
 def test_it_is_the_installed_one_that_runs(installed: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from retentiond import __version__
 from retentiond.config import Config, Http, load
 from retentiond.spark import class_archive
 
@@ -93,7 +94,7 @@ def test_the_final_stage_installs_neither_pip_nor_a_compiler() -> None:
     packages = re.findall(r"--no-install-recommends (.*?) &&", final_runs())
 
     assert [given.split() for given in packages] == [
-        ["ca-certificates", "openjdk-17-jre-headless", "procps", "python3"]
+        ["ca-certificates", "openjdk-21-jre-headless", "procps", "python3"]
     ]
 
 
@@ -121,6 +122,17 @@ def test_every_image_has_a_fixed_tag() -> None:
     assert [i for i in images if not re.fullmatch(r"[\w./-]+:[\w.-]*\w", i) or "latest" in i] == []
     bases = [given for stage in read_stages() for name, given in stage if name == "FROM"]
     assert bases == ["${BASE} AS builder", "${BASE}"]
+
+
+def test_the_image_says_what_it_is_and_what_it_was_made_from() -> None:
+    (base,) = [given.removeprefix("BASE=") for name, given in read_stages()[0] if name == "ARG"]
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\S+)="(.*?)"', final("LABEL")))
+
+    assert labels["version"] == __version__
+    assert labels["licenses"] == "Apache-2.0"
+    assert labels["base.name"].replace("${BASE}", base) == f"docker.io/library/{base}"
+    assert labels["revision"] == "${REVISION}"
+    assert f"base=docker.io/library/{base}\n" in (ROOT / "scripts" / "image").read_text()
 
 
 def test_the_build_context_holds_what_the_dockerfile_copies() -> None:
