@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import socket
+import ssl
 import threading
 import urllib.error
 import urllib.request
@@ -17,6 +18,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from email.message import Message
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 STEP_S = 10.0
 """Of each step: a connection, or to wait for the next bytes."""
@@ -34,11 +36,17 @@ class Answer(NamedTuple):
 
 
 def exchange(
-    request: str | urllib.request.Request, *, most_bytes: int, most_seconds: float
+    request: str | urllib.request.Request,
+    *,
+    most_bytes: int,
+    most_seconds: float,
+    context: ssl.SSLContext | None = None,
 ) -> Answer:
-    """The answer to a request, or to a GET of an address, redirections followed.
+    """The answer to a request, or to a GET of an address, redirections followed; another host, port
+    or scheme that they lead to gets none of the request's headers.
 
-    ``most_seconds``: of the whole, from the look-up of the name on. Raises `NoAnswer`,
+    ``most_seconds``: of the whole, from the look-up of the name on. ``context``: for HTTPS, None:
+    Python's own. Raises `NoAnswer`,
     `urllib.error.URLError`, `http.client.HTTPException`, OSError, and ValueError for an address
     that is none.
     """
@@ -47,7 +55,7 @@ def exchange(
 
     def fetch() -> None:
         try:
-            fetched.set_result(_answer(request, connections, most_bytes))
+            fetched.set_result(_answer(request, _Http(connections, context), most_bytes))
         except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
             fetched.set_exception(error)
 
@@ -61,11 +69,9 @@ def exchange(
         connections.cut()
 
 
-def _answer(
-    request: str | urllib.request.Request, connections: _Connections, most_bytes: int
-) -> Answer:
+def _answer(request: str | urllib.request.Request, http: _Http, most_bytes: int) -> Answer:
     body = bytearray()
-    opener = urllib.request.build_opener(_Http(connections))
+    opener = urllib.request.build_opener(http, _Redirections)
     with opener.open(request, timeout=STEP_S) as answer:
         while part := answer.read1(CHUNK_BYTES):
             body += part
@@ -117,16 +123,33 @@ class _Connections:
 class _Http(urllib.request.HTTPHandler, urllib.request.HTTPSHandler, urllib.request.FTPHandler):
     """In place of urllib's own handlers."""
 
-    def __init__(self, connections: _Connections) -> None:
+    def __init__(self, connections: _Connections, context: ssl.SSLContext | None) -> None:
         super().__init__()
         self._connections = connections
+        self._tls: dict[str, Any] = {} if context is None else {"context": context}
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(self._connections.of(http.client.HTTPConnection), request)
 
     def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(self._connections.of(http.client.HTTPSConnection), request)
+        return self.do_open(self._connections.of(http.client.HTTPSConnection), request, **self._tls)
 
     def ftp_open(self, _request: urllib.request.Request) -> Any:
         """A redirection might lead there."""
         raise urllib.error.URLError("it leads to FTP")
+
+
+class _Redirections(urllib.request.HTTPRedirectHandler):
+    """urllib's own hand every header on, passwords and tokens too, to wherever they lead."""
+
+    def redirect_request(self, req: urllib.request.Request, *answer: Any) -> Any:
+        follow = super().redirect_request(req, *answer)
+        if follow is not None and _origin(follow) != _origin(req):
+            follow.headers.clear()
+        return follow
+
+
+def _origin(request: urllib.request.Request) -> tuple[str, str | None, int | None]:
+    address = urlsplit(request.full_url)
+    usual = {"http": http.client.HTTP_PORT, "https": http.client.HTTPS_PORT}.get(address.scheme)
+    return address.scheme, address.hostname, address.port or usual

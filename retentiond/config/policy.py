@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from retentiond.config.durations import HOUR_MS
-from retentiond.config.topics import ExternalReader, GroupRules, TopicEntry, TopicRules
+from retentiond.config.external_reader import ExternalReader
+from retentiond.config.topics import GroupRules, TopicEntry, TopicRules
 from retentiond.config.values import Pattern
 from retentiond.errors import ConfigError
 

@@ -79,7 +79,7 @@ def gather(
             executor.submit(kafka.offsets, tiered, OffsetBound.LOCAL_START) if tiered else None
         )
         external = {
-            reader: executor.submit(read_external, reader, now_ms)
+            reader: executor.submit(read_external, reader, now_ms, kafka)
             for reader in external_readers(topics)
         }
         high_watermarks, last_stable = ends(kafka, asked, executor)
