@@ -17,8 +17,7 @@ from retentiond.config.values import (
     Count,
     Duration,
     Flag,
-    LocalFileOrAddress,
-    LocalFolder,
+    Patterns,
     Regex,
     Section,
     Text,
@@ -43,6 +42,10 @@ class GroupRules(Section):
     exclude: tuple[Regex, ...] | None = None
     """Regular expressions (RE2 syntax); a group whose whole id matches one does not count.
     By default none."""
+
+    only: Patterns | None = None
+    """Regular expressions (RE2 syntax), one or more; a group whose whole id matches none of them
+    does not count: what it has not read may be deleted. By default every group counts."""
 
     external: tuple[ExternalReader, ...] | None = None
     """Readers that keep their position elsewhere than in Kafka; each counts as a group. By default

@@ -257,6 +257,16 @@ def _regex(value: object) -> Pattern:
         raise refused(f"expected a regular expression of RE2's syntax{detail}") from None
 
 
+def _patterns(value: object) -> object:
+    """An empty list would mean nobody, or everybody: who wants either says so."""
+    if isinstance(value, list | tuple) and not value:
+        raise refused(
+            "expected one pattern or more: without any, no group would count; leave the setting "
+            "out, or write '.*', to let every group count"
+        )
+    return value
+
+
 # What settings may hold. A text is taken as it is written: a group named 123 needs no quotes.
 _ANY_TEXT = {"type": ["string", "number", "boolean"]}
 _FILLED_TEXT = _ANY_TEXT | {"minLength": 1}
@@ -291,6 +301,9 @@ Regex = Annotated[
     BeforeValidator(_regex),
     PlainSerializer(lambda regex: regex.pattern, return_type=str),
     WithJsonSchema(_FILLED_TEXT),
+]
+Patterns = Annotated[
+    tuple[Regex, ...], BeforeValidator(_patterns), Field(json_schema_extra={"minItems": 1})
 ]
 TopicName = Annotated[
     str, BeforeValidator(_topic_name), WithJsonSchema(_text_like(_TOPIC_NAME.pattern))

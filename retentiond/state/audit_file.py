@@ -109,7 +109,11 @@ BY_TOPIC_AND_TIME = (
 """A topic's last week in a log of years. Logs that were begun without it get it when they are
 opened for writing; it changes nothing of what is read, so the version stays."""
 
-LATER_COLUMNS = ("predicted_remote_bytes", "consumed_retention_ms")
+LATER_COLUMNS = {
+    "predicted_remote_bytes": "INTEGER",
+    "consumed_retention_ms": "INTEGER",
+    "only_groups": "TEXT",
+}
 """Figures of ``deletions``, NULL where they were not recorded. Logs that were begun without them
 get them as above."""
 
@@ -155,9 +159,9 @@ def open_for_writing(state_dir: Path) -> sqlite3.Connection:
 
 def _add_columns(connection: sqlite3.Connection) -> None:
     there = {name for _, name, *_ in connection.execute("PRAGMA table_info (deletions)")}
-    for name in LATER_COLUMNS:
+    for name, kind in LATER_COLUMNS.items():
         if name not in there:
-            connection.execute(f"ALTER TABLE deletions ADD COLUMN {name} INTEGER")
+            connection.execute(f"ALTER TABLE deletions ADD COLUMN {name} {kind}")
 
 
 def check_version(connection: sqlite3.Connection, path: Path) -> None:

@@ -49,7 +49,7 @@ class CycleReport:
     ``seconds`` by step of `STEPS`, those that were walked. ``disk``: what is known of the
     brokers' disks. ``unread``: what groups have not read; empty after `plan`. ``tool_options``:
     how Kafka's own tools reach the cluster, for remedies. ``failure``: what ended it after it had
-    deleted already.
+    deleted already. ``unseen``: what speaks for readers that commit nothing, a sentence each.
     """
 
     plan: Plan
@@ -60,6 +60,7 @@ class CycleReport:
     lag: LagReport = NO_LAG_READ
     tool_options: str = ""
     failure: Exception | None = None
+    unseen: tuple[str, ...] = ()
 
     def outcome(self, row: PlanRow) -> DeletionOutcome:
         """What became of a row; no request went out for one that has no outcome."""
@@ -252,6 +253,7 @@ def row_document(row: PlanRow) -> dict[str, Any]:
         "predicted_bytes": row.predicted_bytes if row.verdict is Verdict.DELETE else 0,
         "predicted_remote_bytes": row.predicted_remote_bytes,
         "consumed_retention_ms": row.consumed_retention_ms,
+        "only_groups": row.only_groups,
         "detail": row.detail,
     }
 

@@ -11,6 +11,7 @@ from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, pr
 from retentiond.model import Outcome
 from retentiond.state.actions import Action
 from retentiond.state.audit_records import DeletionRecord
+from retentiond.tell.reasons import say_only
 from retentiond.tell.report import row_document
 from retentiond.words import rfc3339, say_any, say_name
 
@@ -48,7 +49,19 @@ def show_table(deletions: Sequence[DeletionRecord], *, with_evidence: bool) -> N
         print_table(console, EVIDENCE_COLUMNS, rows)
     else:
         print_table(console, COLUMNS, map(_row, deletions))
+    for sentence in _only(deletions):
+        say(console, sentence)
     say(console, f"{len(deletions)} deletions")
+
+
+def _only(deletions: Sequence[DeletionRecord]) -> Iterator[str]:
+    """Where not every group counted."""
+    topics: dict[str, dict[str, None]] = {}  # in the order of the log
+    for each in deletions:
+        if each.row.only_groups is not None:
+            topics.setdefault(each.row.only_groups, {})[each.row.topic] = None
+    for pattern, names in topics.items():
+        yield say_only(pattern, list(names))
 
 
 def show_csv(deletions: Sequence[DeletionRecord], *, with_evidence: bool) -> None:

@@ -154,6 +154,8 @@ def _entry(each: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
         "external": [external_entry(reader) for reader in policy.external_readers],
         "min": policy.min_groups,
     }
+    if policy.only:
+        groups["only"] = [regex.pattern for regex in policy.only]
     if policy.forget_vanished_after_ms is not None:
         groups["forget_vanished_after"] = format_duration(policy.forget_vanished_after_ms)
     return {
@@ -166,8 +168,6 @@ def _entry(each: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
     }
 
 
-def _literal(value: Any) -> Any:
-    """``${`` would be substituted when the file is read."""
 SECRET = "see your configuration"
 """In place of what may be one. A reader without it can't be read, and holds."""
 
@@ -202,6 +202,8 @@ def external_entry(reader: ExternalReader) -> dict[str, Any]:
     return entry
 
 
+def _literal(value: Any) -> Any:
+    """``${`` would be substituted when the file is read."""
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, list):
