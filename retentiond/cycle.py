@@ -29,6 +29,7 @@ from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import begun, finished
 from retentiond.state.between_cycles import write_waiting
 from retentiond.state.state import State, StoredState, stored_by
+from retentiond.tell.first_look.policy import unseen_readers
 from retentiond.tell.lag.margins import LagReader
 from retentiond.tell.reasons import tool_options
 from retentiond.tell.report import CycleReport, count_groups
@@ -126,6 +127,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleRepor
         beside.lag,
         tool_options(config.kafka),
         done.failure,
+        unseen_readers(snapshot.visible_topics, snapshot.groups).evidence,
     )
     context.seen(Seen(report.plan, report.outcomes, report.result, snapshot, report.disk))
     return report

@@ -108,7 +108,10 @@ def gather(
         others = _beside(snapshot, listing, config, first)
     else:
         others = {}
-    return with_epochs(replace(snapshot, gone_topics=gone, other_topics=others), kafka)
+    snapshot = replace(
+        snapshot, gone_topics=gone, other_topics=others, visible_topics=there or frozenset()
+    )
+    return with_epochs(snapshot, kafka)
 
 
 def refuse_another_cluster(known: str | None, cluster_id: str, state_dir: Path) -> None:
