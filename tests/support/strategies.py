@@ -263,6 +263,12 @@ def moved(policy: TopicPolicy, mine: str, others: Pattern) -> TopicPolicy:
     )
 
 
+def patterns_before(mine: str, only_groups: str) -> str:
+    """What `moved` has made ``only_groups`` of."""
+    patterns = only_groups.split(f"{re.escape(mine)}(?:")[1:]
+    return "|".join(each.removesuffix("|").removesuffix(")") for each in patterns)
+
+
 def moved_commits(commits: Commits, mine: str) -> Commits:
     return {
         (mine + name, at._replace(topic=mine + at.topic)): offset
