@@ -10,7 +10,7 @@ from threading import Event
 from typing import NamedTuple
 
 from retentiond.act.carry_out import CarriedOut, PlanExecutor, still_waiting
-from retentiond.after_acting import after_acting, read_disks
+from retentiond.after_acting import AfterActing, after_acting, read_disks
 from retentiond.clock import StepTimes, Stop, Stopped, seconds_since_boot
 from retentiond.config import Config
 from retentiond.decide.limits import limited
@@ -29,6 +29,7 @@ from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import begun, finished
 from retentiond.state.between_cycles import LastComplete, write_last_complete, write_waiting
 from retentiond.state.state import State, StoredState, stored_by
+from retentiond.tell.first_look.policy import unseen_readers
 from retentiond.tell.lag.margins import LagReader
 from retentiond.tell.reasons import tool_options
 from retentiond.tell.report import CycleReport, count_groups, group_states
@@ -118,7 +119,15 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleRepor
             state=state,
             is_stopping=context.stop.is_set,
         )
-    report = CycleReport(
+    report = _report(config, snapshot, done, beside, times)
+    context.seen(Seen(report.plan, report.outcomes, report.result, snapshot, report.disk))
+    return report
+
+
+def _report(
+    config: Config, snapshot: Snapshot, done: CarriedOut, beside: AfterActing, times: StepTimes
+) -> CycleReport:
+    return CycleReport(
         replace(done.plan, rows=beside.rows),
         {each.topic_partition: each for each in done.outcomes},
         count_groups(snapshot),
@@ -128,9 +137,8 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleRepor
         tool_options(config.kafka),
         done.failure,
         group_states(snapshot),
+        unseen_readers(snapshot.visible_topics, snapshot.groups).evidence,
     )
-    context.seen(Seen(report.plan, report.outcomes, report.result, snapshot, report.disk))
-    return report
 
 
 def _read(

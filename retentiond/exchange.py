@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from email.message import Message
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 STEP_S = 10.0
 """Of each step: a connection, or to wait for the next bytes."""
@@ -41,12 +42,12 @@ def exchange(
     most_seconds: float,
     context: ssl.SSLContext | None = None,
 ) -> Answer:
-    """The answer to a request, or to a GET of an address, redirections followed.
+    """The answer to a request, or to a GET of an address, redirections followed; another host, port
+    or scheme that they lead to gets none of the request's headers.
 
     ``most_seconds``: of the whole, from the look-up of the name on. ``context``: for HTTPS, None:
-    Python's own. Raises `NoAnswer`,
-    `urllib.error.URLError`, `http.client.HTTPException`, OSError, and ValueError for an address
-    that is none.
+    Python's own. Raises `NoAnswer`, `urllib.error.URLError`, `http.client.HTTPException`, OSError,
+    and ValueError for an address that is none.
     """
     connections = _Connections()
     fetched: Future[Answer] = Future()
@@ -69,7 +70,7 @@ def exchange(
 
 def _answer(request: str | urllib.request.Request, http: _Http, most_bytes: int) -> Answer:
     body = bytearray()
-    opener = urllib.request.build_opener(http)
+    opener = urllib.request.build_opener(http, _Redirections)
     with opener.open(request, timeout=STEP_S) as answer:
         while part := answer.read1(CHUNK_BYTES):
             body += part
@@ -135,3 +136,19 @@ class _Http(urllib.request.HTTPHandler, urllib.request.HTTPSHandler, urllib.requ
     def ftp_open(self, _request: urllib.request.Request) -> Any:
         """A redirection might lead there."""
         raise urllib.error.URLError("it leads to FTP")
+
+
+class _Redirections(urllib.request.HTTPRedirectHandler):
+    """urllib's own hand every header on, passwords and tokens too, to wherever they lead."""
+
+    def redirect_request(self, req: urllib.request.Request, *answer: Any) -> Any:
+        follow = super().redirect_request(req, *answer)
+        if follow is not None and _origin(follow) != _origin(req):
+            follow.headers.clear()
+        return follow
+
+
+def _origin(request: urllib.request.Request) -> tuple[str, str | None, int | None]:
+    address = urlsplit(request.full_url)
+    usual = {"http": http.client.HTTP_PORT, "https": http.client.HTTPS_PORT}.get(address.scheme)
+    return address.scheme, address.hostname, address.port or usual

@@ -131,6 +131,8 @@ class PlanRow:
     the disks of all replicas; None on other verdicts, and where it is not known.
     ``predicted_remote_bytes``: about what it frees in remote storage; None where there is none.
     ``consumed_retention_ms``: the one in force; None where the policy contradicts itself.
+    ``only_groups``: a regular expression that groups have to match to count at all (the patterns of
+    ``groups.only``); None: each counts.
     """
 
     topic: str
@@ -152,6 +154,7 @@ class PlanRow:
     binding_kind: GroupKind | None = None
     predicted_remote_bytes: int | None = None
     consumed_retention_ms: int | None = None
+    only_groups: str | None = None
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -141,6 +141,7 @@ class Snapshot:
     - ``hidden``: why Kafka may hide groups from this principal, a sentence each; it holds the
       topics whose policy doesn't say ``groups_visible: assumed``.
     - ``gone_topics``: those of which something is remembered, and which are not there any more.
+    - ``visible_topics``: the names of all topics of the cluster, by a first reading.
     - ``epochs``: `EPOCH_SCHEMA`; only commits that a deletion could go up to.
     - ``changelogs``: streams groups and the topics that they restore their state from.
     - ``other_topics``: by group, the names of topics that the policy enables and that are not among
@@ -166,6 +167,7 @@ class Snapshot:
     problems: tuple[str, ...]
     hidden: tuple[str, ...] = ()
     gone_topics: frozenset[str] = frozenset()
+    visible_topics: frozenset[str] = frozenset()
     epochs: pa.Table = field(default_factory=EPOCH_SCHEMA.empty_table)
     changelogs: frozenset[GroupTopic] = frozenset()
     other_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)

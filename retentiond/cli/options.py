@@ -160,8 +160,15 @@ def load(path: Path) -> Config:
     from retentiond.kafka.settings.properties import translate
 
     config = configuration.load(path)
+    at = ""
     try:
         translate(config.kafka)
+        for policy in config.policies:
+            for reader in policy.external_readers:
+                place = reader.connect_offsets
+                if place is not None and place.kafka is not None:
+                    at = f"external reader {reader.name}: connect_offsets."
+                    translate(place.kafka)
     except ConfigError as error:
-        raise ConfigError(error.message, path=error.path, file=str(path)) from error
+        raise ConfigError(error.message, path=f"{at}{error.path}", file=str(path)) from error
     return config

@@ -25,6 +25,9 @@ class Properties(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values.items()))
+
     def __repr__(self) -> str:
         return f"Properties({', '.join(f'{name}=…' for name in self)})"
 

@@ -222,6 +222,9 @@ def _sentence(policy: TopicPolicy) -> str:
     if policy.excluded:
         patterns = [regex.pattern for regex in policy.excluded]
         parts.append(f"groups matching {listed(patterns, 'or')} do not count")
+    if policy.only:
+        patterns = [regex.pattern for regex in policy.only]
+        parts.append(f"ONLY groups matching {listed(patterns, 'or')} count")
     if policy.external_readers:
         names = [reader.name for reader in policy.external_readers]
         parts.append(f"{listed(names)} must have gone past them elsewhere than in Kafka")

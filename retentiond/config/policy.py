@@ -6,12 +6,13 @@ beats every pattern; patterns that treat a topic differently are a conflict, nev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from retentiond.config.durations import HOUR_MS
-from retentiond.config.topics import ExternalReader, GroupRules, TopicEntry, TopicRules
+from retentiond.config.external_reader import ExternalReader
+from retentiond.config.topics import GroupRules, TopicEntry, TopicRules
 from retentiond.config.values import Pattern
 from retentiond.errors import ConfigError
 
@@ -30,6 +31,7 @@ class TopicPolicy:
     consumed_retention_ms: int = 168 * HOUR_MS  # as in KIP-68
     required_groups: tuple[str, ...] = ()
     excluded: tuple[Pattern, ...] = ()
+    only: tuple[Pattern, ...] = ()  # empty: all groups
     min_groups: int = 1
     allow_compacted: bool = False
     forget_vanished_after_ms: int | None = None  # None: never
@@ -39,7 +41,19 @@ class TopicPolicy:
 
     def excludes(self, group_id: str) -> bool:
         """Whether the group does not count."""
+        if self.only and not any(regex.fullmatch(group_id) for regex in self.only):
+            return True
         return any(regex.fullmatch(group_id) for regex in self.excluded)
+
+    @property
+    def only_groups(self) -> str | None:
+        """Its patterns ``only`` as one; None where there are none."""
+        return "|".join(regex.pattern for regex in self.only) or None
+
+    @property
+    def counts_everybody(self) -> bool:
+        """Whether there is no group that it excludes."""
+        return not (self.only or self.excluded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +132,8 @@ def refined(policy: TopicPolicy, rules: TopicRules) -> TopicPolicy:
         consumed_retention_ms=_set(rules.consumed_retention_ms, policy.consumed_retention_ms),
         # Order and repetition make no difference to a topic, so they make none to equality.
         required_groups=tuple(sorted(set(required))),
-        excluded=tuple(sorted(set(excluded), key=lambda regex: regex.pattern)),
+        excluded=_sorted(excluded),
+        only=_sorted(_set(groups.only, policy.only)),
         min_groups=_set(groups.min, policy.min_groups),
         allow_compacted=_set(rules.allow_compacted, policy.allow_compacted),
         forget_vanished_after_ms=_set(
@@ -133,6 +148,10 @@ def refined(policy: TopicPolicy, rules: TopicRules) -> TopicPolicy:
             else rules.groups_visible == "assumed"
         ),
     )
+
+
+def _sorted(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
+    return tuple(sorted(set(patterns), key=lambda regex: regex.pattern))
 
 
 def _refuse_namesakes(rules: TopicRules, source: str) -> None:
@@ -156,8 +175,16 @@ def _refuse_contradiction(defaults: TopicRules, entry: TopicEntry, source: str) 
     own, general = entry.groups or GroupRules(), defaults.groups or GroupRules()
     excluded_by = source if own.exclude is not None else "defaults"
     excluded = _set(own.exclude, general.exclude or ())
+    only_by = source if own.only is not None else "defaults"
+    only = _set(own.only, general.only or ())
 
     def refuse_excluded(group: str, what: str, path: str) -> None:
+        if only and not any(regex.fullmatch(group) for regex in only):
+            raise ConfigError(
+                f"this {what}, but {only_by}.groups.only has no pattern that matches it, so it "
+                f"does not count for {source}; change one of the two",
+                path=path,
+            )
         for index, regex in enumerate(excluded):
             if regex.fullmatch(group):
                 raise ConfigError(

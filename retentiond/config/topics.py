@@ -10,14 +10,14 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from retentiond.config.durations import DAY_MS, HOUR_MS, MINUTE_MS
+from retentiond.config.durations import HOUR_MS, MINUTE_MS
+from retentiond.config.external_reader import ExternalReader
 from retentiond.config.values import (
     INT64_MAX,
     Count,
     Duration,
     Flag,
-    LocalFileOrAddress,
-    LocalFolder,
+    Patterns,
     Regex,
     Section,
     Text,
@@ -33,37 +33,6 @@ Minutes = Annotated[int, Field(ge=0, le=INT64_MAX // MINUTE_MS), BeforeValidator
 Milliseconds = Annotated[int, Field(ge=0, le=INT64_MAX), BeforeValidator(whole)]
 
 
-class ExternalReader(Section):
-    """A reader that keeps its position outside Kafka, in one of two places."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["spark_checkpoint"]}, {"required": ["offsets"]}]}
-    )
-
-    name: Text
-    """Its name among the topic's groups."""
-
-    spark_checkpoint: LocalFolder | None = None
-    """Checkpoint directory of a Spark Structured Streaming query, by its absolute path on this
-    host. A checkpoint in an object store or in HDFS must be mounted."""
-
-    offsets: LocalFileOrAddress | None = None
-    """A JSON or YAML file, by its absolute path on this host or its http(s) address:
-    {topic: {partition: next offset}}."""
-
-    max_age_ms: Duration = Field(
-        default=DAY_MS, alias="max_age", json_schema_extra={"default": "1d"}
-    )
-    """How old the position may be; the topic is held while it is older."""
-
-    @model_validator(mode="after")
-    def _one_place(self) -> Self:
-        if (self.spark_checkpoint is None) == (self.offsets is None):
-            both_or_none = "not both" if self.offsets else "here are neither"
-            raise refused(f"expected either spark_checkpoint or offsets, {both_or_none}")
-        return self
-
-
 class GroupRules(Section):
     """Which groups decide over a topic."""
 
@@ -73,6 +42,10 @@ class GroupRules(Section):
     exclude: tuple[Regex, ...] | None = None
     """Regular expressions (RE2 syntax); a group whose whole id matches one does not count.
     By default none."""
+
+    only: Patterns | None = None
+    """Regular expressions (RE2 syntax), one or more; a group whose whole id matches none of them
+    does not count: what it has not read may be deleted. By default every group counts."""
 
     external: tuple[ExternalReader, ...] | None = None
     """Readers that keep their position elsewhere than in Kafka; each counts as a group. By default

@@ -117,7 +117,7 @@ def _text(value: object) -> str:
     raise refused(f"expected a text, not {shown(value)}")
 
 
-def _filled(value: object) -> str:
+def filled(value: object) -> str:
     if not (text := _text(value)):
         raise refused("expected a text that is not empty")
     return text
@@ -160,14 +160,14 @@ def _whole_or_null(value: object) -> int | None:
 
 
 def _folder(value: object) -> Path:
-    return value if isinstance(value, Path) else Path(_filled(value))
+    return value if isinstance(value, Path) else Path(filled(value))
 
 
 def _local_folder(value: object) -> Path:
     """One that this process can read: an object store's address would be a relative folder."""
     if isinstance(value, Path):
         return value
-    if (folder := _local(_filled(value))) is None:
+    if (folder := _local(filled(value))) is None:
         raise refused(f"expected a folder of this host, {_FROM_THE_ROOT}, not {shown(value)}")
     return folder
 
@@ -175,7 +175,7 @@ def _local_folder(value: object) -> Path:
 def _folder_or_store(value: object) -> str:
     """A folder, or the URL of an object store; its credentials come from the environment. The error
     shows nothing of the value: some will have put credentials there."""
-    place = _filled(value)
+    place = filled(value)
     if "://" not in place:
         return place
     if not re.fullmatch(_STORE, place):
@@ -187,7 +187,7 @@ def _folder_or_store(value: object) -> str:
 
 
 def _local_file_or_address(value: object) -> str:
-    place = _filled(value)
+    place = filled(value)
     if re.fullmatch(_ADDRESS, place):
         return place
     if (file := _local(place)) is None:
@@ -257,13 +257,23 @@ def _topic_name(value: object) -> str:
 def _regex(value: object) -> Pattern:
     if isinstance(value, Pattern):
         return value
-    text = _filled(value)
+    text = filled(value)
     try:
         return Pattern(text)
     except ValueError as exc:
         secret = isinstance(value, Scalar) and value.substituted
         detail = "" if secret else f" ({exc})"
         raise refused(f"expected a regular expression of RE2's syntax{detail}") from None
+
+
+def _patterns(value: object) -> object:
+    """An empty list would mean nobody, or everybody: who wants either says so."""
+    if isinstance(value, list | tuple) and not value:
+        raise refused(
+            "expected one pattern or more: without any, no group would count; leave the setting "
+            "out, or write '.*', to let every group count"
+        )
+    return value
 
 
 # What settings may hold. A text is taken as it is written: a group named 123 needs no quotes.
@@ -277,10 +287,10 @@ def _text_like(pattern: str) -> dict[str, Any]:
 
 
 AnyText = Annotated[str, BeforeValidator(_text), WithJsonSchema(_ANY_TEXT)]
-Text = Annotated[str, BeforeValidator(_filled), WithJsonSchema(_FILLED_TEXT)]
+Text = Annotated[str, BeforeValidator(filled), WithJsonSchema(_FILLED_TEXT)]
 TextOrNull = Annotated[
     Annotated[str, WithJsonSchema(_FILLED_TEXT)] | None,
-    BeforeValidator(lambda value: None if _is_null(value) else _filled(value)),
+    BeforeValidator(lambda value: None if _is_null(value) else filled(value)),
 ]
 Folder = Annotated[Path, BeforeValidator(_folder), WithJsonSchema(_FILLED_TEXT)]
 LocalFolder = Annotated[
@@ -304,6 +314,9 @@ Regex = Annotated[
     BeforeValidator(_regex),
     PlainSerializer(lambda regex: regex.pattern, return_type=str),
     WithJsonSchema(_FILLED_TEXT),
+]
+Patterns = Annotated[
+    tuple[Regex, ...], BeforeValidator(_patterns), Field(json_schema_extra={"minItems": 1})
 ]
 TopicName = Annotated[
     str, BeforeValidator(_topic_name), WithJsonSchema(_text_like(_TOPIC_NAME.pattern))

@@ -172,4 +172,5 @@ def _row(
         consumed_retention_ms=(
             None if isinstance(topic.policy, PolicyConflict) else topic.policy.consumed_retention_ms
         ),
+        only_groups=None if isinstance(topic.policy, PolicyConflict) else topic.policy.only_groups,
     )

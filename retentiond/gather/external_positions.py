@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 import stat
 import urllib.error
+import urllib.request
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -19,7 +21,10 @@ import yaml
 
 from retentiond.config import ExternalReader
 from retentiond.config.durations import format_duration
+from retentiond.config.external_reader import ConnectOffsets, OffsetsPath
 from retentiond.exchange import NoAnswer, exchange
+from retentiond.gather.connect_offsets import NoPosition, connector_commits
+from retentiond.kafka.port import Kafka
 from retentiond.model import Commit, Failure
 from retentiond.snapshot import EXTERNAL_READER
 
@@ -59,17 +64,19 @@ class _Unusable(Exception):
 Position: TypeAlias = "tuple[Commit, ...] | Failure"  # next offsets, or why they are unknown
 
 
-def read_external(reader: ExternalReader, now_ms: int) -> Position:
-    """The reader's next offsets as commits."""
+def read_external(reader: ExternalReader, now_ms: int, kafka: Kafka) -> Position:
+    """The reader's next offsets as commits. ``kafka``: the cluster that it reads from."""
     try:
+        if reader.connect_offsets is not None:
+            return _of_connect(reader.connect_offsets, kafka)
         position = (
-            _of_document(str(reader.offsets), now_ms)
+            _of_document(reader, now_ms)
             if reader.spark_checkpoint is None
             else _of_spark(reader.spark_checkpoint)
         )
         _check_age(position, reader, now_ms)
         return _commits(position.next_offsets)
-    except _Unusable as error:
+    except (_Unusable, NoPosition) as error:
         return Failure(EXTERNAL_READER, str(error))
     except Exception as error:  # noqa: BLE001 - whatever it was, the position is unknown
         return Failure(EXTERNAL_READER, f"its position can't be read ({_why(error)})")
@@ -130,12 +137,47 @@ def _of_kafka(line: str) -> dict[str, Any] | None:
     return source if is_kafka else None
 
 
-def _of_document(place: str, now_ms: int) -> _Position:
+def _of_connect(wanted: ConnectOffsets, kafka: Kafka) -> tuple[Commit, ...]:
+    """As of now, so their age says nothing."""
+    records = kafka.last_records(wanted.topic, wanted.kafka)
+    if isinstance(records, Failure):
+        raise _Unusable(f"topic {wanted.topic} can't be read ({records})")
+    return connector_commits(records, wanted, _parsed_json)
+
+
+def _parsed_json(text: bytes) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError):
+        raise _Unusable("its offsets topic has a record that is no JSON") from None
+
+
+def _of_document(reader: ExternalReader, now_ms: int) -> _Position:
+    place = str(reader.offsets)
     if place.startswith(ADDRESSES):
-        body, written_at = _fetched(place, now_ms)
+        body, written_at = _fetched(reader, now_ms)
     else:
         body, written_at = _of_file(Path(place))
-    return _Position(_parsed(body), written_at)
+    document = _parsed(body)
+    return _Position(_by_paths(reader.paths, document) if reader.paths else document, written_at)
+
+
+def _by_paths(paths: Sequence[OffsetsPath], document: Any) -> dict[str, dict[int, int]]:
+    """Next offsets by topic and partition; where paths lead to several, the smallest."""
+    smallest: dict[str, dict[int, int]] = {}
+    for path in paths:
+        try:
+            found = path.follow(document)
+        except LookupError as error:
+            raise _Unusable(f"it has {error.args[0]} on the path {_shown(str(path))}") from None
+        of_topic = smallest.setdefault(path.topic, {})
+        for each in found:
+            offsets = each if path.partition is None else {str(path.partition): each}
+            for commit in _commits({path.topic: offsets}):
+                assert commit.offset is not None  # `_commits` checks
+                before = of_topic.get(commit.partition, commit.offset)
+                of_topic[commit.partition] = min(before, commit.offset)
+    return smallest
 
 
 def _of_file(path: Path) -> tuple[bytes, float]:
@@ -206,10 +248,14 @@ def _unique(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
     return dict(pairs)
 
 
-def _fetched(address: str, now_ms: int) -> tuple[bytes, float]:
+def _fetched(reader: ExternalReader, now_ms: int) -> tuple[bytes, float]:
     """The document, and when it was written; now, where the server doesn't say."""
+    context = None if reader.ca is None else _trusting(reader.ca)
     try:
-        answer = exchange(address, most_bytes=MOST_BYTES, most_seconds=MOST_SECONDS)
+        request = urllib.request.Request(str(reader.offsets), headers=dict(reader.headers))
+        answer = exchange(
+            request, most_bytes=MOST_BYTES, most_seconds=MOST_SECONDS, context=context
+        )
     except NoAnswer as error:
         raise _Unusable(f"its address {error}") from None
     except (urllib.error.URLError, http.client.HTTPException, ValueError) as error:
@@ -220,6 +266,13 @@ def _fetched(address: str, now_ms: int) -> tuple[bytes, float]:
     except (ValueError, TypeError, OverflowError):
         raise _Unusable("its address answers with an invalid date") from None
     return answer.body, written_at
+
+
+def _trusting(ca: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        raise _Unusable(f"the certificates of its ca can't be read ({_why(error)})") from None
 
 
 def _commits(next_offsets: Any) -> tuple[Commit, ...]:
@@ -259,6 +312,8 @@ def _why(error: Exception) -> str:
         return f"HTTP {error.code}"
     if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
         error = error.reason
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {error.verify_message}"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return type(error).__name__

@@ -80,7 +80,7 @@ def gather(
             executor.submit(kafka.offsets, tiered, OffsetBound.LOCAL_START) if tiered else None
         )
         external = {
-            reader: executor.submit(read_external, reader, now_ms)
+            reader: executor.submit(read_external, reader, now_ms, kafka)
             for reader in external_readers(topics)
         }
         high_watermarks, last_stable = ends(kafka, asked, executor)
@@ -109,7 +109,10 @@ def gather(
         others = _beside(snapshot, listing, config, first)
     else:
         others = {}
-    return with_epochs(replace(snapshot, gone_topics=gone, other_topics=others), kafka)
+    snapshot = replace(
+        snapshot, gone_topics=gone, other_topics=others, visible_topics=there or frozenset()
+    )
+    return with_epochs(snapshot, kafka)
 
 
 def refuse_another_cluster(known: str | None, cluster_id: str, state_dir: Path) -> None:

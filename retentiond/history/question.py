@@ -57,7 +57,7 @@ class TopicQuestion:
             return self.policy is not None
         return any(
             getattr(self.policy, each) != getattr(self.in_force, each)
-            for each in ("required_groups", "excluded", "min_groups", "external_readers")
+            for each in ("required_groups", "excluded", "only", "min_groups", "external_readers")
         )
 
     def counts(self, group: str) -> bool:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
+from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster
 from retentiond.kafka import brokers, log_dirs, topics
 from retentiond.kafka.client import Client
 from retentiond.kafka.confluent.client import RecordsClient
 from retentiond.kafka.groups import commits, listing, members
+from retentiond.kafka.last_records import LastRecords
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.offsets.leaders import Leaders
 from retentiond.kafka.offsets.lookups import Offsets
@@ -19,6 +22,7 @@ from retentiond.kafka.port import (
     DeleteFailure,
     EpochEnd,
     GroupMembers,
+    KeyedRecord,
     ListedGroup,
     LogDirs,
     OffsetBound,
@@ -26,7 +30,7 @@ from retentiond.kafka.port import (
     TopicConfig,
     TopicDescription,
 )
-from retentiond.kafka.settings.properties import ClientSettings
+from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.model import Commit, Failure, TopicPartition
 
 P = ParamSpec("P")
@@ -60,6 +64,11 @@ class KafkaCluster:
         self._leaders = Leaders()
         self._offsets = Offsets(self._topics, self._leaders)
         self._observe = observe
+        self._settings = settings
+        self._last_records: dict[tuple[str, Mapping[str, str] | None], LastRecords] = {}
+        self._state_clients: dict[Mapping[str, str] | None, Client] = {}
+        """Which read whole topics: of this cluster (None), and of others by their properties."""
+        self._opening = threading.Lock()
 
     def cluster_id(self) -> str:
         described = self._timed("cluster_id", self._client.run, NetworkClient.describe_cluster)
@@ -130,6 +139,33 @@ class KafkaCluster:
     def members(self, listed: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
         return self._timed("describe_groups", members.members, self._client, listed)
 
+    def last_records(
+        self, topic: str, elsewhere: Mapping[str, str] | None = None
+    ) -> Sequence[KeyedRecord] | Failure:
+        try:
+            with self._opening:
+                last_records = self._opened(topic, elsewhere)
+            return self._timed("fetch", last_records.read)
+        except (ConfigError, KafkaUnavailable, OtherCluster) as error:
+            self._identity.raise_if_two()
+            return Failure(type(error).__name__, str(error))
+
+    def _opened(self, topic: str, elsewhere: Mapping[str, str] | None) -> LastRecords:
+        """Kept for the next reading, which goes on where this one ends."""
+        if elsewhere not in self._state_clients:
+            self._state_clients[elsewhere] = (
+                Client(self._settings, self._note_wait, self._identity)
+                if elsewhere is None
+                else Client(translate(elsewhere), self._note_wait)
+            )
+        client = self._state_clients[elsewhere]
+        if (topic, elsewhere) not in self._last_records:
+            leaders = Leaders()
+            self._last_records[topic, elsewhere] = LastRecords(
+                client, leaders, Offsets(client, leaders), topic
+            )
+        return self._last_records[topic, elsewhere]
+
     def look_before_deleting(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[str, str | Failure]:
@@ -151,6 +187,8 @@ class KafkaCluster:
         self._client.close()
         self._disks.close()
         self._topics.close()
+        for client in self._state_clients.values():
+            client.close()
 
     def _note_wait(self, seconds: float) -> None:
         """A broker's quota makes a request wait: told like a request of its own."""

@@ -177,6 +177,14 @@ class LogDir:
     failure: Failure | None = None
 
 
+class KeyedRecord(NamedTuple):
+    """The last record of a key in a partition; without a value it says that there is nothing."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+
+
 @dataclass(frozen=True, slots=True)
 class LogDirs:
     """What is on the cluster's disks. ``brokers``: each that the metadata show, by its id.
@@ -257,6 +265,16 @@ class Kafka(Protocol):
 
     def members(self, groups: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
         """What the live members of each group read, as far as their protocol shows it."""
+
+    def last_records(
+        self, topic: str, elsewhere: Mapping[str, str] | None = None
+    ) -> Sequence[KeyedRecord] | Failure:
+        """The last record of each key in each partition of a topic, as of now, without those of
+        undecided and aborted transactions.
+
+        ``elsewhere``: client properties of another cluster that has it; what goes wrong with that
+        one is a `Failure`.
+        """
 
     def look_before_deleting(
         self, partitions: Collection[TopicPartition]

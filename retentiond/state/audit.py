@@ -44,7 +44,7 @@ ON CONFLICT (cycle_id) DO UPDATE SET
 _ROW_COLUMNS = (
     *("high_watermark", "min_committed_offset", "binding_group", "binding_committed_offset"),
     *("retention_offset", "groups", "detail", "predicted_bytes", "predicted_remote_bytes"),
-    "consumed_retention_ms",
+    *("consumed_retention_ms", "only_groups"),
 )
 """Those of a deletion that its row of the plan says."""
 

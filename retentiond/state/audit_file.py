@@ -126,9 +126,13 @@ that was begun without it gets it while it is small, and keeps its lists otherwi
 SMALL_BYTES = 64 * 1024 * 1024
 
 LATER_COLUMNS = {
-    "deletions": ("predicted_remote_bytes", "consumed_retention_ms"),
-    "cycles": ("observed_ms",),
-    "actions": ("observed_ms",),
+    "deletions": {
+        "predicted_remote_bytes": "INTEGER",
+        "consumed_retention_ms": "INTEGER",
+        "only_groups": "TEXT",
+    },
+    "cycles": {"observed_ms": "INTEGER"},
+    "actions": {"observed_ms": "INTEGER"},
 }
 """NULL where they were not recorded. Logs that were begun without them get them as above."""
 
@@ -172,11 +176,11 @@ def open_for_writing(state_dir: Path) -> sqlite3.Connection:
 
 
 def _add_later(connection: sqlite3.Connection, path: Path) -> None:
-    for table, names in LATER_COLUMNS.items():
+    for table, columns in LATER_COLUMNS.items():
         there = {name for _, name, *_ in connection.execute(f"PRAGMA table_info ({table})")}
-        for name in names:
+        for name, kind in columns.items():
             if name not in there:
-                connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} INTEGER")
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
     connection.executescript(LATER)
     if path.stat().st_size < SMALL_BYTES:
         connection.execute(BY_LIST)

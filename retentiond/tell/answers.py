@@ -21,7 +21,7 @@ from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.tell.first_look.policy import Owner, owner
-from retentiond.tell.reasons import short
+from retentiond.tell.reasons import say_only, short
 
 
 class Stored(NamedTuple):
@@ -286,6 +286,11 @@ class TopicAnswer:
         return Counter(each.row.verdict for each in self.partitions)
 
     @property
+    def only_groups(self) -> str | None:
+        """As of `PlanRow`: the same on each partition."""
+        return self.partitions[0].row.only_groups
+
+    @property
     def owner(self) -> Owner | None:
         """The system whose topic it is by its name, if it is one's."""
         return owner(self.topic)
@@ -335,6 +340,15 @@ class ClusterAnswer:
                 ),
             )
         )
+
+    @cached_property
+    def only_groups(self) -> tuple[str, ...]:
+        """Where not every group counts, a sentence for each pattern."""
+        by_pattern: defaultdict[str, list[str]] = defaultdict(list)
+        for each in self.topics:
+            if each.only_groups is not None:
+                by_pattern[each.only_groups].append(each.topic)
+        return tuple(say_only(pattern, topics) for pattern, topics in by_pattern.items())
 
     @property
     def records(self) -> int:

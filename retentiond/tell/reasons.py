@@ -6,17 +6,28 @@ One table for every place that explains a partition: the first look, `explain`, 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from retentiond.model import GroupKind, PlanRow, Reason
-from retentiond.words import say_name, shell_argument, shell_word
+from retentiond.words import printable, say_name, say_names, shell_argument, shell_word
 
 UNSEEN = (
     "Readers that commit nothing to Kafka can't be seen: only what commits there, and what "
     "groups.external names, is waited for."
 )
 """Goes wherever retentiond says who reads."""
+
+
+MOST_TOPICS = 3
+
+
+def say_only(pattern: str, topics: Sequence[str]) -> str:
+    """On whom it does not wait. ``pattern``: as `PlanRow.only_groups` of those topics."""
+    return (
+        f"On {say_names(topics, MOST_TOPICS)} only groups that match {printable(pattern)} count "
+        "(groups.only): what any other group has not read may be deleted."
+    )
 
 
 class ReasonText(NamedTuple):

@@ -56,7 +56,8 @@ class CycleReport:
     ``seconds`` by step of `STEPS`, those that were walked. ``disk``: what is known of the
     brokers' disks. ``unread``: what groups have not read; empty after `plan`. ``tool_options``:
     how Kafka's own tools reach the cluster, for remedies. ``failure``: what ended it after it had
-    deleted already. ``group_states``: by group, as in ``groups``.
+    deleted already. ``group_states``: by group, as in ``groups``. ``unseen``: what speaks for
+    readers that commit nothing, a sentence each.
     """
 
     plan: Plan
@@ -68,6 +69,7 @@ class CycleReport:
     tool_options: str = ""
     failure: Exception | None = None
     group_states: Mapping[str, GroupState] = field(default_factory=dict)
+    unseen: tuple[str, ...] = ()
 
     def outcome(self, row: PlanRow) -> DeletionOutcome:
         """What became of a row; no request went out for one that has no outcome."""
@@ -266,6 +268,7 @@ def row_document(row: PlanRow) -> dict[str, Any]:
         "predicted_bytes": row.predicted_bytes if row.verdict is Verdict.DELETE else 0,
         "predicted_remote_bytes": row.predicted_remote_bytes,
         "consumed_retention_ms": row.consumed_retention_ms,
+        "only_groups": row.only_groups,
         "detail": row.detail,
     }
 

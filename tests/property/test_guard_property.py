@@ -20,6 +20,7 @@ from retentiond.decide.limits import within_limits
 from retentiond.model import Failure, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot
 from tests.support.builders.guard_readings import POLICY, Reading, deletion, group, partition, topic
+from tests.support.oracle import counts
 
 TOPICS = ("clicks", "orders")
 PARTITIONS = [TopicPartition(name, number) for name in TOPICS for number in (0, 1)]
@@ -51,6 +52,7 @@ def readings(draw: st.DrawFn) -> Reading:  # noqa: PLR0912 - one branch for each
             replace(POLICY, min_groups=2),
             replace(POLICY, required_groups=("search",)),
             replace(POLICY, excluded=(Pattern("aud.*"),)),
+            replace(POLICY, only=(Pattern("b.*"), Pattern("search"))),
             replace(POLICY, enabled=False),
         ]
     )
@@ -152,7 +154,7 @@ def relevant(snapshot: Snapshot, name: str) -> set[str]:
         if snapshot.topics[reader.topic].name == name:
             groups.add(snapshot.groups[reader.group].group_id)
     groups.update(each.group_id for each in snapshot.groups if each.failure is not None)
-    return {each for each in groups if not policy.excludes(each)}
+    return {each for each in groups if counts(policy, each)}
 
 
 def forbidden(snapshot: Snapshot, name: str) -> bool:
@@ -169,7 +171,7 @@ def forbidden(snapshot: Snapshot, name: str) -> bool:
         or bool(snapshot.problems)
         or any(
             snapshot.topics[each.topic] is found
-            and not found.policy.excludes(snapshot.groups[each.group].group_id)
+            and counts(found.policy, snapshot.groups[each.group].group_id)
             for each in snapshot.changelogs
         )
     )

@@ -134,10 +134,13 @@ def topic_rows(draw: st.DrawFn, name: str, timeline: list[PastEntry]) -> list[li
 
 
 POLICIES: list[TopicPolicy | PolicyConflict | None] = [
-    TopicPolicy(
-        enabled=True, consumed_retention_ms=minutes * MINUTE_MS, excluded=(Pattern(".*-x"),)
-    )
-    for minutes in (0, 0, 1, 2, 5)
+    *(
+        TopicPolicy(
+            enabled=True, consumed_retention_ms=minutes * MINUTE_MS, excluded=(Pattern(".*-x"),)
+        )
+        for minutes in (0, 0, 1, 2, 5)
+    ),
+    TopicPolicy(enabled=True, consumed_retention_ms=0, only=(Pattern(".*[^x]"),)),
 ]
 
 

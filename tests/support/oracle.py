@@ -6,9 +6,10 @@ rule, in the words of KIP-68. Where evidence is missing it keeps data.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
-from retentiond.config import PolicyConflict
+from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.model import GroupKind, PlanRow, Reason, Verdict
 from retentiond.snapshot import VANISHED, PartitionReading, Snapshot, TopicReading
 
@@ -153,7 +154,14 @@ def groups_with_replaced_records(snapshot: Snapshot, number: int) -> set[str]:
 def excludes(topic: TopicReading, group: str) -> bool:
     if isinstance(topic.policy, PolicyConflict):
         return False
-    return any(regex.fullmatch(group) for regex in topic.policy.excluded)
+    return not counts(topic.policy, group)
+
+
+def counts(policy: TopicPolicy, group: str) -> bool:
+    """In Python's own regular expressions."""
+    if any(re.fullmatch(each.pattern, group) for each in policy.excluded):
+        return False
+    return not policy.only or any(re.fullmatch(each.pattern, group) for each in policy.only)
 
 
 def partition_facts(
@@ -335,5 +343,10 @@ def row(
             None
             if isinstance(topic.reading.policy, PolicyConflict)
             else topic.reading.policy.consumed_retention_ms
+        ),
+        only_groups=(
+            None
+            if isinstance(topic.reading.policy, PolicyConflict) or not topic.reading.policy.only
+            else "|".join(each.pattern for each in topic.reading.policy.only)
         ),
     )

@@ -7,7 +7,7 @@ and again; a trouble is rare enough that the reasons behind it in the order come
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 
@@ -55,6 +55,9 @@ policies = st.builds(
     required_groups=st.sampled_from([()] * 8 + [("a",), ("B", "ab"), (STRANGER, "é")]),
     excluded=st.sampled_from(
         [()] * 8 + [(Pattern("a"),), (Pattern("a.*"), Pattern("é")), (Pattern(".+"),)]
+    ),
+    only=st.sampled_from(
+        [()] * 8 + [(Pattern("a.*"),), (Pattern("B"), Pattern("é|ab")), (Pattern(".+"),)]
     ),
     min_groups=st.sampled_from([1, 1, 1, 2, 1, 3]),
     allow_compacted=st.booleans(),
@@ -249,12 +252,21 @@ def prefix(number: int) -> str:
 
 
 def moved(policy: TopicPolicy, mine: str, others: Pattern) -> TopicPolicy:
-    own = [Pattern(f"{re.escape(mine)}(?:{regex.pattern})") for regex in policy.excluded]
+    def own(patterns: Iterable[Pattern]) -> list[Pattern]:
+        return [Pattern(f"{re.escape(mine)}(?:{regex.pattern})") for regex in patterns]
+
     return replace(
         policy,
         required_groups=tuple(mine + name for name in policy.required_groups),
-        excluded=(*own, others),
+        excluded=(*own(policy.excluded), others),
+        only=tuple(own(policy.only)),
     )
+
+
+def patterns_before(mine: str, only_groups: str) -> str:
+    """What `moved` has made ``only_groups`` of."""
+    patterns = only_groups.split(f"{re.escape(mine)}(?:")[1:]
+    return "|".join(each.removesuffix("|").removesuffix(")") for each in patterns)
 
 
 def moved_commits(commits: Commits, mine: str) -> Commits:

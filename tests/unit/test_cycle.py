@@ -105,6 +105,15 @@ def test_it_reads_once_and_asks_for_no_deletion(kafka: Counting, tmp_path: Path)
     assert kafka.partition("orders").log_start == 0
 
 
+def test_it_tells_what_speaks_for_readers_that_commit_nothing(
+    kafka: Counting, tmp_path: Path
+) -> None:
+    assert run(kafka, tmp_path).unseen == ()
+    kafka.create_topic("mm2-offset-syncs.west.internal", 1)  # which no policy enables
+    (sign,) = run(kafka, tmp_path).unseen
+    assert sign.startswith("topic mm2-offset-syncs.west.internal is MirrorMaker 2's")
+
+
 def test_what_deletes_reads_again(kafka: Counting, tmp_path: Path) -> None:
     report = run(kafka, tmp_path, dry_run=False)
     assert report.outcome(report.plan.rows[0]).outcome is Outcome.DELETED

@@ -12,6 +12,7 @@ from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, pr
 from retentiond.model import Outcome
 from retentiond.state.actions import Action
 from retentiond.state.audit_records import DeletionRecord
+from retentiond.tell.reasons import say_only
 from retentiond.tell.report import row_document
 from retentiond.words import rfc3339, say_any, say_name
 
@@ -53,11 +54,25 @@ TABLE_ROWS = 1000
 
 def show_table(deletions: Iterable[DeletionRecord], *, with_evidence: bool) -> None:
     console = printer()
+    only: dict[str, dict[str, None]] = {}  # in the order of the log
+    deletions = _noting(deletions, only)
     if with_evidence:
         count = _show_rows(console, EVIDENCE_COLUMNS, deletions, _evidence_rows)
     else:
         count = _show_rows(console, COLUMNS, deletions, lambda each: [_row(each)])
+    for pattern, topics in only.items():
+        say(console, say_only(pattern, list(topics)))
     say(console, f"{count} deletions")
+
+
+def _noting(
+    deletions: Iterable[DeletionRecord], only: dict[str, dict[str, None]]
+) -> Iterator[DeletionRecord]:
+    """The same, while ``only`` learns where not every group counted: topics by pattern."""
+    for each in deletions:
+        if each.row.only_groups is not None:
+            only.setdefault(each.row.only_groups, {})[each.row.topic] = None
+        yield each
 
 
 def write_csv(

@@ -14,7 +14,7 @@ from retentiond.tell.answers import YOUTH, Alike, Kept, TopicAnswer
 from retentiond.tell.explain.partition import Explanation, TopicExplanation
 from retentiond.tell.explain.readers import COMMITTED
 from retentiond.tell.group_answers import GroupAnswer
-from retentiond.tell.reasons import UNSEEN, short
+from retentiond.tell.reasons import UNSEEN, say_only, short
 from retentiond.tell.report import CycleReport
 from retentiond.words import (
     say_about,
@@ -78,6 +78,8 @@ def _say_groups(
         print_table(console, columns, rows)
     else:
         say(console, "No group counts for the topic.")
+    if (only := explained.answer.only_groups) is not None:
+        say(console, say_only(only, [explained.answer.topic]))
     if explained.excluded:
         say(console, f"Excluded by the policy: {say_names(explained.excluded, MOST_EXCLUDED)}.")
 

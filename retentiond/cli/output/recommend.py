@@ -13,7 +13,7 @@ import yaml
 from retentiond.cli.options import Output
 from retentiond.cli.output.simulate import figure, say_timeline, timeline_document
 from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, printer, say
-from retentiond.config import Config, TopicPolicy
+from retentiond.config import Config, ExternalReader, TopicPolicy
 from retentiond.config.durations import MINUTE_MS, format_duration
 from retentiond.errors import UsageError
 from retentiond.history.past import Past
@@ -151,21 +151,11 @@ def _entry(each: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
     groups: dict[str, Any] = {
         "required": list(policy.required_groups),
         "exclude": [regex.pattern for regex in policy.excluded],
-        "external": [
-            {
-                "name": reader.name,
-                **(
-                    {"spark_checkpoint": str(reader.spark_checkpoint)}
-                    if reader.spark_checkpoint
-                    else {}
-                ),
-                **({"offsets": reader.offsets} if reader.offsets else {}),
-                "max_age": format_duration(reader.max_age_ms),
-            }
-            for reader in policy.external_readers
-        ],
+        "external": [external_entry(reader) for reader in policy.external_readers],
         "min": policy.min_groups,
     }
+    if policy.only:
+        groups["only"] = [regex.pattern for regex in policy.only]
     if policy.forget_vanished_after_ms is not None:
         groups["forget_vanished_after"] = format_duration(policy.forget_vanished_after_ms)
     return {
@@ -176,6 +166,40 @@ def _entry(each: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
         "allow_compacted": policy.allow_compacted,
         "groups_visible": "assumed" if policy.assumes_visible_groups else "checked",
     }
+
+
+SECRET = "see your configuration"
+"""In place of what may be one. A reader without it can't be read, and holds."""
+
+
+def external_entry(reader: ExternalReader) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": reader.name}
+    if reader.spark_checkpoint is not None:
+        entry["spark_checkpoint"] = str(reader.spark_checkpoint)
+    if reader.offsets is not None:
+        entry["offsets"] = reader.offsets
+    if reader.headers:
+        entry["headers"] = dict.fromkeys(reader.headers, SECRET)
+    if reader.ca is not None:
+        entry["ca"] = str(reader.ca)
+    paths: dict[str, Any] = {}
+    for path in reader.paths or ():
+        if path.partition is None:
+            paths.setdefault(path.topic, []).append(str(path))
+        else:
+            of_topic = paths.setdefault(path.topic, {})
+            of_topic.setdefault(str(path.partition), []).append(str(path))
+    if paths:
+        entry["paths"] = paths
+    if (place := reader.connect_offsets) is None:
+        return entry | {"max_age": format_duration(reader.max_age_ms)}
+    entry["connect_offsets"] = {"topic": place.topic, "connector": place.connector}
+    if place.cluster is not None:
+        entry["connect_offsets"]["cluster"] = place.cluster
+    if place.kafka is not None:
+        servers = "bootstrap.servers"
+        entry["connect_offsets"]["kafka"] = {servers: place.kafka[servers]}
+    return entry
 
 
 def _literal(value: Any) -> Any:

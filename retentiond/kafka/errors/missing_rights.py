@@ -24,6 +24,7 @@ OPERATIONS = {
     "Describe": "DESCRIBE",
     "DescribeConfigs": "DESCRIBE_CONFIGS",
     "Delete": "DELETE",
+    "Read": "READ",
 }
 """As kafka-acls calls them, and as Kafka does."""
 

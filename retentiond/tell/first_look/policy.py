@@ -125,6 +125,9 @@ MIRRORS = re.compile(
     r"|(?:.*\.)?heartbeats"
 )
 
+MIRROR_GROUPS = re.compile(r".+-mm2")
+"""MirrorMaker 2's workers, where it runs by itself: on the cluster that it writes to."""
+
 SPARKS = re.compile(r"spark-kafka-(?:source|relation)-.*")
 
 INTERNAL_TO_STREAMS = re.compile(r".*-(?:changelog|repartition)")
@@ -164,8 +167,11 @@ def unseen_readers(topics: Iterable[str], groups: Iterable[GroupReading]) -> Uns
 def _evidence(topics: Iterable[str], groups: Iterable[GroupReading]) -> Iterator[str]:
     """One for each system."""
     connect = re.compile(CONNECT, re.IGNORECASE)
+    workers = (group.group_id for group in groups if MIRROR_GROUPS.fullmatch(group.group_id))
     if mirrors := next(filter(MIRRORS.fullmatch, topics), None):
         yield f"topic {mirrors} is MirrorMaker 2's, which reads topics without committing"
+    elif (worker := next(workers, None)) is not None:
+        yield f"group {say_name(worker)} is MirrorMaker 2's, which reads topics without committing"
     if connects := next(filter(connect.fullmatch, topics), None):
         yield (
             f"topic {connects} is Kafka Connect's, whose connectors may read topics without "

@@ -43,8 +43,10 @@ HEAD = """\
 # `retentiond plan` what would be deleted, and `retentiond explain TOPIC` why.
 #
 # {unseen}
-# Name those that keep their position elsewhere under groups.external, and leave out what others
-# read: Spark, Flink, MirrorMaker 2, and the global tables and source topics of Kafka Streams.
+# Nor does Kafka's admin API tell who fetches just now without a group, so a reader at work shows no
+# more than one that is stopped.
+# Name those that keep their position elsewhere under groups.external (Spark, Flink, Druid,
+# MirrorMaker 2), and leave out what others read, as the global tables of Kafka Streams.
 
 kafka:
 {kafka}

@@ -71,6 +71,10 @@ def _findings(
     ]
     if report is not None:
         yield from _of_disks(report.disk)
+        for sign in report.unseen:
+            yield HealthFinding(INFO, "Unseen readers", f"there may be some: {sign}")
+        for sentence in report.answers.only_groups:
+            yield HealthFinding(INFO, "Not every group counts", sentence)
     if beside := board.beside():
         yield HealthFinding(INFO, "History", beside)
 

@@ -74,6 +74,7 @@ def check_readers(topics: Sequence[EnabledTopic], evidence: Evidence) -> Iterato
         counted = relevant_groups(evidence, name)
         readers = counting(evidence, name, evidence.readers_of(name))  # that are known to be some
         committed = evidence.committed_on(name)
+        yield from _not_waited_for(policy, name, evidence.readers_of(name).difference(readers))
         missing = [say_name(each) for each in policy.required_groups if each not in committed]
         if not readers:
             unread.append(name)
@@ -107,6 +108,26 @@ def check_readers(topics: Sequence[EnabledTopic], evidence: Evidence) -> Iterato
             "readers",
             "every enabled topic is read by a group, or by an external reader that is named; "
             "readers that commit nothing can't be seen",
+        )
+
+
+def _not_waited_for(policy: TopicPolicy, name: str, uncounted: Iterable[str]) -> Iterator[Finding]:
+    """Readers that do not count because of ``groups.only``; an exclusion names its own itself."""
+    passed_over = sorted(
+        group
+        for group in uncounted
+        if policy.only and not any(regex.fullmatch(group) for regex in policy.excluded)
+    )
+    if passed_over:
+        yield Finding(
+            Level.WARNING,
+            f"topic {name}",
+            f"does not wait for {some(passed_over)}, which "
+            f"{'reads' if len(passed_over) == 1 else 'read'} it: only groups that match "
+            f"{policy.only_groups} count (groups.only)",
+            "take groups.only out of the policy, or give it a pattern for each group that has to "
+            "have read the records",
+            (name,),
         )
 
 
@@ -144,7 +165,8 @@ def check_unseen(names: frozenset[str], evidence: Evidence) -> Iterator[Finding]
             "readers that commit nothing",
             f"can't be seen, and there may be some: {sign}",
             "see that none of them reads an enabled topic; name those that keep their position in "
-            "a file (groups.external), and leave out of the policy what others read",
+            "a file, at an address or in Kafka Connect's offsets topic (groups.external), and "
+            "leave out of the policy what others read",
         )
     sources = _by_group(
         evidence, evidence.topics, lambda name: unseen.streams & evidence.readers_of(name)

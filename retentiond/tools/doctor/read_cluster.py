@@ -63,7 +63,7 @@ def read_cluster(kafka: Kafka, connection: Client, config: Config, now: Callable
         clocks = executor.submit(tried, lambda: _clocks(kafka, now))
         offsets_retention = executor.submit(tried, lambda: _offsets_retention(kafka))
         names, topics = names_to_come.result(), topics_to_come.result()
-        positions = executor.submit(tried, lambda: _positions(topics, now))
+        positions = executor.submit(tried, lambda: _positions(topics, now, kafka))
         wanted = _enabled_names(config, names)
         allowed = executor.submit(tried, lambda: topic_rights(connection, wanted))
         logs = (
@@ -100,12 +100,12 @@ def tried(read: Callable[[], T | Failure]) -> T | Failure:
 
 
 def _positions(
-    topics: tuple[EnabledTopic, ...] | Failure, now: Callable[[], int]
+    topics: tuple[EnabledTopic, ...] | Failure, now: Callable[[], int], kafka: Kafka
 ) -> Mapping[ExternalReader, Position] | Failure:
     """Each is read once."""
     if isinstance(topics, Failure):
         return topics
-    return {reader: read_external(reader, now()) for reader in external_readers(topics)}
+    return {reader: read_external(reader, now(), kafka) for reader in external_readers(topics)}
 
 
 def evidence_about(

@@ -15,6 +15,7 @@ from retentiond.kafka.port import (
     DeleteFailure,
     EpochEnd,
     GroupMembers,
+    KeyedRecord,
     ListedGroup,
     LogDirs,
     OffsetBound,
@@ -154,6 +155,11 @@ class Leaders:
     def epoch_ends(
         self, asked: Collection[PartitionEpoch]
     ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:
+        raise NotImplementedError
+
+    def last_records(
+        self, topic: str, elsewhere: Mapping[str, str] | None = None
+    ) -> Sequence[KeyedRecord] | Failure:
         raise NotImplementedError
 
     def coordinator_state(self, earlier: CoordinatorState | None = None) -> CoordinatorState:

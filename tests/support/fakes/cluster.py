@@ -15,6 +15,7 @@ from retentiond.kafka.port import (
     DeleteFailure,
     EpochEnd,
     GroupMembers,
+    KeyedRecord,
     ListedGroup,
     LogDir,
     LogDirs,
@@ -80,6 +81,8 @@ class FakeCluster(World):
         """What the cluster says of its time; True: what it is."""
         self.broker_config = dict(BROKER_CONFIG)
         """What every broker says of itself."""
+        self.last: dict[str, Sequence[KeyedRecord] | Failure] = {}
+        """The last records of topics that hold some program's state."""
         self._lock = threading.RLock()
         self._endings: dict[TopicPartition, HowDeletionEnds] = {}
         self._late: list[tuple[FakePartition, int]] = []
@@ -237,6 +240,12 @@ class FakeCluster(World):
     def members(self, groups: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
         self._need_a_broker()
         return {group.group_id: self._members(group) for group in groups}
+
+    @_call
+    def last_records(
+        self, topic: str, elsewhere: Mapping[str, str] | None = None
+    ) -> Sequence[KeyedRecord] | Failure:
+        return self.last.get(topic, UNKNOWN_TOPIC)
 
     @_call
     def look_before_deleting(

@@ -71,6 +71,10 @@ def excluding(pattern: str) -> Change:
     return policy(excluded=(Pattern(pattern),))
 
 
+def counting_only(*patterns: str) -> Change:
+    return policy(only=tuple(Pattern(each) for each in patterns))
+
+
 def unreadable(reading: Reading) -> None:
     reading.add_group("audit")
     reading.groups["audit"] = replace(reading.groups["audit"], failure=LOST)
@@ -270,6 +274,13 @@ OBJECTIONS: dict[str, tuple[Change, str]] = {
     ),
     "nobody reads": (nobody, "no group reads the topic"),
     "all excluded": (excluding(".*"), "no group reads the topic"),
+    "only others count": (counting_only("nobody"), "no group reads the topic"),
+    "too few of those that alone count": (
+        lambda reading: reading.change_topic(
+            "orders", policy=replace(POLICY, min_groups=2, only=(Pattern("search"),))
+        ),
+        "1 groups count, and at least 2 must",
+    ),
     "too few groups": (policy(min_groups=3), "2 groups count, and at least 3 must"),
     "too few groups after exclusion": (
         lambda reading: reading.change_topic(
@@ -362,6 +373,9 @@ EXACTLY_ENOUGH: dict[str, tuple[Change, ...]] = {
     ),
     "unreadable group excluded": (unreadable, excluding("aud.*")),
     "reader excluded": (reader, excluding("aud.*")),
+    "reader that is none of those that alone count": (reader, counting_only("b.*", "search")),
+    "unreadable group that does not count": (unreadable, counting_only("b.*", "search")),
+    "remembered group that does not count": (remembered, counting_only("b.*", "search")),
     "remembered group excluded": (remembered, excluding("aud.*")),
     "group that reads another topic": (everybody_on_clicks,),
 }

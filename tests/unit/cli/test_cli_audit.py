@@ -405,3 +405,18 @@ def test_a_deletion_that_its_evidence_does_not_bear_out_is_named(
         "orders-0 up to 100 in cycle cycle-1: group billing had committed 99 only",
         "4 deletions worked out again: 1 differ",
     ]
+
+
+def test_where_not_every_group_counted_its_table_and_its_json_say_so(
+    command: Command, tmp_path: Path
+) -> None:
+    state_dir = tmp_path / "state"
+    state_dir.mkdir()
+    deletion = replace(approved("orders"), row=replace(row("orders"), only_groups="bill.*"))
+    with closing(Audit.open(state_dir)) as audit:
+        audit.record_cycle(begun(plan("cycle-1", ["orders"])))
+        audit.intend("cycle-1", [deletion], PLANNED_AT_MS + 1, evidence_at_ms=PLANNED_AT_MS)
+    table = command("audit", "--state-dir", state_dir).out
+    assert "On orders only groups that match bill.* count (groups.only)" in table
+    (shown,) = json.loads(command("audit", "--state-dir", state_dir, "-o", "json").out)
+    assert shown["only_groups"] == "bill.*"

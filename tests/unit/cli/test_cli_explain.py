@@ -180,6 +180,17 @@ def test_excluded_groups_are_named_and_nobody_is_said_to_be_nobody(
     assert "\nNo group counts for the topic.\nExcluded by the policy: billing, search.\n" in text
 
 
+def test_where_not_every_group_counts_it_says_so(
+    capsys: pytest.CaptureFixture[str], kafka: FakeCluster, tmp_path: Path
+) -> None:
+    policy = config(entry("orders", groups={"only": ["bill.*"]}))
+    text = partition(capsys, kafka, evidence(kafka, tmp_path, policy))
+    assert (
+        "\nOn orders only groups that match bill.* count (groups.only): what any other group has "
+        "not read may be deleted.\nExcluded by the policy: search.\n"
+    ) in text
+
+
 @pytest.mark.parametrize("whole_topic", [True, False])
 def test_the_tables_fit_80_columns_and_no_group_is_cut(
     capsys: pytest.CaptureFixture[str],

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from retentiond.cli.output.recommend import external_entry
+from retentiond.config import ExternalReader
 from tests.support.builders.past_clusters import PastCluster, PastEntry, partition_row
 from tests.unit.cli.conftest import CONFIG, Command
 
@@ -112,3 +115,39 @@ def test_a_configuration_is_never_overwritten(command: Command, config: Path) ->
     assert done.code == 2
     assert "is not overwritten" in done.err
     assert config.read_text() == before
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"spark_checkpoint": "/checkpoints/lake", "max_age": "2h"},
+        {"offsets": "https://lake.example/at", "ca": "/ca.pem", "max_age": "1d"},
+        {
+            "offsets": "/lake.json",
+            "paths": {"orders": ["a.*", "[id=x].b"], "clicks": {"0": ["c"], "7": ["d", "e"]}},
+            "max_age": "1d",
+        },
+        {"connect_offsets": {"topic": "offsets", "connector": "mirror", "cluster": "east"}},
+        {
+            "connect_offsets": {
+                "topic": "offsets",
+                "connector": "mirror",
+                "kafka": {"bootstrap.servers": "west:9092"},
+            }
+        },
+    ],
+)
+def test_an_external_reader_is_written_as_it_was_read(written: dict[str, Any]) -> None:
+    reader = ExternalReader.model_validate({"name": "lake", **written})
+    assert external_entry(reader) == {"name": "lake", **written}
+
+
+def test_an_external_reader_is_written_without_what_may_be_a_secret() -> None:
+    kafka = {"bootstrap.servers": "west:9092", "sasl.password": "hunter2"}
+    for place in (
+        {"offsets": "https://lake.example/at", "headers": {"Authorization": "hunter2"}},
+        {"connect_offsets": {"topic": "offsets", "connector": "mirror", "kafka": kafka}},
+    ):
+        written = external_entry(ExternalReader.model_validate({"name": "lake", **place}))
+        assert "hunter2" not in str(written)
+        assert ExternalReader.model_validate(written).name == "lake"

@@ -269,3 +269,12 @@ def test_its_exit_code_says_whether_what_was_planned_was_done(
     config = tmp_path / "retentiond.yaml"
     config.write_text(f"{CONFIG}state_dir: {tmp_path / 'state'}\n")
     assert command("run", "--once", "--config", config).code == code
+
+
+def test_where_not_every_group_counts_a_line_below_the_plan_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = "only groups that match billing|search count (groups.only)"
+    assert said not in shown(capsys, report([row("orders")]))
+    text = shown(capsys, report([replace(row("orders"), only_groups="billing|search")]))
+    assert f"\nOn orders {said}: what any other group has not read may be deleted.\n" in text

@@ -178,6 +178,23 @@ def test_check_says_in_words_what_each_entry_means(command: Command, config_file
     assert "Every 300 s retentiond deletes nothing (dry_run)." in words
 
 
+def test_check_looks_at_the_properties_of_an_external_readers_cluster(
+    command: Command, tmp_path: Path
+) -> None:
+    kafka = "{bootstrap.servers: 'west:9092', sasl.pasword: hunter2}"
+    place = f"{{topic: offsets, connector: mirror, kafka: {kafka}}}"
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "kafka: {bootstrap.servers: 'h:1'}\ntopics:\n  - name: orders\n    groups:\n"
+        f"      external: [{{name: mirror, connect_offsets: {place}}}]\n"
+    )
+    done = command("check", "--config", path)
+    assert done.code == 2
+    words = " ".join(done.err.split())
+    assert "external reader mirror: connect_offsets.kafka.sasl.pasword: this property" in words
+    assert "hunter2" not in done.err
+
+
 def test_check_warns_of_a_file_that_deletes(command: Command, config_file: Path) -> None:
     config_file.write_text(f"dry_run: false\n{CONFIG}")
     done = command("check", "--config", config_file)

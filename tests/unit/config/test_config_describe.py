@@ -30,6 +30,11 @@ def words(entry: str) -> str:
             "a, b and z must have committed; groups matching x.* or y do not count; also where "
             "the topic is compacted as well as deleted from; at least 4 groups.",
         ),
+        (
+            "name: a, retention.commitoffset.enable: true, groups: {only: [web, 'bill.*']}",
+            f"records may go 7 days after they were written, once {CONSUMED}; "
+            "ONLY groups matching bill.* or web count; at least 1 group.",
+        ),
     ],
 )
 def test_an_entry_is_put_in_one_sentence(entry: str, sentence: str) -> None:

@@ -48,13 +48,15 @@ def test_the_reference_shows_the_defaults() -> None:
 def test_every_setting_appears_in_the_reference() -> None:
     schema = json.loads((EXAMPLES / "retentiond.schema.json").read_text("utf-8"))
     # What has no default, and can't be left in a file that is to work as it stands.
-    examples = r"^( *)# (?=state_dir: |tls: |basic_auth:|  prometheus: )"
+    examples = r"^( *)# (?=state_dir: |tls: |basic_auth:|  prometheus: |only: |headers: )"
     reference = as_json(re.sub(examples, r"\1", REFERENCE.read_text("utf-8"), flags=re.M))
     written = {path for path, _ in _values(reference)}
     # An entry of topics takes what defaults take: in one of the two places is enough.
     written |= {("topics", *path[1:]) for path in written if path[0] == "defaults"}
     written |= {("defaults", *path[1:]) for path in written if path[0] == "topics"}
     written |= {path[:2] for path in written if "basic_auth" in path}  # a user is no setting
+    for mapping in ("headers", "paths"):  # nor is a header or a topic
+        written |= {path[: path.index(mapping) + 1] for path in written if mapping in path}
     settings = {path for path, _ in _settings(schema)}
     assert ("topics", "groups", "required") in settings
     assert settings - written == set()
@@ -96,8 +98,9 @@ def test_the_reference_in_words() -> None:
         ),
         (
             "clicks.sessions",
-            f"records may go as soon as {consumed}; sessions-export and sessions-job must have "
-            "gone past them elsewhere than in Kafka; a group that vanishes holds for 30 days; "
+            f"records may go as soon as {consumed}; mirror-to-west, sessions-export and "
+            "sessions-job must have gone past them elsewhere than in Kafka; a group that vanishes "
+            "holds for 30 days; "
             "at least 1 group.",
         ),
     ]

@@ -137,6 +137,40 @@ def test_a_group_is_excluded_only_by_a_match_of_its_whole_id() -> None:
     assert not policy.excludes("")
 
 
+def test_with_only_a_group_counts_if_a_pattern_matches_its_whole_id() -> None:
+    policy = policy_of(
+        config_of("name: orders, enable: true, groups: {only: ['bill.*', web], exclude: [bill2]}")
+    )
+    assert not policy.excludes("billing")
+    assert not policy.excludes("web")
+    assert policy.excludes("web2")
+    assert policy.excludes("search")
+    assert policy.excludes("bill2")  # both have to let it count
+    assert policy.excludes("")
+    assert policy.only_groups == "bill.*|web"
+    assert not policy.counts_everybody
+
+
+def test_without_only_every_group_counts_and_an_empty_one_is_refused_anywhere() -> None:
+    policy = policy_of(config_of("name: orders, enable: true"))
+    assert (policy.only_groups, policy.counts_everybody) == (None, True)
+    assert not policy.excludes("search")
+    with pytest.raises(ConfigError, match="expected one pattern or more"):
+        config_of("name: orders, enable: true, groups: {only: []}")
+    with pytest.raises(ConfigError, match="expected one pattern or more"):
+        config_of("name: orders, enable: true", defaults="{groups: {only: []}}")
+
+
+def test_only_of_a_topic_beats_that_of_the_defaults() -> None:
+    config = config_of(
+        "name: orders, groups: {only: ['.*']}",
+        "name: clicks",
+        defaults="{enable: true, groups: {only: [billing]}}",
+    )
+    assert not policy_of(config).excludes("search")
+    assert policy_of(config, "clicks").excludes("search")
+
+
 def test_a_required_group_may_match_an_exclusion_that_its_topic_overrides() -> None:
     defaults = "{enable: true, groups: {exclude: ['.*']}}"
     config = config_of(

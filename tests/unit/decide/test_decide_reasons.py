@@ -101,6 +101,7 @@ CASES = [
     ),
     Case(Reason.CONSUMED, (commit(100, "search"),), 100, "search", 100, said="group search"),
     Case(Reason.CONSUMED, (policy(excluded=(Pattern("b.*"),)),), 120, "search", groups=1),
+    Case(Reason.CONSUMED, (policy(only=(Pattern("se.*"),)),), 120, "search", groups=1),
     Case(
         Reason.COMMIT_BEYOND_END,
         (epoch("search", 3, 119),),

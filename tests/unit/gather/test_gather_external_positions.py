@@ -18,10 +18,12 @@ from retentiond.config import ExternalReader
 from retentiond.gather import external_positions
 from retentiond.gather.external_positions import read_external
 from retentiond.model import Commit, Failure
+from tests.support.fakes import FakeCluster
 from tests.support.tokens import dripping
 from tests.support.waiting import eventually
 
 NOW_MS = 1_700_000_000_000
+KAFKA = FakeCluster()
 HOUR_MS = 3_600_000
 
 ORDERS = (Commit("orders", 0, 42), Commit("orders", 1, 7))
@@ -49,7 +51,7 @@ def of_spark(checkpoint: Path) -> ExternalReader:
 
 
 def failed(reader: ExternalReader) -> str:
-    failure = read_external(reader, NOW_MS)
+    failure = read_external(reader, NOW_MS, KAFKA)
     assert isinstance(failure, Failure)
     assert failure.code == "EXTERNAL_READER"
     assert "\n" not in failure.message
@@ -71,16 +73,19 @@ def failed(reader: ExternalReader) -> str:
     ],
 )
 def test_a_document_in_json_or_yaml_is_read(tmp_path: Path, text: str) -> None:
-    assert read_external(of_document(written(tmp_path / "at", text)), NOW_MS) == ORDERS
+    assert read_external(of_document(written(tmp_path / "at", text)), NOW_MS, KAFKA) == ORDERS
 
 
 def test_a_topic_that_looks_like_a_number_is_a_topic(tmp_path: Path) -> None:
     place = written(tmp_path / "at", "123: {0: 1}\nyes: {0: 2}\n")
-    assert read_external(of_document(place), NOW_MS) == (Commit("123", 0, 1), Commit("yes", 0, 2))
+    assert read_external(of_document(place), NOW_MS, KAFKA) == (
+        Commit("123", 0, 1),
+        Commit("yes", 0, 2),
+    )
 
 
 def test_an_empty_position_is_no_failure_and_has_no_commit(tmp_path: Path) -> None:
-    assert read_external(of_document(written(tmp_path / "at", "{}")), NOW_MS) == ()
+    assert read_external(of_document(written(tmp_path / "at", "{}")), NOW_MS, KAFKA) == ()
 
 
 MALFORMED: dict[str, str | bytes] = {
@@ -163,7 +168,7 @@ def test_a_document_that_is_not_there_or_a_folder_is_a_failure(tmp_path: Path) -
 def test_a_document_of_max_age_is_read_and_an_older_one_is_a_failure(tmp_path: Path) -> None:
     fresh = written(tmp_path / "fresh", DOCUMENT, HOUR_MS)
     stale = written(tmp_path / "stale", DOCUMENT, HOUR_MS + 1000)
-    assert read_external(of_document(fresh), NOW_MS) == ORDERS
+    assert read_external(of_document(fresh), NOW_MS, KAFKA) == ORDERS
     assert failed(of_document(stale)) == "its position is 3601 s old, older than max_age (1h)"
 
 
@@ -198,14 +203,14 @@ def test_the_last_batch_that_is_done_counts_and_not_the_one_under_way(tmp_path: 
     batch(tmp_path, 9, '{"orders":{"0":30,"1":6}}')
     batch(tmp_path, 10, '{"orders":{"0":42,"1":7}}')
     batch(tmp_path, 11, '{"orders":{"0":99,"1":99}}', done=False)
-    assert read_external(of_spark(tmp_path), NOW_MS) == ORDERS
+    assert read_external(of_spark(tmp_path), NOW_MS, KAFKA) == ORDERS
 
 
 def test_the_sources_of_a_query_are_read_and_those_that_are_not_kafkas_passed_over(
     tmp_path: Path,
 ) -> None:
     batch(tmp_path, 0, '{"orders":{"0":42}}', '{"logOffset":3}', "-", "17", '{"clicks":{"2":9}}')
-    assert read_external(of_spark(tmp_path), NOW_MS) == (
+    assert read_external(of_spark(tmp_path), NOW_MS, KAFKA) == (
         Commit("orders", 0, 42),
         Commit("clicks", 2, 9),
     )
@@ -219,7 +224,7 @@ def test_two_sources_on_one_topic_are_a_failure(tmp_path: Path) -> None:
 def test_a_source_that_is_cut_off_has_no_commit(tmp_path: Path) -> None:
     """Nor has the reader on the topics of that source, which its policy holds then."""
     batch(tmp_path, 0, '{"orders":{"0":4')
-    assert read_external(of_spark(tmp_path), NOW_MS) == ()
+    assert read_external(of_spark(tmp_path), NOW_MS, KAFKA) == ()
 
 
 @pytest.mark.parametrize(
@@ -341,7 +346,7 @@ def test_a_document_is_read_over_http(headers: dict[str, str]) -> None:
     answers = Answers()
     answers.headers = headers
     with served(answers) as address:
-        assert read_external(of_document(address), NOW_MS) == ORDERS
+        assert read_external(of_document(address), NOW_MS, KAFKA) == ORDERS
 
 
 @pytest.mark.parametrize(

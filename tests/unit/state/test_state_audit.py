@@ -65,6 +65,7 @@ def approved(partition: int, topic: str = "orders", evidence: object = EVIDENCE)
         detail="limits.records_per_cycle (90) lowers the cutoff from 101",
         predicted_remote_bytes=7,
         consumed_retention_ms=60_000,
+        only_groups="billing|search",
     )
     assert isinstance(evidence, tuple)
     return Approved(topic, partition, "id-of-orders", 100, 10, evidence, row)
@@ -115,12 +116,12 @@ def test_a_log_that_was_begun_without_some_figures_is_read_and_gets_them(tmp_pat
         audit.record_cycle(CYCLE)
         audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
     with closing(connect(tmp_path / "audit.db")) as connection:
-        for name in ("predicted_remote_bytes", "consumed_retention_ms"):
+        for name in ("predicted_remote_bytes", "consumed_retention_ms", "only_groups"):
             connection.execute(f"ALTER TABLE deletions DROP COLUMN {name}")
 
     (old,) = read_deletions(tmp_path)
     assert (old.row.predicted_remote_bytes, old.row.consumed_retention_ms) == (None, None)
-    assert old.row.cutoff == 100
+    assert (old.row.cutoff, old.row.only_groups) == (100, None)
 
     with closing(Audit.open(tmp_path)) as audit:
         audit.intend("cycle-1", [approved(1)], 2_000, evidence_at_ms=1_900)

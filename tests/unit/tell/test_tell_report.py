@@ -49,9 +49,33 @@ def test_a_plan_has_the_promised_fields_and_few_more() -> None:
         "predicted_bytes",
         "predicted_remote_bytes",
         "consumed_retention_ms",
+        "only_groups",
         "size_bytes",
         "remote_bytes",
     }
+
+
+def test_where_not_every_group_counts_each_row_says_so_and_each_pattern_has_a_sentence() -> None:
+    made = report(
+        [
+            replace(row("clicks"), only_groups="billing|search"),
+            row("audit"),
+            replace(row("orders"), only_groups="billing|search"),
+            replace(row("views"), only_groups="web"),
+        ]
+    )
+    shown = document(made, with_outcomes=False)
+    assert [each["only_groups"] for each in shown["partitions"]] == [
+        "billing|search",
+        None,
+        "billing|search",
+        "web",
+    ]
+    waits = "count (groups.only): what any other group has not read may be deleted."
+    assert made.answers.only_groups == (
+        f"On clicks, orders only groups that match billing|search {waits}",
+        f"On views only groups that match web {waits}",
+    )
 
 
 def test_after_a_run_each_partition_also_has_its_outcome() -> None:

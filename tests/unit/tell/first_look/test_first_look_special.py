@@ -70,6 +70,13 @@ def test_spark_is_given_away_by_a_group() -> None:
     assert evidence.startswith(f"group {name} is Spark's, ")
 
 
+def test_mirror_maker_is_given_away_by_its_workers_too_and_named_once() -> None:
+    (evidence,) = unseen_readers(["orders"], [group("billing"), group("east-mm2")]).evidence
+    assert evidence.startswith("group east-mm2 is MirrorMaker 2's, ")
+    (evidence,) = unseen_readers(["heartbeats"], [group("east-mm2")]).evidence
+    assert evidence.startswith("topic heartbeats is MirrorMaker 2's, ")
+
+
 @pytest.mark.parametrize("topic", ["orders", "_schemas", "app-store-changelog", "__transaction_x"])
 def test_other_topics_speak_for_nobody(topic: str) -> None:
     assert unseen_readers([topic], [group("billing")]) == NOTHING_UNSEEN

@@ -261,3 +261,19 @@ def test_bytes_that_are_not_known_are_not_none(tmp_path: Path) -> None:
     row = replace(scenes.partition("orders", 0, committed=850), predicted_bytes=None)
     text = Visitor(tmp_path, scenes.report([row])).see("/").text
     assert "Freed by the last cycle \N{EM DASH} 850 records" in text
+
+
+def test_where_not_every_group_counts_the_page_and_the_topics_own_say_so(tmp_path: Path) -> None:
+    row = replace(scenes.partition("orders", 0, committed=400), only_groups="<b>|search")
+    visitor = Visitor(tmp_path, scenes.report([row]))
+    sentence = "On orders only groups that match <b>|search count (groups.only): what any other"
+    assert sentence in visitor.see("/").text
+    assert sentence in visitor.see("/topics/orders").text
+
+
+def test_what_speaks_for_readers_that_commit_nothing_is_said(tmp_path: Path) -> None:
+    report = scenes.report([scenes.partition("orders", 0, committed=400)])
+    sign = "topic heartbeats is MirrorMaker 2's, which reads topics without committing"
+    assert "Unseen readers" not in Visitor(tmp_path, report).see("/").text
+    text = Visitor(tmp_path, replace(report, unseen=(sign,))).see("/").text
+    assert f"Unseen readers there may be some: {sign}" in text

@@ -175,6 +175,16 @@ def test_a_topic_that_only_an_excluded_group_reads_is_a_warning() -> None:
     assert (found.level, found.subject) == (Level.WARNING, "topic orders")
 
 
+def test_groups_that_read_and_do_not_count_because_of_only_are_a_warning() -> None:
+    mine = config({"name": "orders", "groups": {"only": ["a"], "exclude": ["console-.*"]}})
+    found = only(about_readers(mine, listing("a", "console-1", reading=("b",))))
+    assert (found.level, found.subject) == (Level.WARNING, "topic orders")
+    assert found.sentence == (
+        "does not wait for b, which reads it: only groups that match a count (groups.only)"
+    )
+    assert bad(about_readers(mine, listing("a", "console-1"))) == []
+
+
 def test_an_external_reader_is_one() -> None:
     external = {"external": [{"name": "spark", "offsets": "/offsets.json"}]}
     mine = config({"name": "orders", "groups": external})

@@ -1,0 +1,252 @@
+"""Readers that keep their position elsewhere than in Kafka: where it is, and how it is read there.
+
+An address is taken as its server gives it. So ``paths`` say where in its answer the offsets are,
+in a language of three steps that leaves nothing out without a word: what a path leads past is
+missing, and a missing position holds. (JMESPath drops a null on its way, and with it a reader.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from retentiond.config.client_properties import KafkaProperties, Properties, PropertyMap
+from retentiond.config.durations import DAY_MS
+from retentiond.config.values import (
+    Duration,
+    File,
+    LocalFileOrAddress,
+    LocalFolder,
+    Section,
+    Text,
+    TopicName,
+    filled,
+    refused,
+)
+
+STEP = r"\[[^\[\]=]+=[^\[\]]*\]|[^.\[\]]+"
+EVERY = "*"
+
+_PATH = re.compile(rf"({STEP})(\.({STEP}))*")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]+")
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsPath:
+    """Where in a document the next offsets of a topic are, or of one ``partition``: ``steps`` from
+    the top, each a key, `EVERY`, or ``[key=value]``."""
+
+    topic: str
+    partition: int | None
+    steps: tuple[str, ...]
+
+    def follow(self, document: object) -> list[Any]:
+        """All that it leads to. Raises LookupError, with a sentence, where a step leads nowhere."""
+        found = [document]
+        for step in self.steps:
+            found = [below for value in found for below in _below(value, step)]
+        return found
+
+    def __str__(self) -> str:
+        return ".".join(self.steps)
+
+
+def _below(value: object, step: str) -> list[Any]:
+    match value:
+        case dict() if step == EVERY:
+            return list(value.values())
+        case list() if step == EVERY:
+            return value
+        case dict() if step in value:
+            return [value[step]]
+        case list() if step.startswith("["):
+            key, _, wanted = step[1:-1].partition("=")
+            same = [
+                each for each in value if isinstance(each, dict) and str(each.get(key)) == wanted
+            ]
+            if len(same) == 1:
+                return same
+            raise LookupError(f"{len(same)} entries where {step} has to be one")
+    raise LookupError(f"no {step}")
+
+
+def _paths(value: object) -> tuple[OffsetsPath, ...]:
+    if isinstance(value, tuple):
+        return value
+    if not isinstance(value, Mapping) or not value:
+        raise refused("expected a mapping of topics, each with its path")
+    found: list[OffsetsPath] = []
+    for topic, of_topic in value.items():
+        if not isinstance(of_topic, Mapping):
+            found += _of(of_topic, topic, None, topic)
+            continue
+        for partition, of_partition in of_topic.items():
+            if not _PARTITION.fullmatch(str(partition)):
+                raise refused("expected the number of a partition", topic, str(partition))
+            found += _of(of_partition, topic, int(partition), topic, str(partition))
+    return tuple(found)
+
+
+def _of(value: object, topic: str, partition: int | None, *below: str | int) -> list[OffsetsPath]:
+    """Of one path, or of a list of them."""
+    if not isinstance(value, list):
+        path = filled(value)
+        if not _PATH.fullmatch(path):
+            raise refused(
+                "expected a path: keys, * for every entry, or [key=value] for the one entry of a "
+                "list, with dots between them",
+                *below,
+            )
+        return [OffsetsPath(topic, partition, tuple(re.findall(STEP, path)))]
+    if not value:
+        raise refused("expected one path or more", *below)
+    return [
+        path for at, each in enumerate(value) for path in _of(each, topic, partition, *below, at)
+    ]
+
+
+def _headers(headers: Properties) -> Properties:
+    """Its errors show nothing of a value."""
+    if len({name.casefold() for name in headers}) < len(headers):
+        raise refused("expected each header once, whatever its case")
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise refused("expected the name of an HTTP header", name)
+        if not _HEADER_VALUE.fullmatch(value):
+            raise refused("expected the value of an HTTP header, on one line", name)
+    return headers
+
+
+_PATH_SCHEMA = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
+    ]
+}
+Headers = Annotated[PropertyMap, AfterValidator(_headers)]
+Paths = Annotated[
+    tuple[OffsetsPath, ...],
+    BeforeValidator(_paths),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": {
+                "anyOf": [
+                    *_PATH_SCHEMA["anyOf"],
+                    {
+                        "type": "object",
+                        "propertyNames": {"pattern": f"^({_PARTITION.pattern})$"},
+                        "additionalProperties": _PATH_SCHEMA,
+                    },
+                ]
+            },
+        }
+    ),
+]
+
+
+class ConnectOffsets(Section):
+    """The positions of a source connector of Kafka Connect that reads from this cluster: of
+    MirrorMaker 2's MirrorSourceConnector."""
+
+    topic: TopicName
+    """The topic that its workers keep offsets in (offset.storage.topic); MirrorMaker 2 by itself
+    calls it mm2-offsets.SOURCE.internal."""
+
+    connector: Text
+    """The connector's name; MirrorMaker 2 by itself calls it MirrorSourceConnector."""
+
+    cluster: Text | None = None
+    """The alias by which the connector knows this cluster (source.cluster.alias). It is needed only
+    where the topic has positions of the connector from several."""
+
+    kafka: KafkaProperties | None = None
+    """Client properties of the cluster that has the topic, as in the section `kafka`, of which
+    nothing is taken. MirrorMaker 2 keeps it in the cluster that it writes to. By default it is in
+    this one."""
+
+
+class ExternalReader(Section):
+    """A reader that keeps its position outside Kafka's groups, in one of three places."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["spark_checkpoint"]},
+                {"required": ["offsets"]},
+                {"required": ["connect_offsets"]},
+            ]
+        }
+    )
+
+    name: Text
+    """Its name among the topic's groups."""
+
+    spark_checkpoint: LocalFolder | None = None
+    """Checkpoint directory of a Spark Structured Streaming query, by its absolute path on this
+    host. A checkpoint in an object store or in HDFS must be mounted."""
+
+    offsets: LocalFileOrAddress | None = None
+    """A JSON or YAML file, by its absolute path on this host or its http(s) address:
+    {topic: {partition: next offset}}, unless `paths` say where in it the offsets are."""
+
+    headers: Headers = Field(default_factory=lambda: Properties({}))
+    """Headers of the request to the address, as in `Authorization: ${file:token}`. They are
+    never shown, and no other host gets them when it is redirected to."""
+
+    ca: File | None = None
+    """PEM file of the authorities that the address's certificate may come from; no others count
+    then. It is read each time. By default the system's."""
+
+    paths: Paths | None = None
+    """Where in the file or the answer the next offsets are: for each topic a path to
+    {partition: next offset}, or for each of its partitions a path to the offset. A path is keys
+    with dots between them; `*` is every entry, `[key=value]` the one entry of a list. Where it
+    leads to several, or there is a list of paths, the smallest offset counts."""
+
+    connect_offsets: ConnectOffsets | None = None
+    """Positions of a source connector of Kafka Connect, in its offsets topic."""
+
+    max_age_ms: Duration = Field(
+        default=DAY_MS, alias="max_age", json_schema_extra={"default": "1d"}
+    )
+    """How old the position may be; the topic is held while it is older. Not for `connect_offsets`,
+    which are read as they are now."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        places = (self.spark_checkpoint, self.offsets, self.connect_offsets)
+        count = sum(place is not None for place in places)
+        if count != 1:
+            raise refused(
+                "expected one of spark_checkpoint, offsets and connect_offsets, here are "
+                f"{count or 'none'}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _what_belongs_together(self) -> Self:
+        place = self.offsets or ""
+        for name, fits, where in (
+            ("headers", place.startswith(("http://", "https://")), "offsets at an address"),
+            ("ca", place.startswith("https://"), "offsets at an https:// address"),
+            ("paths", bool(place), "offsets"),
+            ("max_age", self.connect_offsets is None, "spark_checkpoint or offsets"),
+        ):
+            if {name, f"{name}_ms"} & self.model_fields_set and not fits:
+                raise refused(f"this goes with {where} only", name)
+        return self

@@ -1,0 +1,228 @@
+"""The last record of each key of a topic: what a program that keeps its state in one has said last.
+
+The topic is read once from its beginning, and by later readings from where the one before ended:
+compaction lags, and a Connect cluster's offsets topic may have many times as many records as keys.
+No group is joined, and nothing is committed.
+
+Invariants: what is returned has been read up to the end that each leader told first (the last
+stable offset, so that no transaction up to there is undecided), and records of aborted transactions
+are not in it; else it is a `Failure`. Where the topic is another one, or its log does not go on
+where the last reading ended, it is read anew.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from kafka.consumer.fetcher import Fetcher
+from kafka.protocol.consumer import FetchRequest, IsolationLevel
+from kafka.record import MemoryRecords
+from kafka.structs import TopicPartition as PartitionOfClient
+
+from retentiond.kafka import topics
+from retentiond.kafka.client import Client
+from retentiond.kafka.errors.kafka_python import of_error_code, of_kafka_python
+from retentiond.kafka.errors.missing_rights import with_topic_grant
+from retentiond.kafka.network_client import NetworkClient
+from retentiond.kafka.offsets.leaders import Leader, Leaders
+from retentiond.kafka.offsets.lookups import Offsets
+from retentiond.kafka.port import KeyedRecord, OffsetBound
+from retentiond.model import Failure, TopicPartition
+
+MOST_SECONDS = 30.0
+"""Of one reading. The next one goes on where it ended."""
+
+MOST_KEPT_BYTES = 32 * 1024 * 1024
+"""Of the last records of all keys."""
+
+FETCH_BYTES = 1024 * 1024
+"""Of one partition. Each is asked for by itself: what an answer leaves out is not there then."""
+
+BY_NAME = 12
+"""The last version of Fetch that names topics; the first that is sent knows leader epochs."""
+WITH_EPOCHS = 9
+
+WAIT_MS = 100
+
+MOST_TRIES = 5
+"""Of a partition whose leader has moved, or does not answer."""
+
+LATER_S = 0.2
+
+
+class LastRecords:
+    """Of one topic. Thread-safe; one reading at a time."""
+
+    def __init__(self, client: Client, leaders: Leaders, offsets: Offsets, topic: str) -> None:
+        self._client = client
+        self._leaders = leaders
+        self._offsets = offsets
+        self._topic = topic
+        self._lock = threading.Lock()
+        self._forget(None)
+
+    def _forget(self, topic_id: str | None) -> None:
+        self._topic_id = topic_id
+        self._next: dict[TopicPartition, int] = {}
+        self._last: dict[tuple[TopicPartition, bytes | None], bytes | None] = {}
+        self._kept_bytes = 0
+
+    def read(self) -> Sequence[KeyedRecord] | Failure:
+        """Raises `KafkaUnavailable` and `OtherCluster`."""
+        give_up_at = time.monotonic() + MOST_SECONDS
+        with self._lock:
+            ends = self._begin()
+            if isinstance(ends, Failure):
+                return ends
+            failure = self._read_to(ends, give_up_at)
+            if failure is not None:
+                return failure
+            return [
+                KeyedRecord(at.partition, key, value) for (at, key), value in self._last.items()
+            ]
+
+    def _begin(self) -> Mapping[TopicPartition, int] | Failure:
+        """The end of each partition; where the last reading ended is forgotten if it is void."""
+        described = topics.describe_topics(self._client, self._leaders, [self._topic])[self._topic]
+        if isinstance(described, Failure):
+            return described
+        partitions = [TopicPartition(self._topic, number) for number in described.partitions]
+        ends = self._offsets.offsets(partitions, OffsetBound.LAST_STABLE)
+        starts = self._offsets.offsets(partitions, OffsetBound.LOG_START)
+        bounds: dict[TopicPartition, tuple[int, int]] = {}
+        for at in partitions:
+            start, end = starts[at], ends[at]
+            if isinstance(start, Failure):
+                return start
+            if isinstance(end, Failure):
+                return end
+            bounds[at] = start, end
+        goes_on = described.topic_id is not None and described.topic_id == self._topic_id
+        if not goes_on or any(
+            at not in bounds or not bounds[at][0] <= offset <= bounds[at][1]
+            for at, offset in self._next.items()
+        ):
+            self._forget(described.topic_id)
+        for at, (start, _) in bounds.items():
+            self._next.setdefault(at, start)
+        return {at: end for at, (_, end) in bounds.items()}
+
+    def _read_to(self, ends: Mapping[TopicPartition, int], give_up_at: float) -> Failure | None:
+        """None: all that is below the ends has been read."""
+        tries: dict[TopicPartition, int] = {}
+        while behind := [at for at, end in ends.items() if self._next[at] < end]:
+            if time.monotonic() > give_up_at:
+                left = sum(ends[at] - self._next[at] for at in behind)
+                return Failure(
+                    "NOT_READ_YET",
+                    f"{left} offsets of topic {self._topic} are still to be read; the next reading "
+                    "goes on from here",
+                )
+            for at, answer in self._fetch(behind).items():
+                failure = self._take(at, answer, ends[at])
+                if failure is None:
+                    continue
+                tries[at] = tries.get(at, 0) + 1
+                if tries[at] >= MOST_TRIES:
+                    return failure
+                self._leaders.forget()
+                time.sleep(LATER_S)
+            if self._kept_bytes > MOST_KEPT_BYTES:
+                self._forget(None)
+                return Failure(
+                    "TOO_LARGE",
+                    f"the last records of topic {self._topic} have more than {MOST_KEPT_BYTES} "
+                    "bytes",
+                )
+        return None
+
+    def _fetch(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Any]:
+        """Of each its part of the response, or why there is none."""
+
+        async def ask(network: NetworkClient) -> dict[TopicPartition, Any]:
+            led = await self._leaders.of(network, partitions)
+            found: dict[TopicPartition, Any] = {
+                at: leader for at, leader in led.items() if isinstance(leader, Failure)
+            }
+            asked = {at: leader for at, leader in led.items() if isinstance(leader, Leader)}
+            answers = await network.send_all(
+                [(leader.node, self._request(at, leader)) for at, leader in asked.items()]
+            )
+            return found | dict(zip(asked, map(_part, answers), strict=True))
+
+        return self._client.run(ask)
+
+    def _request(self, at: TopicPartition, leader: Leader) -> Any:
+        topic = FetchRequest.FetchTopic
+        partition = topic.FetchPartition(
+            partition=at.partition,
+            current_leader_epoch=leader.epoch,
+            fetch_offset=self._next[at],
+            partition_max_bytes=FETCH_BYTES,
+        )
+        return FetchRequest(
+            max_wait_ms=WAIT_MS,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES,
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            topics=[topic(topic=at.topic, partitions=[partition])],
+            min_version=WITH_EPOCHS,
+            max_version=BY_NAME,
+        )
+
+    def _take(self, at: TopicPartition, part: Any, end: int) -> Failure | None:
+        """Why there is nothing to take, if there should be."""
+        if isinstance(part, Failure):
+            return part
+        if part.error_code:
+            return with_topic_grant(of_error_code(part.error_code), at.topic, "Read")
+        if not part.records:
+            # Nothing is left of what was there: compaction has taken it.
+            if part.last_stable_offset < end:
+                return BEHIND
+            self._next[at] = end
+            return None
+        batch = Fetcher.PartitionRecords(
+            self._next[at],
+            PartitionOfClient(*at),
+            MemoryRecords(part.records),
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            aborted_transactions=part.aborted_transactions,
+        )
+        for record in batch.take():
+            self._keep(at, record.key, record.value)
+        if batch.next_fetch_offset <= self._next[at]:
+            return NO_RECORDS
+        self._next[at] = batch.next_fetch_offset
+        return None
+
+    def _keep(self, at: TopicPartition, key: bytes | None, value: bytes | None) -> None:
+        before = self._last.get((at, key))
+        if (at, key) not in self._last:
+            self._kept_bytes += len(key or b"")
+        self._kept_bytes += len(value or b"") - len(before or b"")
+        self._last[at, key] = value
+
+
+BEHIND = Failure("OFFSET_NOT_AVAILABLE", "the partition's leader does not know its end yet")
+
+NO_RECORDS = Failure("NOT_ANSWERED", "the leader has sent no record as a whole")
+
+THROTTLED = Failure("THROTTLING_QUOTA_EXCEEDED", "the broker's quota lets nothing through")
+
+
+def _part(answer: Any) -> Any:
+    """What a response says of the one partition that was asked for."""
+    if isinstance(answer, Exception):
+        return of_kafka_python(answer)
+    if answer.error_code:
+        return of_error_code(answer.error_code)
+    parts = [part for topic in answer.responses for part in topic.partitions]
+    if len(parts) != 1:
+        return NO_RECORDS
+    if answer.throttle_time_ms and not parts[0].records and not parts[0].error_code:
+        return THROTTLED  # which is answered without a record
+    return parts[0]
