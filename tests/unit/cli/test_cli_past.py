@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from retentiond.cli.output.simulate import retention
 from tests.support.builders.past_clusters import PastCluster, PastEntry, partition_row
 from tests.unit.cli.conftest import CONFIG, Command
 
@@ -112,3 +113,7 @@ def test_a_configuration_is_never_overwritten(command: Command, config: Path) ->
     assert done.code == 2
     assert "is not overwritten" in done.err
     assert config.read_text() == before
+
+
+def test_a_retention_of_nothing_is_no_number_of_days() -> None:
+    assert (retention(0), retention(3_600_000)) == ("at once", "1h")
