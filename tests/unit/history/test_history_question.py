@@ -1,0 +1,96 @@
+"""When the record of one policy tells what another would have done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from retentiond.config import ExternalReader, TopicPolicy
+from retentiond.config.values import Pattern
+from retentiond.history.question import TopicQuestion
+
+IN_FORCE = TopicPolicy(enabled=True, consumed_retention_ms=1000)
+READER = ExternalReader(name="etl", offsets="/etl.json")
+
+
+def asked(tried: TopicPolicy | None, in_force: TopicPolicy | None = IN_FORCE) -> TopicQuestion:
+    return TopicQuestion("orders", 1000, tried, in_force, conflict=False)
+
+
+def test_another_retention_leaves_the_groups_as_they_were() -> None:
+    question = asked(replace(IN_FORCE, consumed_retention_ms=5))
+
+    assert question.is_known
+    assert not question.has_other_groups
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"required_groups": ("billing",)},
+        {"excluded": (Pattern("etl"),)},
+        {"min_groups": 2},
+    ],
+)
+def test_other_groups_are_known_by_their_commits(change: dict[str, Any]) -> None:
+    question = asked(replace(IN_FORCE, **change))
+
+    assert question.is_known
+    assert question.has_other_groups
+
+
+@pytest.mark.parametrize("careful", ["allow_compacted", "assumes_visible_groups"])
+def test_more_care_than_there_was_is_not_known(careful: str) -> None:
+    careless = replace(IN_FORCE, **{careful: True})
+
+    assert not asked(IN_FORCE, careless).is_known
+    assert asked(careless, IN_FORCE).is_known
+    assert asked(careless, careless).is_known
+
+
+def test_an_external_reader_that_nobody_has_read_is_not_known() -> None:
+    with_reader = replace(IN_FORCE, external_readers=(READER,))
+    elsewhere = replace(IN_FORCE, external_readers=(replace_place(READER),))
+
+    assert not asked(with_reader).is_known
+    assert not asked(with_reader, None).is_known
+    assert not asked(elsewhere, with_reader).is_known
+    assert asked(with_reader, with_reader).is_known
+
+
+def test_one_that_is_taken_out_counts_no_more() -> None:
+    question = asked(IN_FORCE, replace(IN_FORCE, external_readers=(READER,)))
+
+    assert question.is_known
+    assert question.has_other_groups
+    assert question.drops("etl")
+    assert not question.drops("billing")
+
+
+@pytest.mark.parametrize(
+    ("tried_ms", "in_force_ms", "longer"),
+    [
+        (None, None, False),
+        (None, 5, True),
+        (6, 5, True),
+        (5, 5, False),
+        (4, 5, False),
+        (5, None, False),
+    ],
+)
+def test_whether_it_waits_longer_for_groups_that_have_vanished(
+    tried_ms: int | None, in_force_ms: int | None, longer: bool
+) -> None:
+    question = asked(
+        replace(IN_FORCE, forget_vanished_after_ms=tried_ms),
+        replace(IN_FORCE, forget_vanished_after_ms=in_force_ms),
+    )
+
+    assert question.waits_longer == longer
+    assert question.has_other_groups == longer
+
+
+def replace_place(reader: ExternalReader) -> ExternalReader:
+    return reader.model_copy(update={"offsets": "/other.json"})
