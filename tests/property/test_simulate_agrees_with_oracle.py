@@ -24,7 +24,7 @@ from retentiond.history.past import Past, open_past
 from retentiond.history.question import TopicQuestion, questions
 from retentiond.history.recommend import Recommendation, Why, recommend, without_retention
 from retentiond.history.replay import Replay
-from retentiond.history.session import LARGE_JOBS
+from retentiond.history.session import LARGE_JOBS, LONGEST_S
 from retentiond.history.simulate import SimulatedTopic, simulate
 from retentiond.spark.session import SparkSessions
 from tests.support import past_oracle
@@ -117,7 +117,7 @@ class Topic:
             yield from (group_row(group, "live", kind) for group, kind in self.groups.items())
             yield from (reader_row(group, self.name) for group in sorted(self.readers))
         for group in self.groups:
-            if any(each == group for each, _ in self.last) and self.seldom(15):
+            if any(each == group for each, _ in self.last) and self.seldom(10):
                 yield from self.gone(group)
                 continue
             if group in self.readers and self.seldom(4):
@@ -254,7 +254,7 @@ def policies(draw: st.DrawFn, name: str) -> tuple[Tried, TopicPolicy | None]:
         (policy(minutes, ".*-x", required_groups=("nobody",)), in_force),
         (policy(minutes, "broken", ".*-x", min_groups=2), in_force),
         (policy(minutes, "broken", ".*-x"), None),
-        (in_force, replace(in_force, forget_vanished_after_ms=1)),
+        *[(in_force, replace(in_force, forget_vanished_after_ms=1))] * 3,
         (in_force, replace(in_force, external_readers=(reader,))),
         (replace(in_force, external_readers=(reader,)), in_force),
     ]
@@ -364,7 +364,8 @@ def batches(count: int) -> list[Batch]:
 
 @pytest.fixture(scope="module")
 def large_jobs() -> Iterator[SparkSessions]:
-    sessions = SparkSessions("local[2]", {**LARGE_JOBS, "spark.sql.shuffle.partitions": "2"})
+    conf = {**LARGE_JOBS, "spark.sql.shuffle.partitions": "2"}
+    sessions = SparkSessions("local[2]", conf, timeout_s=LONGEST_S)
     yield sessions
     sessions.stop()
 
