@@ -45,7 +45,8 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
 ) -> None:
     """Try a policy on the recorded past: what it would have deleted, and who would have missed it.
 
-    Nothing is deleted, and neither the cluster nor the daemon is asked.
+    Nothing is deleted, and neither the cluster nor the daemon is asked. A policy with other groups
+    is judged by the recorded commits; what the record does not tell counts as kept.
 
     Example: retentiond simulate --since 14d --set orders:retention.commitoffset.hours=2
 

@@ -9,6 +9,7 @@ minimum is taken where one is missing, and `least` is not used alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame
@@ -17,7 +18,9 @@ from pyspark.sql import functions as F
 INT64_MAX = 2**63 - 1
 
 
-def commits_by_partition(commits: DataFrame, group_count: int) -> DataFrame:
+def commits_by_partition(
+    commits: DataFrame, group_count: int, grain: Sequence[str] = ("partition_id",)
+) -> DataFrame:
     """What the counted commits on a partition say. A tie goes to the first group by name.
 
     ``group_count``: every group_id is below it. Offset and group go through the aggregates as
@@ -25,14 +28,15 @@ def commits_by_partition(commits: DataFrame, group_count: int) -> DataFrame:
     don't fit into it (no log is that long), the offset stays right, and any of the groups at it
     is named.
 
-    Grain: partition_id, only partitions with a commit. Columns: partition_id; commits,
-    readable_commits: long; min_offset?: long, min_group_id?: int; max_offset?: long,
-    max_group_id?: int; unread_group_id?: int, the first by name whose commit is null.
+    Grain: partition_id, or what else tells partitions apart; only those with a commit. Columns:
+    the grain; commits, readable_commits: long; min_offset?: long, min_group_id?: int;
+    max_offset?: long, max_group_id?: int; unread_group_id?: int, the first by name whose commit
+    is null.
     """
     last = group_count - 1
     base = f"least(offset, {INT64_MAX // group_count - 1}) * {group_count}L"
     return (
-        commits.groupBy("partition_id")
+        commits.groupBy(*grain)
         .agg(
             F.expr("count(group_id) AS commits"),
             F.expr("count(offset) AS readable_commits"),
@@ -44,7 +48,7 @@ def commits_by_partition(commits: DataFrame, group_count: int) -> DataFrame:
             F.expr("min(IF(offset IS NULL, group_id, NULL)) AS unread_group_id"),
         )
         .selectExpr(
-            "partition_id",
+            *grain,
             "commits",
             "readable_commits",
             "min_offset",

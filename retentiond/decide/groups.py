@@ -10,6 +10,7 @@ commits as its topic has relevant groups lacks none, and only the others are loo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -73,13 +74,14 @@ def _trace(of_groups: DataFrame, made: str | None) -> DataFrame:
     return of_groups.selectExpr("topic_id", "group_id", *marks)
 
 
-def groups_by_topic(relevant: DataFrame) -> DataFrame:
+def groups_by_topic(relevant: DataFrame, grain: Sequence[str] = ("topic_id",)) -> DataFrame:
     """How many groups count for a topic, and the first by name of those that hold all of it.
 
-    Grain: topic_id, only topics with a relevant group. Columns: topic_id, groups: long;
-    failed_group_id?, missing_group_id? (required, but never seen to commit): int.
+    Grain: topic_id, or what else tells topics apart; only those with a relevant group. Columns: the
+    grain; groups: long; failed_group_id?, missing_group_id? (required, but never seen to
+    commit): int.
     """
-    return relevant.groupBy("topic_id").agg(
+    return relevant.groupBy(*grain).agg(
         F.expr("count(group_id) AS groups"),
         F.expr("min(IF(failed, group_id, NULL)) AS failed_group_id"),
         F.expr("min(IF(required AND NOT committed, group_id, NULL)) AS missing_group_id"),

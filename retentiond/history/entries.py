@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
-from retentiond.history.schema import COLUMNS, SCHEMA, Kind
+from retentiond.history.schema import COLUMNS, SCHEMA, CommitState, Kind
 from retentiond.model import DeletionOutcome, Outcome, Plan, TopicPartition
 from retentiond.snapshot import ABSENT, VANISHED, GroupReading, Snapshot, partitions_of
 
@@ -25,6 +26,10 @@ Integers = npt.NDArray[np.int64]
 
 NONE = -1
 """In place of an offset that is not there, or not known; no offset is negative."""
+
+REPLACED = -2
+"""Less an offset, in its place: one up to which the group may have read other records than those
+that are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class Commits(NamedTuple):
     """
 
     keys: Integers
-    offsets: Integers  # or `NONE`
+    offsets: Integers  # or `NONE`, or `REPLACED` less one
 
 
 NO_COMMITS = Commits(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -72,7 +77,7 @@ class Known:
     groups: tuple[str, ...] = ()
     partitions: tuple[TopicPartition, ...] = ()
     commits: Commits = NO_COMMITS
-    states: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # kind and state
+    states: Mapping[str, tuple[str, str, bool]] = field(default_factory=dict)  # as in a row
     readers: frozenset[tuple[str, str]] = frozenset()  # group and topic
 
 
@@ -81,22 +86,41 @@ NOTHING = Known()
 
 def known(snapshot: Snapshot) -> Known:
     partitions = tuple(partitions_of(snapshot))
+
+    def keys_of(table: pa.Table) -> Integers:
+        keys: Integers = table["group_id"].to_numpy().astype(np.int64) * len(partitions)
+        keys += table["partition_id"].to_numpy()
+        return keys
+
     table = snapshot.commits
-    keys = table["group_id"].to_numpy().astype(np.int64) * len(partitions)
-    keys += table["partition_id"].to_numpy()
+    keys = keys_of(table)
     order = np.argsort(keys, kind="stable")
-    offsets = table["offset"].fill_null(NONE).to_numpy().astype(np.int64)
+    keys = keys[order]
+    offsets = table["offset"].fill_null(NONE).to_numpy().astype(np.int64)[order]
+    doubtful = np.concatenate([keys_of(snapshot.stale), keys_of(_replaced(snapshot.epochs))])
+    at, is_there = _places(doubtful, keys)
+    at = np.unique(at[is_there])
+    offsets[at] = np.where(offsets[at] == NONE, NONE, REPLACED - offsets[at])
     return Known(
         groups=tuple(group.group_id for group in snapshot.groups),
         partitions=partitions,
-        commits=Commits(keys[order], offsets[order]),
+        commits=Commits(keys, offsets),
         states={
-            group.group_id: (str(group.kind), _state(group))
+            group.group_id: (str(group.kind), _state(group), group.failure is None)
             for group in snapshot.groups
             if group.state != ABSENT
         },
         readers=_readers(snapshot),
     )
+
+
+def _replaced(epochs: pa.Table) -> pa.Table:
+    """Those of `EPOCH_SCHEMA` of which the leader does not bear out that the log holds what was
+    read. A share group's may be among them needlessly."""
+    is_same = pc.equal(epochs["known_epoch"], epochs["leader_epoch"])
+    holds = pc.and_(is_same, pc.greater_equal(epochs["end_offset"], epochs["offset"]))
+    holds = pc.or_kleene(holds, pc.equal(epochs["end_offset"], epochs["offset"]))
+    return epochs.filter(pc.invert(pc.fill_null(holds, False)))
 
 
 def _readers(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
@@ -232,6 +256,10 @@ def _moved(now: Known, before: Known) -> list[Any]:
     _, is_still = _places(old.keys, now.commits.keys)
     gone = old.keys[~is_still]
     lost = _unknown_to(now, before)
+    is_replaced = offsets <= REPLACED
+    states = np.where(is_replaced, 2, np.where(offsets == NONE, 1, 0))
+    states = np.concatenate([states, np.full(len(gone), 3)])
+    offsets = np.where(is_replaced, REPLACED - offsets, offsets)
     keys = np.concatenate([keys, gone])
     offsets = np.concatenate([offsets, np.full(len(gone), NONE)])
     group, partition = np.divmod(keys, max(1, len(now.partitions)))
@@ -240,6 +268,7 @@ def _moved(now: Known, before: Known) -> list[Any]:
         _taken([each.partition for each in now.partitions], partition, pa.int32()),
         _taken(now.groups, group, pa.string()),
         pa.array(offsets, mask=offsets == NONE),
+        _taken([*CommitState, None], states, pa.string()),
     ]
     if not lost:
         return columns
@@ -248,6 +277,7 @@ def _moved(now: Known, before: Known) -> list[Any]:
         pa.array([at.partition for _, at in lost], pa.int32()),
         pa.array([group_id for group_id, _ in lost], pa.string()),
         pa.nulls(len(lost), pa.int64()),
+        pa.nulls(len(lost), pa.string()),
     )
     return [pa.concat_arrays(pair) for pair in zip(columns, others, strict=True)]
 
@@ -303,12 +333,12 @@ def _unknown_to(now: Known, before: Known) -> list[tuple[str, TopicPartition]]:
 
 
 def _groups(
-    now: Mapping[str, tuple[str, str]], before: Mapping[str, tuple[str, str]]
+    now: Mapping[str, tuple[str, str, bool]], before: Mapping[str, tuple[str, str, bool]]
 ) -> list[list[Any]]:
-    rows: list[tuple[str, str, str | None]] = [
+    rows: list[tuple[str, str, str | None, bool | None]] = [
         (group, *state) for group, state in now.items() if before.get(group) != state
     ]
-    rows += [(group, before[group][0], None) for group in before.keys() - now.keys()]
+    rows += [(group, before[group][0], None, None) for group in before.keys() - now.keys()]
     return _columns(rows, Kind.GROUP)
 
 

@@ -35,6 +35,18 @@ FACTS = tuple(
 )
 """Holds that any policy would have met, the groups being the same."""
 
+OF_GROUPS = (
+    Reason.NO_GROUP,
+    Reason.TOO_FEW_GROUPS,
+    Reason.REQUIRED_GROUP_MISSING,
+    Reason.GROUP_WITHOUT_COMMIT,
+    Reason.GROUP_VANISHED,
+    Reason.GROUP_UNREADABLE,
+    Reason.COMMIT_BEYOND_END,
+    Reason.COMMIT_REWOUND,
+)
+"""Those of them that came from who counted."""
+
 UNREAD = (Reason.GROUP_UNREADABLE, Reason.OFFSET_UNREADABLE, Reason.GROUP_LIST_INCOMPLETE)
 """Reasons of rows that don't tell where the readers stood."""
 
@@ -59,7 +71,7 @@ JUDGED = (
     "high_watermark",
     "size_bytes",
     f"IF(NOT holds AND reason = '{Reason.CONSUMED.value}', cutoff, NULL) AS bound",
-    "IF(is_told, coalesce(min_committed_offset, -1L), NULL) AS lowest",
+    "IF(is_told, coalesce(lowest_commit, -1L), NULL) AS lowest",
 )
 
 
@@ -74,9 +86,16 @@ def judged_by_record(recorded: DataFrame) -> DataFrame:
     return judged(recorded, FACTS, CAUSES_UNNAMED)
 
 
+def judged_by_commits(counted: DataFrame) -> DataFrame:
+    """The same with other groups than counted then. ``counted`` has the columns of
+    `retentiond.history.replay` and of `retentiond.history.readers.counted`."""
+    return judged(counted, [each for each in FACTS if each not in OF_GROUPS], CAUSES_COUNTED)
+
+
 def judged(recorded: DataFrame, facts: Iterable[Reason], found: Iterable[str]) -> DataFrame:
     """``facts``: reasons of the record that hold; ``found``: expressions of the columns of
-    `groups_by_topic` and `commits_by_partition`, and of `CAUSES`."""
+    `groups_by_topic` and `commits_by_partition`, and of `CAUSES`; and lowest_commit, null where
+    somebody's is not known."""
     questioned = recorded.selectExpr(
         "log",
         "order",
@@ -113,8 +132,27 @@ CAUSES_UNNAMED = (
     "nullif(groups, 0) AS groups",
     "min_committed_offset AS min_offset",
     "IF(min_committed_offset IS NULL, -1, groups) AS readable_commits",
+    "min_committed_offset AS lowest_commit",
     *(f"CAST(NULL AS {kind}) AS {name}" for name, kind in CAUSES.items()),
 )
+
+CAUSES_COUNTED = (
+    "counted_groups AS groups",
+    "min_offset",
+    "readable_commits",
+    "IF(coalesce(counted_groups, 0) > coalesce(commits, 0), 0, NULL) AS silent_group_id",
+    "CAST(NULL AS INT) AS vanished_group_id",
+    "missing_group_id",
+    "failed_group_id",
+    "unread_group_id",
+    "CAST(NULL AS INT) AS replaced_group_id",
+    "max_offset",
+    "CAST(NULL AS BOOLEAN) AS rewound",  # a commit below where the log would begin deletes nothing
+    # Those who counted then may miss something, too: the smallest commit of these is recorded.
+    "IF(coalesce(commits = readable_commits, true) AND min_committed_offset IS NOT NULL,"
+    " least(min_offset, min_committed_offset), NULL) AS lowest_commit",
+)
+"""A commit that proves nothing is unread here, so that whoever made it holds."""
 
 
 def _listed(reasons: Iterable[Reason]) -> str:

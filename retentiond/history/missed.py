@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from retentiond.history.question import TopicQuestion
+from retentiond.history.readers import in_force
 from retentiond.history.replay import PARTITION_BITS, TOPIC_BITS, Replay
 from retentiond.history.schema import Kind
 
@@ -73,7 +74,8 @@ def readers_below(replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
         .selectExpr(
             "log",
             "order",
-            f"log & {~(((1 << TOPIC_BITS - PARTITION_BITS) - 1) << PARTITION_BITS)} AS partition",
+            "topic",
+            f"CAST(log & {(1 << PARTITION_BITS) - 1} AS INT) AS partition",
             f"CAST(order % {replay.past.timeline.scale} AS INT) AS moment",
             "place",
             "start",
@@ -82,6 +84,7 @@ def readers_below(replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
         .selectExpr("*", f"moment DIV {BUCKET} AS bucket")
     )
     commits = commits_in_force(replay, asked).selectExpr(
+        "topic",
         "partition",
         "group",
         "committed_offset",
@@ -90,7 +93,7 @@ def readers_below(replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
         f"explode(sequence(first DIV {BUCKET}, last DIV {BUCKET})) AS bucket",
     )
     return (
-        doubtful.join(commits, ["partition", "bucket"], "inner")
+        doubtful.join(commits, ["topic", "partition", "bucket"], "inner")
         .where("moment BETWEEN first AND last AND greatest(committed_offset, kafka_start) < start")
         .selectExpr(
             "group",
@@ -126,43 +129,20 @@ def occurrences(below: DataFrame) -> DataFrame:
 
 
 def commits_in_force(replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
-    """Of groups that count. Grain: group, partition, first. Columns: those; committed_offset:
-    long; first, last: int, the numbers of the moments between which it was the last recorded.
-
-    ``partition`` is the number of a log less the topic's id, which commits don't have.
-    """
-    past, session = replay.past, replay.session
-    numbered = past.rows(
-        session, Kind.COMMIT, ["group", "topic", "partition", "committed_offset"]
+    """Of groups that count. As `retentiond.history.readers.in_force`."""
+    rows = replay.past.rows(
+        replay.session, Kind.COMMIT, ["group", "topic", "partition", "committed_offset"]
     ).join(F.broadcast(_numbers(replay, asked)), "topic", "inner")
-    ends = F.broadcast(_ends(replay))
-    of_partition = Window.partitionBy("group", "partition").orderBy("first")
-    every = (
-        _that_count(numbered, replay, asked)
-        .join(ends, "entry", "inner")
-        .selectExpr(
+    return in_force(
+        _that_count(rows, replay, asked).selectExpr(
+            "entry",
+            "number AS topic",
+            "partition",
             "group",
-            f"(number << {TOPIC_BITS}) + partition AS partition",
             "committed_offset",
-            "moment AS first",
-            "next_whole",
-        )
-        .withColumn("next", F.lead("first").over(of_partition))
-        .where("committed_offset IS NOT NULL")
-    )
-    gone = past.rows(session, Kind.GROUP, ["group", "state"]).where("state IS NULL")
-    forgotten = (
-        gone.join(ends, "entry", "inner")
-        .groupBy("group")
-        .agg(F.collect_list("moment").alias("forgotten"))
-    )
-    end = "array_min(filter(forgotten, each -> each > first))"
-    return every.join(F.broadcast(forgotten), "group", "left").selectExpr(
-        "group",
-        "partition",
-        "committed_offset",
-        "first",
-        f"least(next, next_whole, {end}) - 1 AS last",
+            "committed_offset IS NOT NULL AS is_there",
+        ),
+        replay.past,
     )
 
 
@@ -192,24 +172,4 @@ def _numbers(replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
     }
     return replay.session.createDataFrame(
         pa.table({"topic": list(numbers), "number": pa.array(numbers.values(), pa.int64())})
-    )
-
-
-def _ends(replay: Replay) -> DataFrame:
-    """Grain: entry. Columns: entry: long; moment: int, its number; next_whole: int, that of the
-    next moment at which all commits stand again, or one past the last."""
-    moments = replay.past.timeline.moments
-    next_whole, ends = len(moments), []
-    for each in reversed(moments):
-        ends.append(next_whole)
-        if each.entry.is_whole:
-            next_whole = each.number
-    return replay.session.createDataFrame(
-        pa.table(
-            {
-                "entry": pa.array([each.entry.entry for each in moments], pa.int64()),
-                "moment": pa.array([each.number for each in moments], pa.int32()),
-                "next_whole": pa.array(ends[::-1], pa.int32()),
-            }
-        )
     )

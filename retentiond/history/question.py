@@ -1,8 +1,9 @@
 """What is asked of each topic of the past: which policy it is tried under.
 
 What the policy in force has decided by (who counts, what is compacted, what is hidden) stands in
-the record as its result. So a policy with other groups is judged by the commits themselves, and
-one with less caution elsewhere can't be judged: then everything counts as kept.
+the record as its result. So a policy with other groups is judged by the commits themselves. One
+that is more careful elsewhere, or with an external reader whose positions nobody has read, can't be
+judged: then everything counts as kept.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from retentiond.config import Config, PolicyConflict, TopicPolicy
+from retentiond.config import Config, ExternalReader, PolicyConflict, TopicPolicy
 from retentiond.config.document import read_document
 from retentiond.config.policy import refined
 from retentiond.config.reader import path_of, sentence_of
@@ -43,22 +44,43 @@ class TopicQuestion:
 
     @property
     def is_known(self) -> bool:
-        if self.policy is None or self.in_force is None:
-            return self.policy is not None
-        return not self.has_other_groups and all(
+        if self.policy is None or not self._external <= self._external_then:
+            return False
+        return self.in_force is None or all(
             getattr(self.policy, each) or not getattr(self.in_force, each)
             for each in ("allow_compacted", "assumes_visible_groups")
         )
 
     @property
     def has_other_groups(self) -> bool:
-        """Whether other groups count than did."""
+        """Whether other groups count than did, so that their commits have to be looked at."""
         if self.policy is None or self.in_force is None:
             return self.policy is not None
-        return any(
+        return self.waits_longer or any(
             getattr(self.policy, each) != getattr(self.in_force, each)
             for each in ("required_groups", "excluded", "only", "min_groups", "external_readers")
         )
+
+    @property
+    def waits_longer(self) -> bool:
+        """Whether it waits longer for groups that have vanished."""
+        if self.policy is None or self.in_force is None:
+            return False
+        then_ms = self.in_force.forget_vanished_after_ms
+        now_ms = self.policy.forget_vanished_after_ms
+        return then_ms is not None and (now_ms is None or now_ms > then_ms)
+
+    @property
+    def _external(self) -> frozenset[ExternalReader]:
+        return frozenset(self.policy.external_readers if self.policy else ())
+
+    @property
+    def _external_then(self) -> frozenset[ExternalReader]:
+        return frozenset(self.in_force.external_readers if self.in_force else ())
+
+    def drops(self, name: str) -> bool:
+        """Whether an external reader of that name counted, and does so no more."""
+        return name in {each.name for each in self._external_then - self._external}
 
     def counts(self, group: str) -> bool:
         """Whether either policy lets the group count: what it misses is a loss."""

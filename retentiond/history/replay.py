@@ -20,9 +20,10 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from retentiond.decide.bounds import least_of_all
-from retentiond.history.judge import judged_by_record
+from retentiond.history.judge import judged_by_commits, judged_by_record
 from retentiond.history.past import Past
 from retentiond.history.question import TopicQuestion
+from retentiond.history.readers import Readers, counted
 from retentiond.history.schema import Kind
 from retentiond.model import Outcome
 
@@ -84,13 +85,24 @@ class Replay:
         )
 
     def _starts(self, asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> DataFrame:
-        judged = judged_by_record(self.recorded(asked, retentions)).selectExpr(
-            "*", "CAST(NULL AS BIGINT) AS deleted"
-        )
+        others = [each for each in asked if each.is_known and each.has_other_groups]
+        as_then = [each for each in asked if each not in others]
+        judged = []
+        if as_then or not others:
+            judged.append(judged_by_record(self.recorded(as_then, retentions)))
+        if others:
+            recorded = self.recorded(others, retentions)
+            judged.append(judged_by_commits(counted(recorded, self._readers(others))))
         return with_start(
-            judged.unionByName(self._deletions(asked), allowMissingColumns=True),
+            reduce(DataFrame.unionAll, judged).unionByName(
+                self._deletions(asked), allowMissingColumns=True
+            ),
             [self._distance(each) for each in retentions],
         )
+
+    def _readers(self, asked: Sequence[TopicQuestion]) -> Readers:
+        numbers = {each.topic: number for number, each in enumerate(self.questions)}
+        return Readers(self.past, {numbers[each.topic]: each for each in asked})
 
     def _distance(self, retention_ms: int) -> int:
         """Of two orders that are the retention apart; see `Timeline.order`."""
@@ -99,23 +111,27 @@ class Replay:
         return min(retention_ms, longest) * timeline.scale
 
     def recorded(self, asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> DataFrame:
-        """Grain: log, order. Columns: those; weight?: long, null outside the period;
-        complete: boolean; `FIGURES`, those of rows outside the period null but for the high
-        watermark; and of each topic: retention?: int, its place among the ``retentions``;
-        consumed_retention_ms?: long; min_groups: int; conflict, is_known: boolean."""
+        """Grain: log, order. Columns: those; topic: long, its number; partition: int; moment: int,
+        its number; weight?: long, null outside the period; complete: boolean; `FIGURES`, those of
+        rows outside the period null but for the high watermark and the reason; and of each topic:
+        retention?: int, its place among the ``retentions``; consumed_retention_ms?: long;
+        min_groups: int; conflict, is_known: boolean."""
         rows = self.past.rows(
             self.session, Kind.PARTITION, ["topic", "topic_id", "partition", *FIGURES]
         )
         if len(asked) < len(self.questions):
             rows = rows.where(F.col("topic").isin([each.topic for each in asked]))
-        numbered = rows.join(
-            F.broadcast(self._of_topics(asked, retentions)), "topic", "inner"
-        ).join(F.broadcast(self._moments()), "entry", "inner")
-        logs = F.broadcast(self.session.createDataFrame(self.logs))
-        within = numbered.withColumn("topic_id", F.expr("coalesce(topic_id, '')"))
+        of_logs = self.logs.join(_of_topics(asked, retentions), "topic", join_type="inner")
+        logs = F.broadcast(self.session.createDataFrame(of_logs))
+        within = rows.withColumn("topic_id", F.expr("coalesce(topic_id, '')")).join(
+            F.broadcast(self._moments()), "entry", "inner"
+        )
         return within.join(logs, ["topic", "topic_id"], "inner").selectExpr(
             "base + partition AS log",
             "order",
+            f"shiftright(base, {TOPIC_BITS}) AS topic",
+            "partition",
+            "moment",
             "weight",
             "complete",
             *(
@@ -157,29 +173,30 @@ class Replay:
                 {
                     "entry": pa.array([each.entry.entry for each in moments], pa.int64()),
                     "order": pa.array(map(timeline.order, moments), pa.int64()),
+                    "moment": pa.array([each.number for each in moments], pa.int32()),
                     "weight": pa.array([each.weight_ms for each in moments], pa.int64()),
                     "complete": pa.array([each.entry.complete for each in moments], pa.bool_()),
                 }
             )
         )
 
-    def _of_topics(self, asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> DataFrame:
-        places = {retention: at for at, retention in enumerate(retentions)}
-        ms = [each.retention_ms for each in asked]
-        return self.session.createDataFrame(
-            pa.table(
-                {
-                    "topic": pa.array([each.topic for each in asked], pa.string()),
-                    "retention": pa.array(
-                        [None if each is None else places[each] for each in ms], pa.int32()
-                    ),
-                    "consumed_retention_ms": pa.array(ms, pa.int64()),
-                    "min_groups": pa.array([each.min_groups for each in asked], pa.int32()),
-                    "conflict": pa.array([each.conflict for each in asked], pa.bool_()),
-                    "is_known": pa.array([each.is_known for each in asked], pa.bool_()),
-                }
-            )
-        )
+
+def _of_topics(asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> pa.Table:
+    """Grain: topic. Columns: see `Replay.recorded`."""
+    places = {retention: at for at, retention in enumerate(retentions)}
+    ms = [each.retention_ms for each in asked]
+    return pa.table(
+        {
+            "topic": pa.array([each.topic for each in asked], pa.string()),
+            "retention": pa.array(
+                [None if each is None else places[each] for each in ms], pa.int32()
+            ),
+            "consumed_retention_ms": pa.array(ms, pa.int64()),
+            "min_groups": pa.array([each.min_groups for each in asked], pa.int32()),
+            "conflict": pa.array([each.conflict for each in asked], pa.bool_()),
+            "is_known": pa.array([each.is_known for each in asked], pa.bool_()),
+        }
+    )
 
 
 def _logs(ids: pa.Table, questions: Sequence[TopicQuestion]) -> pa.Table:

@@ -23,12 +23,14 @@ class Kind(StrEnum):
     """A partition of an enabled topic [topic, partition]: its offsets, sizes and decision."""
 
     COMMIT = "commit"
-    """A commit that has moved since the entry before [group, topic, partition];
-    ``committed_offset`` is null where there is none any more, or where it can't be read."""
+    """A commit that has moved since the entry before [group, topic, partition]; ``state`` is of
+    `CommitState`, or null where there is none any more; ``committed_offset`` is null there, and
+    where it can't be read. The first tables have no ``state`` here."""
 
     GROUP = "group"
     """A group whose state has changed [group]; ``state`` is live, empty, vanished, unreadable, or
-    null where it counts no more."""
+    null where it counts no more; ``complete`` is false where it is unread as a whole, so that it
+    may read any topic. The first tables have no ``complete`` here."""
 
     READER = "reader"
     """A group that was seen to read a topic, without a commit [group, topic]; ``state`` is live,
@@ -40,6 +42,19 @@ class Kind(StrEnum):
 
     LOG_DIR = "log_dir"
     """A folder of a broker [broker, log_dir]: ``total_bytes`` and ``usable_bytes`` of its disk."""
+
+
+class CommitState(StrEnum):
+    """What a commit proves."""
+
+    READ = "read"
+    """The group has read what lies below."""
+
+    UNREAD = "unread"
+    """Nothing: it can't be read."""
+
+    REPLACED = "replaced"
+    """Nothing: it may be older than the records that are there."""
 
 
 SCHEMA = pa.schema(
@@ -107,8 +122,8 @@ COLUMNS: dict[Kind, tuple[str, ...]] = {
         "consumed_retention_ms",
         "forced_retention_ms",
     ),
-    Kind.COMMIT: ("topic", "partition", "group", "committed_offset"),
-    Kind.GROUP: ("group", "group_kind", "state"),
+    Kind.COMMIT: ("topic", "partition", "group", "committed_offset", "state"),
+    Kind.GROUP: ("group", "group_kind", "state", "complete"),
     Kind.READER: ("topic", "group", "state"),
     Kind.DELETION: ("topic", "partition", "cycle_id", "cutoff", "records", "outcome"),
     Kind.LOG_DIR: ("broker", "log_dir", "total_bytes", "usable_bytes"),

@@ -6,7 +6,7 @@ It works one partition and one entry at a time, and shares nothing with the simu
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -29,6 +29,14 @@ HOLDS = {
     "not_deletable",
 }
 """Reasons that would have held the partition under any retention."""
+
+HOLDS_WHOEVER_COUNTS = {
+    "group_list_incomplete",
+    "offset_unreadable",
+    "topic_recreated",
+    "not_deletable",
+}
+"""Those of them that other groups would not have changed."""
 
 SILENT = {"group_unreadable", "group_list_incomplete", "offset_unreadable"}
 """Reasons under which the record does not say where the readers stood."""
@@ -61,12 +69,27 @@ class TopicResult:
 
 
 @dataclass
+class Others:
+    """A policy under which other groups count than in the record: ``counts``, less those that the
+    policy of then has excluded where they are of Kafka Streams (``was_counted``), because nobody
+    has looked at what they restore; and less the external readers that are ``dropped``."""
+
+    counts: Callable[[str], bool]
+    was_counted: Callable[[str], bool]
+    required: Sequence[str] = ()
+    waits_longer: bool = False
+    dropped: Collection[str] = ()
+
+
+@dataclass
 class Tried:
-    """The policy of one topic. ``counts``: whether it is a loss if the group misses something."""
+    """The policy of one topic. ``counts``: whether it is a loss if the group misses something;
+    ``others``: None where the same groups count as in the record."""
 
     retention_ms: int | None
     min_groups: int = 1
     counts: Callable[[str], bool] = lambda group: True
+    others: Others | None = None
 
 
 class Time:
@@ -217,16 +240,15 @@ class Log:
     def _cutoff(self, at: int, row: Row) -> int | None:
         """Up to where the policy would have deleted at this entry; None: not at all."""
         retention = self.tried.retention_ms
-        if retention is None or not self.cluster.entries[at].complete or row["reason"] in HOLDS:
+        holds = HOLDS_WHOEVER_COUNTS if self.tried.others else HOLDS
+        if retention is None or not self.cluster.entries[at].complete or row["reason"] in holds:
             return None
         forced = row.get("forced_retention_ms")
         if forced is not None and retention > forced:
             return None
-        names = ("min_committed_offset", "high_watermark", "last_stable_offset")
-        bounds: Sequence[int | None] = [row[name] for name in names]
+        consumed = self._consumed(at, row)
+        bounds: Sequence[int | None] = [consumed, row["high_watermark"], row["last_stable_offset"]]
         if None in bounds or row["log_start_offset"] is None:
-            return None
-        if not row["groups"] or row["groups"] < self.tried.min_groups:
             return None
         for before in range(self.time.last_before(at, retention), -1, -1):
             old = self.rows.get((before, self.topic_id, self.partition))
@@ -234,6 +256,17 @@ class Log:
                 high: int = old["high_watermark"]
                 return min(high, *(each for each in bounds if each is not None))
         return None
+
+    def _consumed(self, at: int, row: Row) -> int | None:
+        """Up to where all that count have read; None where that holds, or is not known."""
+        if self.tried.others is None:
+            if not row["groups"] or row["groups"] < self.tried.min_groups:
+                return None
+            recorded: int | None = row["min_committed_offset"]
+            return recorded
+        found = consumed_by(self, self.tried.others, at)
+        high = row["high_watermark"]
+        return None if not found or high is None or max(found) > high else min(found)
 
     def missed(self) -> list[Loss]:
         below: dict[str, list[tuple[int, Loss]]] = defaultdict(list)
@@ -281,3 +314,60 @@ def commits_at(cluster: PastCluster, at: int, topic: str, partition: int) -> dic
             if (row["topic"], row["partition"]) == (topic, partition):
                 commits[row["group"]] = row["committed_offset"]
     return {group: offset for group, offset in commits.items() if offset is not None}
+
+
+def consumed_by(log: Log, others: Others, at: int) -> list[int]:
+    """The committed offsets of all groups that count; empty where one is missing or proves nothing,
+    or where there are too few, or where the record does not tell."""
+    entries = log.cluster.entries
+    since = max((each for each in range(at + 1) if entries[each].is_whole), default=None)
+    if since is None or any(each.left_out for each in entries[since + 1 : at + 1]):
+        return []
+    kinds: dict[str, set[str]] = defaultdict(set)
+    for row in rows_until(log.cluster, "group"):
+        kinds[row["group"]].add(row["group_kind"])
+
+    def counts(group: str) -> bool:
+        is_dropped = group in others.dropped and kinds[group] == {"external"}
+        return others.counts(group) and not is_dropped
+
+    states = {row["group"]: row for row in rows_until(log.cluster, "group", since, at)}
+    is_unread = any(
+        counts(group) and row["state"] == "unreadable" and not row["complete"]
+        for group, row in states.items()
+    )
+    commits = [row for row in rows_until(log.cluster, "commit", since, at) if is_on(log, row)]
+    is_old = any(row["state"] is None and row["committed_offset"] is not None for row in commits)
+    traced = traces(log, 0 if others.waits_longer else since, at)
+    counted = {group for group in traced.union(others.required) if counts(group)}
+    if is_unread or is_old or len(counted) < log.tried.min_groups:
+        return []
+    if any("streams" in kinds[group] and not others.was_counted(group) for group in counted):
+        return []
+    here = {row["group"]: row for row in commits if row["partition"] == log.partition}
+    if any(group not in here or here[group]["state"] != "read" for group in counted):
+        return []
+    return [here[group]["committed_offset"] for group in counted]
+
+
+def traces(log: Log, since: int, at: int) -> set[str]:
+    """Who had a commit on the topic, or was known to read it, in one of those entries."""
+    return {
+        row["group"]
+        for kind in ("commit", "reader")
+        for row in rows_until(log.cluster, kind, since, at)
+        if is_on(log, row) and (row["state"] or row.get("committed_offset") is not None)
+    }
+
+
+def is_on(log: Log, row: Row) -> bool:
+    topic: str = row["topic"]
+    return topic == log.topic
+
+
+def rows_until(
+    cluster: PastCluster, kind: str, since: int = 0, at: int | None = None
+) -> Iterator[Row]:
+    """Of those entries, both included."""
+    for entry in cluster.entries[since : None if at is None else at + 1]:
+        yield from of_kind(entry, kind)

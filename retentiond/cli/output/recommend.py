@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from retentiond.cli.options import Output
-from retentiond.cli.output.simulate import figure, say_timeline, timeline_document
+from retentiond.cli.output.simulate import figure, retention, say_timeline, timeline_document
 from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, printer, say
 from retentiond.config import Config, ExternalReader, TopicPolicy
 from retentiond.config.durations import MINUTE_MS, format_duration
@@ -105,7 +105,7 @@ def _because(each: Recommendation) -> str:
 
 
 def _minutes(ms: int) -> str:
-    return format_duration(_whole_minutes(ms) * MINUTE_MS)
+    return retention(_whole_minutes(ms) * MINUTE_MS)
 
 
 def _whole_minutes(ms: int) -> int:

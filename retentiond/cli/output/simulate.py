@@ -94,6 +94,11 @@ def figure(count: int | None) -> str:
     return "?" if count is None else say_bytes(count)
 
 
+def retention(ms: int) -> str:
+    """``6h``; ``at once``: as soon as consumed."""
+    return format_duration(ms) if ms else "at once"
+
+
 def _figures(topic: SimulatedTopic) -> dict[str, int | None]:
     return {
         "mean_bytes": topic.mean_bytes,
@@ -120,7 +125,7 @@ def _row(topic: SimulatedTopic) -> Row:
     return Row(
         [
             topic.topic,
-            "-" if topic.retention_ms is None else format_duration(topic.retention_ms),
+            "-" if topic.retention_ms is None else retention(topic.retention_ms),
             figure(topic.mean_bytes),
             figure(topic.peak_bytes),
             figure(topic.simulated_mean_bytes),

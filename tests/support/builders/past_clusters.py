@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ MINUTE_MS = 60_000
 
 @dataclass
 class PastEntry:
-    """``at_ms``: since `BEGIN`. ``rows``: as dictionaries, without what all of an entry's share."""
+    """``at_ms``: since `BEGIN`. ``rows``: as dictionaries, without what all of an entry's share.
+    ``left_out``: so many entries before it are missing."""
 
     at_ms: int
     observed_ms: int | None = None
@@ -28,6 +30,7 @@ class PastEntry:
     is_whole: bool = False
     dry_run: bool = True
     rows: list[dict[str, Any]] = field(default_factory=list)
+    left_out: int = 0
 
     @property
     def at(self) -> datetime:
@@ -40,8 +43,11 @@ class PastCluster:
     cluster_id: str = CLUSTER
 
     def table(self) -> pa.Table:
+        numbers = accumulate(1 + each.left_out for each in self.entries)
         rows = [
-            row for number, each in enumerate(self.entries, 1) for row in self._of(number, each)
+            row
+            for number, each in zip(numbers, self.entries, strict=True)
+            for row in self._of(number, each)
         ]
         return pa.Table.from_pylist(rows, SCHEMA)
 
@@ -92,14 +98,22 @@ def partition_row(
     }
 
 
-def commit_row(group: str, topic: str, partition: int, offset: int | None) -> dict[str, Any]:
+def commit_row(
+    group: str, topic: str, partition: int, offset: int | None, state: str | None = "read"
+) -> dict[str, Any]:
+    """Without an offset and with the usual state: there is none any more."""
     return {
         "kind": Kind.COMMIT.value,
         "group": group,
         "topic": topic,
         "partition": partition,
         "committed_offset": offset,
+        "state": None if offset is None and state == "read" else state,
     }
+
+
+def reader_row(group: str, topic: str, state: str | None = "live") -> dict[str, Any]:
+    return {"kind": Kind.READER.value, "group": group, "topic": topic, "state": state}
 
 
 def deletion_row(
@@ -116,5 +130,14 @@ def deletion_row(
     }
 
 
-def group_row(group: str, state: str | None) -> dict[str, Any]:
-    return {"kind": Kind.GROUP.value, "group": group, "group_kind": "consumer", "state": state}
+def group_row(
+    group: str, state: str | None, kind: str = "consumer", *, complete: bool | None = True
+) -> dict[str, Any]:
+    """``complete``: it is not unread as a whole."""
+    return {
+        "kind": Kind.GROUP.value,
+        "group": group,
+        "group_kind": kind,
+        "state": state,
+        "complete": None if state is None else complete,
+    }

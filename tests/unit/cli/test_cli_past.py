@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from retentiond.cli.output.recommend import external_entry
+from retentiond.cli.output.simulate import retention
 from retentiond.config import ExternalReader
 from tests.support.builders.past_clusters import PastCluster, PastEntry, partition_row
 from tests.unit.cli.conftest import CONFIG, Command
@@ -151,3 +152,7 @@ def test_an_external_reader_is_written_without_what_may_be_a_secret() -> None:
         written = external_entry(ExternalReader.model_validate({"name": "lake", **place}))
         assert "hunter2" not in str(written)
         assert ExternalReader.model_validate(written).name == "lake"
+
+
+def test_a_retention_of_nothing_is_no_number_of_days() -> None:
+    assert (retention(0), retention(3_600_000)) == ("at once", "1h")

@@ -1,48 +1,104 @@
-"""Which policies the record of the past can be asked about."""
+"""When the record of one policy tells what another would have done."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from retentiond.config import Config, TopicPolicy
+from retentiond.config import Config, ExternalReader, TopicPolicy
 from retentiond.config.values import Pattern
-from retentiond.history.question import TopicQuestion, questions, tried_policy
+from retentiond.history.question import TopicQuestion, tried_policy
 
-IN_FORCE = TopicPolicy(enabled=True, consumed_retention_ms=60_000)
-
-ONLY_BILLING = replace(IN_FORCE, only=(Pattern("billing"),))
-
-
-def question(tried: TopicPolicy, in_force: TopicPolicy = IN_FORCE) -> TopicQuestion:
-    (asked,) = questions(["orders"], {"orders": tried}.get, {"orders": in_force}.get)
-    return asked
+IN_FORCE = TopicPolicy(enabled=True, consumed_retention_ms=1000)
+READER = ExternalReader(name="etl", offsets="/etl.json")
 
 
-def test_a_policy_with_another_retention_is_known() -> None:
-    asked = question(replace(IN_FORCE, consumed_retention_ms=0))
-    assert (asked.has_other_groups, asked.is_known) == (False, True)
+def asked(tried: TopicPolicy | None, in_force: TopicPolicy | None = IN_FORCE) -> TopicQuestion:
+    return TopicQuestion("orders", 1000, tried, in_force, conflict=False)
+
+
+def test_another_retention_leaves_the_groups_as_they_were() -> None:
+    question = asked(replace(IN_FORCE, consumed_retention_ms=5))
+
+    assert question.is_known
+    assert not question.has_other_groups
 
 
 @pytest.mark.parametrize(
-    "other",
+    "change",
     [
-        ONLY_BILLING,
-        replace(IN_FORCE, excluded=(Pattern("billing"),)),
-        replace(IN_FORCE, required_groups=("billing",)),
-        replace(IN_FORCE, min_groups=2),
+        {"required_groups": ("billing",)},
+        {"excluded": (Pattern("etl"),)},
+        {"only": (Pattern("billing"),)},
+        {"min_groups": 2},
     ],
 )
-def test_a_policy_by_which_other_groups_count_is_not(other: TopicPolicy) -> None:
-    for asked in (question(other), question(IN_FORCE, other)):
-        assert (asked.has_other_groups, asked.is_known) == (True, False)
+def test_other_groups_are_known_by_their_commits(change: dict[str, Any]) -> None:
+    question = asked(replace(IN_FORCE, **change))
+
+    assert question.is_known
+    assert question.has_other_groups
+
+
+@pytest.mark.parametrize("careful", ["allow_compacted", "assumes_visible_groups"])
+def test_more_care_than_there_was_is_not_known(careful: str) -> None:
+    careless = replace(IN_FORCE, **{careful: True})
+
+    assert not asked(IN_FORCE, careless).is_known
+    assert asked(careless, IN_FORCE).is_known
+    assert asked(careless, careless).is_known
+
+
+def test_an_external_reader_that_nobody_has_read_is_not_known() -> None:
+    with_reader = replace(IN_FORCE, external_readers=(READER,))
+    elsewhere = replace(IN_FORCE, external_readers=(replace_place(READER),))
+
+    assert not asked(with_reader).is_known
+    assert not asked(with_reader, None).is_known
+    assert not asked(elsewhere, with_reader).is_known
+    assert asked(with_reader, with_reader).is_known
+
+
+def test_one_that_is_taken_out_counts_no_more() -> None:
+    question = asked(IN_FORCE, replace(IN_FORCE, external_readers=(READER,)))
+
+    assert question.is_known
+    assert question.has_other_groups
+    assert question.drops("etl")
+    assert not question.drops("billing")
+
+
+@pytest.mark.parametrize(
+    ("tried_ms", "in_force_ms", "longer"),
+    [
+        (None, None, False),
+        (None, 5, True),
+        (6, 5, True),
+        (5, 5, False),
+        (4, 5, False),
+        (5, None, False),
+    ],
+)
+def test_whether_it_waits_longer_for_groups_that_have_vanished(
+    tried_ms: int | None, in_force_ms: int | None, longer: bool
+) -> None:
+    question = asked(
+        replace(IN_FORCE, forget_vanished_after_ms=tried_ms),
+        replace(IN_FORCE, forget_vanished_after_ms=in_force_ms),
+    )
+
+    assert question.waits_longer == longer
+    assert question.has_other_groups == longer
 
 
 def test_what_a_group_misses_is_a_loss_if_either_policy_counts_it() -> None:
-    assert question(ONLY_BILLING).counts("search")
-    assert not question(ONLY_BILLING, ONLY_BILLING).counts("search")
-    assert question(ONLY_BILLING, ONLY_BILLING).counts("billing")
+    only_billing = replace(IN_FORCE, only=(Pattern("billing"),))
+
+    assert asked(only_billing).counts("search")
+    assert not asked(only_billing, only_billing).counts("search")
+    assert asked(only_billing, only_billing).counts("billing")
 
 
 def test_only_can_be_tried_by_set() -> None:
@@ -55,3 +111,7 @@ def test_only_can_be_tried_by_set() -> None:
     tried = tried_policy(config, ["orders:groups.only=['bill.*']"]).policy_for("orders")
     assert isinstance(tried, TopicPolicy)
     assert tried.only_groups == "bill.*"
+
+
+def replace_place(reader: ExternalReader) -> ExternalReader:
+    return reader.model_copy(update={"offsets": "/other.json"})

@@ -1,0 +1,366 @@
+"""Who read, and how far, at each moment of the past: as the recorded commits tell it.
+
+A commit is in force until the next one of the same group on the partition, or until all commits
+stand again. Who has read a topic counts for it until then, too, whatever becomes of its commits:
+each day begins with an entry in which all stand that are still known.
+
+Invariant: where the record doesn't tell who read, somebody who can't be read holds the topic.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from retentiond.decide.bounds import commits_by_partition
+from retentiond.decide.groups import groups_by_topic
+from retentiond.history.entries import day_of
+from retentiond.history.past import Past
+from retentiond.history.question import TopicQuestion
+from retentiond.history.schema import CommitState, Kind
+from retentiond.history.table import explained, quoted
+from retentiond.model import GroupKind
+
+
+class Trace(NamedTuple):
+    """A group that counts for a topic, from one moment to another, both included."""
+
+    topic: int
+    group: str
+    first: int
+    last: int
+    committed: bool = False
+    required: bool = False
+    failed: bool = False
+
+
+class Span(NamedTuple):
+    """Moments in a row, by their numbers."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Readers:
+    """Of some topics; ``questions``: by the topic's number."""
+
+    past: Past
+    questions: Mapping[int, TopicQuestion]
+
+    @cached_property
+    def traces(self) -> list[Trace]:
+        """What makes groups count under the policies that are tried."""
+        last = len(self.past.timeline.moments) - 1
+        required = [
+            Trace(number, group, 0, last, required=True)
+            for number, question in self.questions.items()
+            if question.policy
+            for group in question.policy.required_groups
+        ]
+        unknown = [
+            Trace(number, "", *span, failed=True)
+            for span in self._unknown
+            for number in self.questions
+        ]
+        unread = [
+            Trace(number, group, *span, failed=True)
+            for group, span in self._unread
+            for number in self.questions
+            if self._counts(number, group)
+        ]
+        return sorted({*required, *unknown, *unread, *self._seen})
+
+    @cached_property
+    def groups(self) -> list[str]:
+        """Sorted; a group's number is its place."""
+        return sorted({each.group for each in self.traces})
+
+    def _counts(self, number: int, group: str) -> bool:
+        question = self.questions[number]
+        is_external = self._kinds.get(group) == {GroupKind.EXTERNAL.value}
+        return not question.excludes(group) and not (is_external and question.drops(group))
+
+    @property
+    def _seen(self) -> Iterator[Trace]:
+        """Who has left a trace on a topic."""
+        numbers = {each.topic: number for number, each in self.questions.items()}
+        for row in self._first_traces:
+            number, group = numbers[row["topic"]], row["group"]
+            if row["first_old"] is not None:
+                yield Trace(number, "", *self._span(row["first_old"]), failed=True)
+            if row["first_entry"] is None or not self._counts(number, group):
+                continue
+            first, last = self._span(row["first_entry"])
+            if self.questions[number].waits_longer:
+                last = len(self._ends) - 1
+            unknown = self._may_restore(number, group)
+            yield Trace(number, group, first, last, committed=True, failed=unknown)
+
+    def _span(self, entry: int) -> Span:
+        """From that one to the last before all stands again."""
+        first = self._numbers[entry]
+        return Span(first, self._ends[first] - 1)
+
+    @cached_property
+    def _ends(self) -> Sequence[int]:
+        return next_whole(self.past)
+
+    def _may_restore(self, number: int, group: str) -> bool:
+        """Whether it could restore its state from the topic without a trace in the record, which
+        the policy of that time had by excluding it."""
+        in_force = self.questions[number].in_force
+        was_counted = in_force is not None and not in_force.excludes(group)
+        return not was_counted and GroupKind.STREAMS.value in self._kinds.get(group, ())
+
+    @property
+    def _first_traces(self) -> list[dict[str, Any]]:
+        """Grain: topic, group, and the times between two entries in which all stands, or smaller.
+        ``first_entry``: at which it had a commit or was known to read; ``first_old``: from which on
+        the record doesn't say what a commit proves. None: at none."""
+        topics = ", ".join(quoted(each.topic) for each in self.questions.values())
+        commit, reader = quoted(Kind.COMMIT.value), quoted(Kind.READER.value)
+        has_commit = f"kind = {commit} AND committed_offset IS NOT NULL"
+        parts = ["day", *(f"entry >= {each}" for each in self._whole_within_a_day)]
+        return self._rows(
+            f"""SELECT topic, "group",
+                min(CASE WHEN state IS NOT NULL OR {has_commit} THEN entry END) AS first_entry,
+                min(CASE WHEN state IS NULL AND {has_commit} THEN entry END) AS first_old
+            FROM history WHERE kind IN ({commit}, {reader}) AND topic IN ({topics}) AND {{within}}
+            GROUP BY topic, "group", {", ".join(parts)}"""
+        )
+
+    @property
+    def _whole_within_a_day(self) -> Iterator[int]:
+        """Entries in which all stands, less those that are their day's first."""
+        days = set()
+        for each in self.past.timeline.moments:
+            day = day_of(each.entry.at_ms)
+            if each.entry.is_whole and day in days:
+                yield each.entry.entry
+            days.add(day)
+
+    @cached_property
+    def _kinds(self) -> Mapping[str, set[str]]:
+        """All that a group, or an external reader, was recorded as."""
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for row in self._rows(
+            'SELECT DISTINCT "group", group_kind FROM history '
+            f"WHERE kind = {quoted(Kind.GROUP.value)} AND {{within}}"
+        ):
+            found[row["group"]].add(row["group_kind"])
+        return found
+
+    @property
+    def _unread(self) -> list[tuple[str, Span]]:
+        """Groups that were unread as a whole, and when."""
+        of_groups = f"kind = {quoted(Kind.GROUP.value)} AND {{within}}"
+        is_unread = "state = 'unreadable' AND complete IS NOT TRUE"
+        rows = self._rows(
+            f'SELECT "group", entry, {is_unread} AS is_unread FROM history WHERE {of_groups} AND '
+            f'"group" IN (SELECT "group" FROM history WHERE {of_groups} AND {is_unread}) '
+            'ORDER BY "group", entry'
+        )
+        found = []
+        for group, of_group in groupby(rows, key=lambda row: str(row["group"])):
+            changes = [(self._numbers[row["entry"]], row["is_unread"]) for row in of_group]
+            for (first, is_bad), (after, _) in pairwise([*changes, (len(self._ends), False)]):
+                if is_bad:
+                    found.append((group, Span(first, min(after, self._ends[first]) - 1)))
+        return found
+
+    @cached_property
+    def _numbers(self) -> dict[int, int]:
+        """Of moments, by entry."""
+        return {each.entry.entry: each.number for each in self.past.timeline.moments}
+
+    @property
+    def _unknown(self) -> Iterator[Span]:
+        """Moments of which not all that stood is known: before the first entry in which all stands,
+        and from one that is missing to the next of these."""
+        is_known, before, unknown = False, 0, []
+        for number, entry in ((each.number, each.entry) for each in self.past.timeline.moments):
+            is_known = entry.is_whole or (is_known and entry.entry == before + 1)
+            before = entry.entry
+            if not is_known:
+                unknown.append(number)
+        # Numbers in a row lie as far from their places as the first of them.
+        for _, run in groupby(enumerate(unknown), key=lambda pair: pair[1] - pair[0]):
+            numbers = [number for _, number in run]
+            yield Span(numbers[0], numbers[-1])
+
+    def _rows(self, sql: str) -> list[dict[str, Any]]:
+        """``{within}`` stands for: of this cluster, and this time."""
+        moments = self.past.timeline.moments
+        days = [day_of(each.entry.at_ms) for each in moments]
+        within = (
+            f"cluster_id = {quoted(self.past.cluster_id)} "
+            f"AND day BETWEEN {quoted(min(days))} AND {quoted(max(days))} "
+            f"AND entry BETWEEN {moments[0].entry.entry} AND {moments[-1].entry.entry}"
+        )
+        with explained(self.past.table.place):
+            found: list[dict[str, Any]] = (
+                self.past.table.query(sql.replace("{within}", within)).read_all().to_pylist()
+            )
+        return found
+
+
+def counted(recorded: DataFrame, readers: Readers) -> DataFrame:
+    """``recorded`` with who counts under the policies that are tried, and how far they were.
+
+    It has topic, partition and moment; same grain. Columns: its own; counted_groups?: long,
+    failed_group_id?, missing_group_id? of `groups_by_topic`; commits?, readable_commits?: long,
+    min_offset?, max_offset?: long, unread_group_id?: int of `commits_by_partition`.
+    """
+    session = recorded.sparkSession
+    ids = {group: at for at, group in enumerate(readers.groups)}
+    groups = groups_by_topic(_relevant(session, readers, ids), ("topic", "moment"))
+    commits = commits_by_partition(
+        _commits(session, readers, ids), max(1, len(ids)), ("topic", "partition", "moment")
+    ).selectExpr(
+        "topic",
+        "partition",
+        "moment",
+        "commits",
+        "readable_commits",
+        "min_offset",
+        "max_offset",
+        "unread_group_id",
+    )
+    return (
+        recorded.repartition("topic")
+        .join(groups.withColumnRenamed("groups", "counted_groups"), ["topic", "moment"], "left")
+        .join(commits, ["topic", "partition", "moment"], "left")
+    )
+
+
+def _relevant(session: SparkSession, readers: Readers, ids: Mapping[str, int]) -> DataFrame:
+    """Grain: topic, moment, group_id. Columns: those; committed, required, failed: boolean."""
+    columns = list(zip(*readers.traces, strict=True)) or [()] * len(Trace._fields)
+    types = (pa.int64(), pa.string(), pa.int32(), pa.int32(), *(pa.bool_() for _ in range(3)))
+    traces = {
+        name: pa.array(column, kind)
+        for name, column, kind in zip(Trace._fields, columns, types, strict=True)
+    }
+    traces["group"] = pa.array([ids[each.group] for each in readers.traces], pa.int32())
+    return (
+        session.createDataFrame(pa.table(traces))
+        .repartition("topic")
+        .selectExpr(
+            "topic",
+            "group AS group_id",
+            "committed",
+            "required",
+            "failed",
+            "explode(sequence(first, last)) AS moment",
+        )
+        .groupBy("topic", "moment", "group_id")
+        .agg(
+            *(F.expr(f"bool_or({flag}) AS {flag}") for flag in ("committed", "required", "failed"))
+        )
+    )
+
+
+def _commits(session: SparkSession, readers: Readers, ids: Mapping[str, int]) -> DataFrame:
+    """Of those who count. Grain: topic, partition, moment, group_id. Columns: those; offset?: long,
+    null where it proves nothing."""
+    pairs = {(each.topic, each.group) for each in readers.traces if each.committed}
+    rows = [(readers.questions[number].topic, group, ids[group], number) for number, group in pairs]
+    of_pairs = {"topic": pa.string(), "group": pa.string(), "id": pa.int32(), "number": pa.int64()}
+    columns = list(zip(*rows, strict=True)) or [()] * len(of_pairs)
+    numbered = session.createDataFrame(
+        pa.table(
+            {
+                name: pa.array(column, kind)
+                for (name, kind), column in zip(of_pairs.items(), columns, strict=True)
+            }
+        )
+    )
+    made = readers.past.rows(
+        session, Kind.COMMIT, ["group", "topic", "partition", "committed_offset", "state"]
+    ).join(F.broadcast(numbered), ["topic", "group"], "inner")
+    return in_force(
+        made.selectExpr(
+            "entry",
+            "number AS topic",
+            "id AS group",
+            "partition",
+            "(state IS NOT NULL OR committed_offset IS NOT NULL) AS is_there",
+            f"IF(state = '{CommitState.READ.value}', committed_offset, NULL) AS committed_offset",
+        ),
+        readers.past,
+    ).selectExpr(
+        "topic",
+        "partition",
+        "group AS group_id",
+        "committed_offset AS offset",
+        "explode(sequence(first, last)) AS moment",
+    )
+
+
+def in_force(commits: DataFrame, past: Past) -> DataFrame:
+    """``commits`` are rows of the record: entry, topic (its number), partition, group,
+    committed_offset?, and is_there: whether it is one.
+
+    Grain: group, topic, partition, first. Columns: those; committed_offset?: long; first, last:
+    int, the numbers of the moments between which it was the last recorded.
+    """
+    of_partition = Window.partitionBy("topic", "partition", "group").orderBy("first")
+    return (
+        commits.join(F.broadcast(_ends(commits.sparkSession, past)), "entry", "inner")
+        .repartition("topic")
+        .selectExpr(
+            "topic",
+            "partition",
+            "group",
+            "committed_offset",
+            "is_there",
+            "moment AS first",
+            "next_whole",
+        )
+        .withColumn("next", F.lead("first").over(of_partition))
+        .where("is_there")
+        .selectExpr(
+            "group",
+            "topic",
+            "partition",
+            "committed_offset",
+            "first",
+            "least(next, next_whole) - 1 AS last",
+        )
+    )
+
+
+def _ends(session: SparkSession, past: Past) -> DataFrame:
+    """Grain: entry. Columns: entry: long; moment: int, its number; next_whole: int, as in
+    `next_whole`."""
+    moments = past.timeline.moments
+    return session.createDataFrame(
+        pa.table(
+            {
+                "entry": pa.array([each.entry.entry for each in moments], pa.int64()),
+                "moment": pa.array([each.number for each in moments], pa.int32()),
+                "next_whole": pa.array(next_whole(past), pa.int32()),
+            }
+        )
+    )
+
+
+def next_whole(past: Past) -> Sequence[int]:
+    """Of each moment, the number of the next one at which all stands again, or one past the
+    last."""
+    moments = past.timeline.moments
+    following, found = len(moments), []
+    for each in reversed(moments):
+        found.append(following)
+        if each.entry.is_whole:
+            following = each.number
+    return found[::-1]
