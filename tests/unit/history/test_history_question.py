@@ -44,7 +44,8 @@ def test_other_groups_are_known_by_their_commits(change: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("careful", ["allow_compacted", "assumes_visible_groups"])
 def test_more_care_than_there_was_is_not_known(careful: str) -> None:
-    careless = replace(IN_FORCE, **{careful: True})
+    change: dict[str, Any] = {careful: True}
+    careless = replace(IN_FORCE, **change)
 
     assert not asked(IN_FORCE, careless).is_known
     assert asked(careless, IN_FORCE).is_known
