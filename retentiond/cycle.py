@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from collections.abc import Callable, Collection
@@ -96,8 +97,10 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleRepor
     times = StepTimes()
     stored = stored_by(state)
     context.disks.begin(context.kafka)
+    began_s = context.elapsed()
     with times.step("gather"):
         snapshot = _read(context, config, stored.remembered, context.now())
+    read_s = context.elapsed() - began_s
     with times.step("record"):
         seen = _remember(config, state, stored, snapshot)
     with times.step("decide"):
@@ -127,7 +130,17 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleRepor
         tool_options(config.kafka),
         done.failure,
     )
-    context.seen(Seen(report.plan, report.outcomes, report.result, snapshot, report.disk))
+    context.seen(
+        Seen(
+            report.plan,
+            report.outcomes,
+            report.result,
+            snapshot,
+            report.disk,
+            read_ms=math.ceil(1000 * read_s),
+            took_ms=round(1000 * (context.elapsed() - began_s)),
+        )
+    )
     return report
 
 

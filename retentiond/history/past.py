@@ -153,7 +153,8 @@ def open_past(
 
 
 def _cycles(table: HistoryTable, since_day: str, until_day: str) -> pa.Table:
-    columns = ["entry", "at", "cluster_id", "complete", "dry_run", "observed_ms", "is_whole"]
+    columns = ["entry", "at", "cluster_id", "complete", "dry_run"]
+    columns += ["observed_ms", "read_ms", "is_whole"]
     where = _of(Kind.CYCLE, since_day, until_day)
     return _queried(table, f"SELECT {', '.join(columns)} FROM history WHERE {where}")
 

@@ -64,6 +64,7 @@ def seldom(one_in: int) -> st.SearchStrategy[bool]:
 @st.composite
 def entries(draw: st.DrawFn) -> list[PastEntry]:
     at_ms, made = 0, []
+    read_ms = draw(st.sampled_from([0, 500, MINUTE_MS]))
     for number in range(ENTRIES):
         step = draw(st.sampled_from([1, 1, 1, 1, 2, 0, 9, -5])) * MINUTE_MS
         at_ms = max(0, at_ms + step)
@@ -74,6 +75,7 @@ def entries(draw: st.DrawFn) -> list[PastEntry]:
                 None if observed is None or not number else max(0, observed),
                 complete=not draw(seldom(8)),
                 is_whole=number == 0 or draw(seldom(8)),
+                read_ms=read_ms,
             )
         )
     return made

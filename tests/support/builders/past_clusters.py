@@ -27,6 +27,7 @@ class PastEntry:
     complete: bool = True
     is_whole: bool = False
     dry_run: bool = True
+    read_ms: int = 0
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -59,6 +60,7 @@ class PastCluster:
             "complete": entry.complete,
             "dry_run": entry.dry_run,
             "observed_ms": entry.observed_ms,
+            "read_ms": entry.read_ms,
             "is_whole": entry.is_whole,
         }
         for row in entry.rows:
