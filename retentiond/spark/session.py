@@ -205,6 +205,15 @@ class SparkSessions:
             with contextlib.suppress(Exception):  # gRPC raises what it likes
                 self._session.client._channel.close()  # nothing public does without an answer
 
+    def interrupt(self) -> None:
+        """Ends the session for good, from another thread than the one that waits for its answer.
+        Unlike one that is cut off, the JVM has the time to remove its files."""
+        self._stopped = True
+        if self._jvm is not None:
+            self._jvm.end()
+        else:
+            self._cut()
+
     def stop(self) -> None:
         """Ends the session for good; one that is just being made, or at work, is cut off."""
         self._stopped = True
