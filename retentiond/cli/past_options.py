@@ -93,6 +93,7 @@ def answered(
     It is asked in a thread of its own: Ctrl-C ends the wait, whatever Spark or a store is at. Then
     nobody waits for that thread any more, and the process ends here.
     """
+    from retentiond.history.past import workers_explained
     from retentiond.history.session import sessions_for, tasks_of
 
     sessions = sessions_for(config.spark)
@@ -101,7 +102,7 @@ def answered(
     def find() -> T:
         past = _opened(config, asked, lookback_ms)
         try:
-            with sessions.use() as session:
+            with sessions.use() as session, workers_explained(past.table.place):
                 tasks.append(tasks_of(session, config.spark.master))
                 return question(past, session)
         finally:

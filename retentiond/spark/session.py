@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -83,6 +85,9 @@ LOOPBACK = {
     "spark.python.unix.domain.socket.enabled": "true",
 }
 """For a master in the same JVM: nobody else has business with it."""
+
+PYTHON = "spark.pyspark.python"
+"""The interpreter of Spark's workers, for what they do in Python."""
 
 CONNECT = "sc://"
 """How the address of a Spark Connect server begins."""
@@ -259,6 +264,9 @@ class SparkSessions:
                 return self._session
             local = LOOPBACK if self._master.startswith("local") else {}
             conf = {**JOBS, **APPLICATION, **self._once, **local, **self._conf}
+            python = conf.get(PYTHON) or (sys.executable if local else None)
+            if python:
+                os.environ.setdefault("PYSPARK_PYTHON", python)  # else the first on the PATH
             self._jvm = Jvm(conf, packaging.environment(self._master), self._exit_s)
             self._jvm.connect()
             return _configured(SparkSession.builder.master(self._master), conf)

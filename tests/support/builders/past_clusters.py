@@ -12,6 +12,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from retentiond.history.schema import SCHEMA, Kind
+from retentiond.history.table import location
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 CLUSTER = "the-cluster"
@@ -67,8 +68,12 @@ class PastCluster:
             yield {**head, **row}
 
     def write(self, path: Path) -> Path:
-        write_deltalake(path, self.table(), mode="append", partition_by=["day"])
+        self.write_to(str(path))
         return path
+
+    def write_to(self, place: str) -> None:
+        """``place``: a folder, or an object store's URL."""
+        write_deltalake(location(place), self.table(), mode="append", partition_by=["day"])
 
 
 def partition_row(
