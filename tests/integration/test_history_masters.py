@@ -104,18 +104,20 @@ def cluster() -> PastCluster:
 
 
 @pytest.fixture(scope="module")
-def local() -> Iterator[SparkSessions]:
-    sessions = SparkSessions("local[2]", SETTINGS, timeout_s=TIMEOUT_S)
-    yield sessions
-    sessions.stop()
-
-
-@pytest.fixture(scope="module")
 def store() -> Iterator[str]:
     with object_store("past") as url:
         place = f"{url}/history"
         cluster().write_to(place)
         yield place
+
+
+@pytest.fixture(scope="module")
+def local(store: str) -> Iterator[SparkSessions]:
+    """``store``: its workers have the environment that the JVM was started with."""
+    assert store
+    sessions = SparkSessions("local[2]", SETTINGS, timeout_s=TIMEOUT_S)
+    yield sessions
+    sessions.stop()
 
 
 def asked_of(past: Past) -> tuple[TopicQuestion, ...]:
