@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from collections.abc import Callable, Collection
@@ -98,8 +99,10 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleRepor
     times = StepTimes()
     stored = stored_by(state)
     context.disks.begin(context.kafka)
+    began_s = context.elapsed()
     with times.step("gather"):
         snapshot = _read(context, config, stored.remembered, context.now())
+    read_s = context.elapsed() - began_s
     with times.step("record"):
         seen = _remember(config, state, stored, snapshot)
     with times.step("decide"):
@@ -120,7 +123,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleRepor
             is_stopping=context.stop.is_set,
         )
     report = _report(config, snapshot, done, beside, times)
-    context.seen(Seen(report.plan, report.outcomes, report.result, snapshot, report.disk))
+    context.seen(_seen(report, snapshot, read_s, context.elapsed() - began_s))
     return report
 
 
@@ -138,6 +141,19 @@ def _report(
         done.failure,
         group_states(snapshot),
         unseen_readers(snapshot.visible_topics, snapshot.groups).evidence,
+    )
+
+
+def _seen(report: CycleReport, snapshot: Snapshot, read_s: float, took_s: float) -> Seen:
+    """For the history."""
+    return Seen(
+        report.plan,
+        report.outcomes,
+        report.result,
+        snapshot,
+        report.disk,
+        read_ms=math.ceil(1000 * read_s),
+        took_ms=round(1000 * took_s),
     )
 
 

@@ -5,8 +5,8 @@ completion. So a command's file imports what its options need and no more; what 
 (Spark, both Kafka clients, pydantic) takes up to a second, and is imported when it runs.
 
 Exit codes: 0 done; 1 the cycle failed, or left undone what it had planned, or ``doctor`` found a
-problem; 2 usage or configuration; 3 ``plan --exit-code`` found something to delete. Results go to
-stdout, logs to stderr.
+problem; 2 usage or configuration; 3 ``plan --exit-code`` found something to delete; 130 Ctrl-C.
+Results go to stdout, logs to stderr.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import typer
 from typer.core import TyperGroup
 
 from retentiond import __version__
-from retentiond.cli.options import ConfigPath, Debug, Settings
+from retentiond.cli.options import INTERRUPTED, ConfigPath, Debug, Settings
 from retentiond.errors import ConfigError, RetentiondError, StateError, UsageError
 from retentiond.words import printable
 
@@ -107,6 +107,10 @@ def main() -> None:
     """Runs a command; every error of retentiond's own ends as one sentence on stderr."""
     try:
         app(standalone_mode=True)
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:
+            print("retentiond: interrupted", file=sys.stderr)
+        raise
     except RetentiondError as error:
         if "--debug" in sys.argv:
             traceback.print_exc()

@@ -28,6 +28,9 @@ DEFAULT_CONFIG = Path("retentiond.yaml")
 
 CONFIG_VARIABLE = "RETENTIOND_CONFIG"
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as a shell has it."""
+
 ConfigPath = Annotated[
     Path | None,
     typer.Option(

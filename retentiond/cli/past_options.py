@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import shutil
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
 from retentiond.cli.completion import topics
+from retentiond.cli.options import INTERRUPTED
 from retentiond.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,6 +26,12 @@ if TYPE_CHECKING:
     from retentiond.history.past import Past
     from retentiond.history.question import PolicyFor
     from retentiond.history.replay import Replay
+    from retentiond.history.session import Tasks
+
+T = TypeVar("T")
+
+LOOK_S = 0.25
+"""How often the bar moves."""
 
 Topics = Annotated[
     list[str] | None,
@@ -71,36 +83,74 @@ def matching(patterns: Sequence[str] | None) -> Callable[[str], bool]:
     return lambda topic: not every or any(each.fullmatch(topic) for each in every)
 
 
-@contextmanager
-def past_of(
-    config: Config, asked: Period, lookback_ms: int = 0
-) -> Iterator[tuple[Past, SparkSession]]:
-    """What was recorded of that time, and a session to ask; the caller's work is done within.
-    ``lookback_ms``: the longest retention, to know how old the records are that it begins with."""
-    from retentiond.cli.output.plan import progress
-    from retentiond.history.past import open_past
-    from retentiond.history.session import sessions_for
-    from retentiond.words import say_names
+def answered(
+    config: Config,
+    asked: Period,
+    question: Callable[[Past, SparkSession], T],
+    lookback_ms: int = 0,
+) -> T:
+    """What the question finds in what was recorded of that time. ``lookback_ms``: the longest
+    retention, to know how old the records are that it begins with.
 
-    with progress("reading the history"):
-        past = open_past(
-            history_place(config),
-            config.spark.master,
-            *asked,
-            lookback_ms=lookback_ms,
-        )
-        if past.other_clusters:
-            print(
-                f"retentiond: the history is that of cluster {past.cluster_id}, whose entry is the "
-                f"newest; entries of {say_names(past.other_clusters, 3)} are left out",
-                file=sys.stderr,
-            )
-        sessions = sessions_for(config.spark)
+    It is asked in a thread of its own: Ctrl-C ends the wait, whatever Spark or a store is at. Then
+    nobody waits for that thread any more, and the process ends here.
+    """
+    from retentiond.history.past import workers_explained
+    from retentiond.history.session import sessions_for, tasks_of
+
+    sessions = sessions_for(config.spark)
+    tasks: list[Callable[[], Tasks]] = []
+
+    def find() -> T:
+        past = _opened(config, asked, lookback_ms)
         try:
-            with sessions.use() as session:
-                yield past, session
+            with sessions.use() as session, workers_explained(past.table.place):
+                tasks.append(tasks_of(session, config.spark.master))
+                return question(past, session)
         finally:
             sessions.stop()
+
+    try:
+        work = ThreadPoolExecutor(1, "question").submit(find)
+        _await(work, tasks)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        logging.disable()  # what was cut off in the middle has nothing to say
+        sessions.interrupt()
+        print("retentiond: interrupted", file=sys.stderr, flush=True)
+        os._exit(INTERRUPTED)
+    return work.result()
+
+
+def _opened(config: Config, asked: Period, lookback_ms: int) -> Past:
+    from retentiond.history.past import open_past
+    from retentiond.words import say_names
+
+    past = open_past(history_place(config), config.spark.master, *asked, lookback_ms=lookback_ms)
+    if past.other_clusters:
+        print(
+            f"retentiond: the history is that of cluster {past.cluster_id}, whose entry is the "
+            f"newest; entries of {say_names(past.other_clusters, 3)} are left out",
+            file=sys.stderr,
+        )
+    return past
+
+
+def _await(work: Future[T], tasks: Sequence[Callable[[], Tasks]]) -> None:
+    """With a bar on stderr; nothing where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        wait([work])
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("reading the history", total=None)
+        while not wait([work], LOOK_S).done:
+            done, known = tasks[0]() if tasks else (0, 0)
+            progress.update(bar, completed=done, total=known or None)
 
 
 def history_place(config: Config) -> str:
@@ -126,3 +176,21 @@ def asked_replay(
             "topic's whole name matches"
         )
     return Replay(past, session, questions(topics, policy_for, in_force))
+
+
+def write_whole(file: Path, text: str) -> None:
+    """In place of what stands there: all of it, or nothing. Raises `UsageError`."""
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        if file.is_symlink() or (file.exists() and not file.is_file()):
+            file.write_text(text, encoding="utf-8")  # a device or a pipe is not replaced
+            return
+        try:
+            unfinished.write_text(text, encoding="utf-8")
+            if file.exists():
+                shutil.copymode(file, unfinished)
+            unfinished.replace(file)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"{file} can't be written ({error.strerror}); choose another") from error

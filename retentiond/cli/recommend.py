@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
-from retentiond.cli.past_options import Topics, asked_replay, matching, past_of, period
+from retentiond.cli.past_options import Topics, answered, asked_replay, matching, period
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from retentiond.history.past import Past
+    from retentiond.history.recommend import Recommendation
 
 
 def recommend(  # noqa: PLR0917 - typer hands each option over by its name
@@ -57,15 +64,15 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     def is_enabled(name: str) -> bool:
         return is_asked(name) and in_force.policy_for(name) is not None
 
-    with past_of(in_force, asked) as (past, session):
+    def question(past: Past, session: SparkSession) -> tuple[Past, tuple[Recommendation, ...]]:
         enabled = asked_replay(
             past, session, is_enabled, in_force.policy_for, in_force.policy_for
         ).questions
-        found = recommended(
-            Replay(past, session, [without_retention(each) for each in enabled]),
-            safety,
-            lambda questions: Replay(past, session, questions),
-        )
+        replay = Replay(past, session, [without_retention(each) for each in enabled])
+        again = partial(Replay, past, session)
+        return past, recommended(replay, safety, again)
+
+    past, found = answered(in_force, asked, question)
     show(past, found, safety, output)
     if write_config is not None:
         write(write_config, in_force, found)

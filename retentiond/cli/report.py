@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
-from retentiond.cli.past_options import asked_replay, matching, past_of, period
+from retentiond.cli.past_options import answered, asked_replay, matching, period, write_whole
 from retentiond.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from retentiond.history.past import Past
+    from retentiond.history.report import Report
 
 
 class ReportOutput(StrEnum):
@@ -70,17 +76,16 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     from retentiond.history.report import without_retentiond
 
     loaded, asked = load(path), period(since)
-    with past_of(loaded, asked) as (past, session):
+
+    def question(past: Past, session: SparkSession) -> Report:
         every = asked_replay(
             past, session, matching(None), loaded.policy_for, loaded.policy_for
         ).questions
-        found = reported(Replay(past, session, [without_retentiond(each) for each in every]))
+        return reported(Replay(past, session, [without_retentiond(each) for each in every]))
+
     made = {ReportOutput.JSON: json_text, ReportOutput.HTML: html, ReportOutput.TABLE: table_text}
-    text = made[output](found, price)
+    text = made[output](answered(loaded, asked, question), price)
     if file is None:
         typer.echo(text, nl=False)
         return
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{file} can't be written ({error.strerror}); choose another") from error
+    write_whole(file, text)

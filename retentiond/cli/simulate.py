@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
-from retentiond.cli.past_options import Topics, asked_replay, matching, past_of, period
+from retentiond.cli.past_options import Topics, answered, asked_replay, matching, period
 from retentiond.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from retentiond.history.past import Past
+    from retentiond.history.simulate import Simulation
 
 
 def simulate(  # noqa: PLR0917 - typer hands each option over by its name
@@ -62,8 +68,10 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     in_force = load(path)
     asked, is_asked = period(since, until), matching(topic)
     tried = tried_policy(load(policy) if policy else in_force, changes or ())
-    with past_of(in_force, asked, tried.longest_ms) as (past, session):
-        found = simulated(
+
+    def question(past: Past, session: SparkSession) -> Simulation:
+        return simulated(
             asked_replay(past, session, is_asked, tried.policy_for, in_force.policy_for)
         )
-    show(found, output)
+
+    show(answered(in_force, asked, question, tried.longest_ms), output)

@@ -34,13 +34,16 @@ that are there."""
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a cycle leaves. ``plan``: as it was carried out; ``result``: `result_of` it."""
+    """What a cycle leaves. ``plan``: as it was carried out; ``result``: `result_of` it.
+    ``read_ms``: how long its first reading took; ``took_ms``: all of it."""
 
     plan: Plan
     outcomes: Mapping[TopicPartition, DeletionOutcome]
     result: str
     snapshot: Snapshot
     disk: DiskReport = NO_DISKS
+    read_ms: int = 0
+    took_ms: int = 0
 
 
 class Deletion(NamedTuple):
@@ -183,7 +186,15 @@ def rows_of(
         plan.planned_at_ms * 1000,
         plan.cluster_id,
     )
-    cycle = (plan.cycle_id, plan.complete, seen.result, plan.dry_run, observed_ms, before is None)
+    cycle = (
+        plan.cycle_id,
+        plan.complete,
+        seen.result,
+        plan.dry_run,
+        observed_ms,
+        seen.read_ms,
+        before is None,
+    )
     past = before or NOTHING
     parts: list[tuple[Kind, Sequence[Any]]] = [
         (Kind.CYCLE, [[each] for each in cycle]),

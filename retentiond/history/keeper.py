@@ -23,7 +23,7 @@ from retentiond.history.hourly import Hourly
 from retentiond.history.table import HistoryTable
 
 TOLERANCE_MS = 5_000
-"""A cycle that ends so much early is not left out."""
+"""A cycle that begins so much early is not left out."""
 
 MOST_DELETIONS = 500_000
 """Of so many the outcomes wait for an entry that can be written; the oldest go first."""
@@ -48,7 +48,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """The last entry of this process. ``at_ms``: since the host booted."""
+    """The last entry of this process. ``at_ms``: when its cycle began, since the host booted."""
 
     place: str
     cluster_id: str
@@ -67,7 +67,7 @@ class _Tried(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """The last cycle's, and when it was seen, in milliseconds since the host booted."""
+    """The last cycle's, and when it began, in milliseconds since the host booted."""
 
     seen: Seen
     at_ms: int
@@ -126,7 +126,7 @@ class Keeper:
                 self._deletions.clear()
             self._cluster_id = seen.plan.cluster_id
             self._deletions.extend(deletions)
-            self._waiting = _Waiting(seen, self._elapsed_ms())
+            self._waiting = _Waiting(seen, self._elapsed_ms() - seen.took_ms)
 
     def keep(self) -> None:
         """Begins to write an entry if one is due; nothing while another one is being written."""

@@ -8,9 +8,11 @@ credentials are needed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,8 +28,11 @@ from retentiond.history.table import (
     explained,
     is_remote,
     quoted,
+    shown,
 )
-from retentiond.history.timeline import Timeline, read_entries, timeline
+from retentiond.history.timeline import Moment, Timeline, read_entries, timeline
+from retentiond.spark.packaging import show_pandas
+from retentiond.spark.session import SPARK_FAILURES
 
 SPARK_TYPES = {
     pa.string(): "string",
@@ -40,11 +45,19 @@ SPARK_TYPES = {
 DAY_MS = 86_400_000
 
 
+class Part(NamedTuple):
+    """Of the entries, both included, and of the topics."""
+
+    first_entry: int
+    last_entry: int
+    topics: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Past:
     """``other_clusters``: ids of those whose entries stand in the same table, and are left out.
     ``topic_ids``: grain topic, topic_id; columns: those, as strings, and first_entry: long.
-    ``is_local``: Spark itself can read the files."""
+    ``is_local``: Spark itself can read the files. ``commits``: the only ones that are read."""
 
     table: HistoryTable
     files: tuple[HistoryFile, ...]
@@ -53,25 +66,55 @@ class Past:
     timeline: Timeline
     topic_ids: pa.Table
     is_local: bool
+    commits: Part | None = None
+
+    def with_commits_at(self, moments: Sequence[Moment], topics: Sequence[str]) -> Past:
+        """The same, but of the commits only what tells those that are in force at one of the
+        moments: from the last entry before them in which all commits stand."""
+        first = min(each.number for each in moments)
+        wholes = [each for each in self.timeline.moments[: first + 1] if each.entry.is_whole]
+        begin = wholes[-1] if wholes else self.timeline.moments[0]
+        last = max(moments, key=lambda each: each.number)
+        return replace(
+            self, commits=Part(begin.entry.entry, last.entry.entry, tuple(sorted(topics)))
+        )
 
     def rows(self, session: SparkSession, kind: Kind, columns: Sequence[str]) -> DataFrame:
         """The rows of a kind within the timeline. Columns: ``entry``, and those."""
         moments = self.timeline.moments
+        part = self.commits if kind is Kind.COMMIT else None
+        first, last, _ = part or (moments[0].entry.entry, moments[-1].entry.entry, ())
+        files = [
+            each
+            for each in self.files
+            if each.first_entry is None
+            or each.last_entry is None
+            or (each.first_entry <= last and each.last_entry >= first)
+        ]
         if self.is_local:
             ddl = ", ".join(f"`{each.name}` {SPARK_TYPES[each.type]}" for each in SCHEMA)
-            every = session.read.schema(ddl).parquet(*self.table.uris(self.files))
+            every = session.read.schema(ddl).parquet(*self.table.uris(files))
         else:
-            every = self._read_by_workers(session, kind, ["entry", "kind", "cluster_id", *columns])
-        return every.where(
+            named = ["entry", "kind", "cluster_id", *columns]
+            every = self._read_by_workers(session, files, kind, named)
+        wanted = (
             (F.col("kind") == kind.value)
             & (F.col("cluster_id") == self.cluster_id)
-            & F.col("entry").between(moments[0].entry.entry, moments[-1].entry.entry)
-        ).select("entry", *columns)
+            & F.col("entry").between(first, last)
+        )
+        if part:
+            wanted &= F.col("topic").isin(*part.topics)
+        return every.where(wanted).select("entry", *columns)
 
     def _read_by_workers(
-        self, session: SparkSession, kind: Kind, columns: Sequence[str]
+        self,
+        session: SparkSession,
+        chosen: Sequence[HistoryFile],
+        kind: Kind,
+        columns: Sequence[str],
     ) -> DataFrame:
         place, wanted, named = self.table.place, kind.value, list(columns)
+        unreadable = UNREADABLE
         options = dict(STORE) if is_remote(place) else None
         schema = pa.schema([SCHEMA.field(name) for name in named])
 
@@ -81,24 +124,28 @@ class Past:
             import pyarrow.fs  # noqa: PLC0415
             from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415
 
-            for batch in batches:
-                paths = batch.column("path").to_pylist()
-                sizes = dict(zip(paths, batch.column("size_bytes").to_pylist(), strict=True))
-                files = pyarrow.fs.PyFileSystem(DeltaStorageHandler(place, options, sizes))
-                dataset = pyarrow.dataset.dataset(
-                    paths, schema=schema, format="parquet", filesystem=files
-                )
-                of_kind = pyarrow.dataset.field("kind") == wanted
-                yield from dataset.to_batches(columns=named, filter=of_kind)
+            try:
+                for batch in batches:
+                    paths = batch.column("path").to_pylist()
+                    sizes = dict(zip(paths, batch.column("size_bytes").to_pylist(), strict=True))
+                    files = pyarrow.fs.PyFileSystem(DeltaStorageHandler(place, options, sizes))
+                    dataset = pyarrow.dataset.dataset(
+                        paths, schema=schema, format="parquet", filesystem=files
+                    )
+                    of_kind = pyarrow.dataset.field("kind") == wanted
+                    yield from dataset.to_batches(columns=named, filter=of_kind)
+            except Exception as error:  # noqa: BLE001 - whatever a store raises
+                raise OSError(f"{unreadable}{' '.join(str(error).split())}") from None
 
+        show_pandas()  # which PySpark wants here, although nothing uses it
         files = pa.table(
             {
-                "path": [each.path for each in self.files],
-                "size_bytes": [each.size_bytes for each in self.files],
+                "path": [each.path for each in chosen],
+                "size_bytes": [each.size_bytes for each in chosen],
             }
         )
         ddl = ", ".join(f"`{each.name}` {SPARK_TYPES[each.type]}" for each in schema)
-        by_file = session.createDataFrame(files).repartition(max(1, len(self.files)), "path")
+        by_file = session.createDataFrame(files).repartition(max(1, len(chosen)))
         return by_file.mapInArrow(read, ddl)
 
 
@@ -152,8 +199,31 @@ def open_past(
     )
 
 
+UNREADABLE = "the history can't be read here: "
+"""How a worker's error begins, in the midst of all that Spark says of it."""
+
+
+@contextmanager
+def workers_explained(place: str) -> Iterator[None]:
+    """Raises `HistoryUnavailable` where a worker of Spark could not read the history, as long as
+    the session lives: its errors are without words afterwards."""
+    try:
+        yield
+    except SPARK_FAILURES as error:
+        _, found, said = str(error).partition(UNREADABLE)
+        if not found:
+            raise
+        raise HistoryUnavailable(
+            f"a worker of Spark can't read the history in {place} "
+            f"({shown(said.splitlines()[0])}); see that its environment has the store's "
+            "credentials, or that the folder is there",
+            kind="unreachable",
+        ) from None
+
+
 def _cycles(table: HistoryTable, since_day: str, until_day: str) -> pa.Table:
-    columns = ["entry", "at", "cluster_id", "complete", "dry_run", "observed_ms", "is_whole"]
+    columns = ["entry", "at", "cluster_id", "complete", "dry_run"]
+    columns += ["observed_ms", "read_ms", "is_whole"]
     where = _of(Kind.CYCLE, since_day, until_day)
     return _queried(table, f"SELECT {', '.join(columns)} FROM history WHERE {where}")
 

@@ -9,7 +9,7 @@ deleted in another. A longer retention than the time between the two would have 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -66,6 +66,10 @@ class Recommendation:
     simulated: SimulatedTopic
 
 
+DOUBTFUL = "lowest < start AND start > kafka_start"
+"""Whether a reader may have stood below."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Return:
     """A reader that stood below what the others had read. ``needed_ms``: a retention must be longer
@@ -89,12 +93,12 @@ def recommend(
         .agg(
             F.expr("min(order) AS first"),
             F.expr("max(order) AS last"),
-            F.expr("bool_or(coalesce(lowest < start AND start > kafka_start, false)) AS doubtful"),
+            F.expr(f"min(IF({DOUBTFUL}, order, NULL)) AS since"),
+            F.expr(f"max(IF({DOUBTFUL}, order, NULL)) AS until"),
         )
     )
     rows = sorted(seen.toArrow().to_pylist(), key=lambda row: int(row["topic"]))
-    doubtful = [replay.questions[row["topic"]] for row in rows if row["doubtful"]]
-    returns = _returns(replay, doubtful) if doubtful else {}
+    returns = _returns(replay, [row for row in rows if row["since"] is not None])
     whys = _whys(replay, returns)
     timeline, found = replay.past.timeline, []
     for row in rows:
@@ -131,10 +135,19 @@ def _with(question: TopicQuestion, retention_ms: int | None) -> TopicQuestion:
     return replace(question, retention_ms=retention_ms, policy=policy)
 
 
-def _returns(replay: Replay, doubtful: Sequence[TopicQuestion]) -> dict[str, _Return]:
-    """By topic, the one that needs the longest retention."""
+def _returns(replay: Replay, seen: Sequence[Mapping[str, int]]) -> dict[str, _Return]:
+    """By topic, the one that needs the longest retention. ``seen``: topics in which a reader may
+    have stood below, and ``since`` and ``until`` when."""
+    if not seen:
+        return {}
+    doubtful = [replay.questions[row["topic"]] for row in seen]
+    timeline = replay.past.timeline
+    ends = [
+        timeline.moments[timeline.number(row[end])] for row in seen for end in ("since", "until")
+    ]
+    past = replay.past.with_commits_at(ends, [each.topic for each in doubtful])
     below = (
-        readers_below(replay, doubtful)
+        readers_below(Replay(past, replay.session, replay.questions), doubtful)
         .groupBy("group", "log", "committed_offset")
         .agg(F.min("moment").alias("moment"), F.max("order").alias("until"))
     )

@@ -108,7 +108,8 @@ class Replay:
         """Of two orders that are the retention apart; see `Timeline.order`."""
         timeline = self.past.timeline
         longest = timeline.moments[-1].elapsed_ms + 1
-        return min(retention_ms, longest) * timeline.scale
+        age_ms = retention_ms and retention_ms + timeline.longest_read_ms  # 0 looks at no age
+        return min(age_ms, longest) * timeline.scale
 
     def recorded(self, asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> DataFrame:
         """Grain: log, order. Columns: those; topic: long, its number; partition: int; moment: int,

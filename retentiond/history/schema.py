@@ -16,8 +16,9 @@ class Kind(StrEnum):
 
     CYCLE = "cycle"
     """The entry itself [one]: ``cycle_id``, ``complete``, ``dry_run``, ``observed_ms`` (the time
-    since the entry before, by a clock that nobody sets; null for a process's first), ``is_whole``
-    (all commits, groups and readers stand in this entry, not only those that have changed)."""
+    since the entry before, from ``at`` to ``at`` by a clock that nobody sets; null for a process's
+    first), ``read_ms`` (how long after ``at`` an offset may have been read), ``is_whole`` (all
+    commits, groups and readers stand in this entry, not only those that have changed)."""
 
     PARTITION = "partition"
     """A partition of an enabled topic [topic, partition]: its offsets, sizes and decision."""
@@ -69,6 +70,7 @@ SCHEMA = pa.schema(
         pa.field("result", pa.string()),  # ok, incomplete or failed: as the cycle's log line says
         pa.field("dry_run", pa.bool_()),
         pa.field("observed_ms", pa.int64()),
+        pa.field("read_ms", pa.int64()),
         pa.field("is_whole", pa.bool_()),
         pa.field("topic", pa.string()),
         pa.field("topic_id", pa.string()),
@@ -103,7 +105,15 @@ OF_ENTRY = ("entry", "at", "cluster_id", "kind")
 """The columns that every row fills, beside its day."""
 
 COLUMNS: dict[Kind, tuple[str, ...]] = {
-    Kind.CYCLE: ("cycle_id", "complete", "result", "dry_run", "observed_ms", "is_whole"),
+    Kind.CYCLE: (
+        "cycle_id",
+        "complete",
+        "result",
+        "dry_run",
+        "observed_ms",
+        "read_ms",
+        "is_whole",
+    ),
     Kind.PARTITION: (
         "topic",
         "topic_id",

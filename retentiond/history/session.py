@@ -1,9 +1,15 @@
-"""A Spark session for one question about the past: larger jobs than a plan's."""
+"""A Spark session for a question about the past: larger jobs than a plan's, and how far it is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
 from retentiond.config import Spark
-from retentiond.spark.session import SparkSessions
+from retentiond.spark.session import CONNECT, SPARK_FAILURES, SparkSessions
 
 LONGEST_S = 24 * 3600.0
 """A question takes as long as it takes; whoever asks is there to end it."""
@@ -18,3 +24,32 @@ LARGE_JOBS = {
 
 def sessions_for(spark: Spark) -> SparkSessions:
     return SparkSessions(spark.master, {**LARGE_JOBS, **spark.conf}, timeout_s=LONGEST_S)
+
+
+class Tasks(NamedTuple):
+    """So far: how many of Spark's tasks are done, of how many that are known."""
+
+    done: int
+    known: int
+
+
+def tasks_of(session: SparkSession, master: str) -> Callable[[], Tasks]:
+    """Tells how far the session is, from any thread; Spark Connect's server does not."""
+    if master.startswith(CONNECT):
+        return lambda: Tasks(0, 0)
+    stages: dict[int, Tasks] = {}
+    tracker = session.sparkContext.statusTracker()
+
+    def look() -> Tasks:
+        with suppress(*SPARK_FAILURES):  # it may be ending
+            active = set(tracker.getActiveStageIds())
+            for number in active:
+                if stage := tracker.getStageInfo(number):
+                    stages[number] = Tasks(stage.numCompletedTasks, stage.numTasks)
+            for number in stages.keys() - active:
+                stages[number] = Tasks(stages[number].known, stages[number].known)
+        return Tasks(
+            sum(each.done for each in stages.values()), sum(each.known for each in stages.values())
+        )
+
+    return look

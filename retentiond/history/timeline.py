@@ -27,6 +27,7 @@ class EntryRow(NamedTuple):
     dry_run: bool
     observed_ms: int | None
     is_whole: bool
+    read_ms: int = 0
 
 
 class Moment(NamedTuple):
@@ -71,6 +72,11 @@ class Timeline:
         return period[-1].elapsed_ms - period[0].elapsed_ms if period else 0
 
     @property
+    def longest_read_ms(self) -> int:
+        """A record that stands in an entry may be so much younger than that."""
+        return max(each.entry.read_ms for each in self.moments)
+
+    @property
     def scale(self) -> int:
         """More than there are moments; see `order`."""
         return len(self.moments) + 1
@@ -88,11 +94,11 @@ class Timeline:
 
 def read_entries(rows: pa.Table) -> list[EntryRow]:
     """``rows`` of kind ``cycle``, of one cluster."""
-    columns = ("entry", "at", "complete", "dry_run", "observed_ms", "is_whole")
+    columns = ("entry", "at", "complete", "dry_run", "observed_ms", "is_whole", "read_ms")
     found = zip(*(_values(rows, name) for name in columns), strict=True)
     return sorted(
-        EntryRow(entry, at, bool(complete), bool(dry_run), observed, bool(is_whole))
-        for entry, at, complete, dry_run, observed, is_whole in found
+        EntryRow(entry, at, bool(complete), bool(dry_run), observed, bool(is_whole), read or 0)
+        for entry, at, complete, dry_run, observed, is_whole, read in found
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -84,6 +86,9 @@ LOOPBACK = {
     "spark.python.unix.domain.socket.enabled": "true",
 }
 """For a master in the same JVM: nobody else has business with it."""
+
+PYTHON = "spark.pyspark.python"
+"""The interpreter of Spark's workers, for what they do in Python."""
 
 CONNECT = "sc://"
 """How the address of a Spark Connect server begins."""
@@ -212,6 +217,15 @@ class SparkSessions:
             with contextlib.suppress(Exception):  # gRPC raises what it likes
                 self._session.client._channel.close()  # nothing public does without an answer
 
+    def interrupt(self) -> None:
+        """Ends the session for good, from another thread than the one that waits for its answer.
+        Unlike one that is cut off, the JVM has the time to remove its files."""
+        self._stopped = True
+        if self._jvm is not None:
+            self._jvm.end()
+        else:
+            self._cut()
+
     def stop(self) -> None:
         """Ends the session for good; one that is just being made, or at work, is cut off."""
         self._stopped = True
@@ -257,6 +271,9 @@ class SparkSessions:
                 return self._session
             local = LOOPBACK if self._master.startswith("local") else {}
             conf = {**JOBS, **APPLICATION, **self._once, **local, **self._conf}
+            python = conf.get(PYTHON) or (sys.executable if local else None)
+            if python:
+                os.environ.setdefault("PYSPARK_PYTHON", python)  # else the first on the PATH
             self._jvm = Jvm(conf, packaging.environment(self._master), self._exit_s)
             self._jvm.connect()
             return _configured(SparkSession.builder.master(self._master), conf)

@@ -70,6 +70,7 @@ def seldom(one_in: int) -> st.SearchStrategy[bool]:
 @st.composite
 def entries(draw: st.DrawFn) -> list[PastEntry]:
     at_ms, made = 0, []
+    read_ms = draw(st.sampled_from([0, 500, MINUTE_MS]))
     for number in range(ENTRIES):
         step = draw(st.sampled_from([1, 1, 1, 1, 2, 0, 9, -5])) * MINUTE_MS
         step += draw(seldom(20)) * DAY_MS
@@ -82,6 +83,7 @@ def entries(draw: st.DrawFn) -> list[PastEntry]:
                 complete=not draw(seldom(8)),
                 is_whole=draw(st.integers(0, 9)) > 0 if number == 0 else draw(seldom(8)),
                 left_out=number and draw(seldom(30)),
+                read_ms=read_ms,
             )
         )
     return made

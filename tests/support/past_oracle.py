@@ -109,13 +109,16 @@ class Time:
         steps = [self.passed[at + 1] - self.passed[at] for at in range(first, last)]
         known = [step for step in steps if step > 0]
         self.usual = int(median(known)) if known else 0
+        self.longest_read = max(each.read_ms for each in entries)
         self.stands = {}
         for at in self.period:
             step = self.usual if at == last else self.passed[at + 1] - self.passed[at]
             self.stands[at] = (step if step <= 3 * self.usual else self.usual) if self.usual else 1
 
     def last_before(self, at: int, ms: int) -> int:
-        """The latest entry that lies so long before, or longer; -1 if none does."""
+        """The latest entry whose records are that old, or older; -1 if there is none. An entry's
+        records may have been written while it was being read."""
+        ms += self.longest_read if ms else 0
         found = [each for each in range(at + 1) if self.passed[at] - self.passed[each] >= ms]
         return found[-1] if found else -1
 

@@ -139,7 +139,12 @@ def write(path: Path, config: Config, found: Sequence[Recommendation]) -> None:
     text = yaml.safe_dump(_literal(document), sort_keys=False, allow_unicode=True, width=100)
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(HEAD.format(path=path) + text)
+            try:
+                file.write(HEAD.format(path=path) + text)
+                file.flush()
+            except BaseException:
+                path.unlink()
+                raise
     except FileExistsError as error:
         raise _exists(path) from error
     except OSError as error:

@@ -14,6 +14,7 @@ from devkit.bench import (
     cycles,
     decisions,
     deletions,
+    history,
     memory,
     others,
     page,
@@ -25,14 +26,17 @@ from devkit.bench.seed import seed
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
 from retentiond.tell import logs
 
-PARTS = ("gather", "others", "decide", "delete", "daemon")
+PARTS = ("gather", "others", "decide", "delete", "daemon", "history")
 
 LAYOUTS_OF = {
     "gather": ("M", "L", "XL"),
     "others": ("M", "L"),
     "delete": ("M", "L"),
     "daemon": ("L", "XL"),
+    "history": ("M",),
 }
+
+DAYS = 30
 
 DAEMON_CYCLES = 100
 
@@ -74,6 +78,11 @@ def _measured(
         return
     for name in options.layouts or LAYOUTS_OF[part]:
         layout = LAYOUTS[name]
+        if part == "history":
+            with tempfile.TemporaryDirectory(prefix="retentiond-bench-") as folder:
+                yield from history.measure(layout, options.days, Path(folder))
+                yield history.measure_day(layout, Path(folder))
+            continue
         with _seeded(layout) as (kafka, folder):
             if part == "gather":
                 yield cycles.measure(kafka, layout, folder)
@@ -117,6 +126,7 @@ def _options() -> argparse.Namespace:
         default=DAEMON_CYCLES,
         help=f"of the daemon (default: {DAEMON_CYCLES})",
     )
+    parser.add_argument("--days", type=int, default=DAYS, help=f"of the history (default: {DAYS})")
     parser.add_argument("--json", action="store_true", help="keep the results in bench/results")
     parser.add_argument(
         "--compare",

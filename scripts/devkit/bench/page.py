@@ -86,6 +86,12 @@ after {warm_up} that don't count (DeleteRecords alone: {delete_warm_up}); of Kaf
   delete-records* is one too, from the shell and back, audit log included.
 - *Start* is from the command until its first cycle is logged, with nothing remembered: the median
   of {starts}. *Brokers new too*: of one before them, when nobody had asked the brokers anything.
+- *Questions about a past* are whole commands with their JVM on `local[2]`, over a made-up history
+  with an entry each five minutes, in which a fifth of the partitions stand still each time. A
+  quarter of the topics each is steady, has a reader that goes back, is really deleted from, or has
+  a reader that stops. numpy works the answers out; each figure of each topic is compared. CPU and
+  memory are of all processes together, `--layouts L` and `--days` choose another size.
+- *A day put together* is the process that the daemon starts for it, on 288 files of one entry each.
 - *Memory* is of `retentiond run` in cycles without a pause, dry, and scraped: the most that it has
   within {look_s:.0f} s after that many.
 """

@@ -13,6 +13,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from retentiond.history.schema import SCHEMA, Kind
+from retentiond.history.table import location
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 CLUSTER = "the-cluster"
@@ -29,6 +30,7 @@ class PastEntry:
     complete: bool = True
     is_whole: bool = False
     dry_run: bool = True
+    read_ms: int = 0
     rows: list[dict[str, Any]] = field(default_factory=list)
     left_out: int = 0
 
@@ -65,14 +67,19 @@ class PastCluster:
             "complete": entry.complete,
             "dry_run": entry.dry_run,
             "observed_ms": entry.observed_ms,
+            "read_ms": entry.read_ms,
             "is_whole": entry.is_whole,
         }
         for row in entry.rows:
             yield {**head, **row}
 
     def write(self, path: Path) -> Path:
-        write_deltalake(path, self.table(), mode="append", partition_by=["day"])
+        self.write_to(str(path))
         return path
+
+    def write_to(self, place: str) -> None:
+        """``place``: a folder, or an object store's URL."""
+        write_deltalake(location(place), self.table(), mode="append", partition_by=["day"])
 
 
 def partition_row(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,21 @@ def test_no_more_than_one_entry_in_an_interval_and_no_deletion_is_lost(tmp_path:
     assert (first["cutoff"], first["records"], first["outcome"]) == (5, 5, "deleted")
 
 
-def test_a_cycle_that_ends_a_little_earlier_has_its_entry(tmp_path: Path) -> None:
+def test_time_passes_from_the_begin_of_a_cycle_to_that_of_the_next(tmp_path: Path) -> None:
+    """Else records would be older than they were when a long cycle judged them."""
+    cycles, world = Cycles(str(tmp_path)), World()
+    for took_ms in (60_000, 1_000):
+        cycles.elapsed_ms += 5 * MINUTE_MS
+        seen = world.seen(START_MS + cycles.elapsed_ms)
+        cycles.keeper.see(replace(seen, took_ms=took_ms, read_ms=300))
+        cycles.keeper.keep()
+        assert cycles.keeper.finish(60)
+    found = [each.cycle for each in entries_in(tmp_path)]
+    assert [each["observed_ms"] for each in found] == [None, 5 * MINUTE_MS + 59_000]
+    assert [each["read_ms"] for each in found] == [300, 300]
+
+
+def test_a_cycle_that_begins_a_little_earlier_has_its_entry(tmp_path: Path) -> None:
     cycles = Cycles(str(tmp_path), interval="5m")
     cycles.one(World())
     cycles.elapsed_ms -= 1500

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
-import httpx
 import pyarrow.dataset as pads
 import pytest
 from deltalake import DeltaTable
-from moto.server import ThreadedMotoServer
 
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.table import HistoryTable, location
@@ -23,26 +21,13 @@ from tests.support.builders.histories import (
     entries_in,
     rows_in,
 )
-
-SECRET = "not-to-be-seen-anywhere"
+from tests.support.object_store import SECRET, object_store
 
 
 @pytest.fixture(scope="module")
-def store(request: pytest.FixtureRequest) -> Iterator[str]:
-    """An object store with a bucket; its credentials are in the environment."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    url = f"http://{host}:{port}"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "somebody")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-        patch.setenv("AWS_REGION", "us-east-1")
-        patch.setenv("AWS_ENDPOINT_URL", url)
-        patch.setenv("AWS_ALLOW_HTTP", "true")
-        httpx.put(f"{url}/history").raise_for_status()  # makes the bucket
-        yield "s3a://history"
-    server.stop()
+def store() -> Iterator[str]:
+    with object_store("history") as url:
+        yield url
 
 
 @pytest.fixture(params=["folder", "store"])

@@ -1,0 +1,217 @@
+"""A made-up past whose answers are known: worked out by numpy from the formulas of this file, and
+by nothing that the product has.
+
+Entries are five minutes apart. A partition grows by its rate, but for every fifth entry. A group
+has read what was there ``lag`` entries ago. By its number a topic is one of `Manner`. Everything
+is an array by partition and entry.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from devkit.bench.layouts import Layout
+
+Offsets = npt.NDArray[np.int64]
+
+STEP_MS = 300_000
+A_DAY = 86_400_000 // STEP_MS
+ENOUGH_MS = 7 * 86_400_000
+RETENTION = 12
+"""Of the policy that is simulated, in entries: an hour."""
+
+KEPT = 24
+"""Of the policy by which records were really deleted."""
+
+RECORD_BYTES = 100
+DISK_BYTES = 10**12
+
+
+class Manner(IntEnum):
+    """What is special about a topic; a topic's is its number modulo their count."""
+
+    STEADY = 0
+    REWOUND = 1
+    """Group 0 goes back once, for one entry, some way into the time."""
+
+    DELETED = 2
+    """Records were really deleted: the only topics whose log start moves."""
+
+    STOPPED = 3
+    """Group 0 commits no more from half of the time on."""
+
+
+@dataclass(frozen=True)
+class TopicTruth:
+    """What the questions must find. ``missed``: records, by partition of a reader that missed."""
+
+    mean: float
+    peak: float
+    simulated_mean: float
+    simulated_peak: float
+    records: int
+    missed: dict[int, int]
+
+
+@dataclass(frozen=True)
+class PastTopic:
+    number: int
+    partitions: int
+    groups: int
+    entries: int
+
+    @property
+    def name(self) -> str:
+        return f"topic-{self.number:04d}"
+
+    @property
+    def manner(self) -> Manner:
+        return Manner(self.number % len(Manner))
+
+    def group(self, number: int) -> str:
+        return f"{self.name}-group-{number:02d}"
+
+    @cached_property
+    def steps(self) -> Offsets:
+        number, entry = np.mgrid[: self.partitions, : self.entries]
+        rate = 10 + (self.number * 13 + number * 7) % 50
+        return np.where((number + entry) % 5 == 0, 0, rate).astype(np.int64)
+
+    @cached_property
+    def ends(self) -> Offsets:
+        """High watermarks."""
+        return np.cumsum(self.steps, axis=1)
+
+    def _ends_at(self, entries: Offsets) -> Offsets:
+        """0 before the first."""
+        return np.where(entries < 0, 0, self.ends[:, np.maximum(entries, 0)])
+
+    @property
+    def _every(self) -> Offsets:
+        return np.arange(self.entries)
+
+    @property
+    def rewind(self) -> tuple[int, int]:
+        """At which entry, and to what was read so many entries before."""
+        return 6 * self.entries // 10, self.groups + RETENTION + 5 + self.number % 20
+
+    def committed(self, group: int, entries: Offsets | None = None) -> Offsets:
+        """At those entries, or at all of them."""
+        at = self._every if entries is None else entries
+        read = at - 1 - group
+        if group == 0 and self.manner is Manner.REWOUND:
+            entry, back = self.rewind
+            read = np.where(at == entry, read - back, read)
+        if group == 0 and self.manner is Manner.STOPPED:
+            read = np.minimum(read, self.entries // 2)
+        return self._ends_at(read)
+
+    @cached_property
+    def least(self) -> Offsets:
+        """Smallest committed offsets."""
+        found: Offsets = np.stack([self.committed(each) for each in range(self.groups)]).min(axis=0)
+        return found
+
+    def cutoffs(self, retention: int) -> Offsets:
+        """What goes at each entry under a retention of so many; 0: nothing."""
+        return np.minimum(self.least, self._ends_at(self._every - retention))
+
+    def starts(self, retention: int) -> Offsets:
+        """Log start offsets, as each entry would have found them."""
+        found = np.zeros_like(self.ends)
+        found[:, 1:] = np.maximum.accumulate(self.cutoffs(retention), axis=1)[:, :-1]
+        return found
+
+    @cached_property
+    def real_starts(self) -> Offsets:
+        if self.manner is Manner.DELETED:
+            return self.starts(KEPT)
+        return np.zeros_like(self.ends)
+
+    @cached_property
+    def sizes(self) -> Offsets:
+        return RECORD_BYTES * (self.ends - self.real_starts)
+
+    def truth(self, retention: int) -> TopicTruth:
+        starts, sizes = self.starts(retention), self.sizes.sum(axis=0)
+        simulated = RECORD_BYTES * (self.ends - starts).sum(axis=0)
+        return TopicTruth(
+            float(sizes.mean()),
+            float(sizes.max()),
+            float(simulated.mean()),
+            float(simulated.max()),
+            int(np.maximum(self.cutoffs(retention) - starts, 0).sum()),
+            self._missed(starts),
+        )
+
+    def _missed(self, starts: Offsets) -> dict[int, int]:
+        if self.manner is not Manner.REWOUND:
+            return {}
+        at, _ = self.rewind
+        lost = starts[:, at] - self.committed(0)[:, at]
+        return {partition: int(each) for partition, each in enumerate(lost) if each > 0}
+
+    @property
+    def shortest_ms(self) -> int:
+        """What the reader that came for the oldest records would have needed: as long as its first
+        record may have been there when it came, counted from the entry before it was first seen."""
+        if self.manner is not Manner.REWOUND:
+            return STEP_MS
+        at, _ = self.rewind
+        first = self.committed(0)[:, at : at + 1]
+        seen = np.argmax(self.ends > first, axis=1)
+        return int((at - seen + 1).max()) * STEP_MS
+
+    def recommended_ms(self, safety: int) -> int:
+        observed_ms = (self.entries - 1) * STEP_MS
+        retention_ms = self.shortest_ms * safety
+        if observed_ms < max(ENOUGH_MS, 3 * retention_ms):
+            return max(retention_ms, observed_ms)
+        return retention_ms
+
+    @property
+    def without_mean(self) -> float:
+        """Bytes, as they would have been without retentiond."""
+        return float(RECORD_BYTES * self.ends.sum(axis=0).mean())
+
+    @property
+    def last_cutoffs(self) -> Offsets:
+        """Up to where the last entry has really deleted, by partition."""
+        last = np.maximum(self.cutoffs(KEPT)[:, -1], self.real_starts[:, -1])
+        return last if self.manner is Manner.DELETED else self.real_starts[:, -1]
+
+    @property
+    def deleted(self) -> int:
+        """Records."""
+        return int(self.last_cutoffs.sum())
+
+    @property
+    def kept(self) -> int:
+        """Records that the last group has not read in the end."""
+        return int((self.ends[:, -1] - np.maximum(self.least, self.real_starts)[:, -1]).sum())
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether group 0 has committed nothing for a day."""
+        return bool((self.committed(0)[:, -1] == self.committed(0)[:, -1 - A_DAY]).all())
+
+    @property
+    def keeper(self) -> str:
+        """The group that binds in the end."""
+        return self.group(0 if self.manner is Manner.STOPPED else self.groups - 1)
+
+
+def topics(layout: Layout, days: int) -> list[PastTopic]:
+    groups = layout.commits // (layout.topics * layout.partitions)
+    entries = days * A_DAY
+    return [
+        PastTopic(number, layout.partitions, groups, entries) for number in range(layout.topics)
+    ]
+
+
+def usable_bytes(entries: int) -> Offsets:
+    """Of the one log directory: it fills evenly."""
+    return DISK_BYTES - 10**6 * np.arange(entries, dtype=np.int64)

@@ -1,0 +1,220 @@
+"""The same answers about the past from every kind of master and place, each for real."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from retentiond.cli.output import recommend as recommended
+from retentiond.cli.output import report as reported
+from retentiond.cli.output import simulate as simulated
+from retentiond.config import TopicPolicy
+from retentiond.errors import HistoryUnavailable
+from retentiond.history.past import Past, open_past, workers_explained
+from retentiond.history.question import TopicQuestion, questions
+from retentiond.history.recommend import recommend, without_retention
+from retentiond.history.replay import Replay
+from retentiond.history.report import report, without_retentiond
+from retentiond.history.session import LARGE_JOBS
+from retentiond.history.simulate import simulate
+from retentiond.history.table import HistoryTable
+from retentiond.spark.session import SparkSessions
+from tests.support.brokers.spark_processes import in_a_process, standalone
+from tests.support.builders.past_clusters import (
+    BEGIN,
+    MINUTE_MS,
+    PastCluster,
+    PastEntry,
+    commit_row,
+    deletion_row,
+    group_row,
+    partition_row,
+)
+from tests.support.object_store import SECRET, object_store
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+BEGIN_MS = int(BEGIN.timestamp() * 1000)
+HOUR_MS = 60 * MINUTE_MS
+ENTRIES = 40
+"""Two hours apart, so of four days: a file for each."""
+
+RETENTION_MS = 8 * HOUR_MS
+POLICY = TopicPolicy(enabled=True, consumed_retention_ms=RETENTION_MS)
+TIMEOUT_S = 900.0
+
+SETTINGS = {
+    **LARGE_JOBS,
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.host": "127.0.0.1",
+    "spark.pyspark.python": sys.executable,
+}
+
+
+def cluster() -> PastCluster:
+    """``orders`` has a reader that goes back a day, ``clicks`` one that stops and records that
+    were deleted; both have two partitions."""
+    entries = []
+    for number in range(ENTRIES):
+        rows = [
+            group_row("billing", "live"),
+            {
+                "kind": "log_dir",
+                "broker": 1,
+                "log_dir": "/kafka",
+                "total_bytes": 10**6,
+                "usable_bytes": 10**6 - 9_000 * number,
+            },
+        ]
+        for partition in (0, 1):
+            high = (number + 1) * (100 + partition)
+            back = max(0, high - 1200) if number == 30 else high
+            stopped = min(high, 1500)
+            start = max(0, stopped - 500)
+            rows += [
+                commit_row("billing", "orders", partition, back),
+                commit_row("search", "clicks", partition, stopped),
+                deletion_row("clicks", partition, start),
+                partition_row(
+                    "orders",
+                    partition,
+                    high_watermark=high,
+                    min_committed_offset=back,
+                    binding_group="billing",
+                ),
+                partition_row(
+                    "clicks",
+                    partition,
+                    high_watermark=high,
+                    log_start_offset=start,
+                    min_committed_offset=stopped,
+                    binding_group="search",
+                ),
+            ]
+        is_whole = number % 12 == 0
+        entries.append(PastEntry(2 * number * HOUR_MS, 2 * HOUR_MS, is_whole=is_whole, rows=rows))
+    return PastCluster(entries)
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[str]:
+    with object_store("past") as url:
+        place = f"{url}/history"
+        cluster().write_to(place)
+        yield place
+
+
+@pytest.fixture(scope="module")
+def local(store: str) -> Iterator[SparkSessions]:
+    """``store``: its workers have the environment that the JVM was started with."""
+    assert store
+    sessions = SparkSessions("local[2]", SETTINGS, timeout_s=TIMEOUT_S)
+    yield sessions
+    sessions.stop()
+
+
+def asked_of(past: Past) -> tuple[TopicQuestion, ...]:
+    topics = set(past.topic_ids["topic"].to_pylist())
+    return questions(topics, lambda _: POLICY, lambda _: POLICY)
+
+
+def opened(master: str, place: str) -> Past:
+    return open_past(place, master, BEGIN_MS, BEGIN_MS + 100 * HOUR_MS, RETENTION_MS)
+
+
+def answers(sessions: SparkSessions, master: str, place: str) -> dict[str, Any]:
+    """What all three questions find, as JSON."""
+    past = opened(master, place)
+    asked = asked_of(past)
+    with sessions.use() as session:
+        simulation = simulated.document(simulate(Replay(past, session, asked)))
+    with sessions.use() as session:
+        replay = Replay(past, session, [without_retention(each) for each in asked])
+        found = recommend(replay, 2, partial(Replay, past, session))
+        recommendations = [recommended._document(each) for each in found]
+    with sessions.use() as session:
+        replay = Replay(past, session, [without_retentiond(each) for each in asked])
+        told = json.loads(reported.json_text(report(replay), None))
+    return {"simulate": simulation, "recommend": recommendations, "report": told}
+
+
+def answers_of(master: str, place: str) -> tuple[dict[str, Any], bool]:
+    """`answers`, and whether a secret stood on a command line meanwhile."""
+    sessions = SparkSessions(master, SETTINGS, timeout_s=TIMEOUT_S)
+    try:
+        return answers(sessions, master, place), is_secret_shown()
+    finally:
+        sessions.stop()
+
+
+def is_secret_shown() -> bool:
+    """Whether it stands on the command line of any process."""
+    return any(SECRET in " ".join(each.info["cmdline"] or ()) for each in processes())
+
+
+def processes() -> list[psutil.Process]:
+    return list(psutil.process_iter(["cmdline"]))
+
+
+@pytest.fixture(scope="module")
+def expected(local: SparkSessions, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """By a local master, from a folder."""
+    place = cluster().write(tmp_path_factory.mktemp("folder") / "history")
+    return answers(local, "local[2]", str(place))
+
+
+def test_there_is_something_to_find(expected: dict[str, Any]) -> None:
+    simulation = expected["simulate"]
+    assert [each["group"] for each in simulation["topics"][1]["missed"]] == ["billing"] * 2
+    assert simulation["total"]["simulated_records_deleted"] > 5000
+    assert expected["recommend"][1]["because"]["kind"] == "rewind"
+    assert expected["report"]["total"]["records_deleted"] > 0
+
+
+def test_a_local_master_reads_an_object_store(
+    local: SparkSessions, store: str, expected: dict[str, Any]
+) -> None:
+    assert answers(local, "local[2]", store) == expected
+    assert not is_secret_shown()
+
+
+def test_a_standalone_cluster_reads_an_object_store(
+    tmp_path: Path, store: str, expected: dict[str, Any]
+) -> None:
+    """Its two workers have the credentials in their environments."""
+    with standalone(tmp_path / "spark") as master:
+        (found, is_shown), stderr = in_a_process(tmp_path, answers_of, master, store)
+
+    assert found == expected
+    assert not is_shown
+    assert stderr == ""
+    executors = {each.name for each in (tmp_path / "spark" / "work").glob("app-*/*")}
+    assert executors == {"0", "1"}  # one of each worker
+    logs = [each for each in tmp_path.rglob("*") if each.is_file()]
+    assert not [each for each in logs if SECRET.encode() in each.read_bytes()]
+
+
+def test_files_that_are_gone_are_told_without_a_secret(local: SparkSessions, store: str) -> None:
+    place = f"{store}-gone"
+    cluster().write_to(place)
+    past = opened("local[2]", place)
+    table = HistoryTable.open(place)
+    table.delete("entry > 0")
+    table.vacuum(0)
+    with (
+        pytest.raises(HistoryUnavailable) as caught,
+        local.use() as session,
+        workers_explained(past.table.place),
+    ):
+        simulate(Replay(past, session, asked_of(past)))
+    told = str(caught.value)
+    assert told.startswith(f"a worker of Spark can't read the history in {past.table.place} (")
+    assert SECRET not in told
+    assert "\n" not in told
