@@ -197,7 +197,7 @@ def test_a_commit_that_only_the_guard_finds_beyond_the_end_proves_nothing_later(
 def test_a_commit_beyond_the_end_in_a_reading_that_was_too_old_proves_nothing_in_the_next(
     kafka: Counting, tmp_path: Path
 ) -> None:
-    seconds = iter([0, 6, 6, 6, 6, 6, 6])
+    seconds = iter([0, 0, 0, 6, 6, 6, 6, 6, 6, 6])
     kafka.at_listing[2] = lambda: kafka.partition("orders").lose_from(6, 1)
     kafka.at_listing[3] = lambda: kafka.produce("orders", count=8)
     (row,) = run(kafka, tmp_path, elapsed=lambda: next(seconds)).plan.rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from rich.console import Console
 
@@ -15,9 +15,6 @@ from retentiond.state.audit_records import DeletionRecord
 from retentiond.tell.reasons import say_only
 from retentiond.tell.report import row_document
 from retentiond.words import rfc3339, say_any, say_name
-
-if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
 
 T = TypeVar("T")
 
@@ -75,9 +72,7 @@ def _noting(
         yield each
 
 
-def write_csv(
-    deletions: Iterable[DeletionRecord], to: SupportsWrite[str], *, with_evidence: bool
-) -> int:
+def write_csv(deletions: Iterable[DeletionRecord], to: TextIO, *, with_evidence: bool) -> int:
     """A line for each deletion, or for each group that it rested on; absent is an empty field. How
     many deletions there were."""
     writer, count = None, 0
@@ -92,7 +87,7 @@ def write_csv(
     return count
 
 
-def _csv_writer(to: SupportsWrite[str], heads: list[str]) -> csv.DictWriter[str]:
+def _csv_writer(to: TextIO, heads: list[str]) -> csv.DictWriter[str]:
     writer = csv.DictWriter(to, heads, lineterminator="\n")
     writer.writeheader()
     return writer

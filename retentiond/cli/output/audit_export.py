@@ -46,6 +46,7 @@ SCHEMA = pa.schema(
         ("predicted_bytes", _FIGURE),
         ("predicted_remote_bytes", _FIGURE),
         ("consumed_retention_ms", _FIGURE),
+        ("only_groups", _TEXT),
         ("detail", _TEXT),
         ("freed_bytes", _FIGURE),
         ("evidence_at", _TIME),

@@ -153,6 +153,7 @@ def _commits(topic: PastTopic, entries: npt.NDArray[np.int64]) -> Any:
         "partition": partition,
         "group": names.take(pa.array(group)),
         "committed_offset": now[partition, group, at],
+        "state": "read",
     }
     return _rows(Kind.COMMIT, entries[at], columns)
 
@@ -180,6 +181,7 @@ def _groups(topics: Sequence[PastTopic], entries: npt.NDArray[np.int64]) -> Any:
         "group": names * len(wholes),
         "group_kind": "consumer",
         "state": "live",
+        "complete": True,
     }
     return _rows(Kind.GROUP, np.repeat(wholes, len(names)), columns)
 

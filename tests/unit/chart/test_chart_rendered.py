@@ -184,7 +184,12 @@ def test_a_start_has_two_minutes_and_an_end_more_than_it_takes(values: Path) -> 
 def test_the_daemon_accepts_the_configuration_and_reads_it_as_it_was_given(
     values: Path, tmp_path: Path
 ) -> None:
-    environ = {"KAFKA_USER": "retentiond", "KAFKA_SERVERS": "kafka:9093", "KAFKA_KEY_PASSWORD": "x"}
+    environ = {
+        "KAFKA_USER": "retentiond",
+        "KAFKA_SERVERS": "kafka:9093",
+        "KAFKA_KEY_PASSWORD": "x",
+        "EXPORT_TOKEN": "y",
+    }
     for name, text in (("kafka/password", "geheim"), ("http/prometheus.bcrypt", HASH)):
         file = tmp_path / "secrets" / name
         file.parent.mkdir(parents=True)
