@@ -29,7 +29,7 @@ def test_a_wrong_answer_is_noticed(tmp_path: Path) -> None:
     said = {"topic": topic.name, "mean_bytes": 1}
     with pytest.raises(ValueError, match="simulate is wrong: entries is 288, and 287 was said"):
         history._compare(
-            "simulate", history._simulation({"entries": 287, "topics": [said]}, [topic])
+            "simulate", history._simulation({"entries": 287, "gaps": [], "topics": [said]}, [topic])
         )
 
 
