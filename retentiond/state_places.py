@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from retentiond.errors import UsageError
+from retentiond.errors import StateError, UsageError
 
 SYSTEM_STATE_DIR = Path("/var/lib/retentiond")
 
@@ -33,3 +33,14 @@ def user_state_dir() -> Path:
         return Path.home() / ".local" / "state" / "retentiond"
     except RuntimeError as error:
         raise UsageError("there is no home directory; name one with --state-dir") from error
+
+
+def make_state_dir(state_dir: Path) -> None:
+    """For its owner alone. Raises `StateError`."""
+    try:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateError(
+            f"state_dir {state_dir} can't be made ({error.strerror}), and without an audit log "
+            "nothing is deleted; choose another one with --state-dir"
+        ) from error

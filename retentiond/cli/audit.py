@@ -11,8 +11,7 @@ from typing import Annotated
 
 import typer
 
-from retentiond.cli.completion import topics
-from retentiond.cli.options import AuditOutput, ConfigPath, Debug, load, set_up
+from retentiond.cli.options import AuditOutput, ConfigPath, Debug, load, set_up, topics
 from retentiond.cli.output.table import print_json_list, printer, say
 from retentiond.errors import UsageError
 from retentiond.model import Outcome

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retentiond.cli import completion
+from retentiond.cli import options as completion
 from retentiond.cli.options import Debug, Output, OutputFormat
 from retentiond.errors import ConfigError, RetentiondError, UsageError
 from retentiond.kafka.settings.command_config import read_settings
@@ -155,12 +155,11 @@ def delete_targets(
     may_ask: bool,
 ) -> bool:
     """Deletes, or with ``dry_run`` only shows; whether any partition failed."""
-    from retentiond.cli.operator_audit import AuditLog
     from retentiond.cli.output.delete_records import show
     from retentiond.tools.delete_records.bounds import preview, refuse_hopeless
-    from retentiond.tools.delete_records.request import delete
+    from retentiond.tools.delete_records.request import RequestAudit, delete
 
-    audit = None if dry_run else AuditLog(state_dir or user_state_dir())
+    audit = None if dry_run else RequestAudit(state_dir or user_state_dir())
     settings = read_settings(bootstrap_server, command_config)
     hasty = _hasty(settings)
     records = _records(hasty, command_config)

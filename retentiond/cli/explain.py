@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from retentiond.cli.completion import topics
 from retentiond.cli.options import (
     CONSUMED_RETENTION,
     BootstrapServer,
@@ -23,6 +22,7 @@ from retentiond.cli.options import (
     refuse_without_server,
     set_up,
     start_without_configuration,
+    topics,
 )
 from retentiond.cli.output.table import print_json, printer
 from retentiond.errors import UsageError

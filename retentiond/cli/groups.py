@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentiond.cli import completion
+from retentiond.cli import options as completion
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
 from retentiond.cli.output.table import (
     Column,
@@ -95,7 +95,7 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
 
     Example: retentiond groups forget reports-2019 --yes
     """
-    from retentiond.cli.operator_audit import action
+    from retentiond.state.actions import action_now
     from retentiond.state.groups import GroupMemory, recall
 
     state_dir = load(set_up(context, config, debug)).state_dir
@@ -111,7 +111,7 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
     _confirm(f"Forget group {say_name(group)}, on {on}?", yes)
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
         # before it is done: what frees records never goes unrecorded
-        record_action(state_dir, action("forget", group, f"on {', '.join(topics)}"))
+        record_action(state_dir, action_now("forget", group, f"on {', '.join(topics)}"))
         memory.forget(group, topic)
     where = "" if topic is None else f" on topic {topic}"
     say(printer(), f"Group {say_name(group)} is forgotten{where}.")
@@ -125,7 +125,7 @@ def accept(
 
     Example: retentiond groups accept
     """
-    from retentiond.cli.operator_audit import action
+    from retentiond.state.actions import action_now
     from retentiond.state.groups import GroupMemory, recall
 
     state_dir = load(set_up(context, config, debug)).state_dir
@@ -135,7 +135,7 @@ def accept(
         return
     _confirm(f"{lost}. Go on? Groups that vanished before are not waited for.", yes)
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
-        record_action(state_dir, action("accept", None, lost))
+        record_action(state_dir, action_now("accept", None, lost))
         memory.accept_losses()
     say(printer(), "The next cycle deletes again.")
 

@@ -15,7 +15,7 @@ import typer
 from retentiond.cli.options import Debug, Output, OutputFormat, start_logging
 from retentiond.errors import ConfigError, UsageError
 from retentiond.kafka.settings.command_config import read_settings
-from retentiond.state_places import user_state_dir
+from retentiond.state_places import make_state_dir, user_state_dir
 from retentiond.tools.orphans.broker_process import identify
 from retentiond.words import printable
 
@@ -169,7 +169,7 @@ def go_on(wanted: OrphansOptions, port: MetricsPort) -> None:
 def _session(
     wanted: OrphansOptions, stop: threading.Event, *, while_down: bool
 ) -> Iterator[Session]:
-    from retentiond.cli.operator_audit import OrphansAudit, make_state_dir
+    from retentiond.tools.orphans.remove import AuditedRemovals
     from retentiond.tools.orphans.session import KafkaReplicas, Session
 
     disks = identify(wanted.log_dirs)
@@ -182,7 +182,7 @@ def _session(
             cluster,
             wanted.terms,
             where,
-            OrphansAudit(where),
+            AuditedRemovals(where),
             approve=wanted.approve,
             stopping=stop.is_set,
             while_down=while_down,

@@ -26,10 +26,10 @@ def pause(
 
     Example: retentiond pause "incident 4711: consumers are being replayed"
     """
-    from retentiond.cli.operator_audit import action
+    from retentiond.state.actions import action_now
 
     state_dir = load(set_up(context, config, debug)).state_dir
-    pausing = action("pause", None, reason)
+    pausing = action_now("pause", None, reason)
     paused = Pause(reason, rfc3339(pausing.at_ms), pausing.operator)
     write_pause(state_dir, paused)
     record_action(state_dir, pausing)
@@ -44,14 +44,14 @@ def resume(context: typer.Context, config: ConfigPath = None, debug: Debug = Fal
 
     Example: retentiond resume
     """
-    from retentiond.cli.operator_audit import action
+    from retentiond.state.actions import action_now
 
     state_dir = load(set_up(context, config, debug)).state_dir
     before = read_pause(state_dir)
     if before is None:
         say(printer(), "It was not paused.")
         return
-    resuming = action("resume", None, before.reason)
+    resuming = action_now("resume", None, before.reason)
     record_action(state_dir, resuming)  # before anything is deleted again
     remove_pause(state_dir)
     say(printer(), f"The next cycle deletes again. It was {before}.")

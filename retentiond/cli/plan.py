@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retentiond.cli.completion import topics
 from retentiond.cli.options import (
     BootstrapServer,
     CommandConfig,
@@ -21,6 +20,7 @@ from retentiond.cli.options import (
     refuse_without_server,
     set_up,
     start_without_configuration,
+    topics,
 )
 from retentiond.model import Verdict
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from retentiond.clock import uptime
+from retentiond.clock import now_ms, uptime
 from retentiond.state.audit_age import observed_ms
 from retentiond.state.audit_file import AUDIT_NAME, open_for_writing, unusable
 from retentiond.state.state_dir import connect
@@ -32,6 +34,15 @@ class Action:
     action: str
     subject: str | None
     detail: str
+
+
+def action_now(action: str, subject: str | None, detail: str) -> Action:
+    """By this process's user; in a container a user may have no name, and is a number then."""
+    try:
+        operator = getpass.getuser()
+    except (KeyError, OSError):  # KeyError before Python 3.13
+        operator = f"uid {os.getuid()}"
+    return Action(now_ms(), operator, action, subject, detail)
 
 
 def record_action(state_dir: Path, action: Action) -> None:

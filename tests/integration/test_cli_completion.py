@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.cli import completion
+from retentiond.cli import options as completion
 from retentiond.cli.main import main
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import settings, write

@@ -9,18 +9,24 @@ secret.
 from __future__ import annotations
 
 import json
+import sys
+import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from threading import Event
 from typing import Protocol
 
 from retentiond.act.read_back import LogStartSource, read_log_starts
 from retentiond.act.request import Requester, Wanted, not_attempted
 from retentiond.clock import Stop
-from retentiond.errors import OtherCluster
+from retentiond.errors import OtherCluster, StateError, UsageError
 from retentiond.kafka.port import KAFKAS_HIGH_WATERMARK, DeleteFailure, OffsetBound, Target
 from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
+from retentiond.state.actions import action_now, record_action
+from retentiond.state.pause import read_pause
+from retentiond.state_places import make_state_dir
 from retentiond.tools.delete_records.partitions import Item
 
 
@@ -113,3 +119,31 @@ def offset_of(item: Item) -> int | None:
     if item.target is OffsetBound.HIGH_WATERMARK:
         return KAFKAS_HIGH_WATERMARK
     return item.target
+
+
+class RequestAudit:
+    """``unrecorded``: why the outcome could not be written, once it could not."""
+
+    def __init__(self, state_dir: Path) -> None:
+        """Raises `UsageError` while deletions are paused there."""
+        pause = read_pause(state_dir)
+        if pause is not None:
+            raise UsageError(f"nothing is deleted: {pause}; see `retentiond resume`")
+        self._state_dir = state_dir
+        self._request_id = uuid.uuid4().hex
+        self.unrecorded: StateError | None = None
+
+    def requested(self, servers: str, items: Sequence[Item]) -> None:
+        """On disk when it returns. Raises `StateError`: then nothing may be deleted."""
+        make_state_dir(self._state_dir)
+        self._record(REQUEST, request_detail(sys.argv[1:], servers, items))
+
+    def settled(self, items: Sequence[Item]) -> None:
+        """What is deleted is deleted, so a failure is kept for after the result was shown."""
+        try:
+            self._record(OUTCOME, outcome_detail(items))
+        except StateError as error:
+            self.unrecorded = error
+
+    def _record(self, what: str, detail: str) -> None:
+        record_action(self._state_dir, action_now(what, self._request_id, detail))

@@ -11,13 +11,17 @@ deletes the folder itself, where any other name would keep it from starting.
 
 from __future__ import annotations
 
+import json
 import os
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 from retentiond.errors import KafkaUnavailable, RetentiondError
 from retentiond.model import TopicPartition
+from retentiond.state.actions import action_now, record_action
 from retentiond.state.json_file import sync
 from retentiond.tools.orphans.broker_process import (
     BrokerDisks,
@@ -206,3 +210,40 @@ def _not_removed(orphan: Orphan, error: Exception) -> Orphan:
         case OSError():
             return orphan.failed(f"{error.filename or orphan.folder.path}: {error.strerror}")
     return orphan.kept(str(error))
+
+
+REMOVAL = "orphan-removal"
+
+OUTCOME = "orphan-removal-outcome"
+
+
+class AuditedRemovals:
+    """A `RemovalJournal`: one removal after the other, two rows for
+    each."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+        self._removal_id = ""
+
+    def removing(self, orphan: Orphan, new_name: str) -> None:
+        self._removal_id = uuid.uuid4().hex
+        folder = orphan.folder
+        self._record(
+            REMOVAL,
+            {
+                "log_dir": str(folder.log_dir),
+                "folder": folder.name,
+                "renamed_to": new_name,
+                "topic_id": folder.topic_id,
+                "size_bytes": orphan.contents.segment_bytes,
+                "newest_record_ms": orphan.contents.newest_ms,
+                "since_ms": orphan.since_ms,
+                "why": orphan.why,
+            },
+        )
+
+    def settled(self, orphan: Orphan) -> None:
+        self._record(OUTCOME, {"fate": orphan.fate.value, "reason": orphan.reason})
+
+    def _record(self, what: str, detail: dict[str, object]) -> None:
+        record_action(self._state_dir, action_now(what, self._removal_id, json.dumps(detail)))

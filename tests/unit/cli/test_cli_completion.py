@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.cli import completion
+from retentiond.cli import options as completion
 from retentiond.state.groups import GroupMemory
 from tests.support.builders.gather_worlds import healthy
 from tests.support.builders.group_memories import cycle
@@ -68,7 +68,7 @@ def test_a_group_to_forget_is_one_that_is_remembered(complete: Complete, tmp_pat
 def test_what_cant_be_known_is_not_completed_and_nothing_is_said_of_it(
     complete: Complete, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(completion, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(completion, "COMPLETION_S", 0.05)
     done = complete(*words)
     assert (done.code, done.out.strip(), done.err) == (0, "", "")
 
@@ -76,7 +76,7 @@ def test_what_cant_be_known_is_not_completed_and_nothing_is_said_of_it(
 def test_a_cluster_that_does_not_answer_is_given_up(
     complete: Complete, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(completion, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(completion, "COMPLETION_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server = f"127.0.0.1:{silent.getsockname()[1]}"
         began = time.monotonic()

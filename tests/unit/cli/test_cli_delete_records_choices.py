@@ -152,7 +152,7 @@ def test_it_starts_without_what_it_does_not_need() -> None:
 def test_it_deletes_by_one_client_alone() -> None:
     """Kafka-python takes a quarter of a second to load."""
     code = (
-        "import sys, retentiond.cli.operator_audit, retentiond.kafka.confluent.client\n"
+        "import sys, retentiond.state.actions, retentiond.kafka.confluent.client\n"
         "import retentiond.kafka.settings.command_config\n"
         "from retentiond.tools.delete_records import offsets_file, request\n"
         "print([name for name in ('kafka', 'pyspark', 'pydantic') if name in sys.modules])"

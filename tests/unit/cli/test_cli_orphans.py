@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import typer
 
-from retentiond.cli.operator_audit import OrphansAudit
 from retentiond.cli.options import Output
 from retentiond.cli.orphans import approval, metrics_port
 from retentiond.cli.output.orphans import document, show
 from retentiond.errors import ConfigError
 from retentiond.state.actions import read_actions
+from retentiond.tools.orphans.remove import AuditedRemovals
 from tests.support.builders.orphans_host import BROKER, CLUSTER, HOUR_MS, OLD_ID, Host
 from tests.unit.cli.conftest import Command
 
@@ -149,7 +149,7 @@ def test_a_removal_is_two_rows_of_the_audit_log(host: Host) -> None:
     host.put("gone-0")
     host.look()
     (orphan,) = host.look(after_ms=3 * HOUR_MS).orphans
-    audit = OrphansAudit(host.state_dir)
+    audit = AuditedRemovals(host.state_dir)
     audit.removing(orphan, "gone-0.x-delete")
     audit.settled(orphan.removed())
     begun, ended = read_actions(host.state_dir)

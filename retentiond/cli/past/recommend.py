@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
-from retentiond.cli.past_options import Topics, answered, asked_replay, matching, period
+from retentiond.cli.past.options import Topics, answered, asked_replay, matching, period
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
-from retentiond.cli.past_options import Topics, answered, asked_replay, matching, period
+from retentiond.cli.past.options import Topics, answered, asked_replay, matching, period
 from retentiond.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
-from retentiond.cli.past_options import answered, asked_replay, matching, period, write_whole
+from retentiond.cli.past.options import answered, asked_replay, matching, period, write_whole
 from retentiond.errors import UsageError
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
-from retentiond.cli.completion import topics
-from retentiond.cli.options import INTERRUPTED
+from retentiond.cli.options import INTERRUPTED, topics
 from retentiond.errors import UsageError
 
 if TYPE_CHECKING:
