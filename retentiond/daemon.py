@@ -33,7 +33,7 @@ from retentiond.errors import (
     StateReplaced,
 )
 from retentiond.history.hourly import Hourly
-from retentiond.history.keeper import Keeper
+from retentiond.history.keeper import HistoryKeeper
 from retentiond.kafka.cluster import Observer
 from retentiond.state.audit_file import log_bytes
 from retentiond.state.between_cycles import read_last_complete
@@ -118,6 +118,7 @@ class Daemon:
         self._log = structlog.get_logger()
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._stop = threading.Event()
+        self._pruning = threading.Lock()
         self._idle = threading.Event()
         self._idle.set()
         self._failures = 0
@@ -139,7 +140,7 @@ class Daemon:
             lambda: log_bytes(config.state_dir)
         )
         self._exposition = Exposition(registry)
-        self._history = Keeper(config, self._tell_of_history, hourly=Hourly())
+        self._history = HistoryKeeper(config, self._tell_of_history, hourly=Hourly())
         page = status_page(self._board, now_ms, config.state_dir, self._history)
         app = application(self._board, self._exposition, page)
         self._server = serve(app, config.http, self._board.stuck)
@@ -222,12 +223,14 @@ class Daemon:
         self._board.sign(at_work=True)
         try:
             has_finished = self._cycle()
+            if has_finished:  # begins only now: whoever waits for idle next waits for it, too
+                self._history.keep()
         finally:
             self._board.sign(at_work=False)
-            self._idle.set()  # what follows is no part of the cycle, and must not hold up the end
-        if has_finished:
-            self._history.keep()
-            self._prune()
+            self._idle.set()  # what follows is no part of the cycle
+        with self._pruning:
+            if has_finished and not self._stop.is_set():
+                self._prune()
         if has_finished and not self._stop.is_set():
             garbage_collection.give_back()
 
@@ -385,7 +388,10 @@ class Daemon:
         if not finished:
             self._engine.abandon()
         written = self._history.finish(HISTORY_S)
-        closed = finished and self._close(asked_at + END_S) and written
+        pruned = self._pruning.acquire(timeout=max(0.0, asked_at + END_S - time.monotonic()))
+        if pruned:
+            self._pruning.release()  # who comes now finds that it is the end
+        closed = finished and written and pruned and self._close(asked_at + END_S)
         self._log.info(logs.STOPPED, abandoned_a_cycle=not finished)
         return closed
 

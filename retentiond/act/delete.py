@@ -16,7 +16,7 @@ from functools import partial
 
 from retentiond.act.approved import Approved, Journal
 from retentiond.act.read_back import read_log_starts
-from retentiond.act.request import ATTEMPTS, BACKOFF_S, Requester, Wanted, not_attempted
+from retentiond.act.request import ATTEMPTS, BACKOFF_S, Requester, WantedDeletion, not_attempted
 from retentiond.clock import Stop, seconds_since_boot
 from retentiond.errors import OtherCluster
 from retentiond.kafka.port import Kafka
@@ -125,7 +125,7 @@ def execute(
         journal.intend(cycle_id, batch, now(), evidence_at_ms=evidence.read_at_ms)
         try:
             settled = requester.request(
-                [Wanted(each.topic_partition, each.topic_id, each.offset) for each in batch]
+                [WantedDeletion(each.topic_partition, each.topic_id, each.offset) for each in batch]
             )
         except OtherCluster as error:
             settled = [not_attempted(each.topic_partition, str(error)) for each in batch]

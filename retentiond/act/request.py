@@ -39,7 +39,7 @@ UNPROVABLE = Proof(None, "no log start offset can prove it")
 T = TypeVar("T", bound=Target)
 
 
-class Wanted(NamedTuple, Generic[T]):
+class WantedDeletion(NamedTuple, Generic[T]):
     """``topic_id``: None in a cluster that gives none, where no recreated topic can be told."""
 
     at: TopicPartition
@@ -64,7 +64,7 @@ class Requester(Generic[T]):
     attempts: int = ATTEMPTS
     backoff_seconds: float = BACKOFF_S
 
-    def request(self, wanted: Sequence[Wanted[T]]) -> list[DeletionOutcome]:
+    def request(self, wanted: Sequence[WantedDeletion[T]]) -> list[DeletionOutcome]:
         """One outcome for each, in order. Raises `OtherCluster` where no request went out.
 
         Once ``stop`` is set, a request that went out is answered but not read back: a silent broker
@@ -83,7 +83,7 @@ class Requester(Generic[T]):
             for each in wanted
         ]
 
-    def _last_look(self, wanted: Sequence[Wanted[T]]) -> dict[TopicPartition, str]:
+    def _last_look(self, wanted: Sequence[WantedDeletion[T]]) -> dict[TopicPartition, str]:
         """Why a request for some of them may not go out; nothing may come between this and it.
 
         Raises `OtherCluster`.
@@ -106,7 +106,7 @@ class Requester(Generic[T]):
             if each.topic_id is not None and ids.get(each.at.topic) != each.topic_id
         }
 
-    def _ask(self, wanted: Sequence[Wanted[T]]) -> dict[TopicPartition, Answer]:
+    def _ask(self, wanted: Sequence[WantedDeletion[T]]) -> dict[TopicPartition, Answer]:
         """Each partition's last answer. Right after `_last_look`."""
         answers = self._send(wanted)
         asked = wanted
@@ -123,7 +123,7 @@ class Requester(Generic[T]):
             answers |= {at: _second(answer) for at, answer in again.items()}
         return answers
 
-    def _send(self, asked: Sequence[Wanted[T]]) -> dict[TopicPartition, Answer]:
+    def _send(self, asked: Sequence[WantedDeletion[T]]) -> dict[TopicPartition, Answer]:
         if not asked:
             return {}
         lost = Failure("NO_ANSWER", "nothing came back")
@@ -153,7 +153,7 @@ def _proves_nothing(answer: Answer, target: Target) -> bool:
     return isinstance(target, int) and answer < target
 
 
-def _outcome(wanted: Wanted[T], answer: Answer, log_starts: LogStarts) -> DeletionOutcome:
+def _outcome(wanted: WantedDeletion[T], answer: Answer, log_starts: LogStarts) -> DeletionOutcome:
     if _proves_nothing(answer, wanted.target):
         return _read_back(wanted, answer, log_starts)
     if not isinstance(answer, DeleteFailure):
@@ -167,7 +167,7 @@ def _outcome(wanted: Wanted[T], answer: Answer, log_starts: LogStarts) -> Deleti
     return DeletionOutcome(*wanted.at, Outcome.FAILED, error=str(answer.failure))
 
 
-def _read_back(wanted: Wanted[T], answer: Answer, log_starts: LogStarts) -> DeletionOutcome:
+def _read_back(wanted: WantedDeletion[T], answer: Answer, log_starts: LogStarts) -> DeletionOutcome:
     proof = UNPROVABLE
     if wanted.topic_id is not None and isinstance(wanted.target, int):
         proof = log_starts.proof(wanted.at, wanted.topic_id, wanted.target)

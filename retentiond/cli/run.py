@@ -58,7 +58,7 @@ def run_once(path: Path, output: Output) -> bool:
     import structlog
 
     from retentiond.cli.output.plan import show
-    from retentiond.history.keeper import Keeper
+    from retentiond.history.keeper import HistoryKeeper
     from retentiond.state.state import open_state
     from retentiond.tell import logs
 
@@ -70,7 +70,7 @@ def run_once(path: Path, output: Output) -> bool:
             if error is not None:
                 log.warning(logs.HISTORY_FAILED, error=str(error))
 
-        history = Keeper(loaded, tell)
+        history = HistoryKeeper(loaded, tell)
         with one_engine(loaded, doing="running a cycle") as engine:
             engine.seen = history.see
             engine.warm_up()

@@ -73,7 +73,7 @@ class _Waiting:
     at_ms: int
 
 
-class Keeper:
+class HistoryKeeper:
     """One for each process. ``tell`` is called with each problem that is new, and with None once
     an entry could be written again. ``elapsed_ms``: a clock that nobody sets. ``hourly`` follows
     what stands in the table."""

@@ -44,7 +44,7 @@ class TopicSaving(NamedTuple):
         return max(0, self.without_mean_bytes - self.mean_bytes)
 
 
-class Keeper(NamedTuple):
+class KeepingGroup(NamedTuple):
     """What a group has not read, where it is the last, at the newest entry. ``since_ms``: its last
     commit that moved; None: there was none in that time."""
 
@@ -64,7 +64,7 @@ class StoppedGroup(NamedTuple):
     since_ms: int | None
 
 
-class LogDir(NamedTuple):
+class LogDirFilling(NamedTuple):
     """``full_ms``: when it is full if it goes on as in the last day; None if it is not filling."""
 
     broker: int
@@ -87,10 +87,10 @@ class Report:
     past: Past
     topics: tuple[TopicSaving, ...]
     total: TopicSaving
-    keepers: tuple[Keeper, ...]
+    keepers: tuple[KeepingGroup, ...]
     unread_topics: tuple[str, ...]
     stopped: tuple[StoppedGroup, ...]
-    log_dirs: tuple[LogDir, ...]
+    log_dirs: tuple[LogDirFilling, ...]
     bytes_by_topic: Mapping[str, Sequence[Point]]
     without_by_topic: Mapping[str, Sequence[Point]]
     deleted_by_day: Sequence[Point]
@@ -228,7 +228,7 @@ def _last_moves(replay: Replay) -> DataFrame:
     )
 
 
-def _keepers(newest: pa.Table, moved: pa.Table) -> tuple[Keeper, ...]:
+def _keepers(newest: pa.Table, moved: pa.Table) -> tuple[KeepingGroup, ...]:
     since: dict[tuple[str, str], int] = {}
     for row in moved.to_pylist():
         if row["moved_ms"] is not None:
@@ -247,7 +247,7 @@ def _keepers(newest: pa.Table, moved: pa.Table) -> tuple[Keeper, ...]:
             share = None if size is None else size * records / (high - low)
             kept.setdefault((row["binding_group"], row["topic"]), []).append((records, share))
     found = [
-        Keeper(
+        KeepingGroup(
             group,
             topic,
             sum(records for records, _ in each),
@@ -289,7 +289,7 @@ def _stopped(newest: pa.Table, moved: pa.Table, until_ms: int) -> tuple[StoppedG
     )
 
 
-def _log_dirs(replay: Replay) -> list[tuple[LogDir, list[Point]]]:
+def _log_dirs(replay: Replay) -> list[tuple[LogDirFilling, list[Point]]]:
     timeline = replay.past.timeline
     moments = {each.entry.entry: each for each in timeline.period}
     rows = replay.past.rows(
@@ -310,5 +310,5 @@ def _log_dirs(replay: Replay) -> list[tuple[LogDir, list[Point]]]:
         taken, passed = before[3] - usable, elapsed - before[0]
         full = at_ms + usable * passed // taken if taken > 0 and passed > 0 else None
         points = [Point(at, 100 * (1 - free / size)) for _, at, size, free in each[::width]]
-        found.append((LogDir(broker, log_dir, total, usable, full), points))
+        found.append((LogDirFilling(broker, log_dir, total, usable, full), points))
     return found

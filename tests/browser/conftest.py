@@ -15,7 +15,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from retentiond.config import Http
 from retentiond.history.hourly import Hourly
-from retentiond.history.keeper import Keeper
+from retentiond.history.keeper import HistoryKeeper
 from retentiond.tell.metrics import Exposition
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
@@ -32,7 +32,7 @@ class Site:
     def __init__(self, state_dir: Path, http: Http = PLAIN) -> None:
         self.state_dir = state_dir
         self.board = Board(interval_ms=300_000)
-        self.keeper = Keeper(settings(state_dir), hourly=Hourly())
+        self.keeper = HistoryKeeper(settings(state_dir), hourly=Hourly())
         page = status_page(self.board, lambda: scenes.NOW_MS, state_dir, self.keeper)
         exposition = Exposition(CollectorRegistry())
         app = application(self.board, exposition, page)

@@ -13,7 +13,14 @@ from playwright.sync_api import Browser, sync_playwright
 from retentiond.cli.output.report import html
 from retentiond.history.hourly import SPANS, Hourly, Recent
 from retentiond.history.past import Past
-from retentiond.history.report import Keeper, LogDir, Point, Report, StoppedGroup, TopicSaving
+from retentiond.history.report import (
+    KeepingGroup,
+    LogDirFilling,
+    Point,
+    Report,
+    StoppedGroup,
+    TopicSaving,
+)
 from retentiond.history.timeline import EntryRow, timeline
 from tests.browser.conftest import Site
 from tests.support import scenes
@@ -101,12 +108,14 @@ def made_up(recent: Recent) -> Report:
         tuple(savings),
         total,
         (
-            Keeper("fraud-detector", "orders.enriched", 112_000_000, 129 << 30, now - 4 * DAY_MS),
-            Keeper("warehouse-sync", "inventory.deltas", 50_400_000, 58 << 30, None),
+            KeepingGroup(
+                "fraud-detector", "orders.enriched", 112_000_000, 129 << 30, now - 4 * DAY_MS
+            ),
+            KeepingGroup("warehouse-sync", "inventory.deltas", 50_400_000, 58 << 30, None),
         ),
         ("audit.trail",),
         (StoppedGroup("fraud-detector", ("orders.enriched",), 112_000_000, now - 4 * DAY_MS),),
-        (LogDir(1, "/var/lib/kafka", 2 << 40, 700 << 30, now + 11 * DAY_MS),),
+        (LogDirFilling(1, "/var/lib/kafka", 2 << 40, 700 << 30, now + 11 * DAY_MS),),
         lines,
         without,
         [Point(day, records) for day, records in sorted(by_day.items())],

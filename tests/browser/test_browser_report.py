@@ -10,7 +10,14 @@ from playwright.sync_api import Browser, Request
 
 from retentiond.cli.output.report import html
 from retentiond.history.past import Past
-from retentiond.history.report import Keeper, LogDir, Point, Report, StoppedGroup, TopicSaving
+from retentiond.history.report import (
+    KeepingGroup,
+    LogDirFilling,
+    Point,
+    Report,
+    StoppedGroup,
+    TopicSaving,
+)
 from retentiond.history.timeline import EntryRow, timeline
 
 pytestmark = pytest.mark.browser
@@ -37,10 +44,10 @@ def page_file(tmp_path: Path) -> Path:
         past,
         (saving,),
         saving,
-        (Keeper(GROUP, TOPIC, 12_345, 10**8, None),),
+        (KeepingGroup(GROUP, TOPIC, 12_345, 10**8, None),),
         ("lonely",),
         (StoppedGroup(GROUP, (TOPIC,), 12_345, NOW_MS),),
-        (LogDir(1, "/var/lib/kafka", 10**12, 10**11, NOW_MS + 10**9),),
+        (LogDirFilling(1, "/var/lib/kafka", 10**12, 10**11, NOW_MS + 10**9),),
         {TOPIC: line, GROUP: line},
         {TOPIC: line},
         [Point(NOW_MS, 5.0), Point(NOW_MS + 24 * HOUR_MS, 7.0)],

@@ -56,6 +56,7 @@ PURE = {
     "seconds_since_boot",
     "still_waiting",
     "tool_options",
+    "unseen_readers",
 }
 """Parts of a cycle that read, write and ask nothing."""
 

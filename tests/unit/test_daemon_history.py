@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
+import pytest
+
+from retentiond.history.keeper import HistoryKeeper
 from retentiond.history.table import HistoryTable
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
@@ -80,3 +84,34 @@ def test_a_reload_moves_the_history_and_begins_it_anew_there(tmp_path: Path) -> 
     live(play, settings(tmp_path))
     assert len(list(entries_in(tmp_path / "history"))) == 1
     assert next(entries_in(tmp_path / "other")).cycle["is_whole"]
+
+
+def test_no_entry_begins_after_the_end_has_waited_for_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interpreter that ends while deltalake writes may crash."""
+    begun, waited, order = threading.Event(), threading.Event(), []
+    finish = HistoryKeeper.finish
+
+    def keep(_: HistoryKeeper) -> None:
+        begun.set()
+        waited.wait(0.5)  # which it must not see
+        order.append("begins")
+
+    def noted_finish(keeper: HistoryKeeper, patience_s: float) -> bool:
+        order.append("waits")
+        waited.set()
+        return finish(keeper, patience_s)
+
+    monkeypatch.setattr(HistoryKeeper, "keep", keep)
+    monkeypatch.setattr(HistoryKeeper, "finish", noted_finish)
+    ticks: list[threading.Thread] = []
+
+    def play(bench: Bench) -> None:
+        ticks.append(threading.Thread(target=bench.tick, args=(cycle(bench),)))
+        ticks[0].start()
+        assert begun.wait(60)
+
+    live(play, settings(tmp_path))
+    ticks[0].join(60)
+    assert order == ["begins", "waits"]

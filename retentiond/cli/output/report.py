@@ -15,7 +15,14 @@ from rich.console import Console
 
 from retentiond.cli.output.simulate import figure, say_timeline, timeline_document
 from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, say
-from retentiond.history.report import Keeper, LogDir, Point, Report, StoppedGroup, TopicSaving
+from retentiond.history.report import (
+    KeepingGroup,
+    LogDirFilling,
+    Point,
+    Report,
+    StoppedGroup,
+    TopicSaving,
+)
 from retentiond.tell import charts
 from retentiond.words import rfc3339, say_bytes, say_count, say_many, say_name, say_names
 
@@ -163,7 +170,7 @@ def _saving_row(each: TopicSaving) -> list[str]:
     return [each.topic, *map(figure, bytes_known), say_count(each.records_deleted)]
 
 
-def _keeper_row(each: Keeper) -> list[str]:
+def _keeper_row(each: KeepingGroup) -> list[str]:
     records = say_count(each.records)
     return [say_name(each.group), each.topic, figure(each.bytes), records, _since(each.since_ms)]
 
@@ -173,7 +180,7 @@ def _stopped_row(each: StoppedGroup) -> list[str]:
     return [say_name(each.group), topics, records, _since(each.since_ms)]
 
 
-def _log_dir_row(each: LogDir) -> list[str]:
+def _log_dir_row(each: LogDirFilling) -> list[str]:
     full = "not filling" if each.full_ms is None else _time(each.full_ms)[:16].replace("T", " ")
     sizes = map(say_bytes, (each.usable_bytes, each.total_bytes))
     return [str(each.broker), each.log_dir, *sizes, full]

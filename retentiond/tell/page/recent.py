@@ -14,7 +14,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from retentiond.history.hourly import SPANS, Hourly, Recent, Span, Values
-from retentiond.history.keeper import Keeper
+from retentiond.history.keeper import HistoryKeeper
 from retentiond.words import say_bytes, say_count, say_many, say_share
 
 LEAST_KNOWN = 2
@@ -79,7 +79,7 @@ def span_named(word: str | None) -> Span:
 class RecentCharts:
     """Asked on any thread."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: HistoryKeeper) -> None:
         self._keeper = keeper
         self._drawn: dict[Span, tuple[object, tuple[RecentChart, ...], str | None]] = {}
 
@@ -95,7 +95,7 @@ class RecentCharts:
         return RecentHistory(span, drawn[1], (*notes, drawn[2]) if drawn[2] else notes)
 
 
-def _notes(keeper: Keeper, hourly: Hourly | None) -> tuple[str, ...]:
+def _notes(keeper: HistoryKeeper, hourly: Hourly | None) -> tuple[str, ...]:
     if hourly is None or not keeper.config.history.enabled:
         return ("The history is off: `history.enabled` is false, so nothing new is kept.",)
     found = dict.fromkeys(each for each in (keeper.problem, hourly.problem) if each)

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from retentiond.history.hourly import SPANS
-from retentiond.history.keeper import Keeper
+from retentiond.history.keeper import HistoryKeeper
 from retentiond.model import Verdict
 from retentiond.state.groups import readers_of, topics_read_by
 from retentiond.state.pause import read_pause
@@ -43,7 +43,7 @@ MOST_CHARS = 300
 
 
 def status_page(
-    board: Board, now: Callable[[], int], state_dir: Path, keeper: Keeper
+    board: Board, now: Callable[[], int], state_dir: Path, keeper: HistoryKeeper
 ) -> list[Route]:
     """``now`` gives epoch milliseconds; ``state_dir`` is only read, and ``keeper`` only asked."""
     assets = load_assets()

@@ -19,7 +19,7 @@ from threading import Event
 from typing import Protocol
 
 from retentiond.act.read_back import LogStartSource, read_log_starts
-from retentiond.act.request import Requester, Wanted, not_attempted
+from retentiond.act.request import Requester, WantedDeletion, not_attempted
 from retentiond.clock import Stop
 from retentiond.errors import OtherCluster, StateError, UsageError
 from retentiond.kafka.port import KAFKAS_HIGH_WATERMARK, DeleteFailure, OffsetBound, Target
@@ -52,7 +52,7 @@ def delete(
     """All items, in order; the pending ones with what became of them. ``look_ups`` gives what reads
     log starts back, where that must be."""
     wanted = [
-        Wanted(item.at, item.topic_id, item.target)
+        WantedDeletion(item.at, item.topic_id, item.target)
         for item in items
         if item.is_pending and item.target is not None
     ]

@@ -14,7 +14,7 @@ from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import Space
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.entries import Seen
-from retentiond.history.keeper import Keeper
+from retentiond.history.keeper import HistoryKeeper
 from retentiond.history.schema import SCHEMA
 from retentiond.history.table import HistoryTable
 from retentiond.history.upkeep import Merge
@@ -219,7 +219,7 @@ class Cycles:
         self.elapsed_ms = 0
         self.told: list[HistoryUnavailable | None] = []
         config = settings(Path("/nowhere"), path=place, **history)
-        self.keeper = Keeper(
+        self.keeper = HistoryKeeper(
             config, self.told.append, elapsed_ms=lambda: self.elapsed_ms, merge=merge
         )
 

@@ -13,7 +13,7 @@ import httpx
 from prometheus_client.registry import CollectorRegistry
 
 from retentiond.history.hourly import Hourly
-from retentiond.history.keeper import Keeper
+from retentiond.history.keeper import HistoryKeeper
 from retentiond.tell.metrics import Exposition
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
@@ -65,10 +65,13 @@ class Visitor:
     """The application over a board and a clock that tests set by hand."""
 
     def __init__(
-        self, state_dir: Path, report: CycleReport | None = None, keeper: Keeper | None = None
+        self,
+        state_dir: Path,
+        report: CycleReport | None = None,
+        keeper: HistoryKeeper | None = None,
     ) -> None:
         self.now_ms = NOW_MS
-        self.keeper = keeper or Keeper(settings(state_dir), hourly=Hourly())
+        self.keeper = keeper or HistoryKeeper(settings(state_dir), hourly=Hourly())
         self.board = Board(INTERVAL_MS, lambda: self.now_ms / 1000)
         if report is not None:
             self.board.pin(report)

@@ -14,7 +14,7 @@ import pytest
 
 from retentiond.history import hourly
 from retentiond.history.hourly import SPANS, Hourly, Recent, Span
-from retentiond.history.keeper import Keeper
+from retentiond.history.keeper import HistoryKeeper
 from retentiond.history.schema import Kind
 from retentiond.history.table import HistoryTable
 from retentiond.model import TopicPartition
@@ -240,7 +240,9 @@ def test_what_can_not_be_read_harms_no_entry(tmp_path: Path) -> None:
             raise RuntimeError("a bug")
 
     told: list[object] = []
-    keeper = Keeper(settings(Path("/nowhere"), path=str(tmp_path)), told.append, hourly=Broken())
+    keeper = HistoryKeeper(
+        settings(Path("/nowhere"), path=str(tmp_path)), told.append, hourly=Broken()
+    )
     keeper.see(World().seen())
     keeper.keep()
     assert keeper.finish(60)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.history.keeper import Keeper
+from retentiond.history.keeper import HistoryKeeper
 from retentiond.history.table import HistoryTable
 from retentiond.model import TopicPartition
 from tests.support.builders.histories import (
@@ -175,7 +175,7 @@ def test_nothing_is_kept_where_it_is_turned_off(tmp_path: Path) -> None:
 
 
 def test_it_is_kept_beside_the_state_by_default(tmp_path: Path) -> None:
-    keeper = Keeper(settings(tmp_path))
+    keeper = HistoryKeeper(settings(tmp_path))
     keeper.see(World().seen())
     keeper.keep()
     assert keeper.finish(30)

@@ -16,7 +16,7 @@ from hypothesis import settings as runs
 from hypothesis import strategies as st
 
 from retentiond.history import upkeep
-from retentiond.history.keeper import Keeper
+from retentiond.history.keeper import HistoryKeeper
 from retentiond.model import TopicPartition
 from tests.support.builders.histories import (
     DAY_MS,
@@ -58,10 +58,10 @@ class Life:
     pending: list[tuple[str, str, int]] = field(default_factory=list)
     elapsed_ms: int = 0
     last: tuple[int, str] | None = None  # the process's last entry: when, and its day
-    keeper: Keeper | None = None
+    keeper: HistoryKeeper | None = None
 
     def restart(self) -> None:
-        self.keeper = Keeper(
+        self.keeper = HistoryKeeper(
             settings(self.folder), elapsed_ms=lambda: self.elapsed_ms, merge=upkeep.merge
         )
         self.pending, self.last = [], None

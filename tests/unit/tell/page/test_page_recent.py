@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from retentiond.history.hourly import Hourly
-from retentiond.history.keeper import Keeper
+from retentiond.history.keeper import HistoryKeeper
 from retentiond.history.schema import SCHEMA, Kind
 from retentiond.history.table import HistoryTable
 from retentiond.tell import charts
@@ -28,7 +28,7 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Hourly:
 
 
 def visitor_of(tmp_path: Path, hourly: Hourly | None, **history: Any) -> Visitor:
-    keeper = Keeper(settings(tmp_path, **history), hourly=hourly)
+    keeper = HistoryKeeper(settings(tmp_path, **history), hourly=hourly)
     return Visitor(tmp_path, scenes.plausible(), keeper)
 
 
