@@ -26,7 +26,7 @@ def complete(
 ) -> Iterator[Complete]:
     """What bash would offer for the last of these words; a busy machine has all the time."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(completion, "MOST_SECONDS", 30)
+    monkeypatch.setattr(completion, "COMPLETION_S", 30)
     monkeypatch.setenv("_RETENTIOND_COMPLETE", "complete_bash")
     monkeypatch.setattr("sys.argv", ["retentiond"])
 
