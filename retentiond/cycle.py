@@ -6,6 +6,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from retentiond.config import Config
 from retentiond.decide.limits import limited
 from retentiond.decide.plan import decide
 from retentiond.disks.broker_disks import BrokerDisks
+from retentiond.errors import StateError
 from retentiond.gather.gather import gather
 from retentiond.gather.groups import LastCoordinators
 from retentiond.history.entries import Seen
@@ -262,7 +264,8 @@ def _record(context: CycleContext, state: State, done: CarriedOut, stored: Store
             write_waiting(state.state_dir, waiting)
         if ended.result == "ok":
             last = LastComplete(ended.cluster_id, ended.planned_at_ms)
-            write_last_complete(state.state_dir, last)
+            with suppress(StateError):  # information only: no cycle fails of it
+                write_last_complete(state.state_dir, last)
     except Exception as error:
         if not done.has_deleted:
             raise

@@ -9,19 +9,42 @@ from retentiond.errors import StateError, UsageError
 
 SYSTEM_STATE_DIR = Path("/var/lib/retentiond")
 
+MEMORY = "groups.db"
+"""The file that only a daemon, or a cycle of `run --once`, leaves in its folder."""
+
 
 def daemon_state_dir(system: Path = SYSTEM_STATE_DIR) -> Path:
     """``system`` where it is, whoever owns it, or where this user can make it; else the user's own.
 
     Everybody on a host with such a folder comes to the same place: a pause by another user is
-    heeded or refused, and never written where no daemon looks.
+    heeded or refused. A daemon's memory stays in use where it is: what it remembers of groups that
+    have vanished must not be lost because another folder has appeared. Raises `UsageError` where
+    there are two.
     """
+    if (remembered := _user_memory(system)) is not None:
+        return remembered
     if system.exists() or os.access(system.parent, os.W_OK | os.X_OK):
         return system
     try:
         return user_state_dir()
     except UsageError:
         return system
+
+
+def _user_memory(system: Path) -> Path | None:
+    """The user's own folder, where a daemon has kept its memory there."""
+    try:
+        own = user_state_dir()
+    except UsageError:
+        return None
+    if not (own / MEMORY).exists():
+        return None
+    if (system / MEMORY).exists():
+        raise UsageError(
+            f"a daemon has kept its state in {system} and in {own}; "
+            "say with state_dir which one is meant"
+        )
+    return own
 
 
 def user_state_dir() -> Path:

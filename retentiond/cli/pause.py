@@ -33,10 +33,14 @@ def pause(
     paused = Pause(reason, rfc3339(pausing.at_ms), pausing.operator)
     write_pause(state_dir, paused)
     record_action(state_dir, pausing)
-    console = printer()
-    say(console, f"Nothing is deleted any more: {paused}.")
     if holder_of(state_dir) is None:
-        say(console, f"No daemon has {state_dir} now; one that starts there is paused, too.")
+        say(
+            printer(),
+            f"{state_dir} is {paused}. "
+            "No daemon has it now, and one with another state_dir goes on deleting.",
+        )
+    else:
+        say(printer(), f"Nothing is deleted any more: {paused}.")
 
 
 def resume(context: typer.Context, config: ConfigPath = None, debug: Debug = False) -> None:

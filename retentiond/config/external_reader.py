@@ -53,6 +53,11 @@ class OffsetsPath:
     partition: int | None
     steps: tuple[str, ...]
 
+    @property
+    def has_every(self) -> bool:
+        """Whether it leads to all that are there, however many."""
+        return EVERY in self.steps
+
     def follow(self, document: object) -> list[Any]:
         """All that it leads to. Raises LookupError, with a sentence, where a step leads nowhere."""
         found = [document]

@@ -20,6 +20,7 @@ from retentiond.config.document import read_document, substitute
 from retentiond.config.tree import dotted, shown
 from retentiond.config.values import Section
 from retentiond.errors import ConfigError
+from retentiond.state_places import SYSTEM_STATE_DIR
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -61,7 +62,15 @@ def parse(text: str, environ: Mapping[str, str], base_dir: Path) -> Config:
     Raises ConfigError with the path of the first key that is wrong, or the line and column
     where the text is no YAML.
     """
-    return _parsed(Config, text, "the sections kafka and topics", environ, base_dir)
+    config = _parsed(Config, text, "the sections kafka and topics", environ, base_dir)
+    is_said = "state_dir" in config.model_fields_set or config.state_dir == SYSTEM_STATE_DIR
+    if not (config.dry_run or is_said):
+        raise ConfigError(
+            "expected a folder where dry_run is false: the one by default depends on who runs it, "
+            f"{config.state_dir} here, and another one remembers no group",
+            path="state_dir",
+        )
+    return config
 
 
 def _parsed(

@@ -158,7 +158,7 @@ def _of_document(reader: ExternalReader, now_ms: int) -> _Position:
         body, written_at = _fetched(reader, now_ms)
     else:
         body, written_at = _of_file(Path(place))
-    document = _parsed(body)
+    document = _parsed(body, json_only=any(path.has_every for path in reader.paths or ()))
     return _Position(_by_paths(reader.paths, document) if reader.paths else document, written_at)
 
 
@@ -192,14 +192,17 @@ def _of_file(path: Path) -> tuple[bytes, float]:
     return body, status.st_mtime
 
 
-def _parsed(body: bytes) -> Any:
-    """JSON is YAML, but its own reader is many times faster."""
+def _parsed(body: bytes, *, json_only: bool) -> Any:
+    """JSON is YAML, but its own reader is many times faster. Half of a YAML document may be one,
+    too: without the reader that is furthest behind, where a path leads to all that are there."""
     try:
         text = body.decode()
         _check_values(text)
         try:
             return json.loads(text, object_pairs_hook=_unique)
         except ValueError:
+            if json_only:
+                raise _Unusable("its position is no JSON, which paths with * need") from None
             if len(body) > MOST_YAML_BYTES:
                 raise _Unusable(
                     f"its position is no JSON, and has more than {MOST_YAML_BYTES} bytes"

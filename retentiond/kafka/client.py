@@ -89,8 +89,8 @@ class Client:
 
     def _live(self) -> NetworkClient:
         stamps = file_stamps(self._settings) if has_own_context(self._settings) else ()
-        if stamps != self._stamps:  # kafka-python itself reads them for each connection
-            self._drop()
+        if stamps != self._stamps and self._is_usable():
+            self._drop()  # kafka-python itself reads them for each connection
         if self._network is None:
             self._stamps = stamps
             admin = _connect(self._settings, self._failed, self._identity)
@@ -98,6 +98,14 @@ class Client:
                 admin, self._settings.max_in_flight, self._identity, self._throttled
             )
         return self._network
+
+    def _is_usable(self) -> bool:
+        """Whether the certificate fits its key: half of a pair may be renewed yet."""
+        try:
+            client_context(self._settings)
+        except OSError:
+            return False
+        return True
 
     def _drop(self) -> None:
         network, self._network = self._network, None

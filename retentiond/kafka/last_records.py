@@ -22,6 +22,7 @@ from kafka.protocol.consumer import FetchRequest, IsolationLevel
 from kafka.record import MemoryRecords
 from kafka.structs import TopicPartition as PartitionOfClient
 
+from retentiond.clock import seconds_since_boot
 from retentiond.kafka import topics
 from retentiond.kafka.client import Client
 from retentiond.kafka.errors.kafka_python import of_error_code, of_kafka_python
@@ -34,6 +35,9 @@ from retentiond.model import Failure, TopicPartition
 
 MOST_SECONDS = 30.0
 """Of one reading. The next one goes on where it ended."""
+
+MOST_MEMORY_S = 3600.0
+"""How long what was read counts, without a look at what came after it."""
 
 MOST_KEPT_BYTES = 32 * 1024 * 1024
 """Of the last records of all keys."""
@@ -66,6 +70,8 @@ class LastRecords:
 
     def _forget(self, topic_id: str | None) -> None:
         self._topic_id = topic_id
+        self._starts: dict[TopicPartition, int] = {}
+        self._fresh_at_s = seconds_since_boot()
         self._next: dict[TopicPartition, int] = {}
         self._last: dict[tuple[TopicPartition, bytes | None], bytes | None] = {}
         self._kept_bytes = 0
@@ -80,6 +86,7 @@ class LastRecords:
             failure = self._read_to(ends, give_up_at)
             if failure is not None:
                 return failure
+            self._fresh_at_s = seconds_since_boot()
             return [
                 KeyedRecord(at.partition, key, value) for (at, key), value in self._last.items()
             ]
@@ -100,15 +107,27 @@ class LastRecords:
             if isinstance(end, Failure):
                 return end
             bounds[at] = start, end
-        goes_on = described.topic_id is not None and described.topic_id == self._topic_id
+        log_starts = {at: start for at, (start, _) in bounds.items()}
+        goes_on = (
+            described.topic_id is not None
+            and described.topic_id == self._topic_id
+            and self._starts == log_starts
+            and not self._is_old()
+        )
         if not goes_on or any(
             at not in bounds or not bounds[at][0] <= offset <= bounds[at][1]
             for at, offset in self._next.items()
         ):
             self._forget(described.topic_id)
-        for at, (start, _) in bounds.items():
+        self._starts = log_starts
+        for at, start in log_starts.items():
             self._next.setdefault(at, start)
         return {at: end for at, (_, end) in bounds.items()}
+
+    def _is_old(self) -> bool:
+        """Whether a tombstone may have come and gone since all was read: Kafka keeps one for
+        delete.retention.ms, a day by default."""
+        return seconds_since_boot() - self._fresh_at_s > MOST_MEMORY_S
 
     def _read_to(self, ends: Mapping[TopicPartition, int], give_up_at: float) -> Failure | None:
         """None: all that is below the ends has been read."""

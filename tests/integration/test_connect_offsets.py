@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as ConfluentPartition
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.config import Config
@@ -178,6 +179,37 @@ def test_half_a_reading_is_a_failure_and_the_next_one_goes_on(
         "here"
     )
     assert read(driver.kafka, offsets_topic) == {("orders", at): at for at in range(30)}
+
+
+def test_what_was_cut_off_the_topic_counts_no_more(driver: RealDriver, topic_name: str) -> None:
+    driver.create_topic(topic_name, 1, {"cleanup.policy": "compact,delete"})
+    worker = Worker(driver, topic_name)
+    worker.write("orders", 0, 5)
+    assert read(driver.kafka, topic_name) == {("orders", 0): 5}
+    first = ConfluentPartition(topic_name, 0, 1)
+    admin = driver.broker.admin()
+    admin.delete_records([first])[first].result(TIMEOUT_S)
+    assert read(driver.kafka, topic_name) == {}
+
+
+def test_what_was_read_long_ago_is_read_anew(
+    driver: RealDriver, offsets_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tombstone may have come and gone."""
+    Worker(driver, offsets_topic).write("orders", 0, 5)
+    assert read(driver.kafka, offsets_topic) == {("orders", 0): 5}
+    forget, forgotten = last_records.LastRecords._forget, []
+
+    def noted(records: last_records.LastRecords, topic_id: str | None) -> None:
+        forgotten.append(topic_id)
+        forget(records, topic_id)
+
+    monkeypatch.setattr(last_records.LastRecords, "_forget", noted)
+    assert read(driver.kafka, offsets_topic) == {("orders", 0): 5}
+    assert forgotten == []
+    monkeypatch.setattr(last_records, "MOST_MEMORY_S", -1.0)
+    assert read(driver.kafka, offsets_topic) == {("orders", 0): 5}
+    assert len(forgotten) == 1
 
 
 def test_what_takes_too_much_memory_is_a_failure(

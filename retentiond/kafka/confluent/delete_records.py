@@ -81,6 +81,7 @@ class Deleter:
         self._admin = admin
         self._identity = identity
         self._silent: frozenset[TopicPartition] = frozenset()
+        self._looked_by: AdminClient | None = None
         self._looked_at = self._handed_over_at = 0.0
 
     def look(
@@ -91,7 +92,7 @@ class Deleter:
         Connects to the leaders first, so that nothing but the request is left to do. Raises
         `OtherCluster` where it speaks to another cluster, `KafkaUnavailable` where it can't ask.
         """
-        client = self._admin.client()
+        client = self._looked_by = self._admin.client()
         names = sorted({partition.topic for partition in partitions})
         with self._admin.explaining():
             try:
@@ -116,7 +117,8 @@ class Deleter:
             return TOO_LATE if seconds_since_boot() > not_after else None
 
         asked = {at: offset for at, offset in offsets.items() if at not in self._silent}
-        answers = request(self._admin.client(), asked, timeout_s, refuse)
+        # Not a newer one, of a certificate renewed meanwhile: it has proven nothing.
+        answers = request(self._looked_by or self._admin.client(), asked, timeout_s, refuse)
         return dict.fromkeys(offsets, SILENT) | answers
 
     @property

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from retentiond.config import ExternalReader
 from retentiond.config.tree import Scalar
@@ -251,6 +252,16 @@ def test_a_home_made_service_with_a_topic_in_each_place_is_read(tmp_path: Path) 
         Commit("orders", 0, 4),
         Commit("clicks", 0, 9),
     )
+
+
+def test_half_a_document_is_no_position_where_all_that_are_there_count(tmp_path: Path) -> None:
+    """Half a YAML document is one, too, and would leave out the one that is furthest behind."""
+    whole = "workers:\n  a: {'0': 500}\n  b: {'0': 100}\n"
+    torn = whole[: whole.index("  b:")]
+    for text in (whole, torn, json.dumps(yaml.safe_load(whole))[:-1]):
+        (tmp_path / "position").write_text(text)
+        place = reader(str(tmp_path / "position"), paths={"orders": "workers.*"})
+        assert "paths with * need" in failed(place)
 
 
 def test_where_nothing_is_below_a_path_there_is_no_commit(tmp_path: Path) -> None:

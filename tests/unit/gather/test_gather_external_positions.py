@@ -153,7 +153,7 @@ def test_the_largest_position_that_is_read_takes_no_gigabytes(tmp_path: Path) ->
     assert place.stat().st_size < external_positions.MOST_BYTES
     tracemalloc.start()
     try:
-        external_positions._parsed(place.read_bytes())
+        external_positions._parsed(place.read_bytes(), json_only=False)
         assert tracemalloc.get_traced_memory()[1] < 500 * 1024 * 1024
     finally:
         tracemalloc.stop()

@@ -155,6 +155,19 @@ def test_a_leader_that_does_not_answer_the_look_gets_no_request_and_holds_up_no_
     assert answers[B].result is RequestResult.NOT_SENT
 
 
+def test_the_request_goes_out_by_the_client_that_looked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A certificate that was renewed in between makes another, which has proven nothing."""
+    monkeypatch.setattr(deletions, "WARM_UP_S", 0.2)
+    looked, renewed = (Brokers([1, 1, 1], {1: [0]}) for _ in range(2))
+    clients = [looked]
+    admin: Any = SimpleNamespace(client=lambda: clients[-1], explaining=contextlib.nullcontext)
+    deleter = deletions.Deleter(admin, ClusterIdentity())
+    deleter.look([A])
+    clients.append(renewed)
+    deleter.request({A: 4}, 1.0)
+    assert (looked.asked, renewed.asked) == ([("orders", 0, 4)], [])
+
+
 def test_for_a_partition_that_nobody_leads_no_request_goes_out(look: Any) -> None:
     brokers = Brokers([NOBODY, 1, 1], {})
     deleter = look(brokers)
