@@ -146,7 +146,7 @@ def fill(kafka: EmbeddedKafka, topic: str) -> None:
     assert producer.flush(30) == 0
 
 
-def test_a_classic_java_clientslication_is_known_and_its_source_left_disabled(
+def test_a_classic_java_application_is_known_and_its_source_left_disabled(
     kafka: EmbeddedKafka,
     driver: RealDriver,
     spark: SparkSessions,
