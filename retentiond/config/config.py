@@ -153,7 +153,7 @@ class Config(Section):
     state_dir: Folder = Field(default_factory=daemon_state_dir)
     """Directory of the audit log and the remembered groups; each daemon needs one of its own. By
     default `/var/lib/retentiond` where that is, or can be made; else `$XDG_STATE_HOME/retentiond`
-    or `~/.local/state/retentiond`."""
+    or `~/.local/state/retentiond`, which has to be said where `dry_run` is false."""
 
     http: Http = Field(default_factory=Http)
     """The port for metrics, health and the status page."""
