@@ -115,10 +115,11 @@ def test_every_cycle_deletes_what_was_read_since(
 
 def test_the_audit_log_ends(driver: RealDriver, tmp_path: Path, topic_name: str) -> None:
     """Of a daemon that keeps two seconds of it; its deletions go with the cycles they belong to."""
-    driver.create_topic(topic_name)
-    driver.produce(topic_name, [driver.now_ms] * 10)
-    read(driver, topic_name, 7)
-    servers, topics = driver.broker.bootstrap_servers, [consumed(topic_name)]
+    topic = f"of-its-own-{topic_name}"  # which the daemon that the others share leaves alone
+    driver.create_topic(topic)
+    driver.produce(topic, [driver.now_ms] * 10)
+    read(driver, topic, 7)
+    servers, topics = driver.broker.bootstrap_servers, [consumed(topic)]
     document = settings(servers, tmp_path / "state", dry_run=False, topics=topics)
     write(tmp_path / "retentiond.yaml", {**document, "audit": {"keep": "2s"}})
     state_dir = tmp_path / "state"
@@ -146,7 +147,7 @@ def test_the_audit_log_ends(driver: RealDriver, tmp_path: Path, topic_name: str)
     assert done.code == 0, done.err
     (last,) = read_cycles(state_dir)
     assert last.cycle_id not in before
-    assert log_start(driver.broker, topic_name) == 7
+    assert log_start(driver.broker, topic) == 7
 
 
 def test_the_plan_is_served_with_its_outcomes(daemon: Process, topic: str) -> None:
