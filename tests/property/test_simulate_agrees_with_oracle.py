@@ -374,7 +374,9 @@ def batches(count: int) -> list[Batch]:
 
 
 @pytest.fixture(scope="module")
-def large_jobs() -> Iterator[SparkSessions]:
+def large_jobs(spark: SparkSessions) -> Iterator[SparkSessions]:
+    """A process has one session at a time: the shared one ends here, and is made anew after it."""
+    spark._end()
     conf = {**LARGE_JOBS, "spark.sql.shuffle.partitions": "2"}
     sessions = SparkSessions("local[2]", conf, timeout_s=LONGEST_S)
     yield sessions
