@@ -22,7 +22,7 @@ pytestmark = pytest.mark.broker
 
 COMMITTED = 7
 
-END_S = 30.0
+END_S = 10.0
 """A signal ends the daemon within that time, whatever it is doing."""
 
 

@@ -29,7 +29,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
-END_S = 30.0
+END_S = 10.0
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 

@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark
 
-END_S = 30.0
+END_S = 10.0
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.broker
 
 AN_HOUR = {"segment.ms": "3600000"}
 
-LONGEST_S = 40.0
+LONGEST_S = 15.0
 
 
 @pytest.fixture

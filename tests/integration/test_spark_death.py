@@ -299,7 +299,7 @@ def stop_while_it_starts() -> tuple[float, int]:
 def test_a_stop_does_not_wait_for_a_session_that_is_being_made(tmp_path: Path) -> None:
     (took, jvm), stderr = in_a_process(tmp_path, stop_while_it_starts)
 
-    assert took < 15  # two seconds, and what a busy machine adds
+    assert took < 4
     assert not psutil.pid_exists(jvm)
     assert stderr == ""
 
