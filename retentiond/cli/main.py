@@ -106,6 +106,21 @@ def common(
 def main() -> None:
     """Runs a command; every error of retentiond's own ends as one sentence on stderr."""
     try:
+        _run()
+    finally:
+        is_lost = False
+        for stream in ("stdout", "stderr"):
+            try:
+                getattr(sys, stream).flush()
+            except OSError:  # a full disk; Python would try again at its end, and end with 120
+                setattr(sys, stream, None)
+                is_lost = True
+        if is_lost:
+            sys.exit(1)
+
+
+def _run() -> None:
+    try:
         app(standalone_mode=True)
     except SystemExit as ended:
         if ended.code == INTERRUPTED:
