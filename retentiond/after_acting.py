@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from retentiond.disks.broker_disks import BrokerDisks, DiskReport
-from retentiond.disks.freed import Awaited, Followed, Now, follow, then_await
+from retentiond.disks.freed import Awaited, Followed, PartitionOffsets, follow, with_new_deletions
 from retentiond.disks.log_dirs import DiskReading
 from retentiond.disks.predictions import Predictions, Remote, predict, with_predictions, with_remote
 from retentiond.errors import RetentiondError
-from retentiond.kafka.port import Kafka
+from retentiond.kafka.interface import Kafka
 from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow, TopicPartition
 from retentiond.snapshot import Snapshot, partitions_of
 from retentiond.state.between_cycles import write_awaited, write_stuck
 from retentiond.state.state import State
+from retentiond.tell.group_answers import LagReport
 from retentiond.tell.lag.margins import LagReader
-from retentiond.tell.lag.report import LagReport
 
 
 class AfterActing(NamedTuple):
@@ -118,7 +118,7 @@ def conclude(
     rows = [row for row in found.rows if _at(row) in became]
     deleted = [row for row in rows if became[_at(row)] is Outcome.DELETED]
     try:
-        followed = then_await(found.followed, _awaited(deleted, found, plan))
+        followed = with_new_deletions(found.followed, _awaited(deleted, found, plan))
         if not plan.dry_run:
             state.audit.record_predicted(plan.cycle_id, rows)
         state.audit.record_freed(followed.settled)
@@ -150,13 +150,13 @@ def with_stuck(
     return report
 
 
-def _offsets(snapshot: Snapshot) -> Mapping[TopicPartition, Now]:
-    found: dict[TopicPartition, Now] = {}
+def _offsets(snapshot: Snapshot) -> Mapping[TopicPartition, PartitionOffsets]:
+    found: dict[TopicPartition, PartitionOffsets] = {}
     for at, each in zip(partitions_of(snapshot), snapshot.partitions, strict=True):
         topic_id = snapshot.topics[each.topic].topic_id
         start, end = each.log_start_offset, each.high_watermark
         if topic_id is not None and start is not None and end is not None:
-            found[at] = Now(topic_id, start, end)
+            found[at] = PartitionOffsets(topic_id, start, end)
     return found
 
 

@@ -21,8 +21,8 @@ from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.errors import StateError
 from retentiond.gather.gather import gather
 from retentiond.gather.groups import LastCoordinators
-from retentiond.history.entries import Seen
-from retentiond.kafka.port import Kafka
+from retentiond.history.entries import FinishedCycle
+from retentiond.kafka.interface import Kafka
 from retentiond.memory.changes import Changes, changes, known_readers, newly_seen
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import Remembered
@@ -31,7 +31,7 @@ from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import begun, finished
 from retentiond.state.between_cycles import LastComplete, write_last_complete, write_waiting
-from retentiond.state.state import State, StoredState, stored_by
+from retentiond.state.state import State, StoredState, stored_state_of
 from retentiond.tell.first_look.policy import unseen_readers
 from retentiond.tell.lag.margins import LagReader
 from retentiond.tell.reasons import tool_options
@@ -59,7 +59,7 @@ class CycleContext:
     lag: LagReader = field(default_factory=LagReader)
     elapsed: Callable[[], float] = seconds_since_boot
     superseded: Callable[[Config], str | None] = lambda _config: None
-    seen: Callable[[Seen], None] = lambda _seen: None
+    seen: Callable[[FinishedCycle], None] = lambda _seen: None
 
 
 class PlannedCycle(NamedTuple):
@@ -99,7 +99,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleRepor
     `Stopped` when the process is to end before anything was requested. What ends it later is the
     report's ``failure``."""
     times = StepTimes()
-    stored = stored_by(state)
+    stored = stored_state_of(state)
     context.disks.begin(context.kafka)
     began_s = context.elapsed()
     with times.step("gather"):
@@ -146,9 +146,9 @@ def _report(
     )
 
 
-def _seen(report: CycleReport, snapshot: Snapshot, read_s: float, took_s: float) -> Seen:
+def _seen(report: CycleReport, snapshot: Snapshot, read_s: float, took_s: float) -> FinishedCycle:
     """For the history."""
-    return Seen(
+    return FinishedCycle(
         report.plan,
         report.outcomes,
         report.result,

@@ -43,7 +43,7 @@ from retentiond.tell.logs import log_cycle
 from retentiond.tell.metrics import Exposition, HistoryMetrics, Metrics
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web import STUCK_S, Board, application, raise_open_files, serve
+from retentiond.tell.web import STUCK_S, DaemonStatus, application, raise_open_files, serve
 
 READ_S = 1.0
 """How long after a signal a cycle may take to finish that only reads."""
@@ -131,20 +131,20 @@ class Daemon:
         self._metrics.observe_config(config)
         self._metrics.restore(read_last_complete(config.state_dir, int(date() * 1000)))
         raise_open_files()
-        self._board = Board(config.schedule.interval_ms, clock)
+        self._status = DaemonStatus(config.schedule.interval_ms, clock)
         self._clock = ClockChanges(date, clock)
         metric_definitions.READY.gauge(registry).set_function(
-            lambda: 0 if self._board.unready() else 1
+            lambda: 0 if self._status.unready() else 1
         )
         metric_definitions.AUDIT_LOG_BYTES.gauge(registry).set_function(
             lambda: log_bytes(config.state_dir)
         )
         self._exposition = Exposition(registry)
         self._history = HistoryKeeper(config, self._tell_of_history, hourly=Hourly())
-        page = status_page(self._board, now_ms, config.state_dir, self._history)
-        app = application(self._board, self._exposition, page)
-        self._server = serve(app, config.http, self._board.stuck)
-        self._board.beside = lambda: self._history.problem
+        page = status_page(self._status, now_ms, config.state_dir, self._history)
+        app = application(self._status, self._exposition, page)
+        self._server = serve(app, config.http, self._status.stuck)
+        self._status.beside = lambda: self._history.problem
         registry.register(HistoryMetrics(lambda: self._history.status))
         self._engine = self._made(config)
         self._scheduler = make_scheduler()
@@ -176,7 +176,7 @@ class Daemon:
 
     def _observe(self, api: str, result: str, seconds: float) -> None:
         """Of a request to Kafka, which has its end: whoever waits for it goes on."""
-        self._board.sign(at_work=not self._idle.is_set())
+        self._status.heartbeat(at_work=not self._idle.is_set())
         self._metrics.observe_request(api, result, seconds)
 
     def _follow_clock(self) -> None:
@@ -188,7 +188,7 @@ class Daemon:
         job = self._scheduler.get_job(JOB)
         if job is None or job.next_run_time is None:
             return
-        latest = datetime.now(UTC) + timedelta(milliseconds=self._board.interval_ms)
+        latest = datetime.now(UTC) + timedelta(milliseconds=self._status.interval_ms)
         due = min(job.next_run_time + timedelta(seconds=ahead_s), latest)
         with suppress(JobLookupError):  # the scheduler has ended meanwhile
             self._scheduler.modify_job(JOB, next_run_time=due)
@@ -219,20 +219,20 @@ class Daemon:
         self._idle.clear()
         # Spark may take its time twice: to start, and for a plan.
         spark_s = self._in_force.spark.timeout_ms / 1000
-        self._board.stuck_after_s = STUCK_S + 2 * spark_s
-        self._board.sign(at_work=True)
+        self._status.stuck_after_s = STUCK_S + 2 * spark_s
+        self._status.heartbeat(at_work=True)
         try:
             has_finished = self._cycle()
             if has_finished:  # begins only now: whoever waits for idle next waits for it, too
                 self._history.keep()
         finally:
-            self._board.sign(at_work=False)
+            self._status.heartbeat(at_work=False)
             self._idle.set()  # what follows is no part of the cycle
         with self._pruning:
             if has_finished and not self._stop.is_set():
                 self._prune()
         if has_finished and not self._stop.is_set():
-            garbage_collection.give_back()
+            garbage_collection.release_memory()
 
     def _prune(self) -> None:
         """Says so once if it fails: the log grows on, and nothing else is the matter."""
@@ -277,7 +277,7 @@ class Daemon:
                 self._log.info(logs.CYCLE_RECOVERED, tries=self._failures)
             self._failures = 0
         self._metrics.observe_cycle(report)
-        self._board.pin(report)
+        self._status.publish(report)
         self._exposition.renew()
         for outcome in report.failed:
             self._log.warning(
@@ -293,7 +293,7 @@ class Daemon:
 
     def _failed(self, error: Exception, *, exc_info: bool = False) -> None:
         """Says so once."""
-        if not self._failures or self._board.problem != _failure_sentence(error):
+        if not self._failures or self._status.problem != _failure_sentence(error):
             self._log.error(logs.CYCLE_FAILED, error=str(error), exc_info=exc_info)
         self._metrics.observe_failure()
         if isinstance(error, StateOfOtherCluster):
@@ -305,9 +305,9 @@ class Daemon:
         interval_s = self._engine.config.schedule.interval_ms / 1000
         delay_s = min(interval_s, FIRST_RETRY_S * 2 ** min(self._failures, MOST_DOUBLINGS))
         self._failures += 1
-        self._board.problem = _failure_sentence(error)
+        self._status.problem = _failure_sentence(error)
         if isinstance(error, OtherCluster | StateReplaced):
-            self._board.needs_restart = str(error)
+            self._status.needs_restart = str(error)
         with suppress(JobLookupError):  # the scheduler has ended meanwhile
             self._scheduler.modify_job(
                 JOB, next_run_time=datetime.now(UTC) + timedelta(seconds=delay_s)
@@ -345,7 +345,7 @@ class Daemon:
 
     def _put_in_force(self, config: Config) -> None:
         self._in_force = config
-        self._board.interval_ms = config.schedule.interval_ms
+        self._status.interval_ms = config.schedule.interval_ms
         self._metrics.observe_config(config)
         self._schedule(config)
 
@@ -359,7 +359,7 @@ class Daemon:
         """Takes over what was reloaded; clients and session are made anew where they differ. Not
         where only a new start helps: new clients would not know that two clusters answered."""
         config = self._in_force
-        if config is self._engine.config or self._board.needs_restart:
+        if config is self._engine.config or self._status.needs_restart:
             return
         self._history.config = config
         if self._engine.fits(config):

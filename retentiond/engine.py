@@ -15,12 +15,12 @@ from retentiond.config import Config
 from retentiond.cycle import CycleContext, run_cycle
 from retentiond.errors import SparkUnavailable
 from retentiond.gather.groups import LastCoordinators
-from retentiond.history.entries import Seen
+from retentiond.history.entries import FinishedCycle
 from retentiond.kafka.brokers import librdkafka_version
 from retentiond.kafka.cluster import KafkaCluster, Observer
 from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.model import DeletionOutcome
-from retentiond.spark.session import SparkSessions
+from retentiond.spark.session import ONCE, SparkSessions
 from retentiond.state.audit_age import MOST_S
 from retentiond.state.state import State
 from retentiond.tell.report import CycleReport
@@ -49,16 +49,19 @@ class Engine:
         """``settings``: the clients', where they are not those of the ``kafka:`` section;
         ``once``: for a single cycle."""
         garbage_collection.collect_rarely()
-        garbage_collection.give_back_large()
+        garbage_collection.release_large_blocks_at_once()
         self.config = config
         self.in_force: Callable[[], Config] = lambda: self.config
         """What a reload has put in force; a cycle under way was begun with an earlier one."""
-        self.seen: Callable[[Seen], None] = lambda _: None
+        self.seen: Callable[[FinishedCycle], None] = lambda _: None
         """Who keeps a history of what cycles leave."""
         self._kafka = KafkaCluster(settings or translate(config.kafka), observe)
         spark = config.spark
         self._spark = SparkSessions(
-            spark.master, spark.conf, once=once, timeout_s=spark.timeout_ms / 1000
+            spark.master,
+            spark.conf,
+            driver=ONCE if once else None,
+            timeout_s=spark.timeout_ms / 1000,
         )
         self.context = CycleContext(
             kafka=self._kafka,
@@ -92,7 +95,7 @@ class Engine:
         if keep_ms is not None:
             state.audit.prune(keep_ms, self.context.stop, min(MOST_S, interval_s / 10))
 
-    def _see(self, seen: Seen) -> None:
+    def _see(self, seen: FinishedCycle) -> None:
         self.seen(seen)
 
     def _superseded(self, config: Config) -> str | None:

@@ -68,7 +68,8 @@ class StateOfOtherCluster(StateError):
 
 
 class StateReplaced(StateError):
-    """Its files were removed or replaced while they were in use; only a restart can settle that."""
+    """Its files were removed or replaced while they were in use. Cycles go on once the same files
+    are back; only a restart takes others."""
 
 
 class HistoryUnavailable(RetentiondError):

@@ -30,7 +30,7 @@ class NoAnswer(OSError):
     """The server gave no whole answer; ``str()`` says why, after "it", and without the address."""
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     body: bytes
     headers: Message
 
@@ -41,7 +41,7 @@ def exchange(
     most_bytes: int,
     most_seconds: float,
     context: ssl.SSLContext | None = None,
-) -> Answer:
+) -> HttpResponse:
     """The answer to a request, or to a GET of an address, redirections followed; another host, port
     or scheme that they lead to gets none of the request's headers.
 
@@ -50,7 +50,7 @@ def exchange(
     and ValueError for an address that is none.
     """
     connections = _Connections()
-    fetched: Future[Answer] = Future()
+    fetched: Future[HttpResponse] = Future()
 
     def fetch() -> None:
         try:
@@ -68,7 +68,7 @@ def exchange(
         connections.cut()
 
 
-def _answer(request: str | urllib.request.Request, http: _Http, most_bytes: int) -> Answer:
+def _answer(request: str | urllib.request.Request, http: _Http, most_bytes: int) -> HttpResponse:
     body = bytearray()
     opener = urllib.request.build_opener(http, _Redirections)
     with opener.open(request, timeout=STEP_S) as answer:
@@ -79,7 +79,7 @@ def _answer(request: str | urllib.request.Request, http: _Http, most_bytes: int)
         announced = answer.headers.get("Content-Length")
         if announced is not None and announced != str(len(body)):
             raise NoAnswer("answers with less than it announces")
-        return Answer(bytes(body), answer.headers)
+        return HttpResponse(bytes(body), answer.headers)
 
 
 class _Connections:

@@ -26,7 +26,7 @@ def collect_rarely() -> None:
     gc.set_threshold(THRESHOLD)
 
 
-def give_back_large() -> None:
+def release_large_blocks_at_once() -> None:
     """For the whole process: a large block goes back as soon as it is freed. A cycle's columns are
     such, and each is used for a moment."""
     with suppress(OSError, AttributeError):  # a C library that has no such thing
@@ -34,7 +34,7 @@ def give_back_large() -> None:
 
 
 @contextmanager
-def dropped() -> Iterator[None]:
+def collected_afterwards() -> Iterator[None]:
     """What is made in the block and not used after it. Python's handles on the JVM's objects are
     cycles: until they are collected, the JVM keeps all that a plan was made of.
 
@@ -48,7 +48,7 @@ def dropped() -> Iterator[None]:
         gc.unfreeze()
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Between cycles: what a cycle has taken, and the next one will ask for again."""
     gc.collect()
     pa.default_memory_pool().release_unused()

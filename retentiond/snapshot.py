@@ -15,8 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from retentiond.config import PolicyConflict, TopicPolicy
-from retentiond.kafka.port import TopicConfig
+from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Failure, GroupKind, TopicPartition
+
+Integers = npt.NDArray[np.int64]
+"""Positions, offsets or times, one after the other."""
 
 COMMIT_SCHEMA = pa.schema(
     [
@@ -105,6 +108,7 @@ class GroupReading:
     failure: Failure | None = None
     problem: Failure | None = None
     is_streams_classic: bool = False  # a classic group of Kafka Streams: its changelogs are unknown
+    is_connect: bool = False  # workers of Kafka Connect: what source connectors read is unknown
 
     @property
     def reader_kind(self) -> GroupKind:
@@ -190,13 +194,13 @@ NOWHERE = -1
 """No position, and no offset."""
 
 
-def offsets_beside(rows: pa.Table, commits: pa.Table) -> npt.NDArray[np.int64]:
+def offsets_beside(rows: pa.Table, commits: pa.Table) -> Integers:
     """For each of the rows, which have group_id and partition_id, the offset that ``commits`` have
     of the same group and partition; `NOWHERE` where they have none. None of theirs is null."""
 
-    def keys(table: pa.Table) -> npt.NDArray[np.int64]:
-        groups: npt.NDArray[np.int64] = table["group_id"].to_numpy().astype(np.int64)
-        partitions: npt.NDArray[np.int64] = table["partition_id"].to_numpy()
+    def keys(table: pa.Table) -> Integers:
+        groups: Integers = table["group_id"].to_numpy().astype(np.int64)
+        partitions: Integers = table["partition_id"].to_numpy()
         return (groups << 32) + partitions
 
     asked, there = keys(rows), keys(commits)

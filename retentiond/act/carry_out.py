@@ -16,7 +16,7 @@ from retentiond.act.delete import DEFAULT_PACE, MAX_EVIDENCE_AGE_S, EvidenceAge,
 from retentiond.act.guard import Verified, arranged, verify
 from retentiond.clock import StepTimes, Stop, Stopped
 from retentiond.errors import KafkaUnavailable, RetentiondError
-from retentiond.kafka.port import Kafka
+from retentiond.kafka.interface import Kafka
 from retentiond.model import (
     DeletionOutcome,
     Outcome,

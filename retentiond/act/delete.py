@@ -19,7 +19,7 @@ from retentiond.act.read_back import read_log_starts
 from retentiond.act.request import ATTEMPTS, BACKOFF_S, Requester, WantedDeletion, not_attempted
 from retentiond.clock import Stop, seconds_since_boot
 from retentiond.errors import OtherCluster
-from retentiond.kafka.port import Kafka
+from retentiond.kafka.interface import Kafka
 from retentiond.model import DeletionOutcome
 
 MAX_EVIDENCE_AGE_S = 5.0

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from retentiond.model import GroupKind, TopicPartition
 from retentiond.snapshot import ABSENT, VANISHED, PartitionReading, Snapshot, TopicReading
 
-Commits = Mapping[str, int | None]
+CommittedByGroup = Mapping[str, int | None]
 """A partition's committed offset by group; None: there is one, and it could not be read."""
 
 
@@ -82,11 +82,11 @@ class Evidence:
             self._doubtful[row["partition_id"]][names[row["group_id"]]] = None
         self.is_ambiguous = repeated or len(self.groups) != len(snapshot.groups)
 
-    def commits(self, partition: TopicPartition) -> Commits:
+    def commits(self, partition: TopicPartition) -> CommittedByGroup:
         position = self._positions.get(partition)
         return {} if position is None else self._commits.get(position, {})
 
-    def remembered(self, partition: TopicPartition) -> Commits:
+    def remembered(self, partition: TopicPartition) -> CommittedByGroup:
         position = self._positions.get(partition)
         return {} if position is None else self._remembered.get(position, {})
 

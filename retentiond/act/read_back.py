@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from retentiond.act.approved import Journal, Unsettled
-from retentiond.kafka.port import Kafka, OffsetBound, TopicDescription
+from retentiond.kafka.interface import Kafka, OffsetBound, TopicDescription
 from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
 
 GONE = "the records were gone {when}; whether this request deleted them is not known"
 
 
 class LogStartSource(Protocol):
-    """The part of `retentiond.kafka.port.Kafka` that is asked here."""
+    """The part of `retentiond.kafka.interface.Kafka` that is asked here."""
 
     def topic_names(self) -> frozenset[str]: ...
 

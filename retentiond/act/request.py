@@ -16,15 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from retentiond.act.read_back import GONE, LogStarts, Proof, not_read
 from retentiond.clock import Stop
 from retentiond.errors import OtherCluster
-from retentiond.kafka.port import DeleteFailure, RequestResult, Target
+from retentiond.kafka.interface import DeleteAnswer, DeleteFailure, RequestResult, Target
 from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
-
-Answer: TypeAlias = "int | DeleteFailure"  # the low watermark, or why there is none
 
 ATTEMPTS = 3
 """Only for partitions whose leader moved: the new one needs to be asked."""
@@ -57,7 +55,7 @@ class Requester(Generic[T]):
     reads log starts. ``objection`` says why no request may go out now."""
 
     look: Callable[[Collection[TopicPartition]], Mapping[str, str | Failure]]
-    send: Callable[[Mapping[TopicPartition, T]], Mapping[TopicPartition, Answer]]
+    send: Callable[[Mapping[TopicPartition, T]], Mapping[TopicPartition, DeleteAnswer]]
     read_back: Callable[[Collection[TopicPartition]], LogStarts]
     stop: Stop
     objection: Callable[[], str | None] = no_objection
@@ -106,7 +104,7 @@ class Requester(Generic[T]):
             if each.topic_id is not None and ids.get(each.at.topic) != each.topic_id
         }
 
-    def _ask(self, wanted: Sequence[WantedDeletion[T]]) -> dict[TopicPartition, Answer]:
+    def _ask(self, wanted: Sequence[WantedDeletion[T]]) -> dict[TopicPartition, DeleteAnswer]:
         """Each partition's last answer. Right after `_last_look`."""
         answers = self._send(wanted)
         asked = wanted
@@ -123,11 +121,11 @@ class Requester(Generic[T]):
             answers |= {at: _second(answer) for at, answer in again.items()}
         return answers
 
-    def _send(self, asked: Sequence[WantedDeletion[T]]) -> dict[TopicPartition, Answer]:
+    def _send(self, asked: Sequence[WantedDeletion[T]]) -> dict[TopicPartition, DeleteAnswer]:
         if not asked:
             return {}
         lost = Failure("NO_ANSWER", "nothing came back")
-        answers: Mapping[TopicPartition, Answer] = {}
+        answers: Mapping[TopicPartition, DeleteAnswer] = {}
         try:
             answers = self.send({each.at: each.target for each in asked})
         except Exception as error:  # noqa: BLE001 - whatever it was, the request may have gone out
@@ -136,24 +134,26 @@ class Requester(Generic[T]):
         return {each.at: answers.get(each.at, unknown) for each in asked}
 
 
-def _second(answer: Answer) -> Answer:
+def _second(answer: DeleteAnswer) -> DeleteAnswer:
     """A refusal of the second request says nothing about the first."""
     if isinstance(answer, DeleteFailure) and answer.result in NO_EFFECT:
         return replace(answer, result=RequestResult.UNKNOWN)
     return answer
 
 
-def _has_moved(answer: Answer) -> bool:
+def _has_moved(answer: DeleteAnswer) -> bool:
     return isinstance(answer, DeleteFailure) and answer.result is RequestResult.MOVED
 
 
-def _proves_nothing(answer: Answer, target: Target) -> bool:
+def _proves_nothing(answer: DeleteAnswer, target: Target) -> bool:
     if isinstance(answer, DeleteFailure):
         return answer.result not in NO_EFFECT
     return isinstance(target, int) and answer < target
 
 
-def _outcome(wanted: WantedDeletion[T], answer: Answer, log_starts: LogStarts) -> DeletionOutcome:
+def _outcome(
+    wanted: WantedDeletion[T], answer: DeleteAnswer, log_starts: LogStarts
+) -> DeletionOutcome:
     if _proves_nothing(answer, wanted.target):
         return _read_back(wanted, answer, log_starts)
     if not isinstance(answer, DeleteFailure):
@@ -167,7 +167,9 @@ def _outcome(wanted: WantedDeletion[T], answer: Answer, log_starts: LogStarts) -
     return DeletionOutcome(*wanted.at, Outcome.FAILED, error=str(answer.failure))
 
 
-def _read_back(wanted: WantedDeletion[T], answer: Answer, log_starts: LogStarts) -> DeletionOutcome:
+def _read_back(
+    wanted: WantedDeletion[T], answer: DeleteAnswer, log_starts: LogStarts
+) -> DeletionOutcome:
     proof = UNPROVABLE
     if wanted.topic_id is not None and isinstance(wanted.target, int):
         proof = log_starts.proof(wanted.at, wanted.topic_id, wanted.target)

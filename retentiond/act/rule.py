@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from retentiond.act.evidence import Commits, Evidence
+from retentiond.act.evidence import CommittedByGroup, Evidence
 from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.model import TopicPartition
 from retentiond.snapshot import PartitionReading, TopicReading
@@ -114,7 +114,11 @@ def _check_reading_of(reading: TopicReading, policy: TopicPolicy) -> None:
 
 
 def check_partition(
-    evidence: Evidence, at: TopicPartition, cutoff: int, groups: Collection[str], before: Commits
+    evidence: Evidence,
+    at: TopicPartition,
+    cutoff: int,
+    groups: Collection[str],
+    before: CommittedByGroup,
 ) -> tuple[int, list[int]]:
     """The log start offset, and the committed offset of each group, that bear the cutoff out.
 

@@ -26,8 +26,8 @@ LOOK_UP_TIMEOUT_S = 10.0
 if TYPE_CHECKING:
     from retentiond.kafka.cluster import KafkaCluster
     from retentiond.kafka.confluent.client import RecordsClient
-    from retentiond.tools.delete_records.bounds import Commits, LookUps
-    from retentiond.tools.delete_records.partitions import Item, Topics
+    from retentiond.tools.delete_records.bounds import CommitsByGroup, LookUps
+    from retentiond.tools.delete_records.partitions import Item, TopicSource
 
 
 def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
@@ -228,14 +228,14 @@ class Targets:
     before_ms: int | None = None
     groups: tuple[str, ...] = ()
 
-    def items(self, topics: Topics, kafka: Callable[[], LookUps]) -> list[Item]:
+    def items(self, topics: TopicSource, kafka: Callable[[], LookUps]) -> list[Item]:
         """One for each partition. Raises `RetentiondError` where nothing can be said of any."""
         from retentiond.tools.delete_records.bounds import Bounds, read_commits, work_out
         from retentiond.tools.delete_records.partitions import find
 
         if self.explicit is not None:
             return find(topics, self.explicit)
-        commits: Commits = read_commits(kafka(), self.groups) if self.groups else {}
+        commits: CommitsByGroup = read_commits(kafka(), self.groups) if self.groups else {}
         names = self.topics or sorted({at.topic for each in commits.values() for at in each})
         if not names:
             raise UsageError(f"no group of {', '.join(map(ascii, self.groups))} has any commit")

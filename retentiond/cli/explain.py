@@ -90,10 +90,10 @@ class Source(NamedTuple):
 
 
 def configured_source(path: Path) -> Source:
-    from retentiond.state.state import stored_in
+    from retentiond.state.state import read_stored_state
 
     loaded = load(path)
-    return Source(loaded, stored_in(loaded.state_dir), str(path))
+    return Source(loaded, read_stored_state(loaded.state_dir), str(path))
 
 
 def unconfigured_source(

@@ -22,7 +22,7 @@ from retentiond.words import printable
 if TYPE_CHECKING:
     from retentiond.config import Http
     from retentiond.tools.orphans.orphan import Orphan
-    from retentiond.tools.orphans.scan import Terms
+    from retentiond.tools.orphans.scan import RemovalTerms
     from retentiond.tools.orphans.session import Approve, Session
 
 
@@ -132,7 +132,7 @@ class OrphansOptions:
     servers: str
     command_config: Path | None
     log_dirs: tuple[Path, ...]
-    terms: Terms
+    terms: RemovalTerms
     approve: Approve | None
     state_dir: Path | None
 
@@ -189,10 +189,10 @@ def _session(
         )
 
 
-def removal_terms(after: str, retention: str | None) -> Terms:
-    from retentiond.tools.orphans.scan import Terms
+def removal_terms(after: str, retention: str | None) -> RemovalTerms:
+    from retentiond.tools.orphans.scan import RemovalTerms
 
-    return Terms(
+    return RemovalTerms(
         after_ms=_duration("--after", after),
         retention_ms=None if retention is None else _duration("--retention", retention),
     )

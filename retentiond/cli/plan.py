@@ -96,9 +96,9 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
 
 def _planned(path: Path) -> CycleReport:
     from retentiond.cycle import plan_cycle
-    from retentiond.state.state import stored_in
+    from retentiond.state.state import read_stored_state
 
     loaded = load(path)
     with one_engine(loaded) as engine:
         engine.warm_up()
-        return plan_cycle(engine.context, loaded, stored_in(loaded.state_dir)).report
+        return plan_cycle(engine.context, loaded, read_stored_state(loaded.state_dir)).report

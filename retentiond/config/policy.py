@@ -6,6 +6,7 @@ beats every pattern; patterns that treat a topic differently are a conflict, nev
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -17,6 +18,9 @@ from retentiond.config.values import Pattern
 from retentiond.errors import ConfigError
 
 _T = TypeVar("_T")
+
+_FLAG = re.compile(r"\(\?[a-zA-Z-]+\)")
+"""A flag that holds for what follows it, as in ``(?i)orders``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,10 @@ class TopicPolicy:
     @property
     def only_groups(self) -> str | None:
         """Its patterns ``only`` as one; None where there are none."""
-        return "|".join(regex.pattern for regex in self.only) or None
+        patterns = [regex.pattern for regex in self.only]
+        if len(patterns) > 1:  # a flag holds for its own pattern: (?i)bill and web
+            patterns = [f"(?:{each})" if _FLAG.search(each) else each for each in patterns]
+        return "|".join(patterns) or None
 
     @property
     def counts_everybody(self) -> bool:
@@ -61,6 +68,10 @@ class PolicyConflict:
     """Patterns match the topic that would treat it differently; ``sources`` are their entries."""
 
     sources: tuple[str, ...]
+
+    def excludes(self, group_id: str) -> bool:
+        """No group: as long as nobody knows how the topic is to be treated, each counts."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from retentiond.config.external_reader import ExternalReader
 from retentiond.config.values import (
     INT64_MAX,
     Count,
+    CountingPatterns,
     Duration,
     Flag,
-    Patterns,
     Regex,
     Section,
     Text,
@@ -43,9 +43,10 @@ class GroupRules(Section):
     """Regular expressions (RE2 syntax); a group whose whole id matches one does not count.
     By default none."""
 
-    only: Patterns | None = None
+    only: CountingPatterns | None = None
     """Regular expressions (RE2 syntax), one or more; a group whose whole id matches none of them
-    does not count: what it has not read may be deleted. By default every group counts."""
+    does not count: what it has not read may be deleted. A dot stands for a line break, too. By
+    default every group counts."""
 
     external: tuple[ExternalReader, ...] | None = None
     """Readers that keep their position elsewhere than in Kafka; each counts as a group. By default

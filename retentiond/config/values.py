@@ -35,9 +35,15 @@ MOST_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A regular expression. Raises ValueError, with RE2's own words, for one that RE2 refuses."""
+    """A regular expression. Raises ValueError, with RE2's own words, for one that RE2 refuses.
+
+    ``any_dot``: whether a dot stands for a line break, too, which a group's id may have. It does
+    where to match means to be waited for, and does not where it means to be left out: so whoever
+    writes ``.*`` is never taken to leave out more readers than those that it plainly names.
+    """
 
     pattern: str
+    any_dot: bool = False
     _compiled: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -45,6 +51,7 @@ class Pattern:
         options.log_errors = False  # stderr is for JSON lines
         options.never_capture = True
         options.max_mem = MOST_BYTES
+        options.dot_nl = self.any_dot
         try:
             # As bytes: half the time of a match is spent on counting characters.
             compiled = re2.compile(self.pattern.encode(), options=options)
@@ -254,12 +261,12 @@ def _topic_name(value: object) -> str:
     return name
 
 
-def _regex(value: object) -> Pattern:
+def _regex(value: object, *, any_dot: bool = False) -> Pattern:
     if isinstance(value, Pattern):
         return value
     text = filled(value)
     try:
-        return Pattern(text)
+        return Pattern(text, any_dot)
     except ValueError as exc:
         secret = isinstance(value, Scalar) and value.substituted
         detail = "" if secret else f" ({exc})"
@@ -315,8 +322,14 @@ Regex = Annotated[
     PlainSerializer(lambda regex: regex.pattern, return_type=str),
     WithJsonSchema(_FILLED_TEXT),
 ]
-Patterns = Annotated[
-    tuple[Regex, ...], BeforeValidator(_patterns), Field(json_schema_extra={"minItems": 1})
+_CountingRegex = Annotated[
+    Pattern,
+    BeforeValidator(lambda value: _regex(value, any_dot=True)),
+    PlainSerializer(lambda regex: regex.pattern, return_type=str),
+    WithJsonSchema(_FILLED_TEXT),
+]
+CountingPatterns = Annotated[
+    tuple[_CountingRegex, ...], BeforeValidator(_patterns), Field(json_schema_extra={"minItems": 1})
 ]
 TopicName = Annotated[
     str, BeforeValidator(_topic_name), WithJsonSchema(_text_like(_TOPIC_NAME.pattern))

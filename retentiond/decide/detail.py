@@ -158,6 +158,11 @@ def _of_partition(
         case Reason.GROUP_LIST_INCOMPLETE:
             problems = "; ".join((*snapshot.problems, *snapshot.hidden))
             return f"not every group may have been seen: {problems}"
+        case Reason.NO_GROUP if not policy.counts_everybody:
+            return (
+                "no group that counts reads the topic (groups.only and groups.exclude say who does "
+                "not), and readers that commit nothing can't be seen"
+            )
         case Reason.NO_GROUP:
             return "no group reads the topic, and readers that commit nothing can't be seen"
         case Reason.TOO_FEW_GROUPS:

@@ -41,7 +41,7 @@ def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
 
     Raises `SparkUnavailable` when Spark can't work it out.
     """
-    with garbage_collection.dropped():
+    with garbage_collection.collected_afterwards():
         decided = _decided(spark, star_schema(snapshot))
     return plan_rows(snapshot, decided)
 

@@ -132,10 +132,8 @@ def _restoring(snapshot: Snapshot) -> list[int | None]:
     """Of each topic the first group by name that restores its state from it, and counts there."""
     first: list[int | None] = [None] * len(snapshot.topics)
     for group, topic in sorted(snapshot.changelogs, reverse=True):
-        policy = snapshot.topics[topic].policy
-        if isinstance(policy, TopicPolicy) and policy.excludes(snapshot.groups[group].group_id):
-            continue
-        first[topic] = group
+        if not snapshot.topics[topic].policy.excludes(snapshot.groups[group].group_id):
+            first[topic] = group
     return first
 
 

@@ -1,32 +1,74 @@
-"""The brokers' disks over the cycles of one process: what they hold, and what is stuck."""
+"""The brokers' disks over the cycles of one process: what they hold, when they are full, what is
+stuck."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from retentiond.clock import uptime
-from retentiond.disks.filling import Filling
-from retentiond.disks.log_dirs import DiskReader, DiskReading, Orphans, Space, sorted_out, unread
+from retentiond.config.durations import DAY_MS, HOUR_MS, MINUTE_MS
+from retentiond.disks.log_dirs import (
+    DiskReader,
+    DiskReading,
+    Orphans,
+    Space,
+    disk_reading,
+    no_disk_reading,
+)
 from retentiond.disks.predictions import Remote, record_bytes, remote_logs
 from retentiond.disks.stuck import (
     DiskHistory,
-    Moment,
     Patience,
+    ReadingTime,
     Stuck,
-    look_up,
+    overdue_records,
     overdue_retention,
-    standing,
     stuck_moves,
     uneven_replicas,
+    unmoved_log_starts,
 )
-from retentiond.kafka.port import Kafka
+from retentiond.kafka.interface import Kafka
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import Snapshot, partitions_of
 
-CHECK_INTERVAL_MS = 5 * 60_000
+CHECK_INTERVAL_MS = 5 * MINUTE_MS
 """``log.retention.check.interval.ms`` by default: records older than the forced retention may
 stay for that long."""
+
+SPACING_MS = 10 * MINUTE_MS
+"""No more readings are remembered than one in this time."""
+
+
+@dataclass(slots=True)
+class SpaceHistory:
+    """What the readings of the last day saw, of one process: usable bytes by broker and directory,
+    and when a directory is full if it goes on like that.
+
+    Retention frees whole segments at a time, so the first and the last reading of a short time say
+    nothing; less than an hour is no answer.
+    """
+
+    _seen: dict[tuple[int, str], list[tuple[int, int]]] = field(default_factory=dict)
+
+    def seconds_until_full(
+        self, space: Sequence[Space], now_ms: int
+    ) -> dict[tuple[int, str], float]:
+        """Seconds, of those that fill. ``now_ms``: on a clock that nobody sets."""
+        full: dict[tuple[int, str], float] = {}
+        for each in space:
+            key = (each.broker, each.log_dir)
+            seen = [at for at in self._seen.get(key, []) if at[0] >= now_ms - DAY_MS]
+            if seen and now_ms - seen[0][0] >= HOUR_MS:
+                taken = seen[0][1] - each.usable_bytes
+                if taken > 0:
+                    full[key] = each.usable_bytes * (now_ms - seen[0][0]) / taken / 1000
+            if not seen or now_ms - seen[-1][0] >= SPACING_MS:
+                seen.append((now_ms, each.usable_bytes))
+            self._seen[key] = seen
+        known = {(each.broker, each.log_dir) for each in space}
+        self._seen = {key: seen for key, seen in self._seen.items() if key in known or not space}
+        return full
 
 
 class BrokerDisks:
@@ -39,9 +81,9 @@ class BrokerDisks:
         self._patience = patience or Patience()
         self._check_interval_ms = check_interval_ms
         self._history = DiskHistory()
-        self._first: Moment | None = None
+        self._first: ReadingTime | None = None
         self._record_bytes: dict[str, float] = {}
-        self._filling = Filling()
+        self._space_history = SpaceHistory()
 
     @property
     def can_tell(self) -> bool:
@@ -57,8 +99,8 @@ class BrokerDisks:
         """What was found about the snapshot's partitions; it waits a moment at most."""
         found = self._reader.result()
         if isinstance(found, Failure):
-            return unread(found)
-        return sorted_out(found, partitions_of(snapshot))
+            return no_disk_reading(found)
+        return disk_reading(found, partitions_of(snapshot))
 
     def remote(
         self, snapshot: Snapshot, reading: DiskReading
@@ -72,7 +114,7 @@ class BrokerDisks:
 
     def full_s(self, reading: DiskReading) -> Mapping[tuple[int, str], float]:
         """See `DiskReport`, with what this reading adds."""
-        return self._filling.look(reading.space, uptime().ms)
+        return self._space_history.seconds_until_full(reading.space, uptime().ms)
 
     def stuck(self, kafka: Kafka, snapshot: Snapshot, reading: DiskReading) -> tuple[Stuck, ...]:
         """By partition and cause, with what this reading adds. It asks Kafka only about
@@ -83,8 +125,8 @@ class BrokerDisks:
             )
             self._first = self._first or self._history.now
         compacted = {topic.name for topic in snapshot.topics if "compact" in topic.cleanup_policy}
-        suspects = standing(self._history, self._patience)
-        overdue = look_up(kafka, snapshot, reading, suspects, self._check_interval_ms)
+        suspects = unmoved_log_starts(self._history, self._patience)
+        overdue = overdue_records(kafka, snapshot, reading, suspects, self._check_interval_ms)
         found = [
             *stuck_moves(self._history, self._patience),
             *(

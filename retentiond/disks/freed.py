@@ -52,7 +52,7 @@ class Awaited(NamedTuple):
         return self.cycle_id, self.replica.at
 
 
-class Now(NamedTuple):
+class PartitionOffsets(NamedTuple):
     """A partition's offsets, as this cycle read them."""
 
     topic_id: str
@@ -88,7 +88,7 @@ class Followed:
 def follow(
     awaited: Sequence[Awaited],
     reading: DiskReading,
-    partitions: Mapping[TopicPartition, Now],
+    partitions: Mapping[TopicPartition, PartitionOffsets],
     now_ms: int,
 ) -> Followed:
     """What has become of it by this reading.
@@ -123,7 +123,7 @@ def follow(
     return _done(current, freed_by_topic)
 
 
-def then_await(followed: Followed, new: Sequence[Awaited]) -> Followed:
+def with_new_deletions(followed: Followed, new: Sequence[Awaited]) -> Followed:
     """With the deletions of this cycle.
 
     One that was to free nothing, as its records lay in a segment that stays, is done with when
@@ -146,7 +146,7 @@ def then_await(followed: Followed, new: Sequence[Awaited]) -> Followed:
 
 
 def _looked_at(
-    waiting: Sequence[Awaited], size_bytes: int, now: Now, now_ms: int
+    waiting: Sequence[Awaited], size_bytes: int, now: PartitionOffsets, now_ms: int
 ) -> Iterable[Awaited]:
     """The same, with this reading's figures, and freed where something is gone."""
     freed = _freed(waiting, size_bytes, now)
@@ -162,7 +162,7 @@ def _looked_at(
         )
 
 
-def _freed(waiting: Sequence[Awaited], size_bytes: int, now: Now) -> int:
+def _freed(waiting: Sequence[Awaited], size_bytes: int, now: PartitionOffsets) -> int:
     """Bytes that are gone since the last reading, on account of these deletions."""
     last = waiting[-1]
     begin = min(each.log_start_offset for each in waiting)

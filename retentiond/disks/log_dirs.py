@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from retentiond.errors import RetentiondError
-from retentiond.kafka.port import LogDir, LogDirs, Replica
+from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.model import Failure, TopicPartition
 
 
 class ReplicaFolder(NamedTuple):
-    """A partition's folder on one broker; its figures are those of `kafka.port.Replica`."""
+    """A partition's folder on one broker; its figures are those of `kafka.interface.Replica`."""
 
     broker: int
     log_dir: str
@@ -84,12 +84,12 @@ class DiskReading:
 NOTHING_READ = DiskReading()
 
 
-def unread(failure: Failure) -> DiskReading:
+def no_disk_reading(failure: Failure) -> DiskReading:
     """Where no broker could be asked."""
     return DiskReading(problems=(f"the brokers' disks can't be read: {failure}",))
 
 
-def sorted_out(found: LogDirs, partitions: Collection[TopicPartition]) -> DiskReading:
+def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> DiskReading:
     """The reading of those partitions, and of all orphans."""
     wanted = set(partitions)
     folders: defaultdict[TopicPartition, list[ReplicaFolder]] = defaultdict(list)

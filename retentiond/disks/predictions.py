@@ -159,7 +159,7 @@ def sizes(
         yield ReplicaKey(at, each.broker, each.log_dir), each.size_bytes
 
 
-def _cut(row: PlanRow, partition: PartitionReading, topic: TopicReading) -> Cut | None:
+def _cut(row: PlanRow, partition: PartitionReading, topic: TopicReading) -> DeletedRange | None:
     """None where nothing is deleted, or not all of it is known."""
     local_start = partition.local_start_offset if is_tiered(topic) else row.log_start_offset
     if row.verdict is not Verdict.DELETE:
@@ -168,7 +168,7 @@ def _cut(row: PlanRow, partition: PartitionReading, topic: TopicReading) -> Cut 
         return None
     if row.cutoff is None or row.high_watermark is None:
         return None
-    return Cut(max(row.log_start_offset, local_start), row.cutoff, row.high_watermark)
+    return DeletedRange(max(row.log_start_offset, local_start), row.cutoff, row.high_watermark)
 
 
 def segment_rules(topic: TopicReading, partition: PartitionReading) -> SegmentRules | None:
@@ -198,7 +198,7 @@ def _records_per_ms(partition: PartitionReading, consumed_retention_ms: int) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class DeletedRange:
     """A deletion: the records from the log start offset to the cutoff, of those up to the end.
 
     Of a tiered log it is about what is on the disks: the log starts where that begins.
@@ -224,7 +224,7 @@ class SegmentRules:
     kafka_removes_all: bool = False
 
 
-def freed_bytes(size_bytes: int, cut: Cut, rules: SegmentRules) -> int:
+def freed_bytes(size_bytes: int, cut: DeletedRange, rules: SegmentRules) -> int:
     """What a replica of that size loses by the cut; never negative, and less than its size."""
     end = max(cut.end_offset, cut.log_start_offset)
     cutoff = min(cut.cutoff, end)

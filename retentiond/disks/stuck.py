@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.disks.log_dirs import DiskReading, Folders, ReplicaKey
-from retentiond.kafka.port import Kafka
+from retentiond.kafka.interface import Kafka
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import PartitionReading, Snapshot, TopicReading, partitions_of
 from retentiond.words import say_about, say_bytes
@@ -72,7 +72,7 @@ def stuck_moves(history: DiskHistory, patience: Patience) -> Iterator[Stuck]:
 
 def uneven_replicas(history: DiskHistory, patience: Patience) -> Iterator[Stuck]:
     """Replicas that lose nothing while all others of their partition do."""
-    by_partition: defaultdict[TopicPartition, dict[ReplicaKey, Traced]] = defaultdict(dict)
+    by_partition: defaultdict[TopicPartition, dict[ReplicaKey, FolderHistory]] = defaultdict(dict)
     for key, traced in history.current.items():
         by_partition[key.at][key] = traced
     for at, replicas in by_partition.items():
@@ -92,7 +92,7 @@ def uneven_replicas(history: DiskHistory, patience: Patience) -> Iterator[Stuck]
 
 
 def _is_left_behind(
-    traced: Traced, others: Sequence[Traced], now: Moment, patience: Patience
+    traced: FolderHistory, others: Sequence[FolderHistory], now: ReadingTime, patience: Patience
 ) -> bool:
     """Whether each of the others has shrunk since it last did, and long enough ago."""
     last = traced.dropped_at[-1] if traced.dropped_at else traced.since
@@ -103,7 +103,7 @@ def _is_left_behind(
     )
 
 
-def standing(history: DiskHistory, patience: Patience) -> set[TopicPartition]:
+def unmoved_log_starts(history: DiskHistory, patience: Patience) -> set[TopicPartition]:
     """Partitions whose log start offset has not moved for long: perhaps it should have."""
     return {
         at
@@ -126,11 +126,11 @@ def overdue_retention(overdue: Mapping[TopicPartition, Overdue]) -> Iterator[Stu
             )
 
 
-def _passed(since: Moment, now: Moment) -> str:
+def _passed(since: ReadingTime, now: ReadingTime) -> str:
     return say_about(now.at_ms - since.at_ms)
 
 
-def look_up(
+def overdue_records(
     kafka: Kafka,
     snapshot: Snapshot,
     reading: DiskReading,
@@ -187,14 +187,14 @@ MOST_DROPS = 8
 """Remembered of each replica; the oldest are forgotten first."""
 
 
-class Moment(NamedTuple):
+class ReadingTime(NamedTuple):
     """A reading: its number, counted from the first, and when it was, epoch milliseconds."""
 
     number: int
     at_ms: int
 
 
-BEFORE_THE_FIRST = Moment(0, 0)
+BEFORE_THE_FIRST = ReadingTime(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,42 +204,42 @@ class Patience:
     readings: int = 3
     ms: int = 15 * 60_000
 
-    def is_over(self, since: Moment, now: Moment) -> bool:
+    def is_over(self, since: ReadingTime, now: ReadingTime) -> bool:
         return now.number - since.number >= self.readings and now.at_ms - since.at_ms >= self.ms
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class FolderHistory:
     """A folder over time: first seen ``since``, its size last changed at ``changed_at``, and
     ``dropped_at`` are the last moments at which it was found smaller than before."""
 
     size_bytes: int
-    since: Moment
-    changed_at: Moment
-    dropped_at: tuple[Moment, ...] = ()
+    since: ReadingTime
+    changed_at: ReadingTime
+    dropped_at: tuple[ReadingTime, ...] = ()
 
 
 class LogStart(NamedTuple):
     """A log start offset, and when it was first seen there."""
 
     offset: int
-    since: Moment
+    since: ReadingTime
 
 
 @dataclass(frozen=True, slots=True)
 class DiskHistory:
     """``now`` is the last reading. Folders in use, and those that are to take their place."""
 
-    now: Moment = BEFORE_THE_FIRST
-    current: Mapping[ReplicaKey, Traced] = field(default_factory=dict)
-    future: Mapping[ReplicaKey, Traced] = field(default_factory=dict)
+    now: ReadingTime = BEFORE_THE_FIRST
+    current: Mapping[ReplicaKey, FolderHistory] = field(default_factory=dict)
+    future: Mapping[ReplicaKey, FolderHistory] = field(default_factory=dict)
     log_starts: Mapping[TopicPartition, LogStart] = field(default_factory=dict)
 
     def with_reading(
         self, reading: DiskReading, log_starts: Mapping[TopicPartition, int], now_ms: int
     ) -> DiskHistory:
         """The history with one more reading; what that could not see stays as it was."""
-        now = Moment(self.now.number + 1, now_ms)
+        now = ReadingTime(self.now.number + 1, now_ms)
         current = {key: each for key, each in self.current.items() if key.at in reading.unread}
         future = {key: each for key, each in self.future.items() if key.at in reading.unread}
         for at, folders in reading.folders.items():
@@ -263,10 +263,10 @@ class DiskHistory:
         )
 
 
-def _traced(before: Traced | None, size_bytes: int, now: Moment) -> Traced:
+def _traced(before: FolderHistory | None, size_bytes: int, now: ReadingTime) -> FolderHistory:
     if before is None:
-        return Traced(size_bytes, now, now)
+        return FolderHistory(size_bytes, now, now)
     if size_bytes == before.size_bytes:
         return before
     drops = (*before.dropped_at, now) if size_bytes < before.size_bytes else before.dropped_at
-    return Traced(size_bytes, before.since, now, drops[-MOST_DROPS:])
+    return FolderHistory(size_bytes, before.since, now, drops[-MOST_DROPS:])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from retentiond.config import ExternalReader, TopicPolicy
@@ -21,6 +20,7 @@ from retentiond.snapshot import (
     NOWHERE,
     GroupReading,
     GroupTopic,
+    Integers,
     PartitionReading,
     Snapshot,
 )
@@ -77,9 +77,6 @@ def _groups(topics: Sequence[EnabledTopic], listing: GroupListing) -> tuple[Grou
     return tuple(reading for _, reading in sorted({**absent, **listing.groups}.items()))
 
 
-Positions = npt.NDArray[np.int64]
-
-
 def commit_rows(
     commits: Mapping[int, Sequence[Commit]],
     topic_ids: Mapping[str, int],
@@ -119,7 +116,7 @@ def commit_rows(
     return rows, frozenset(GroupTopic(*pair) for pair in unknown)
 
 
-def _topics_of(columns: Sequence[CommitColumns], topic_ids: Mapping[str, int]) -> Positions:
+def _topics_of(columns: Sequence[CommitColumns], topic_ids: Mapping[str, int]) -> Integers:
     """Each row's topic."""
     blocks = [block for each in columns for block in each.topics]
     return np.repeat(
@@ -129,8 +126,8 @@ def _topics_of(columns: Sequence[CommitColumns], topic_ids: Mapping[str, int]) -
 
 
 def _positions(
-    topics: Positions, numbers: Positions, partitions: Sequence[PartitionReading]
-) -> Positions:
+    topics: Integers, numbers: Integers, partitions: Sequence[PartitionReading]
+) -> Integers:
     """Where the numbered partitions of those topics stand among ``partitions``.
 
     Both are one ascending key: all that is asked for is found by one search.

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from retentiond.kafka.port import EpochEnd, Kafka, PartitionEpoch
+from retentiond.kafka.interface import EpochEnd, Kafka, PartitionEpoch
 from retentiond.model import Failure
 from retentiond.snapshot import EPOCH_SCHEMA, PartitionReading, Snapshot, partitions_of
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from retentiond.config.external_reader import ConnectOffsets
-from retentiond.kafka.port import KeyedRecord
+from retentiond.kafka.interface import KeyedRecord
 from retentiond.model import Commit
 from retentiond.words import say_names
 

@@ -10,7 +10,7 @@ from retentiond.config import ExternalReader, TopicPolicy
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.port import GroupMembers
+from retentiond.kafka.interface import GroupMembers
 from retentiond.model import Commit, Failure, GroupKind
 from retentiond.snapshot import EXTERNAL_READER, GroupReading
 

@@ -24,7 +24,7 @@ from retentiond.config.durations import format_duration
 from retentiond.config.external_reader import ConnectOffsets, OffsetsPath
 from retentiond.exchange import NoAnswer, exchange
 from retentiond.gather.connect_offsets import NoPosition, connector_commits
-from retentiond.kafka.port import Kafka
+from retentiond.kafka.interface import Kafka
 from retentiond.model import Commit, Failure
 from retentiond.snapshot import EXTERNAL_READER
 

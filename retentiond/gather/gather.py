@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from retentiond.clock import Time, earlier_time
-from retentiond.config import Config, TopicPolicy
+from retentiond.config import Config
 from retentiond.errors import StateOfOtherCluster
 from retentiond.gather.assemble import assemble
 from retentiond.gather.commit_epochs import with_epochs
@@ -25,7 +25,7 @@ from retentiond.gather.groups import (
 from retentiond.gather.offsets import OffsetReads, ends, tiered_among, young_since
 from retentiond.gather.topics import EnabledTopic, enabled_topics, topics_gone
 from retentiond.kafka.commit_columns import CommitColumns
-from retentiond.kafka.port import Kafka, OffsetBound
+from retentiond.kafka.interface import Kafka, OffsetBound
 from retentiond.model import TopicPartition
 from retentiond.snapshot import Snapshot
 
@@ -140,7 +140,7 @@ def _awaited(
         group: frozenset(
             name
             for name in listing.read_by(group, policies.keys())
-            if not (isinstance(policy := policies[name], TopicPolicy) and policy.excludes(group))
+            if not policies[name].excludes(group)
         )
         for group in listing.members
     }

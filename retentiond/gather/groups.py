@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from retentiond.config.values import Pattern
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.port import CoordinatorState, GroupMembers, Kafka, ListedGroup
+from retentiond.kafka.interface import CoordinatorState, GroupMembers, Kafka, ListedGroup
 from retentiond.model import Commit, Failure, GroupKind
 from retentiond.snapshot import GroupReading
 
@@ -32,6 +32,9 @@ at work, and a busy broker takes longer."""
 COMMITTING = (GroupKind.CLASSIC, GroupKind.CONSUMER, GroupKind.STREAMS)
 
 READABLE = (*COMMITTING, GroupKind.SHARE)
+
+CONNECT_PROTOCOL = "connect"
+"""By which Kafka Connect's workers, MirrorMaker 2's among them, share out their connectors."""
 
 HIDDEN_GROUPS = (
     "Kafka hides groups from this principal: grant it DESCRIBE on the cluster "
@@ -242,6 +245,7 @@ def _reading(
         state=group.state,
         failure=_failure(group, commits.get(group.group_id, NOT_ANSWERED), described),
         is_streams_classic=isinstance(described, GroupMembers) and described.is_streams_classic,
+        is_connect=group.protocol_type == CONNECT_PROTOCOL,
     )
 
 

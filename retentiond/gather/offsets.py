@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from retentiond.config import TopicPolicy
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.port import Kafka, OffsetBound
+from retentiond.kafka.interface import Kafka, OffsetBound
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import PartitionReading
 

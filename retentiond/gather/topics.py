@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
-from retentiond.kafka.port import Kafka, TopicConfig, TopicDescription
+from retentiond.kafka.interface import Kafka, TopicConfig, TopicDescription
 from retentiond.model import Failure
 from retentiond.snapshot import TopicReading
 

@@ -1,8 +1,8 @@
 """From what cycles have seen to the rows of an entry.
 
 An entry that is not whole holds only what has changed since the last one that was really written:
-`Known` is what that one left. Everything is compared as columns of numbers, because a cluster may
-have hundreds of thousands of commits.
+`RecordedState` is what that one left. Everything is compared as columns of numbers, because a
+cluster may have hundreds of thousands of commits.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
-from retentiond.history.schema import COLUMNS, SCHEMA, CommitState, Kind
+from retentiond.history.schema import COLUMNS, SCHEMA, CommitState, RowKind
 from retentiond.model import DeletionOutcome, Outcome, Plan, TopicPartition
-from retentiond.snapshot import ABSENT, VANISHED, GroupReading, Snapshot, partitions_of
-
-Integers = npt.NDArray[np.int64]
+from retentiond.snapshot import ABSENT, VANISHED, GroupReading, Integers, Snapshot, partitions_of
 
 NONE = -1
 """In place of an offset that is not there, or not known; no offset is negative."""
@@ -33,7 +31,7 @@ that are there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FinishedCycle:
     """What a cycle leaves. ``plan``: as it was carried out; ``result``: `result_of` it.
     ``read_ms``: how long its first reading took; ``took_ms``: all of it."""
 
@@ -57,7 +55,7 @@ class Deletion(NamedTuple):
     outcome: str
 
 
-class Commits(NamedTuple):
+class RecordedCommits(NamedTuple):
     """Columns, one row for each group and partition; ``keys`` are in order.
 
     A key is the group's position times the number of partitions, plus the partition's position.
@@ -67,11 +65,11 @@ class Commits(NamedTuple):
     offsets: Integers  # or `NONE`, or `REPLACED` less one
 
 
-NO_COMMITS = Commits(np.empty(0, np.int64), np.empty(0, np.int64))
+NO_COMMITS = RecordedCommits(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RecordedState:
     """What stands in the history once an entry is written.
 
     ``readers``: groups that are known to read a topic, and have no commit there.
@@ -79,15 +77,15 @@ class Known:
 
     groups: tuple[str, ...] = ()
     partitions: tuple[TopicPartition, ...] = ()
-    commits: Commits = NO_COMMITS
+    commits: RecordedCommits = NO_COMMITS
     states: Mapping[str, tuple[str, str, bool]] = field(default_factory=dict)  # as in a row
     readers: frozenset[tuple[str, str]] = frozenset()  # group and topic
 
 
-NOTHING = Known()
+NOTHING = RecordedState()
 
 
-def known(snapshot: Snapshot) -> Known:
+def recorded_state(snapshot: Snapshot) -> RecordedState:
     partitions = tuple(partitions_of(snapshot))
 
     def keys_of(table: pa.Table) -> Integers:
@@ -104,10 +102,10 @@ def known(snapshot: Snapshot) -> Known:
     at, is_there = _places(doubtful, keys)
     at = np.unique(at[is_there])
     offsets[at] = np.where(offsets[at] == NONE, NONE, REPLACED - offsets[at])
-    return Known(
+    return RecordedState(
         groups=tuple(group.group_id for group in snapshot.groups),
         partitions=partitions,
-        commits=Commits(keys, offsets),
+        commits=RecordedCommits(keys, offsets),
         states={
             group.group_id: (str(group.kind), _state(group), group.failure is None)
             for group in snapshot.groups
@@ -155,7 +153,7 @@ def _state(group: GroupReading) -> str:
     return "live" if group.is_live else "empty"
 
 
-def deletions_of(seen: Seen) -> list[Deletion]:
+def deletions_of(seen: FinishedCycle) -> list[Deletion]:
     rows = {TopicPartition(row.topic, row.partition): row for row in seen.plan.rows}
     return [
         Deletion(*at, seen.plan.cycle_id, rows[at].cutoff, rows[at].records, each.outcome.value)
@@ -170,9 +168,9 @@ def day_of(epoch_ms: int) -> str:
 
 
 def rows_of(
-    seen: Seen,
-    now: Known,
-    before: Known | None,
+    seen: FinishedCycle,
+    now: RecordedState,
+    before: RecordedState | None,
     *,
     entry: int,
     deletions: Sequence[Deletion],
@@ -196,19 +194,19 @@ def rows_of(
         before is None,
     )
     past = before or NOTHING
-    parts: list[tuple[Kind, Sequence[Any]]] = [
-        (Kind.CYCLE, [[each] for each in cycle]),
-        (Kind.PARTITION, _partitions(seen, now)),
-        (Kind.COMMIT, _moved(now, past)),
-        (Kind.GROUP, _groups(now.states, past.states)),
-        (Kind.READER, _changed_readers(now.readers, past.readers)),
-        (Kind.DELETION, _columns(deletions, Kind.DELETION)),
-        (Kind.LOG_DIR, _columns(seen.disk.space, Kind.LOG_DIR)),
+    parts: list[tuple[RowKind, Sequence[Any]]] = [
+        (RowKind.CYCLE, [[each] for each in cycle]),
+        (RowKind.PARTITION, _partitions(seen, now)),
+        (RowKind.COMMIT, _moved(now, past)),
+        (RowKind.GROUP, _groups(now.states, past.states)),
+        (RowKind.READER, _changed_readers(now.readers, past.readers)),
+        (RowKind.DELETION, _columns(deletions, RowKind.DELETION)),
+        (RowKind.LOG_DIR, _columns(seen.disk.space, RowKind.LOG_DIR)),
     ]
     return pa.concat_tables([_table(kind, columns, every) for kind, columns in parts])
 
 
-def _columns(rows: Iterable[Sequence[Any]], kind: Kind) -> list[list[Any]]:
+def _columns(rows: Iterable[Sequence[Any]], kind: RowKind) -> list[list[Any]]:
     """Of rows whose values stand in the order of the kind's columns."""
     columns: list[list[Any]] = [[] for _ in COLUMNS[kind]]
     for row in rows:
@@ -217,7 +215,7 @@ def _columns(rows: Iterable[Sequence[Any]], kind: Kind) -> list[list[Any]]:
     return columns
 
 
-def _table(kind: Kind, columns: Sequence[Any], every: tuple[str, int, int, str]) -> pa.Table:
+def _table(kind: RowKind, columns: Sequence[Any], every: tuple[str, int, int, str]) -> pa.Table:
     count = len(columns[0])
     given = dict(zip(COLUMNS[kind], columns, strict=True))
     same = dict(zip(("day", "entry", "at", "cluster_id", "kind"), (*every, str(kind)), strict=True))
@@ -232,7 +230,7 @@ def _table(kind: Kind, columns: Sequence[Any], every: tuple[str, int, int, str])
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
-def _partitions(seen: Seen, now: Known) -> list[Any]:
+def _partitions(seen: FinishedCycle, now: RecordedState) -> list[Any]:
     readings = dict(zip(now.partitions, seen.snapshot.partitions, strict=True))
     forced = {topic.name: topic.forced_retention_ms for topic in seen.snapshot.topics}
     rows = [(TopicPartition(row.topic, row.partition), row) for row in seen.plan.rows]
@@ -257,7 +255,7 @@ def _partitions(seen: Seen, now: Known) -> list[Any]:
     ]
 
 
-def _moved(now: Known, before: Known) -> list[Any]:
+def _moved(now: RecordedState, before: RecordedState) -> list[Any]:
     """Commits that are new or elsewhere, and those that are not there any more."""
     old = _in_terms_of(now, before)
     at, is_known = _places(now.commits.keys, old.keys)
@@ -306,7 +304,7 @@ def _places(keys: Integers, among: Integers) -> tuple[Integers, npt.NDArray[np.b
     return at, among[at] == keys
 
 
-def _in_terms_of(now: Known, before: Known) -> Commits:
+def _in_terms_of(now: RecordedState, before: RecordedState) -> RecordedCommits:
     """The commits of before by today's positions, less those that have none."""
     if (before.groups, before.partitions) == (now.groups, now.partitions):
         return before.commits
@@ -314,10 +312,10 @@ def _in_terms_of(now: Known, before: Known) -> Commits:
     kept = (group >= 0) & (partition >= 0)
     keys = group[kept] * len(now.partitions) + partition[kept]
     order = np.argsort(keys, kind="stable")
-    return Commits(keys[order], before.commits.offsets[kept][order])
+    return RecordedCommits(keys[order], before.commits.offsets[kept][order])
 
 
-def _positions(now: Known, before: Known) -> tuple[Integers, Integers]:
+def _positions(now: RecordedState, before: RecordedState) -> tuple[Integers, Integers]:
     """Of the commits of before: today's positions of group and partition, -1 where it is gone."""
     groups, partitions = np.divmod(before.commits.keys, max(1, len(before.partitions)))
     return (
@@ -331,7 +329,7 @@ def _renumbered(before: Sequence[Any], now: Sequence[Any]) -> Integers:
     return np.array([places.get(name, -1) for name in before], np.int64)
 
 
-def _unknown_to(now: Known, before: Known) -> list[tuple[str, TopicPartition]]:
+def _unknown_to(now: RecordedState, before: RecordedState) -> list[tuple[str, TopicPartition]]:
     """Commits of before whose group or partition is not there any more."""
     if (before.groups, before.partitions) == (now.groups, now.partitions):
         return []
@@ -350,7 +348,7 @@ def _groups(
         (group, *state) for group, state in now.items() if before.get(group) != state
     ]
     rows += [(group, before[group][0], None, None) for group in before.keys() - now.keys()]
-    return _columns(rows, Kind.GROUP)
+    return _columns(rows, RowKind.GROUP)
 
 
 def _changed_readers(
@@ -360,4 +358,4 @@ def _changed_readers(
         (topic, group, "live") for group, topic in sorted(now - before)
     ]
     rows += [(topic, group, None) for group, topic in sorted(before - now)]
-    return _columns(rows, Kind.READER)
+    return _columns(rows, RowKind.READER)

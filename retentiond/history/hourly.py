@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.entries import day_of
-from retentiond.history.schema import Kind
+from retentiond.history.schema import RowKind
 from retentiond.history.table import HistoryTable, explained, quoted
 from retentiond.model import Outcome
 
@@ -33,7 +33,7 @@ Values: TypeAlias = Sequence[float | None]
 """One for each stretch; None where no entry stands."""
 
 
-class Span(NamedTuple):
+class TimeRange(NamedTuple):
     """A time until now, in equal stretches."""
 
     word: str
@@ -50,9 +50,9 @@ class Span(NamedTuple):
 
 
 SPANS = (
-    Span("24h", "24 hours", 24, 1),
-    Span("7d", "7 days", 7 * 24, 2),
-    Span("30d", "30 days", 30 * 24, 6),
+    TimeRange("24h", "24 hours", 24, 1),
+    TimeRange("7d", "7 days", 7 * 24, 2),
+    TimeRange("30d", "30 days", 30 * 24, 6),
 )
 
 
@@ -152,7 +152,7 @@ class Hourly:
         """No further day is read."""
         self._ended.set()
 
-    def recent(self, span: Span, now_ms: int) -> Recent:
+    def recent(self, span: TimeRange, now_ms: int) -> Recent:
         times = span.times(now_ms)
         with self._lock:
             stretches = [self._sum(at_ms, span.stretch_h) for at_ms in times]
@@ -214,14 +214,14 @@ def _query(where: str) -> str:
     unread = f"high_watermark - greatest({start}, coalesce(min_committed_offset, {start}))"
     parts = (
         f"SELECT {hour}, 'size' AS figure, topic AS name, sum(size_bytes) AS amount"
-        f" FROM history WHERE {where} AND kind = '{Kind.PARTITION}' GROUP BY 1, 3",
+        f" FROM history WHERE {where} AND kind = '{RowKind.PARTITION}' GROUP BY 1, 3",
         f"SELECT {hour}, 'unread', binding_group, sum(greatest({unread}, 0))"
-        f" FROM history WHERE {where} AND kind = '{Kind.PARTITION}'"
+        f" FROM history WHERE {where} AND kind = '{RowKind.PARTITION}'"
         f" AND binding_group IS NOT NULL AND {start} IS NOT NULL GROUP BY 1, 3",
         f"SELECT {hour}, 'deleted', '', sum(records) FROM history WHERE {where}"
-        f" AND kind = '{Kind.DELETION}' AND outcome = '{Outcome.DELETED.value}' GROUP BY 1",
+        f" AND kind = '{RowKind.DELETION}' AND outcome = '{Outcome.DELETED.value}' GROUP BY 1",
         f"SELECT {hour}, 'entries', '', count(*) FROM history WHERE {where}"
-        f" AND kind = '{Kind.CYCLE}' GROUP BY 1",
+        f" AND kind = '{RowKind.CYCLE}' GROUP BY 1",
     )
     return (
         f"WITH figures AS ({' UNION ALL '.join(parts)}), placed AS (SELECT *, row_number()"

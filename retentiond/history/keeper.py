@@ -18,7 +18,15 @@ from retentiond.clock import uptime
 from retentiond.config.config import Config
 from retentiond.errors import HistoryUnavailable
 from retentiond.history import upkeep
-from retentiond.history.entries import Deletion, Known, Seen, day_of, deletions_of, known, rows_of
+from retentiond.history.entries import (
+    Deletion,
+    FinishedCycle,
+    RecordedState,
+    day_of,
+    deletions_of,
+    recorded_state,
+    rows_of,
+)
 from retentiond.history.hourly import Hourly
 from retentiond.history.table import HistoryTable
 
@@ -55,7 +63,7 @@ class _Written:
     entry: int
     day: str
     at_ms: int
-    known: Known
+    known: RecordedState
 
 
 class _Tried(NamedTuple):
@@ -69,7 +77,7 @@ class _Tried(NamedTuple):
 class _Waiting:
     """The last cycle's, and when it began, in milliseconds since the host booted."""
 
-    seen: Seen
+    seen: FinishedCycle
     at_ms: int
 
 
@@ -101,7 +109,7 @@ class HistoryKeeper:
         self._kind: str | None = None  # of the problem that was told last
         self._thread: threading.Thread | None = None
         self._merging = upkeep.MergeApart()
-        self._care = upkeep.Care(merge or self._merging)
+        self._upkeep = upkeep.HistoryUpkeep(merge or self._merging)
         self._cluster_id: str | None = None  # that the deletions belong to
         self._unsure: _Tried | None = None
 
@@ -110,7 +118,7 @@ class HistoryKeeper:
         """What is wrong now, in a sentence."""
         return self.status.problem if self.config.history.enabled else None
 
-    def see(self, seen: Seen) -> None:
+    def see(self, seen: FinishedCycle) -> None:
         """What a cycle leaves, by its own thread: it only takes note."""
         if not self.config.history.enabled:
             return
@@ -119,7 +127,7 @@ class HistoryKeeper:
         except Exception as error:  # noqa: BLE001 - no cycle may fail of it
             self._failed(_bug(error))
 
-    def _take_note(self, seen: Seen) -> None:
+    def _take_note(self, seen: FinishedCycle) -> None:
         deletions = deletions_of(seen)
         with self._lock:
             if seen.plan.cluster_id != self._cluster_id:
@@ -194,7 +202,7 @@ class HistoryKeeper:
                 table, plan.cluster_id, plan.planned_at_ms, lambda: self._waiting is not None
             )
         try:
-            self._care.take(
+            self._upkeep.look_after(
                 table, plan.cluster_id, config.history, plan.planned_at_ms, waiting.at_ms
             )
         finally:
@@ -205,7 +213,7 @@ class HistoryKeeper:
         with self._lock:
             deletions = list(self._deletions)
         seen, plan = waiting.seen, waiting.seen.plan
-        now, day = known(seen.snapshot), day_of(plan.planned_at_ms)
+        now, day = recorded_state(seen.snapshot), day_of(plan.planned_at_ms)
         entry = table.last_entry(plan.cluster_id) + 1
         last = self._continued(table, plan.cluster_id, day)
         rows = rows_of(

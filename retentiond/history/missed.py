@@ -6,8 +6,8 @@ that was recorded, up to the next entry in which all commits stand again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from retentiond.history.question import TopicQuestion
 from retentiond.history.readers import in_force
 from retentiond.history.replay import PARTITION_BITS, TOPIC_BITS, Replay
-from retentiond.history.schema import Kind
+from retentiond.history.schema import RowKind
 
 BUCKET = 16
 """Moments are joined to the times that commits were in force for so many at once."""
@@ -36,11 +36,31 @@ class Missed(NamedTuple):
     records: int
 
 
-def missed(replay: Replay, asked: Sequence[TopicQuestion]) -> Mapping[str, list[Missed]]:
+class Doubt(NamedTuple):
+    """A topic (its number), and the orders of the first and the last moment at which a reader may
+    have stood below the simulated log start."""
+
+    topic: int
+    since: int
+    until: int
+
+
+DOUBTFUL = "lowest < start AND start > kafka_start"
+"""Whether a reader may have stood below; of the columns of `Replay.starts`."""
+
+
+def doubts_of(rows: Iterable[Mapping[str, Any]]) -> list[Doubt]:
+    """``rows``: of topics; ``since`` and ``until`` are None where there is no doubt."""
+    return [
+        Doubt(row["topic"], row["since"], row["until"]) for row in rows if row["since"] is not None
+    ]
+
+
+def missed(replay: Replay, doubts: Sequence[Doubt]) -> Mapping[str, list[Missed]]:
     """By topic; of the given topics only. By time, group and partition."""
-    if not asked:
+    if not doubts:
         return {}
-    found = occurrences(readers_below(replay, asked)).toArrow().to_pylist()
+    found = occurrences(readers_below(replay, doubts)).toArrow().to_pylist()
     timeline = replay.past.timeline
     by_topic: dict[str, list[Missed]] = {}
     for row in sorted(found, key=lambda row: (row["moment"], row["group"], row["log"])):
@@ -59,18 +79,19 @@ def missed(replay: Replay, asked: Sequence[TopicQuestion]) -> Mapping[str, list[
     return by_topic
 
 
-def readers_below(replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
+def readers_below(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
     """Grain: group, log, moment: where the commit lay below the simulated log start, because of
     what the simulation has deleted.
 
     Columns: those (moment: its number); order: long; place: how many moments of the log that tell
     of readers came before it; committed_offset, start, records: long.
     """
+    asked = [replay.questions[each.topic] for each in doubts]
     told = replay.starts(asked).where("lowest IS NOT NULL")
     in_order = Window.partitionBy("log").orderBy("order")
     doubtful = (
         told.withColumn("place", F.row_number().over(in_order))
-        .where("lowest < start AND start > kafka_start")
+        .where(DOUBTFUL)
         .selectExpr(
             "log",
             "order",
@@ -83,7 +104,7 @@ def readers_below(replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
         )
         .selectExpr("*", f"moment DIV {BUCKET} AS bucket")
     )
-    commits = commits_in_force(replay, asked).selectExpr(
+    commits = commits_in_force(replay, doubts).selectExpr(
         "topic",
         "partition",
         "group",
@@ -128,10 +149,24 @@ def occurrences(below: DataFrame) -> DataFrame:
     )
 
 
-def commits_in_force(replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
-    """Of groups that count. As `retentiond.history.readers.in_force`."""
-    rows = replay.past.rows(
-        replay.session, Kind.COMMIT, ["group", "topic", "partition", "committed_offset"]
+def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
+    """Of groups that count, at the moments of the doubts and some before. As
+    `retentiond.history.readers.in_force`."""
+    past, asked = replay.past, [replay.questions[each.topic] for each in doubts]
+    moments, number = past.timeline.moments, past.timeline.number
+    selections = [
+        past.commits_at(
+            replay.questions[each.topic].topic,
+            moments[number(each.since)],
+            moments[number(each.until)],
+        )
+        for each in doubts
+    ]
+    rows = past.rows(
+        replay.session,
+        RowKind.COMMIT,
+        ["group", "topic", "partition", "committed_offset"],
+        selections,
     ).join(F.broadcast(_numbers(replay, asked)), "topic", "inner")
     return in_force(
         _that_count(rows, replay, asked).selectExpr(
@@ -142,7 +177,7 @@ def commits_in_force(replay: Replay, asked: Sequence[TopicQuestion]) -> DataFram
             "committed_offset",
             "committed_offset IS NOT NULL AS is_there",
         ),
-        replay.past,
+        past,
     )
 
 

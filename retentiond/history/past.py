@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from retentiond.errors import HistoryUnavailable, UsageError
-from retentiond.history.schema import SCHEMA, Kind
+from retentiond.history.schema import SCHEMA, RowKind
 from retentiond.history.table import (
     STORE,
     HistoryFile,
@@ -45,19 +45,19 @@ SPARK_TYPES = {
 DAY_MS = 86_400_000
 
 
-class Part(NamedTuple):
-    """Of the entries, both included, and of the topics."""
+class EntrySelection(NamedTuple):
+    """Of the rows of a topic: those of these entries, both included."""
 
+    topic: str
     first_entry: int
     last_entry: int
-    topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
     """``other_clusters``: ids of those whose entries stand in the same table, and are left out.
     ``topic_ids``: grain topic, topic_id; columns: those, as strings, and first_entry: long.
-    ``is_local``: Spark itself can read the files. ``commits``: the only ones that are read."""
+    ``is_local``: Spark itself can read the files."""
 
     table: HistoryTable
     files: tuple[HistoryFile, ...]
@@ -66,24 +66,29 @@ class Past:
     timeline: Timeline
     topic_ids: pa.Table
     is_local: bool
-    commits: Part | None = None
 
-    def with_commits_at(self, moments: Sequence[Moment], topics: Sequence[str]) -> Past:
-        """The same, but of the commits only what tells those that are in force at one of the
-        moments: from the last entry before them in which all commits stand."""
-        first = min(each.number for each in moments)
-        wholes = [each for each in self.timeline.moments[: first + 1] if each.entry.is_whole]
-        begin = wholes[-1] if wholes else self.timeline.moments[0]
-        last = max(moments, key=lambda each: each.number)
-        return replace(
-            self, commits=Part(begin.entry.entry, last.entry.entry, tuple(sorted(topics)))
-        )
+    def commits_at(self, topic: str, first: Moment, last: Moment) -> EntrySelection:
+        """What tells all commits on the topic that are in force from one moment to another: from
+        the last entry before in which all of them stand."""
+        before = self.timeline.moments[: first.number + 1]
+        begin = next((each for each in reversed(before) if each.entry.is_whole), before[0])
+        return EntrySelection(topic, begin.entry.entry, last.entry.entry)
 
-    def rows(self, session: SparkSession, kind: Kind, columns: Sequence[str]) -> DataFrame:
-        """The rows of a kind within the timeline. Columns: ``entry``, and those."""
+    def rows(
+        self,
+        session: SparkSession,
+        kind: RowKind,
+        columns: Sequence[str],
+        selections: Sequence[EntrySelection] | None = None,
+    ) -> DataFrame:
+        """The rows of a kind within the timeline. Columns: ``entry``, and those.
+        ``selections``: where given, no others; at most one of each topic, and ``columns`` has the
+        topic then."""
         moments = self.timeline.moments
-        part = self.commits if kind is Kind.COMMIT else None
-        first, last, _ = part or (moments[0].entry.entry, moments[-1].entry.entry, ())
+        first, last = moments[0].entry.entry, moments[-1].entry.entry
+        if selections:
+            first = min(each.first_entry for each in selections)
+            last = max(each.last_entry for each in selections)
         files = [
             each
             for each in self.files
@@ -102,15 +107,21 @@ class Past:
             & (F.col("cluster_id") == self.cluster_id)
             & F.col("entry").between(first, last)
         )
-        if part:
-            wanted &= F.col("topic").isin(*part.topics)
-        return every.where(wanted).select("entry", *columns)
+        rows = every.where(wanted).select("entry", *columns)
+        if not selections:
+            return rows
+        table = pa.Table.from_pylist([each._asdict() for each in selections])
+        return (
+            rows.join(F.broadcast(session.createDataFrame(table)), "topic", "inner")
+            .where("entry BETWEEN first_entry AND last_entry")
+            .select("entry", *columns)
+        )
 
     def _read_by_workers(
         self,
         session: SparkSession,
         chosen: Sequence[HistoryFile],
-        kind: Kind,
+        kind: RowKind,
         columns: Sequence[str],
     ) -> DataFrame:
         place, wanted, named = self.table.place, kind.value, list(columns)
@@ -185,7 +196,7 @@ def open_past(
     topic_ids = _queried(
         table,
         "SELECT topic, topic_id, min(entry) AS first_entry FROM history "
-        f"WHERE {_of(Kind.PARTITION, *days)} AND cluster_id = {quoted(newest)} "
+        f"WHERE {_of(RowKind.PARTITION, *days)} AND cluster_id = {quoted(newest)} "
         f"AND entry BETWEEN {first} AND {last} GROUP BY topic, topic_id",
     )
     return Past(
@@ -224,11 +235,11 @@ def workers_explained(place: str) -> Iterator[None]:
 def _cycles(table: HistoryTable, since_day: str, until_day: str) -> pa.Table:
     columns = ["entry", "at", "cluster_id", "complete", "dry_run"]
     columns += ["observed_ms", "read_ms", "is_whole"]
-    where = _of(Kind.CYCLE, since_day, until_day)
+    where = _of(RowKind.CYCLE, since_day, until_day)
     return _queried(table, f"SELECT {', '.join(columns)} FROM history WHERE {where}")
 
 
-def _of(kind: Kind, since_day: str, until_day: str) -> str:
+def _of(kind: RowKind, since_day: str, until_day: str) -> str:
     days = f"{quoted(since_day)} AND {quoted(until_day)}"
     return f"kind = {quoted(kind.value)} AND day BETWEEN {days}"
 

@@ -25,7 +25,7 @@ from retentiond.decide.groups import groups_by_topic
 from retentiond.history.entries import day_of
 from retentiond.history.past import Past
 from retentiond.history.question import TopicQuestion
-from retentiond.history.schema import CommitState, Kind
+from retentiond.history.schema import CommitState, RowKind
 from retentiond.history.table import explained, quoted
 from retentiond.model import GroupKind
 
@@ -42,7 +42,7 @@ class Trace(NamedTuple):
     failed: bool = False
 
 
-class Span(NamedTuple):
+class MomentRange(NamedTuple):
     """Moments in a row, by their numbers."""
 
     first: int
@@ -50,7 +50,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Readers:
+class RecordedReaders:
     """Of some topics; ``questions``: by the topic's number."""
 
     past: Past
@@ -105,10 +105,10 @@ class Readers:
             unknown = self._may_restore(number, group)
             yield Trace(number, group, first, last, committed=True, failed=unknown)
 
-    def _span(self, entry: int) -> Span:
+    def _span(self, entry: int) -> MomentRange:
         """From that one to the last before all stands again."""
         first = self._numbers[entry]
-        return Span(first, self._ends[first] - 1)
+        return MomentRange(first, self._ends[first] - 1)
 
     @cached_property
     def _ends(self) -> Sequence[int]:
@@ -127,7 +127,7 @@ class Readers:
         ``first_entry``: at which it had a commit or was known to read; ``first_old``: from which on
         the record doesn't say what a commit proves. None: at none."""
         topics = ", ".join(quoted(each.topic) for each in self.questions.values())
-        commit, reader = quoted(Kind.COMMIT.value), quoted(Kind.READER.value)
+        commit, reader = quoted(RowKind.COMMIT.value), quoted(RowKind.READER.value)
         has_commit = f"kind = {commit} AND committed_offset IS NOT NULL"
         parts = ["day", *(f"entry >= {each}" for each in self._whole_within_a_day)]
         return self._rows(
@@ -154,15 +154,15 @@ class Readers:
         found: defaultdict[str, set[str]] = defaultdict(set)
         for row in self._rows(
             'SELECT DISTINCT "group", group_kind FROM history '
-            f"WHERE kind = {quoted(Kind.GROUP.value)} AND {{within}}"
+            f"WHERE kind = {quoted(RowKind.GROUP.value)} AND {{within}}"
         ):
             found[row["group"]].add(row["group_kind"])
         return found
 
     @property
-    def _unread(self) -> list[tuple[str, Span]]:
+    def _unread(self) -> list[tuple[str, MomentRange]]:
         """Groups that were unread as a whole, and when."""
-        of_groups = f"kind = {quoted(Kind.GROUP.value)} AND {{within}}"
+        of_groups = f"kind = {quoted(RowKind.GROUP.value)} AND {{within}}"
         is_unread = "state = 'unreadable' AND complete IS NOT TRUE"
         rows = self._rows(
             f'SELECT "group", entry, {is_unread} AS is_unread FROM history WHERE {of_groups} AND '
@@ -174,7 +174,7 @@ class Readers:
             changes = [(self._numbers[row["entry"]], row["is_unread"]) for row in of_group]
             for (first, is_bad), (after, _) in pairwise([*changes, (len(self._ends), False)]):
                 if is_bad:
-                    found.append((group, Span(first, min(after, self._ends[first]) - 1)))
+                    found.append((group, MomentRange(first, min(after, self._ends[first]) - 1)))
         return found
 
     @cached_property
@@ -183,7 +183,7 @@ class Readers:
         return {each.entry.entry: each.number for each in self.past.timeline.moments}
 
     @property
-    def _unknown(self) -> Iterator[Span]:
+    def _unknown(self) -> Iterator[MomentRange]:
         """Moments of which not all that stood is known: before the first entry in which all stands,
         and from one that is missing to the next of these."""
         is_known, before, unknown = False, 0, []
@@ -195,7 +195,7 @@ class Readers:
         # Numbers in a row lie as far from their places as the first of them.
         for _, run in groupby(enumerate(unknown), key=lambda pair: pair[1] - pair[0]):
             numbers = [number for _, number in run]
-            yield Span(numbers[0], numbers[-1])
+            yield MomentRange(numbers[0], numbers[-1])
 
     def _rows(self, sql: str) -> list[dict[str, Any]]:
         """``{within}`` stands for: of this cluster, and this time."""
@@ -213,7 +213,7 @@ class Readers:
         return found
 
 
-def counted(recorded: DataFrame, readers: Readers) -> DataFrame:
+def counted(recorded: DataFrame, readers: RecordedReaders) -> DataFrame:
     """``recorded`` with who counts under the policies that are tried, and how far they were.
 
     It has topic, partition and moment; same grain. Columns: its own; counted_groups?: long,
@@ -242,7 +242,7 @@ def counted(recorded: DataFrame, readers: Readers) -> DataFrame:
     )
 
 
-def _relevant(session: SparkSession, readers: Readers, ids: Mapping[str, int]) -> DataFrame:
+def _relevant(session: SparkSession, readers: RecordedReaders, ids: Mapping[str, int]) -> DataFrame:
     """Grain: topic, moment, group_id. Columns: those; committed, required, failed: boolean."""
     columns = list(zip(*readers.traces, strict=True)) or [()] * len(Trace._fields)
     types = (pa.int64(), pa.string(), pa.int32(), pa.int32(), *(pa.bool_() for _ in range(3)))
@@ -269,7 +269,7 @@ def _relevant(session: SparkSession, readers: Readers, ids: Mapping[str, int]) -
     )
 
 
-def _commits(session: SparkSession, readers: Readers, ids: Mapping[str, int]) -> DataFrame:
+def _commits(session: SparkSession, readers: RecordedReaders, ids: Mapping[str, int]) -> DataFrame:
     """Of those who count. Grain: topic, partition, moment, group_id. Columns: those; offset?: long,
     null where it proves nothing."""
     pairs = {(each.topic, each.group) for each in readers.traces if each.committed}
@@ -285,7 +285,7 @@ def _commits(session: SparkSession, readers: Readers, ids: Mapping[str, int]) ->
         )
     )
     made = readers.past.rows(
-        session, Kind.COMMIT, ["group", "topic", "partition", "committed_offset", "state"]
+        session, RowKind.COMMIT, ["group", "topic", "partition", "committed_offset", "state"]
     ).join(F.broadcast(numbered), ["topic", "group"], "inner")
     return in_force(
         made.selectExpr(

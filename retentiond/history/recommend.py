@@ -9,7 +9,7 @@ deleted in another. A longer retention than the time between the two would have 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -17,11 +17,11 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from retentiond.config import TopicPolicy
-from retentiond.history.missed import readers_below
+from retentiond.history.missed import DOUBTFUL, Doubt, doubts_of, readers_below
 from retentiond.history.past import Past
 from retentiond.history.question import TopicQuestion
 from retentiond.history.replay import PARTITION_BITS, TOPIC_BITS, Replay
-from retentiond.history.schema import Kind
+from retentiond.history.schema import RowKind
 from retentiond.history.simulate import SimulatedTopic, simulate
 
 ENOUGH_MS = 7 * 86_400_000
@@ -66,10 +66,6 @@ class Recommendation:
     simulated: SimulatedTopic
 
 
-DOUBTFUL = "lowest < start AND start > kafka_start"
-"""Whether a reader may have stood below."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Return:
     """A reader that stood below what the others had read. ``needed_ms``: a retention must be longer
@@ -98,7 +94,7 @@ def recommend(
         )
     )
     rows = sorted(seen.toArrow().to_pylist(), key=lambda row: int(row["topic"]))
-    returns = _returns(replay, [row for row in rows if row["since"] is not None])
+    returns = _returns(replay, doubts_of(rows))
     whys = _whys(replay, returns)
     timeline, found = replay.past.timeline, []
     for row in rows:
@@ -135,25 +131,26 @@ def _with(question: TopicQuestion, retention_ms: int | None) -> TopicQuestion:
     return replace(question, retention_ms=retention_ms, policy=policy)
 
 
-def _returns(replay: Replay, seen: Sequence[Mapping[str, int]]) -> dict[str, _Return]:
-    """By topic, the one that needs the longest retention. ``seen``: topics in which a reader may
-    have stood below, and ``since`` and ``until`` when."""
-    if not seen:
+def _returns(replay: Replay, doubts: Sequence[Doubt]) -> dict[str, _Return]:
+    """By topic, the one that needs the longest retention."""
+    if not doubts:
         return {}
-    doubtful = [replay.questions[row["topic"]] for row in seen]
-    timeline = replay.past.timeline
-    ends = [
-        timeline.moments[timeline.number(row[end])] for row in seen for end in ("since", "until")
-    ]
-    past = replay.past.with_commits_at(ends, [each.topic for each in doubtful])
+    doubtful = [replay.questions[each.topic] for each in doubts]
     below = (
-        readers_below(Replay(past, replay.session, replay.questions), doubtful)
+        readers_below(replay, doubts)
         .groupBy("group", "log", "committed_offset")
         .agg(F.min("moment").alias("moment"), F.max("order").alias("until"))
     )
-    moments = replay.starts(doubtful).select("log", "order", "high_watermark", "cutoff")
+    # A record is as old as any entry tells, also one before the period.
+    appearances = replay.recorded(doubtful, [0]).selectExpr(
+        "log", "order", "high_watermark", "CAST(NULL AS BIGINT) AS cutoff"
+    )
+    deletions = replay.starts(doubtful).selectExpr(
+        "log", "order", "CAST(NULL AS BIGINT) AS high_watermark", "cutoff"
+    )
     found = (
-        moments.join(below, "log", "inner")
+        appearances.unionAll(deletions)
+        .join(below, "log", "inner")
         .groupBy("group", "log", "committed_offset", "moment")
         .agg(
             F.expr("min(IF(high_watermark > committed_offset, order, NULL)) AS appeared"),
@@ -198,7 +195,7 @@ def _whys(replay: Replay, returns: dict[str, _Return]) -> dict[str, Because]:
     moments = replay.past.timeline.moments
     commits = (
         replay.past.rows(
-            replay.session, Kind.COMMIT, ["group", "topic", "partition", "committed_offset"]
+            replay.session, RowKind.COMMIT, ["group", "topic", "partition", "committed_offset"]
         )
         .where(
             F.col("topic").isin(list(returns))

@@ -23,8 +23,8 @@ from retentiond.decide.bounds import least_of_all
 from retentiond.history.judge import judged_by_commits, judged_by_record
 from retentiond.history.past import Past
 from retentiond.history.question import TopicQuestion
-from retentiond.history.readers import Readers, counted
-from retentiond.history.schema import Kind
+from retentiond.history.readers import RecordedReaders, counted
+from retentiond.history.schema import RowKind
 from retentiond.model import Outcome
 
 PARTITION_BITS = 31
@@ -100,9 +100,9 @@ class Replay:
             [self._distance(each) for each in retentions],
         )
 
-    def _readers(self, asked: Sequence[TopicQuestion]) -> Readers:
+    def _readers(self, asked: Sequence[TopicQuestion]) -> RecordedReaders:
         numbers = {each.topic: number for number, each in enumerate(self.questions)}
-        return Readers(self.past, {numbers[each.topic]: each for each in asked})
+        return RecordedReaders(self.past, {numbers[each.topic]: each for each in asked})
 
     def _distance(self, retention_ms: int) -> int:
         """Of two orders that are the retention apart; see `Timeline.order`."""
@@ -118,7 +118,7 @@ class Replay:
         retention?: int, its place among the ``retentions``; consumed_retention_ms?: long;
         min_groups: int; conflict, is_known: boolean."""
         rows = self.past.rows(
-            self.session, Kind.PARTITION, ["topic", "topic_id", "partition", *FIGURES]
+            self.session, RowKind.PARTITION, ["topic", "topic_id", "partition", *FIGURES]
         )
         if len(asked) < len(self.questions):
             rows = rows.where(F.col("topic").isin([each.topic for each in asked]))
@@ -152,7 +152,7 @@ class Replay:
         """What retentiond itself has deleted. Grain: log, order, cutoff, not unique. Columns: log,
         order, deleted: long."""
         rows = self.past.rows(
-            self.session, Kind.DELETION, ["topic", "partition", "cutoff", "outcome"]
+            self.session, RowKind.DELETION, ["topic", "partition", "cutoff", "outcome"]
         ).where(
             (F.col("outcome") == Outcome.DELETED.value)
             & F.col("topic").isin([each.topic for each in asked])

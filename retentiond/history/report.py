@@ -14,10 +14,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from retentiond.history.past import Past
+from retentiond.history.past import EntrySelection, Past
 from retentiond.history.question import TopicQuestion
 from retentiond.history.replay import Replay
-from retentiond.history.schema import Kind
+from retentiond.history.schema import RowKind
 from retentiond.history.simulate import FIGURES, of_all_topics, over_time, topic_moments
 from retentiond.model import Outcome, Reason
 
@@ -118,7 +118,7 @@ def report(replay: Replay) -> Report:
         for row in sorted(means, key=lambda row: int(row["topic"]))
     ]
     newest = _newest(replay).toArrow()
-    moved = _last_moves(replay).toArrow()
+    moved = _last_moves(replay)
     at_ms = [each.entry.at_ms for each in past.timeline.moments]
 
     def line(name: str) -> dict[str, list[Point]]:
@@ -173,7 +173,7 @@ def _deletions(replay: Replay) -> DataFrame:
     """Grain: topic, day. Columns: topic; day_ms: long; records: long; deletions: long."""
     period = replay.past.timeline.period
     return (
-        replay.past.rows(replay.session, Kind.DELETION, ["at", "topic", "records", "outcome"])
+        replay.past.rows(replay.session, RowKind.DELETION, ["at", "topic", "records", "outcome"])
         .where(
             (F.col("outcome") == Outcome.DELETED.value)
             & F.col("topic").isin([each.topic for each in replay.questions])
@@ -203,23 +203,53 @@ def _newest(replay: Replay) -> DataFrame:
     """The partitions at the newest entry. Grain: topic, partition."""
     columns = ["topic", "partition", "reason", "groups", "binding_group", "min_committed_offset"]
     figures = ["log_start_offset", "high_watermark", "size_bytes"]
-    rows = replay.past.rows(replay.session, Kind.PARTITION, [*columns, *figures])
+    rows = replay.past.rows(replay.session, RowKind.PARTITION, [*columns, *figures])
     return rows.where(
         (F.col("entry") == replay.past.timeline.period[-1].entry.entry)
         & F.col("topic").isin([each.topic for each in replay.questions])
     )
 
 
-def _last_moves(replay: Replay) -> DataFrame:
-    """Grain: group, topic, partition. Columns: those; committed_offset?: long, the newest;
-    moved_ms?: long, when a commit last was another than before."""
+def _last_moves(replay: Replay) -> pa.Table:
+    """Grain: group, topic, partition?; a group that has moved on a topic within the last day has
+    but one row on it, without a partition. Columns: those; committed_offset?: long, the newest;
+    moved_ms?: long, when a commit last was another than before.
+
+    Most groups have, and are spared the walk through all days.
+    """
+    past, topics = replay.past, [each.topic for each in replay.questions]
+    last = past.timeline.period[-1]
+    day_before = next(
+        each for each in past.timeline.moments if last.elapsed_ms - each.elapsed_ms <= DAY_MS
+    )
+    lately = (
+        _moves(replay, [past.commits_at(topic, day_before, last) for topic in topics])
+        .groupBy("group", "topic")
+        .agg(F.max("moved_ms").alias("moved_ms"))
+        .where(F.col("moved_ms") > last.entry.at_ms - DAY_MS)
+        .toArrow()
+    )
+    pairs = replay.session.createDataFrame(lately.select(["group", "topic"]))
+    others = _moves(replay, without=pairs).toArrow()
+    return pa.concat_tables([lately, others], promote_options="default")
+
+
+def _moves(
+    replay: Replay,
+    selections: Sequence[EntrySelection] | None = None,
+    without: DataFrame | None = None,
+) -> DataFrame:
+    """Of those rows, and of no pair of group and topic in ``without``. Grain: group, topic,
+    partition. Columns: see `_last_moves`."""
+    columns = ["at", "group", "topic", "partition", "committed_offset"]
+    rows = replay.past.rows(replay.session, RowKind.COMMIT, columns, selections).where(
+        F.col("topic").isin([each.topic for each in replay.questions])
+    )
+    if without is not None:
+        rows = rows.join(F.broadcast(without), ["group", "topic"], "left_anti")
     of_commit = Window.partitionBy("group", "topic", "partition").orderBy("entry")
     return (
-        replay.past.rows(
-            replay.session, Kind.COMMIT, ["at", "group", "topic", "partition", "committed_offset"]
-        )
-        .where(F.col("topic").isin([each.topic for each in replay.questions]))
-        .withColumn("before", F.lag("committed_offset").over(of_commit))
+        rows.withColumn("before", F.lag("committed_offset").over(of_commit))
         .groupBy("group", "topic", "partition")
         .agg(
             F.expr("max_by(committed_offset, entry) AS committed_offset"),
@@ -293,7 +323,7 @@ def _log_dirs(replay: Replay) -> list[tuple[LogDirFilling, list[Point]]]:
     timeline = replay.past.timeline
     moments = {each.entry.entry: each for each in timeline.period}
     rows = replay.past.rows(
-        replay.session, Kind.LOG_DIR, ["broker", "log_dir", "total_bytes", "usable_bytes"]
+        replay.session, RowKind.LOG_DIR, ["broker", "log_dir", "total_bytes", "usable_bytes"]
     ).orderBy("broker", "log_dir", "entry")
     width = max(1, len(moments) // POINTS)
     by_dir: dict[tuple[int, str], list[tuple[int, int, int, int]]] = {}

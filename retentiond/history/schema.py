@@ -11,7 +11,7 @@ from enum import StrEnum
 import pyarrow as pa
 
 
-class Kind(StrEnum):
+class RowKind(StrEnum):
     """What a row says (the grain within an entry is in brackets)."""
 
     CYCLE = "cycle"
@@ -64,7 +64,7 @@ SCHEMA = pa.schema(
         pa.field("entry", pa.int64(), nullable=False),  # counts up, also where the clock goes back
         pa.field("at", pa.timestamp("us", "UTC"), nullable=False),  # when the cycle began to read
         pa.field("cluster_id", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),  # of `Kind`
+        pa.field("kind", pa.string(), nullable=False),  # of `RowKind`
         pa.field("cycle_id", pa.string()),
         pa.field("complete", pa.bool_()),  # every group that could bear on a decision was seen
         pa.field("result", pa.string()),  # ok, incomplete or failed: as the cycle's log line says
@@ -104,8 +104,8 @@ SCHEMA = pa.schema(
 OF_ENTRY = ("entry", "at", "cluster_id", "kind")
 """The columns that every row fills, beside its day."""
 
-COLUMNS: dict[Kind, tuple[str, ...]] = {
-    Kind.CYCLE: (
+COLUMNS: dict[RowKind, tuple[str, ...]] = {
+    RowKind.CYCLE: (
         "cycle_id",
         "complete",
         "result",
@@ -114,7 +114,7 @@ COLUMNS: dict[Kind, tuple[str, ...]] = {
         "read_ms",
         "is_whole",
     ),
-    Kind.PARTITION: (
+    RowKind.PARTITION: (
         "topic",
         "topic_id",
         "partition",
@@ -132,10 +132,10 @@ COLUMNS: dict[Kind, tuple[str, ...]] = {
         "consumed_retention_ms",
         "forced_retention_ms",
     ),
-    Kind.COMMIT: ("topic", "partition", "group", "committed_offset", "state"),
-    Kind.GROUP: ("group", "group_kind", "state", "complete"),
-    Kind.READER: ("topic", "group", "state"),
-    Kind.DELETION: ("topic", "partition", "cycle_id", "cutoff", "records", "outcome"),
-    Kind.LOG_DIR: ("broker", "log_dir", "total_bytes", "usable_bytes"),
+    RowKind.COMMIT: ("topic", "partition", "group", "committed_offset", "state"),
+    RowKind.GROUP: ("group", "group_kind", "state", "complete"),
+    RowKind.READER: ("topic", "group", "state"),
+    RowKind.DELETION: ("topic", "partition", "cycle_id", "cutoff", "records", "outcome"),
+    RowKind.LOG_DIR: ("broker", "log_dir", "total_bytes", "usable_bytes"),
 }
 """The others that a row of a kind may fill; all else of it is null."""

@@ -9,10 +9,13 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from retentiond.config import Spark
-from retentiond.spark.session import CONNECT, SPARK_FAILURES, SparkSessions
+from retentiond.spark.session import CONNECT, LARGE, SPARK_FAILURES, SparkSessions
 
 LONGEST_S = 24 * 3600.0
 """A question takes as long as it takes; whoever asks is there to end it."""
+
+END_S = 10.0
+"""How long the JVM may take to remove what it has put on disk, which is more than a plan's."""
 
 LARGE_JOBS = {
     "spark.sql.shuffle.partitions": "32",
@@ -23,7 +26,8 @@ LARGE_JOBS = {
 
 
 def sessions_for(spark: Spark) -> SparkSessions:
-    return SparkSessions(spark.master, {**LARGE_JOBS, **spark.conf}, timeout_s=LONGEST_S)
+    conf = {**LARGE_JOBS, **spark.conf}
+    return SparkSessions(spark.master, conf, driver=LARGE, exit_s=END_S, timeout_s=LONGEST_S)
 
 
 class Tasks(NamedTuple):

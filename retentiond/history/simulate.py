@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from retentiond.history.missed import Missed, missed
+from retentiond.history.missed import DOUBTFUL, Missed, doubts_of, missed
 from retentiond.history.past import Past
 from retentiond.history.replay import Replay
 
@@ -63,7 +63,7 @@ def simulate(replay: Replay) -> Simulation:
     finally:
         by_topic_and_moment.unpersist()
     asked = replay.questions
-    losses = missed(replay, [asked[row["topic"]] for row in of_topics if row["doubtful"]])
+    losses = missed(replay, doubts_of(of_topics))
     topics = [
         _topic(each.topic, each.retention_ms, row, losses.get(each.topic, ()))
         for row in sorted(of_topics, key=lambda row: row["topic"])
@@ -87,7 +87,7 @@ def topic_moments(starts: DataFrame) -> DataFrame:
         "CAST(size_bytes AS DOUBLE) AS bytes",
         f"{SIMULATED_BYTES} AS simulated_bytes",
         "greatest(cutoff - start, 0L) AS records",
-        "coalesce(lowest < start AND start > kafka_start, false) AS doubtful",
+        f"coalesce({DOUBTFUL}, false) AS doubtful",
     )
     return _summed(partitions, ["topic", "order", "weight"])
 
@@ -120,7 +120,8 @@ def _summed(parts: DataFrame, grain: Sequence[str]) -> DataFrame:
 
 
 def over_time(by_moment: DataFrame, grain: Sequence[str]) -> DataFrame:
-    """Means and peaks. ``by_moment`` has the columns of `topic_moments`."""
+    """Means and peaks, and between which orders a reader may have missed something. ``by_moment``
+    has the columns of `topic_moments`."""
     time = "nullif(sum(IF(bytes IS NULL, 0L, weight)), 0L)"
     figures = {
         "mean_bytes": f"sum(weight * bytes) / {time}",
@@ -128,7 +129,8 @@ def over_time(by_moment: DataFrame, grain: Sequence[str]) -> DataFrame:
         "simulated_mean_bytes": f"sum(weight * simulated_bytes) / {time}",
         "simulated_peak_bytes": "max(simulated_bytes)",
         "records": "sum(records)",
-        "doubtful": "bool_or(doubtful)",
+        "since": "min(IF(doubtful, order, NULL))",
+        "until": "max(IF(doubtful, order, NULL))",
     }
     return by_moment.groupBy(*grain).agg(
         *(F.expr(f"{value} AS {name}") for name, value in figures.items())

@@ -16,7 +16,7 @@ import pyarrow as pa
 from retentiond.config.config import History
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.entries import day_of
-from retentiond.history.schema import COLUMNS, OF_ENTRY, Kind
+from retentiond.history.schema import COLUMNS, OF_ENTRY, RowKind
 from retentiond.history.table import FILE_SCHEMA, HistoryFile, HistoryTable, quoted, shown
 
 SLICE_ROWS = 256 * 1024
@@ -37,7 +37,7 @@ MOST_S = 1800.0
 Merge: TypeAlias = Callable[[HistoryTable, str, Sequence[HistoryFile]], None]
 
 
-class Care:
+class HistoryUpkeep:
     """Looks after the files of one cluster, after an entry. Of a process, and by one thread."""
 
     def __init__(self, merge: Merge) -> None:
@@ -45,7 +45,7 @@ class Care:
         self._next_look_ms = 0
         self._next_merge_ms = 0
 
-    def take(
+    def look_after(
         self,
         table: HistoryTable,
         cluster_id: str,
@@ -185,7 +185,7 @@ def _sorted_rows(table: HistoryTable, where: str) -> Iterator[pa.Table]:
 
 
 def _query(part: Slice, where: str) -> str:
-    own = COLUMNS[Kind(part.kind)]
+    own = COLUMNS[RowKind(part.kind)]
     columns = ", ".join(f'"{name}"' for name in (*OF_ENTRY, *own))
     order = [f'"{name}"' for name in ("topic", "partition", "group") if name in own]
     return (

@@ -1,5 +1,5 @@
-"""The port to Kafka: the only code that imports a Kafka client.
+"""The interface to Kafka: the only code that imports a Kafka client.
 
 In come questions about topics, groups, offsets and disks, and the one request that deletes; out go
-values of `retentiond.kafka.port`, with a `Failure` in the place of whatever could not be read.
+values of `retentiond.kafka.interface`, with a `Failure` in the place of whatever could not be read.
 """

@@ -27,7 +27,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from retentiond import __version__
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.kafka_python import of_error_code, of_kafka_python
+from retentiond.kafka.errors.kafka_python import failure_of_code, failure_of_exception
 from retentiond.kafka.network_client import NetworkClient, metadata_request
 from retentiond.model import Failure, TopicPartition
 
@@ -44,7 +44,7 @@ METADATA_VERSION, SINCE_3_4 = "metadata.version", 8
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class ApiVersions:
     """What a broker speaks: the highest version of each request, by the request's name.
 
     ``release``: the Kafka release that first spoke all of it, (major, minor), `NEWEST_RELEASE` also
@@ -66,7 +66,7 @@ class Broker:
     broker_id: int
     address: str | None
     is_alive: bool
-    spoken: Spoken | Failure
+    api_versions: ApiVersions | Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +91,12 @@ def brokers(client: Client) -> Brokers:
         partitions = [each for topic in metadata.topics for each in topic.partitions]
         assigned = {replica for each in partitions for replica in each.replica_nodes}
         answers = await network.send_all([(each, _request()) for each in alive])
-        spoken = dict(zip(alive, map(_spoken, answers), strict=True))
+        api_versions = dict(zip(alive, map(_spoken, answers), strict=True))
         addresses = fenced | alive
         return Brokers(
             cluster_id=str(metadata.cluster_id),
             brokers=tuple(
-                Broker(each, addresses.get(each), each in alive, spoken.get(each, NOT_ALIVE))
+                Broker(each, addresses.get(each), each in alive, api_versions.get(each, NOT_ALIVE))
                 for each in sorted({*addresses, *assigned})
             ),
             leaderless=tuple(
@@ -142,13 +142,13 @@ def _request() -> Any:
     )
 
 
-def _spoken(answer: Any) -> Spoken | Failure:
+def _spoken(answer: Any) -> ApiVersions | Failure:
     if isinstance(answer, Exception):
-        return of_kafka_python(answer)
+        return failure_of_exception(answer)
     if answer.error_code:
-        return of_error_code(answer.error_code)
+        return failure_of_code(answer.error_code)
     versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
-    return Spoken(
+    return ApiVersions(
         {NAMES[key]: highest for key, (_, highest) in versions.items() if key in NAMES},
         _release(
             versions, {each.name: each.max_version for each in answer.supported_features or ()}
@@ -203,10 +203,10 @@ def request_for(broker: int, names: Collection[str]) -> Any:
 def settings_in(answer: Any) -> Mapping[str, str] | Failure:
     """By name; ``answer`` is the response, or the error that came instead of it."""
     if isinstance(answer, Exception):
-        return of_kafka_python(answer)
+        return failure_of_exception(answer)
     (result,) = answer.results
     if result.error_code:
-        return of_error_code(result.error_code, result.error_message)
+        return failure_of_code(result.error_code, result.error_message)
     return {config.name: config.value for config in result.configs if config.value is not None}
 
 
@@ -243,10 +243,10 @@ def _time_of_controller(answer: Any) -> int | Failure | None:
     if answer.error_code == CLUSTER_AUTHORIZATION_FAILED:
         return None
     if answer.error_code:
-        return of_error_code(answer.error_code)
+        return failure_of_code(answer.error_code)
     ((partition,),) = (topic.partitions for topic in answer.topics)
     if partition.error_code:
-        return of_error_code(partition.error_code)
+        return failure_of_code(partition.error_code)
     for voter in partition.current_voters:
         if voter.replica_id == partition.leader_id:
             time_ms: int = voter.last_fetch_timestamp

@@ -19,7 +19,12 @@ from kafka.net.compat import KafkaNetClient
 from retentiond.errors import KafkaUnavailable, OtherCluster
 from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.errors.kafka_python import FailedConnections
-from retentiond.kafka.network_client import NetworkClient, Throttled, prove_connections, unheard
+from retentiond.kafka.network_client import (
+    NetworkClient,
+    Throttled,
+    ignore_throttling,
+    prove_connections,
+)
 from retentiond.kafka.settings.oauth import TokenSource
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.kafka.settings.tls import (
@@ -48,7 +53,7 @@ class Client:
     def __init__(
         self,
         settings: ClientSettings,
-        throttled: Throttled = unheard,
+        throttled: Throttled = ignore_throttling,
         identity: ClusterIdentity | None = None,
     ) -> None:
         """``identity``: of the cluster, where other clients share it."""

@@ -13,12 +13,9 @@ from retentiond.kafka import brokers, log_dirs, topics
 from retentiond.kafka.client import Client
 from retentiond.kafka.confluent.client import RecordsClient
 from retentiond.kafka.groups import commits, listing, members
-from retentiond.kafka.last_records import LastRecords
-from retentiond.kafka.network_client import NetworkClient
-from retentiond.kafka.offsets.leaders import Leaders
-from retentiond.kafka.offsets.lookups import Offsets
-from retentiond.kafka.port import (
+from retentiond.kafka.interface import (
     CoordinatorState,
+    DeleteAnswer,
     DeleteFailure,
     EpochEnd,
     GroupMembers,
@@ -30,6 +27,10 @@ from retentiond.kafka.port import (
     TopicConfig,
     TopicDescription,
 )
+from retentiond.kafka.last_records import LastRecords
+from retentiond.kafka.network_client import NetworkClient
+from retentiond.kafka.offsets.leaders import Leaders
+from retentiond.kafka.offsets.lookups import Offsets
 from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.model import Commit, Failure, TopicPartition
 
@@ -48,7 +49,7 @@ THROTTLED = "throttled"
 
 
 class KafkaCluster:
-    """Implements `retentiond.kafka.port.Kafka`. Safe to use from several threads."""
+    """Implements `retentiond.kafka.interface.Kafka`. Safe to use from several threads."""
 
     def __init__(
         self, settings: ClientSettings, observe: Observer, records: RecordsClient | None = None
@@ -174,7 +175,7 @@ class KafkaCluster:
 
     def delete_records(
         self, cutoffs: Mapping[TopicPartition, int], *, not_after: float = math.inf
-    ) -> Mapping[TopicPartition, int | DeleteFailure]:
+    ) -> Mapping[TopicPartition, DeleteAnswer]:
         answers = self._timed(
             "delete_records", self._records.delete_records, cutoffs, not_after=not_after
         )

@@ -6,8 +6,9 @@ No group is joined, and nothing is committed.
 
 Invariants: what is returned has been read up to the end that each leader told first (the last
 stable offset, so that no transaction up to there is undecided), and records of aborted transactions
-are not in it; else it is a `Failure`. Where the topic is another one, or its log does not go on
-where the last reading ended, it is read anew.
+are not in it; else it is a `Failure`. Where the topic is another one, its log does not go on
+where the last reading ended, or another leader epoch has begun, it is read anew: a leader that was
+elected uncleanly, or lost its last writes, has other records where those were that were read.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from kafka.structs import TopicPartition as PartitionOfClient
 from retentiond.clock import seconds_since_boot
 from retentiond.kafka import topics
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.kafka_python import of_error_code, of_kafka_python
-from retentiond.kafka.errors.missing_rights import with_topic_grant
+from retentiond.kafka.errors.kafka_python import failure_of_code, failure_of_exception
+from retentiond.kafka.errors.remedies import with_topic_grant
+from retentiond.kafka.interface import KeyedRecord, OffsetBound
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.offsets.leaders import Leader, Leaders
 from retentiond.kafka.offsets.lookups import Offsets
-from retentiond.kafka.port import KeyedRecord, OffsetBound
 from retentiond.model import Failure, TopicPartition
 
 MOST_SECONDS = 30.0
@@ -71,6 +72,7 @@ class LastRecords:
     def _forget(self, topic_id: str | None) -> None:
         self._topic_id = topic_id
         self._starts: dict[TopicPartition, int] = {}
+        self._epochs: dict[TopicPartition, int] = {}
         self._fresh_at_s = seconds_since_boot()
         self._next: dict[TopicPartition, int] = {}
         self._last: dict[tuple[TopicPartition, bytes | None], bytes | None] = {}
@@ -80,16 +82,19 @@ class LastRecords:
         """Raises `KafkaUnavailable` and `OtherCluster`."""
         give_up_at = time.monotonic() + MOST_SECONDS
         with self._lock:
-            ends = self._begin()
-            if isinstance(ends, Failure):
-                return ends
-            failure = self._read_to(ends, give_up_at)
+            failure = self._go_on(give_up_at)
+            while failure is MOVED and time.monotonic() < give_up_at:
+                failure = self._go_on(give_up_at)
             if failure is not None:
                 return failure
             self._fresh_at_s = seconds_since_boot()
             return [
                 KeyedRecord(at.partition, key, value) for (at, key), value in self._last.items()
             ]
+
+    def _go_on(self, give_up_at: float) -> Failure | None:
+        ends = self._begin()
+        return ends if isinstance(ends, Failure) else self._read_to(ends, give_up_at)
 
     def _begin(self) -> Mapping[TopicPartition, int] | Failure:
         """The end of each partition; where the last reading ended is forgotten if it is void."""
@@ -108,10 +113,14 @@ class LastRecords:
                 return end
             bounds[at] = start, end
         log_starts = {at: start for at, (start, _) in bounds.items()}
+        epochs = self._leader_epochs(partitions)
+        if isinstance(epochs, Failure):
+            return epochs
         goes_on = (
             described.topic_id is not None
             and described.topic_id == self._topic_id
             and self._starts == log_starts
+            and self._epochs == epochs
             and not self._is_old()
         )
         if not goes_on or any(
@@ -120,9 +129,23 @@ class LastRecords:
         ):
             self._forget(described.topic_id)
         self._starts = log_starts
+        self._epochs = epochs
         for at, start in log_starts.items():
             self._next.setdefault(at, start)
         return {at: end for at, (_, end) in bounds.items()}
+
+    def _leader_epochs(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int] | Failure:
+        async def ask(network: NetworkClient) -> dict[TopicPartition, Leader | Failure]:
+            return await self._leaders.of(network, partitions)
+
+        epochs: dict[TopicPartition, int] = {}
+        for at, leader in self._client.run(ask).items():
+            if isinstance(leader, Failure):
+                return leader
+            epochs[at] = leader.epoch
+        return epochs
 
     def _is_old(self) -> bool:
         """Whether a tombstone may have come and gone since all was read: Kafka keeps one for
@@ -144,6 +167,8 @@ class LastRecords:
                 failure = self._take(at, answer, ends[at])
                 if failure is None:
                     continue
+                if failure is MOVED:
+                    return failure
                 tries[at] = tries.get(at, 0) + 1
                 if tries[at] >= MOST_TRIES:
                     return failure
@@ -167,6 +192,8 @@ class LastRecords:
                 at: leader for at, leader in led.items() if isinstance(leader, Failure)
             }
             asked = {at: leader for at, leader in led.items() if isinstance(leader, Leader)}
+            if any(leader.epoch != self._epochs[at] for at, leader in asked.items()):
+                return dict.fromkeys(partitions, MOVED)
             answers = await network.send_all(
                 [(leader.node, self._request(at, leader)) for at, leader in asked.items()]
             )
@@ -197,7 +224,7 @@ class LastRecords:
         if isinstance(part, Failure):
             return part
         if part.error_code:
-            return with_topic_grant(of_error_code(part.error_code), at.topic, "Read")
+            return with_topic_grant(failure_of_code(part.error_code), at.topic, "Read")
         if not part.records:
             # Nothing is left of what was there: compaction has taken it.
             if part.last_stable_offset < end:
@@ -228,6 +255,8 @@ class LastRecords:
 
 BEHIND = Failure("OFFSET_NOT_AVAILABLE", "the partition's leader does not know its end yet")
 
+MOVED = Failure("FENCED_LEADER_EPOCH", "another leader epoch has begun since the reading did")
+
 NO_RECORDS = Failure("NOT_ANSWERED", "the leader has sent no record as a whole")
 
 THROTTLED = Failure("THROTTLING_QUOTA_EXCEEDED", "the broker's quota lets nothing through")
@@ -236,9 +265,9 @@ THROTTLED = Failure("THROTTLING_QUOTA_EXCEEDED", "the broker's quota lets nothin
 def _part(answer: Any) -> Any:
     """What a response says of the one partition that was asked for."""
     if isinstance(answer, Exception):
-        return of_kafka_python(answer)
+        return failure_of_exception(answer)
     if answer.error_code:
-        return of_error_code(answer.error_code)
+        return failure_of_code(answer.error_code)
     parts = [part for topic in answer.responses for part in topic.partitions]
     if len(parts) != 1:
         return NO_RECORDS

@@ -22,9 +22,9 @@ from kafka.protocol.admin import DescribeClusterRequest, DescribeLogDirsRequest
 
 from retentiond.kafka.brokers import request_for, settings_in
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.kafka_python import of_error_code, of_kafka_python
+from retentiond.kafka.errors.kafka_python import failure_of_code, failure_of_exception
+from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.kafka.network_client import NetworkClient, metadata_request
-from retentiond.kafka.port import LogDir, LogDirs, Replica
 from retentiond.kafka.topics import as_kafka_prints_it
 from retentiond.model import Failure, TopicPartition
 
@@ -79,15 +79,15 @@ async def _describe(
 def _directories(answer: Any) -> tuple[LogDir, ...] | Failure:
     """A broker has a directory at least: one that shows none does not show them to us."""
     if isinstance(answer, Exception):
-        return of_kafka_python(answer)
+        return failure_of_exception(answer)
     if error := getattr(answer, "error_code", 0):
-        return of_error_code(error)
+        return failure_of_code(error)
     return tuple(map(_directory, answer.results)) or NOT_ALLOWED
 
 
 def _directory(result: Any) -> LogDir:
     if result.error_code:
-        failure = of_error_code(result.error_code)
+        failure = failure_of_code(result.error_code)
         return LogDir(result.log_dir, failure=failure)
     return LogDir(
         path=result.log_dir,
@@ -187,7 +187,7 @@ class TopicReplicas:
     unclear: frozenset[int] = frozenset()
 
 
-Answer: TypeAlias = TopicReplicas | Failure | None
+TopicReplicasAnswer: TypeAlias = TopicReplicas | Failure | None
 """None: there is no such topic."""
 
 
@@ -203,7 +203,7 @@ class ClusterView:
     registered: frozenset[int]
     tells_fenced: bool
     may_describe_cluster: bool
-    answers: Mapping[int, Mapping[str, Answer] | Failure]
+    answers: Mapping[int, Mapping[str, TopicReplicasAnswer] | Failure]
 
 
 def read_replicas(client: Client, topics: Collection[str]) -> ClusterView:
@@ -221,7 +221,7 @@ def read_replicas(client: Client, topics: Collection[str]) -> ClusterView:
             tells_fenced=network.version_of(DescribeClusterRequest) >= WITH_FENCED,
             may_describe_cluster="DESCRIBE" in (cluster["authorized_operations"] or ()),
             answers={
-                broker: of_kafka_python(answer)
+                broker: failure_of_exception(answer)
                 if isinstance(answer, Exception)
                 else _answers(answer)
                 for broker, answer in zip(live, answers, strict=True)
@@ -242,15 +242,15 @@ def read_retention_ms(client: Client, broker: int) -> int | Failure | None:
     return client.run(ask)
 
 
-def _answers(metadata: Any) -> dict[str, Answer]:
+def _answers(metadata: Any) -> dict[str, TopicReplicasAnswer]:
     return {topic.name: _answer(topic) for topic in metadata.topics}
 
 
-def _answer(topic: Any) -> Answer:
+def _answer(topic: Any) -> TopicReplicasAnswer:
     if topic.error_code == UNKNOWN_TOPIC:
         return None
     if topic.error_code:
-        return of_error_code(topic.error_code)
+        return failure_of_code(topic.error_code)
     return TopicReplicas(
         topic_id=as_kafka_prints_it(topic.topic_id),
         brokers={part.partition_index: frozenset(part.replica_nodes) for part in topic.partitions},

@@ -63,7 +63,7 @@ Throttled = Callable[[float], None]
 """Told how many seconds a request waits because of a broker's quota."""
 
 
-def unheard(_: float) -> None: ...
+def ignore_throttling(_: float) -> None: ...
 
 
 def prove_connections(manager: Any, identity: ClusterIdentity) -> None:
@@ -113,7 +113,7 @@ class NetworkClient:
         admin: KafkaAdminClient,
         max_in_flight: int,
         identity: ClusterIdentity,
-        throttled: Throttled = unheard,
+        throttled: Throttled = ignore_throttling,
     ) -> None:
         self._admin = admin
         self._identity = identity

@@ -15,11 +15,11 @@ from kafka.admin import ACLOperation
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.kafka_python import of_error_code
-from retentiond.kafka.errors.missing_rights import with_topic_grant
+from retentiond.kafka.errors.kafka_python import failure_of_code
+from retentiond.kafka.errors.remedies import with_topic_grant
+from retentiond.kafka.interface import INTERNAL_TOPICS, TopicConfig, TopicDescription
 from retentiond.kafka.network_client import NetworkClient, metadata_request
 from retentiond.kafka.offsets.leaders import Leaders
-from retentiond.kafka.port import INTERNAL_TOPICS, TopicConfig, TopicDescription
 from retentiond.model import Failure
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ def _read(
         return read(answer)
     if answer.error_code == UNKNOWN_TOPIC:
         return NO_TOPIC
-    failure = of_error_code(answer.error_code)
+    failure = failure_of_code(answer.error_code)
     return with_topic_grant(failure, topic, operation)
 
 
@@ -158,7 +158,7 @@ def topic_rights(client: Client, topics: Collection[str]) -> Mapping[str, Operat
 
 def _of_topic(topic: Any) -> Operations | Failure:
     if topic.error_code:
-        return of_error_code(topic.error_code)
+        return failure_of_code(topic.error_code)
     if topic.authorized_operations is None:
         return NOT_TOLD
     return frozenset(

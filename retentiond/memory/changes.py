@@ -113,11 +113,11 @@ def changes(
     )
 
 
-Readers = Mapping[str, Set[str]]
+TopicsByReader = Mapping[str, Set[str]]
 """Groups, and the topics that each of them reads."""
 
 
-def known_readers(first: Snapshot, before: Remembered) -> Readers:
+def known_readers(first: Snapshot, before: Remembered) -> TopicsByReader:
     """Who needs no second reading to be remembered: the plan's has shown it, or an earlier one."""
     topics: defaultdict[str, set[str]] = defaultdict(set)
     for group_id, topic in (*before.commits, *_seen(first)):
@@ -136,7 +136,7 @@ class NewlySeen(NamedTuple):
     now_ms: int
 
 
-def newly_seen(second: Snapshot, known: Readers, before: Remembered) -> NewlySeen:
+def newly_seen(second: Snapshot, known: TopicsByReader, before: Remembered) -> NewlySeen:
     """Readers of whatever topic who are neither ``known`` nor found by an earlier reading of the
     guard's, which is in ``before``; and what is not known of the commits as they stand. Whoever an
     operator has released since the cycle began is no new reader, although the reading may still
@@ -189,11 +189,11 @@ def _awaited(snapshot: Snapshot) -> frozenset[str]:
     return frozenset().union(*snapshot.other_topics.values())
 
 
-NOBODY: Readers = {}
+NOBODY: TopicsByReader = {}
 
 
 def _present(
-    snapshot: Snapshot, known: Mapping[GroupOnTopic, LastCommits], but: Readers = NOBODY
+    snapshot: Snapshot, known: Mapping[GroupOnTopic, LastCommits], but: TopicsByReader = NOBODY
 ) -> dict[GroupOnTopic, LastCommits]:
     """What is to be remembered of the groups that have a commit on a topic, or may read it; ``but``
     those."""

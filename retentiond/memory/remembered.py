@@ -187,11 +187,7 @@ def _has_seen_all_commits(snapshot: Snapshot, topic: int) -> bool:
     here = commits.filter(pc.is_in(commits["partition_id"], pa.array(partitions, pa.int32())))
     unread = {*here["group_id"].to_pylist()}
     unread |= {at for at, group in enumerate(snapshot.groups) if group.failure is not None}
-    return all(
-        isinstance(reading.policy, TopicPolicy)
-        and reading.policy.excludes(snapshot.groups[at].group_id)
-        for at in unread
-    )
+    return all(reading.policy.excludes(snapshot.groups[at].group_id) for at in unread)
 
 
 def readers_by_topic(snapshot: Snapshot) -> defaultdict[int, set[str]]:

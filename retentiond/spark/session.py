@@ -78,6 +78,14 @@ APPLICATION = {
 ONCE = {JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:TieredStopAtLevel=1"}
 """For a single plan: Java's optimizing compiler would take as much time again, and end too late."""
 
+LARGE = {
+    JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:Tier4InvocationThreshold=100000 "
+    "-XX:Tier4MinInvocationThreshold=12000 -XX:Tier4CompileThreshold=300000 "
+    "-XX:Tier4BackEdgeThreshold=800000"
+}
+"""For few plans over millions of rows: only what runs for all of them is worth being optimized.
+By Java's own thresholds, a twentieth of these, the compiler took a third of a question's time."""
+
 LOOPBACK = {
     DRIVER_HOST: "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -112,8 +120,8 @@ SPARK_FAILURES = (PySparkException, Py4JError, OSError)
 
 
 class SparkSessions:
-    """One session at a time, for any thread. ``conf`` beats the settings above; ``once``: it is
-    for a single plan; ``exit_s``: see `Jvm`.
+    """One session at a time, for any thread. ``conf`` beats the settings above; ``driver``: what
+    else a driver of its own is started with, such as `ONCE`; ``exit_s``: see `Jvm`.
 
     ``timeout_s`` is how long a plan may take, the start of a session included. Spark itself waits
     without end for a JVM, or a server, that has stopped; past that time the connection is cut.
@@ -124,14 +132,14 @@ class SparkSessions:
         master: str,
         conf: Mapping[str, str],
         *,
-        once: bool = False,
+        driver: Mapping[str, str] | None = None,
         exit_s: float = EXIT_S,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         """Raises `ConfigError` where such a master needs what is not installed."""
         self._master = master
         self._conf = conf
-        self._once = ONCE if once else {}
+        self._driver = driver or {}
         self._exit_s = exit_s
         self.timeout_s = timeout_s
         self._lock = threading.Lock()
@@ -270,7 +278,7 @@ class SparkSessions:
                     self._session.conf.set(name, value)
                 return self._session
             local = LOOPBACK if self._master.startswith("local") else {}
-            conf = {**JOBS, **APPLICATION, **self._once, **local, **self._conf}
+            conf = {**JOBS, **APPLICATION, **self._driver, **local, **self._conf}
             python = conf.get(PYTHON) or (sys.executable if local else None)
             if python:
                 os.environ.setdefault("PYSPARK_PYTHON", python)  # else the first on the PATH

@@ -17,7 +17,7 @@ from retentiond.disks.freed import Awaited
 from retentiond.disks.log_dirs import ReplicaKey
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.model import TopicPartition
-from retentiond.state.json_file import remove, write_json
+from retentiond.state.state_dir import remove, write_json
 from retentiond.words import rfc3339
 
 AWAITED_NAME = "awaited.json"

@@ -10,7 +10,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from retentiond.state.json_file import remove, write_json
+from retentiond.state.state_dir import remove, write_json
+from retentiond.words import printable
 
 NAME = "paused"
 
@@ -28,7 +29,8 @@ class Pause:
     def __str__(self) -> str:
         since = f" since {self.since}" if self.since else ""
         by = f" by {self.by}" if self.by else ""
-        return f"paused{since}{by}: {self.reason}"
+        # Whoever pauses chooses the words, and a terminal shows them.
+        return printable(f"paused{since}{by}: {' '.join(self.reason.split())}")
 
 
 def read_pause(state_dir: Path) -> Pause | None:

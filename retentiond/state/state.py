@@ -26,7 +26,7 @@ class State:
     memory: GroupMemory
 
     def pause(self) -> Pause | None:
-        """Read anew: an operator may pull the brake at any moment."""
+        """Read anew: an operator may pause deletions at any moment."""
         return read_pause(self.state_dir)
 
 
@@ -53,7 +53,7 @@ class StoredState(NamedTuple):
     waiting: tuple[TopicPartition, ...] = ()
 
 
-def stored_in(state_dir: Path) -> StoredState:
+def read_stored_state(state_dir: Path) -> StoredState:
     """Read without a trace."""
     return StoredState(
         recall(state_dir),
@@ -64,7 +64,7 @@ def stored_in(state_dir: Path) -> StoredState:
     )
 
 
-def stored_by(state: State) -> StoredState:
+def stored_state_of(state: State) -> StoredState:
     """For the process that writes it."""
     return StoredState(
         state.memory.recall(),

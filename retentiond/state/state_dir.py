@@ -1,4 +1,5 @@
-"""The files of ``state_dir``: how they are opened, and that one daemon at a time has them.
+"""The files of ``state_dir``: how they are opened and written, and that one daemon at a time has
+them.
 
 Invariant: two processes never work on the same state. The lock is the kernel's (flock), so it
 ends with the process, however that ends, and no stale lock needs to be cleared by hand. The
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import socket
 import sqlite3
@@ -19,7 +21,6 @@ from types import TracebackType
 from typing import Self
 
 from retentiond.errors import StateError
-from retentiond.state.json_file import sync
 
 
 class DatabaseFiles:
@@ -92,6 +93,39 @@ def created(path: Path, schema: str, version: int) -> Iterator[sqlite3.Connectio
     finally:
         unfinished.unlink()
     sync(path.parent)
+
+
+def write_json(path: Path, document: object, consequence: str) -> None:
+    """Makes the directory (mode 0700) if there is none. Raises `StateError`, whose sentence ends
+    with the ``consequence``."""
+    unfinished = path.with_name(f"{path.name}.new")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with unfinished.open("w") as file:
+            json.dump(document, file)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+        sync(path.parent)
+    except OSError as error:
+        raise StateError(f"{path} can't be written ({error.strerror}){consequence}") from error
+
+
+def remove(path: Path, consequence: str) -> None:
+    """Whether it is there or not. Raises as `write_json`."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StateError(f"{path} can't be removed ({error.strerror}){consequence}") from error
+
+
+def sync(directory: Path) -> None:
+    """What was made, renamed or removed in it is so on disk. Raises OSError."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 LOCK_NAME = "lock"

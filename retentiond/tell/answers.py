@@ -21,7 +21,7 @@ from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.tell.first_look.policy import Owner, owner
-from retentiond.tell.reasons import say_only, short
+from retentiond.tell.reasons import say_groups_only, short
 
 
 class Stored(NamedTuple):
@@ -61,7 +61,7 @@ class Keeper(NamedTuple):
 YOUTH = Keeper(Reason.TOO_YOUNG)
 
 
-class Kept(NamedTuple):
+class KeptRecords(NamedTuple):
     """Records that stay on one account, and about what they take: their share of the bytes of each
     partition's records."""
 
@@ -169,12 +169,12 @@ class PartitionAnswer:
         return Stored(row.predicted_bytes, remote)
 
     @property
-    def kept(self) -> tuple[Kept, ...]:
+    def kept(self) -> tuple[KeptRecords, ...]:
         size, log_records = self.size, self.log_records
         if not log_records:
             return ()
         return tuple(
-            Kept(keeper, records, size.share(records, log_records))
+            KeptRecords(keeper, records, size.share(records, log_records))
             for keeper, records in kept_records(self.row).items()
         )
 
@@ -189,7 +189,7 @@ class PartitionAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class SimilarPartitions:
     """Partitions that have something in common; words about them are about the first one."""
 
     partitions: tuple[PartitionAnswer, ...]
@@ -276,7 +276,7 @@ class TopicAnswer:
         return any(each.is_tiered for each in self.partitions)
 
     @cached_property
-    def kept(self) -> tuple[Kept, ...]:
+    def kept(self) -> tuple[KeptRecords, ...]:
         """By who keeps it, the most records first."""
         parts = (kept for each in self.partitions for kept in each.kept)
         return tuple(sorted(_added(parts), key=_by_records))
@@ -295,12 +295,12 @@ class TopicAnswer:
         """The system whose topic it is by its name, if it is one's."""
         return owner(self.topic)
 
-    def alike(self, key: Callable[[PlanRow], Hashable]) -> tuple[Alike, ...]:
+    def alike(self, key: Callable[[PlanRow], Hashable]) -> tuple[SimilarPartitions, ...]:
         """Its partitions put together by their rows' keys, the most first."""
         found: defaultdict[Hashable, list[PartitionAnswer]] = defaultdict(list)
         for each in self.partitions:
             found[key(each.row)].append(each)
-        alike = [Alike(tuple(these)) for these in found.values()]
+        alike = [SimilarPartitions(tuple(these)) for these in found.values()]
         return tuple(
             sorted(
                 alike,
@@ -348,7 +348,7 @@ class ClusterAnswer:
         for each in self.topics:
             if each.only_groups is not None:
                 by_pattern[each.only_groups].append(each.topic)
-        return tuple(say_only(pattern, topics) for pattern, topics in by_pattern.items())
+        return tuple(say_groups_only(pattern, topics) for pattern, topics in by_pattern.items())
 
     @property
     def records(self) -> int:
@@ -383,7 +383,7 @@ class ClusterAnswer:
         return any(topic.is_tiered for topic in self.topics)
 
     @cached_property
-    def kept(self) -> tuple[Kept, ...]:
+    def kept(self) -> tuple[KeptRecords, ...]:
         """What each keeper keeps in the cluster, the most bytes first."""
         found = _added(each for topic in self.topics for each in topic.kept)
         return tuple(sorted(found, key=lambda each: (-known_bytes(each.size), *_by_records(each))))
@@ -401,14 +401,14 @@ def cluster_answer(partitions: Iterable[PartitionAnswer], disk: DiskReport) -> C
     return ClusterAnswer(tuple(topics), disk.log_bytes)
 
 
-def _added(parts: Iterable[Kept]) -> Iterator[Kept]:
+def _added(parts: Iterable[KeptRecords]) -> Iterator[KeptRecords]:
     """One for each keeper."""
-    by_keeper: defaultdict[Keeper, list[Kept]] = defaultdict(list)
+    by_keeper: defaultdict[Keeper, list[KeptRecords]] = defaultdict(list)
     for part in parts:
         by_keeper[part.keeper].append(part)
     for keeper, each in by_keeper.items():
         size = total_stored(part.size for part in each)
-        yield Kept(keeper, sum(part.records for part in each), size)
+        yield KeptRecords(keeper, sum(part.records for part in each), size)
 
 
 def known_bytes(stored: Stored) -> int:
@@ -416,5 +416,5 @@ def known_bytes(stored: Stored) -> int:
     return (stored.local or 0) + (stored.remote or 0)
 
 
-def _by_records(kept: Kept) -> tuple[int, str]:
+def _by_records(kept: KeptRecords) -> tuple[int, str]:
     return -kept.records, str(kept.keeper)

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import GroupKind
 from retentiond.tell.answers import (
     ClusterAnswer,
-    Kept,
+    KeptRecords,
     Stored,
     TopicAnswer,
     total,
@@ -159,7 +160,7 @@ def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[G
     binds: defaultdict[str | None, list[int]] = defaultdict(list)
     for each in topic.partitions:
         binds[each.row.binding_group].append(each.row.partition)
-    kept: defaultdict[str | None, list[Kept]] = defaultdict(list)
+    kept: defaultdict[str | None, list[KeptRecords]] = defaultdict(list)
     for part in topic.kept:
         kept[part.keeper.group].append(part)
     found = [
@@ -174,3 +175,19 @@ def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[G
     ]
     found.sort(key=lambda each: (-len(each.binds), -(each.known_lag or 0), each.group_id))
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class LagReport:
+    """What a cycle finds out about the groups' lag beside its plan.
+
+    ``kept``: records by the group that alone keeps them; ``margins``: seconds until Kafka's
+    forced retention reaches what the group has not read; ``problem``: why some may be missing.
+    """
+
+    kept: Mapping[GroupOnTopic, int] = field(default_factory=dict)
+    margins: Mapping[GroupOnTopic, float] = field(default_factory=dict)
+    problem: str | None = None
+
+
+NO_LAG_READ = LagReport()

@@ -27,7 +27,7 @@ from retentiond.model import Outcome, PlanRow
 from retentiond.state.between_cycles import LastComplete
 from retentiond.tell import metric_definitions
 from retentiond.tell.answers import TopicAnswer
-from retentiond.tell.lag.report import LagReport
+from retentiond.tell.group_answers import LagReport
 from retentiond.tell.metric_definitions import Definition
 from retentiond.tell.report import CycleReport
 from retentiond.words import label

@@ -22,7 +22,7 @@ UNSEEN = (
 MOST_TOPICS = 3
 
 
-def say_only(pattern: str, topics: Sequence[str]) -> str:
+def say_groups_only(pattern: str, topics: Sequence[str]) -> str:
     """On whom it does not wait. ``pattern``: as `PlanRow.only_groups` of those topics."""
     return (
         f"On {say_names(topics, MOST_TOPICS)} only groups that match {printable(pattern)} count "
@@ -60,7 +60,8 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
     ),
     Reason.NO_GROUP: ReasonText(
         "no group reads the topic",
-        "Nobody has committed on the topic; a reader that commits nothing can't be seen. If one "
+        "No group that counts has committed on the topic. If one has, see whether groups.only or "
+        "groups.exclude leaves it out. A reader that commits nothing can't be seen. If one "
         "keeps its position elsewhere than in Kafka, name it under groups.external. If nobody "
         "reads the topic, leave it to Kafka's own retention (retention.ms, retention.bytes).",
     ),

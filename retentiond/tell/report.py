@@ -22,7 +22,7 @@ from retentiond.model import (
 )
 from retentiond.snapshot import ABSENT, VANISHED, GroupReading, Snapshot
 from retentiond.tell.answers import ClusterAnswer, PartitionAnswer, TopicAnswer, cluster_answer
-from retentiond.tell.lag.report import NO_LAG_READ, LagReport
+from retentiond.tell.group_answers import NO_LAG_READ, LagReport
 from retentiond.tell.reasons import GRANT, with_address
 from retentiond.words import rfc3339
 

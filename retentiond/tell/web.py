@@ -30,6 +30,7 @@ from retentiond.tell import logs
 from retentiond.tell.metrics import Exposition
 from retentiond.tell.report import CycleReport, document
 from retentiond.tell.web_security import BasicAuth, Certificate
+from retentiond.words import printable
 
 READY_INTERVALS = 3
 """Ready means a complete cycle within that many intervals, or so many times what it took."""
@@ -49,8 +50,8 @@ MOST_CONNECTIONS = 100
 
 
 @dataclass(slots=True)
-class Board:
-    """What the daemon pins up for its readers: the last report, and what it says of the cycles.
+class DaemonStatus:
+    """What the daemon shows of itself: the last report, and how its cycles go.
 
     Each field is replaced as a whole; readers on other threads see the old or the new one.
     ``clock`` gives seconds that go on evenly, as a host's date does not.
@@ -61,32 +62,32 @@ class Board:
     stuck_after_s: float = STUCK_S
     report: CycleReport | None = None
     problem: str | None = None  # why the last try brought no plan
-    needs_restart: str | None = None  # why no try will succeed until an operator restarts it
+    needs_restart: str | None = None  # why no try will succeed until an operator settles it
     beside: Callable[[], str | None] = lambda: None  # what is wrong without bearing on cycles
     _complete: _Complete | None = None
-    _sign: _Sign | None = None
+    _heartbeat: _Heartbeat | None = None
 
-    def pin(self, report: CycleReport) -> None:
+    def publish(self, report: CycleReport) -> None:
         self.report = report
         self.problem = None
+        self.needs_restart = None  # files of the state were put back as they were
         if report.result == "ok":
             took_s = sum(report.seconds.values())
             self._complete = _Complete(self.clock() - took_s, took_s)
 
-    def sign(self, *, at_work: bool) -> None:
-        """Of life, by the thread of the cycles. ``at_work``: a cycle is under way."""
-        self._sign = _Sign(self.clock(), at_work)
+    def heartbeat(self, *, at_work: bool) -> None:
+        """A sign of life, by the thread of the cycles. ``at_work``: a cycle is under way."""
+        self._heartbeat = _Heartbeat(self.clock(), at_work)
 
     def stuck(self) -> str | None:
         """Why no cycle can be expected to end any more; None: all goes on."""
-        if self._sign is None:
+        last = self._heartbeat
+        if last is None:
             return None
-        silent_s = self.clock() - self._sign.at_s
-        if silent_s <= self.stuck_after_s + (0 if self._sign.at_work else self.interval_ms / 1000):
+        silent_s = self.clock() - last.at_s
+        if silent_s <= self.stuck_after_s + (0 if last.at_work else self.interval_ms / 1000):
             return None
-        what = (
-            "the cycle under way has given no sign" if self._sign.at_work else "no cycle has begun"
-        )
+        what = "the cycle under way has given no sign" if last.at_work else "no cycle has begun"
         return f"{what} for {silent_s:.0f} s"
 
     def unready(self) -> str | None:
@@ -113,18 +114,20 @@ class Board:
 
 
 class _Complete(NamedTuple):
-    """When the last complete cycle began, and what it took, by the board's clock."""
+    """When the last complete cycle began, and what it took, by `DaemonStatus.clock`."""
 
     began_s: float
     took_s: float
 
 
-class _Sign(NamedTuple):
+class _Heartbeat(NamedTuple):
     at_s: float
     at_work: bool
 
 
-def application(board: Board, exposition: Exposition, page: Sequence[Route] = ()) -> Starlette:
+def application(
+    status: DaemonStatus, exposition: Exposition, page: Sequence[Route] = ()
+) -> Starlette:
     """``page``: the routes of whatever else is served, the status page most of all."""
 
     def metrics(request: Request) -> Response:
@@ -132,18 +135,18 @@ def application(board: Board, exposition: Exposition, page: Sequence[Route] = ()
         return Response(text, headers={"content-type": content_type})
 
     def healthz(_request: Request) -> Response:
-        why = board.stuck()
+        why = status.stuck()
         return PlainTextResponse(f"{why or 'ok'}\n", status_code=503 if why else 200)
 
     def readyz(_request: Request) -> Response:
-        why = board.unready()
-        told = "; ".join(filter(None, [why or board.ready(), board.beside()]))
-        return PlainTextResponse(f"{told}\n", status_code=503 if why else 200)
+        why = status.unready()
+        told = "; ".join(filter(None, [why or status.ready(), status.beside()]))
+        return PlainTextResponse(f"{printable(told)}\n", status_code=503 if why else 200)
 
     def plan(_request: Request) -> Response:
-        if board.report is None:
+        if status.report is None:
             return JSONResponse({"error": "no plan yet"}, status_code=503)
-        return JSONResponse(document(board.report, with_outcomes=True))
+        return JSONResponse(document(status.report, with_outcomes=True))
 
     return Starlette(
         routes=[

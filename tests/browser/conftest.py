@@ -19,7 +19,7 @@ from retentiond.history.keeper import HistoryKeeper
 from retentiond.tell.metrics import Exposition
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web import Board, application, serve
+from retentiond.tell.web import DaemonStatus, application, serve
 from tests.support import scenes
 from tests.support.builders.histories import settings
 
@@ -31,16 +31,16 @@ class Site:
 
     def __init__(self, state_dir: Path, http: Http = PLAIN) -> None:
         self.state_dir = state_dir
-        self.board = Board(interval_ms=300_000)
+        self.status = DaemonStatus(interval_ms=300_000)
         self.keeper = HistoryKeeper(settings(state_dir), hourly=Hourly())
-        page = status_page(self.board, lambda: scenes.NOW_MS, state_dir, self.keeper)
+        page = status_page(self.status, lambda: scenes.NOW_MS, state_dir, self.keeper)
         exposition = Exposition(CollectorRegistry())
-        app = application(self.board, exposition, page)
+        app = application(self.status, exposition, page)
         self.server = serve(app, http)
         self.url = f"http{'s' if http.tls else ''}://127.0.0.1:{self.server.port}/"
 
     def show(self, report: CycleReport) -> None:
-        self.board.pin(report)
+        self.status.publish(report)
 
 
 class OpenPage(Protocol):

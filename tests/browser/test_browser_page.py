@@ -383,7 +383,7 @@ def test_every_state_can_be_read(
     site.show(scenes.report(scenes.plausible().plan.rows, problems=problems))
     page = visit(color_scheme=scheme)
     for trouble in (None, "KafkaUnavailable"):
-        site.board.problem = trouble
+        site.status.problem = trouble
         page.reload()
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from retentiond.kafka.port import Kafka
+from retentiond.kafka.interface import Kafka
 from retentiond.model import GroupKind
 
 
@@ -29,7 +29,7 @@ class Driver(Protocol):
 
     @property
     def kafka(self) -> Kafka:
-        """The port under test."""
+        """The interface under test."""
 
     @property
     def now_ms(self) -> int:

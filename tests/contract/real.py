@@ -19,7 +19,7 @@ from kafka.structs import OffsetAndMetadata
 
 from devkit.embedded import EmbeddedKafka, tools
 from retentiond.kafka.cluster import KafkaCluster
-from retentiond.kafka.port import OffsetBound
+from retentiond.kafka.interface import OffsetBound
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import GroupKind, TopicPartition
 from tests.support.releases import OLDEST
@@ -31,7 +31,7 @@ TIMEOUT_S = 30.0
 
 
 def connect(bootstrap_servers: str, **properties: str) -> KafkaCluster:
-    """The port as the product makes it; underscores in ``properties`` stand for dots."""
+    """The interface as the product makes it; underscores in ``properties`` stand for dots."""
     named = {name.replace("_", "."): value for name, value in properties.items()}
     settings = translate({"bootstrap.servers": bootstrap_servers, **named})
     return KafkaCluster(settings, lambda *_: None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retentiond.clock import seconds_since_boot
-from retentiond.kafka.port import DeleteFailure, OffsetBound, RequestResult, TopicDescription
+from retentiond.kafka.interface import DeleteFailure, OffsetBound, RequestResult, TopicDescription
 from retentiond.model import Failure, TopicPartition
 from tests.contract.driver import Driver
 

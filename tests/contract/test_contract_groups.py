@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from retentiond.kafka.port import ListedGroup
+from retentiond.kafka.interface import ListedGroup
 from retentiond.model import Commit, Failure, GroupKind
 from tests.contract.driver import Driver
 from tests.support.waiting import eventually

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retentiond.kafka.port import LogDirs, Replica
+from retentiond.kafka.interface import LogDirs, Replica
 from retentiond.model import Failure, TopicPartition
 from tests.contract.driver import Driver
 from tests.support.waiting import eventually

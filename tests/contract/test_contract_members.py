@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from retentiond.kafka.port import GroupMembers, ListedGroup
+from retentiond.kafka.interface import GroupMembers, ListedGroup
 from retentiond.model import Commit, Failure, GroupKind
 from tests.contract.driver import Driver
 from tests.support.waiting import eventually

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.kafka.port import EpochEnd, OffsetBound, PartitionEpoch
+from retentiond.kafka.interface import EpochEnd, OffsetBound, PartitionEpoch
 from retentiond.model import Failure, TopicPartition
 from tests.contract.driver import Driver
 

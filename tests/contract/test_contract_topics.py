@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.kafka.port import TopicConfig, TopicDescription
+from retentiond.kafka.interface import TopicConfig, TopicDescription
 from retentiond.model import Failure
 from tests.contract.driver import Driver
 

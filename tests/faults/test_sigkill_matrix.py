@@ -60,7 +60,7 @@ PURE = {
 }
 """Parts of a cycle that read, write and ask nothing."""
 
-ONLY_READ = {"stored_by"}
+ONLY_READ = {"stored_state_of"}
 """What the state directory says, read before anything else."""
 
 HELD_IN_PARTS = {"after_acting", "execute"}

@@ -20,7 +20,7 @@ from retentiond.cycle import CycleContext, plan_cycle, run_cycle
 from retentiond.gather.groups import LastCoordinators
 from retentiond.snapshot import partitions_of
 from retentiond.spark.session import SparkSessions
-from retentiond.state.state import open_state, stored_in
+from retentiond.state.state import open_state, read_stored_state
 from retentiond.tell.explain.document import topic_document
 from retentiond.tell.explain.evidence import evidence
 from retentiond.tell.explain.partition import explained
@@ -100,7 +100,9 @@ def found(spark: SparkSessions, tmp_path_factory: pytest.TempPathFactory) -> Ite
             run_cycle(context, config, state)
         driver.produce("backfilled", [driver.now_ms - 2 * DAY_MS] * 5)
         driver.commit("search", {("backfilled", 0): 2})
-        report, snapshot, remembered = plan_cycle(context, config, stored_in(config.state_dir))
+        report, snapshot, remembered = plan_cycle(
+            context, config, read_stored_state(config.state_dir)
+        )
         partitions = partitions_of(snapshot)
         gathered = evidence(driver.kafka, report, snapshot, remembered, partitions)
         documents = {

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.kafka.port import OffsetBound
+from retentiond.kafka.interface import OffsetBound
 from retentiond.model import TopicPartition
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import Document, Done, run

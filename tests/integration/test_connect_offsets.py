@@ -4,6 +4,7 @@ ones in transactions, with a tombstone where a position is taken back."""
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
@@ -15,7 +16,7 @@ from devkit.embedded import EmbeddedKafka
 from retentiond.config import Config
 from retentiond.kafka import last_records
 from retentiond.kafka.cluster import KafkaCluster
-from retentiond.kafka.port import KeyedRecord
+from retentiond.kafka.interface import KeyedRecord
 from retentiond.model import Failure, GroupKind, TopicPartition
 from tests.contract.real import RealDriver, connect
 from tests.support.brokers.gathering import commits, groups, snapshot
@@ -162,6 +163,30 @@ def test_a_topic_that_is_recreated_is_read_anew(driver: RealDriver, offsets_topi
     for offset in (1, 2, 3):
         again.write("orders", 0, offset)
     assert read(driver.kafka, offsets_topic) == {("orders", 0): 3}
+
+
+def test_what_a_leader_has_lost_counts_no_more(topic_name: str) -> None:
+    """Its disk went back to before a write, and the log has grown past where it was read to."""
+    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+        driver.create_topic(topic_name, 1, {"cleanup.policy": "compact"})
+        worker = Worker(driver, topic_name)
+        worker.write("orders", 0, 5)
+        (node,) = kafka.nodes
+        (log,) = (node.log_dirs[0] / f"{topic_name}-0").glob("*.log")
+        kept_bytes = log.stat().st_size
+        worker.write("orders", 0, 900)
+        assert read(driver.kafka, topic_name) == {("orders", 0): 900}
+        node.kill()
+        os.truncate(log, kept_bytes)
+        node.start()
+        again = Worker(driver, topic_name)
+        for offset in range(3):
+            again.write("another", 0, offset)
+        eventually(
+            lambda: driver.kafka.last_records(topic_name),
+            lambda found: not isinstance(found, Failure),  # connections are made anew
+        )
+        assert read(driver.kafka, topic_name) == {("orders", 0): 5, ("another", 0): 2}
 
 
 def test_half_a_reading_is_a_failure_and_the_next_one_goes_on(

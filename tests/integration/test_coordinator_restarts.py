@@ -14,7 +14,7 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from devkit.embedded.node import Node
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.port import CoordinatorState
+from retentiond.kafka.interface import CoordinatorState
 from tests.contract.real import RealDriver
 from tests.support.waiting import eventually
 

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.kafka.port import LogDir
+from retentiond.kafka.interface import LogDir
 from retentiond.model import Failure, TopicPartition
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import TIMEOUT_S, RealDriver

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.disks.log_dirs import sorted_out
+from retentiond.disks.log_dirs import disk_reading
 from retentiond.model import Failure
 from tests.contract.real import RealDriver
 from tests.support.waiting import eventually
@@ -42,4 +42,4 @@ def test_what_kafka_itself_has_set_aside_is_not_shown_from_afar(topic_name: str)
         shown = {each.topic for directory in directories for each in directory.replicas}
         assert topic_name in shown
         assert not {"ghost", "doomed"} & shown
-        assert [each.partitions for each in sorted_out(found, []).orphans] == [0]
+        assert [each.partitions for each in disk_reading(found, []).orphans] == [0]

@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient
 from devkit.embedded import EmbeddedKafka
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.disks.stuck import Patience, Stuck, StuckCause
-from retentiond.kafka.port import Replica
+from retentiond.kafka.interface import Replica
 from retentiond.model import Failure, TopicPartition
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.support.brokers.gathering import policy, snapshot

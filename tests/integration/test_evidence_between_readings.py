@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.kafka.port import TopicDescription
+from retentiond.kafka.interface import TopicDescription
 from retentiond.model import GroupKind
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver, RealTransaction

@@ -16,8 +16,8 @@ from kafka.protocol.consumer import OffsetCommitRequest
 from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.client import Client
 from retentiond.kafka.groups.coordinators import coordinators
+from retentiond.kafka.interface import OffsetBound
 from retentiond.kafka.network_client import NetworkClient
-from retentiond.kafka.port import OffsetBound
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import Failure, TopicPartition
 from retentiond.spark.session import SparkSessions

@@ -17,7 +17,7 @@ import pytest
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.config import Config
-from retentiond.kafka.port import TopicDescription
+from retentiond.kafka.interface import TopicDescription
 from retentiond.model import GroupKind
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver

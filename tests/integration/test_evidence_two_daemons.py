@@ -15,7 +15,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.kafka.port import Kafka
+from retentiond.kafka.interface import Kafka
 from retentiond.model import Outcome
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import DeletionRecord, read_deletions

@@ -15,7 +15,7 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from retentiond.config import Config
 from retentiond.gather import external_positions
-from retentiond.kafka.port import OffsetBound
+from retentiond.kafka.interface import OffsetBound
 from retentiond.model import Failure, GroupKind, TopicPartition
 from retentiond.snapshot import PartitionReading
 from tests.contract.real import RealDriver

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.decide.plan import decide
-from retentiond.kafka.port import GroupMembers, OffsetBound
+from retentiond.kafka.interface import GroupMembers, OffsetBound
 from retentiond.model import GroupKind, Reason, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions

@@ -18,7 +18,7 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.cluster import KafkaCluster
-from retentiond.kafka.port import DeleteFailure, OffsetBound, RequestResult, TopicDescription
+from retentiond.kafka.interface import DeleteFailure, OffsetBound, RequestResult, TopicDescription
 from retentiond.model import Commit, Failure, TopicPartition
 from retentiond.snapshot import Snapshot
 from tests.contract.real import connect

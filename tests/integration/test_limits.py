@@ -12,7 +12,7 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from retentiond.act.delete import Pace
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.port import Kafka
+from retentiond.kafka.interface import Kafka
 from retentiond.model import Outcome
 from retentiond.spark.session import SparkSessions
 from retentiond.tell.report import CycleReport

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 
 from devkit.embedded import tools
 from retentiond.gather.groups import HIDDEN_GROUPS
-from retentiond.kafka.errors.missing_rights import DESCRIBE_GROUPS, DESCRIBE_READ_TOPICS
+from retentiond.kafka.errors.remedies import DESCRIBE_GROUPS, DESCRIBE_READ_TOPICS
 from retentiond.model import GroupKind, Outcome
 from retentiond.spark.session import SparkSessions
 from retentiond.tell.report import CycleReport

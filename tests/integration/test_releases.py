@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from devkit.embedded import EmbeddedKafka, tools
-from retentiond.kafka.port import OffsetBound
+from retentiond.kafka.interface import OffsetBound
 from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import TIMEOUT_S, RealDriver

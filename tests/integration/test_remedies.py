@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
 from devkit.embedded import EmbeddedKafka, tools
-from retentiond.kafka.port import OffsetBound
+from retentiond.kafka.interface import OffsetBound
 from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition
 from retentiond.tell.reasons import remedy, tool_options
 from tests.contract.real import TIMEOUT_S, RealDriver

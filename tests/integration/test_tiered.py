@@ -17,7 +17,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from devkit.embedded import EmbeddedKafka
 from retentiond.cli.options import Output
 from retentiond.cli.output.plan import show
-from retentiond.kafka.port import OffsetBound
+from retentiond.kafka.interface import OffsetBound
 from retentiond.model import TopicPartition
 from retentiond.spark.session import SparkSessions
 from retentiond.tell.answers import TopicAnswer

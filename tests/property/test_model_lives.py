@@ -9,7 +9,7 @@ import pytest
 
 from retentiond import clock
 from retentiond.gather import groups
-from retentiond.kafka.port import GroupMembers
+from retentiond.kafka.interface import GroupMembers
 from retentiond.model import Failure, GroupKind, Reason
 from tests.property.model.harm import Harm
 from tests.property.model.rules import DAY_MS, HOUR_MS, Rules

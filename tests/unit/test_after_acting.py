@@ -17,12 +17,12 @@ from retentiond.cycle import CycleContext, plan_cycle, run_cycle
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.disks.stuck import Stuck
 from retentiond.gather.groups import LastCoordinators
-from retentiond.kafka.port import LogDir, LogDirs, Replica
+from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.model import Failure, TopicPartition
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import read_deletions
 from retentiond.state.between_cycles import AWAITED_NAME, STUCK_NAME, read_awaited
-from retentiond.state.state import open_state, stored_in
+from retentiond.state.state import open_state, read_stored_state
 from retentiond.tell.report import CycleReport
 from retentiond.words import rfc3339
 from tests.faults import plain_plan
@@ -86,7 +86,7 @@ class Run:
 
     def plan(self, committed: int) -> CycleReport:
         self.kafka.commit("billing", {AT: committed})
-        return plan_cycle(self._context(), self.config, stored_in(self.state_dir)).report
+        return plan_cycle(self._context(), self.config, read_stored_state(self.state_dir)).report
 
     def audited(self) -> list[tuple[int | None, int | None]]:
         """Bytes of each deletion, predicted and freed."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import cast
 
@@ -22,10 +23,10 @@ from retentiond.act.request import Requester
 from retentiond.clock import seconds_since_boot
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, run_cycle
-from retentiond.errors import OtherCluster, StateError
+from retentiond.errors import KafkaUnavailable, OtherCluster, StateError
 from retentiond.gather.groups import LastCoordinators
-from retentiond.kafka.port import ListedGroup
-from retentiond.model import Outcome, PlanRow, Reason, TopicPartition, Verdict
+from retentiond.kafka.interface import ListedGroup, TopicConfig
+from retentiond.model import Failure, Outcome, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit import Audit
@@ -42,12 +43,14 @@ AT = TopicPartition("orders", 0)
 
 class Counting(FakeCluster):
     """``listings``: how often it was asked for its groups; ``at_listing``: what happens right
-    before one of them, by its number."""
+    before one of them, by its number. ``at_topics``: the same of the topics, once a reading."""
 
     def __init__(self) -> None:
         super().__init__()
         self.listings = 0
         self.at_listing: dict[int, Callable[[], object]] = {}
+        self.at_topics: dict[int, Callable[[], object]] = {}
+        self.readings = 0
         self.create_topic("orders", 1)
         self.produce("orders", count=10)
         self.commit("billing", {AT: 7})
@@ -56,6 +59,11 @@ class Counting(FakeCluster):
         self.listings += 1
         self.at_listing.get(self.listings, lambda: None)()
         return super().list_groups()
+
+    def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
+        self.readings += 1
+        self.at_topics.get(self.readings, lambda: None)()
+        return super().topic_configs(names)
 
 
 @pytest.fixture
@@ -81,7 +89,7 @@ def run(
             "kafka": {"bootstrap.servers": "fake:9092"},
             "state_dir": str(folder / "state"),
             "dry_run": dry_run,
-            "topics": [{"name": name, **rule} for name in ("orders", "views")],
+            "topics": [{"name": name, **rule} for name in ("orders", "views", "zones", "zulu")],
         }
     )
     context = CycleContext(
@@ -100,7 +108,7 @@ def test_it_reads_once_and_asks_for_no_deletion(kafka: Counting, tmp_path: Path)
     report = run(kafka, tmp_path, dry_run=True)
     (row,) = report.plan.rows
     assert (row.verdict, row.cutoff, row.records) == (Verdict.DELETE, 7, 7)
-    assert report.outcome(row).outcome is Outcome.NOT_ATTEMPTED
+    assert report.outcomes[AT].outcome is Outcome.NOT_ATTEMPTED
     assert kafka.listings == 1
     assert kafka.partition("orders").log_start == 0
 
@@ -146,11 +154,11 @@ def by_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(carry_out, "DEFAULT_PACE", Pace(batch_size=1))
 
 
-def with_views(kafka: FakeCluster) -> None:
-    """A second topic, of which the same group has read as much."""
-    kafka.create_topic("views", 1)
-    kafka.produce("views", count=10)
-    kafka.commit("billing", {TopicPartition("views", 0): 7})
+def with_topic(kafka: FakeCluster, topic: str) -> None:
+    """Another topic, of which the same group has read as much."""
+    kafka.create_topic(topic, 1)
+    kafka.produce(topic, count=10)
+    kafka.commit("billing", {TopicPartition(topic, 0): 7})
 
 
 def test_whom_one_slice_has_shown_counts_for_the_next(
@@ -158,7 +166,7 @@ def test_whom_one_slice_has_shown_counts_for_the_next(
 ) -> None:
     """It reads the other topic, too, and is gone before that one's turn."""
     by_slices(monkeypatch)
-    with_views(kafka)
+    with_topic(kafka, "views")
     kafka.at_listing[2] = lambda: kafka.join("newcomer", ["orders", "views"])
     kafka.at_listing[3] = lambda: kafka.delete_group("newcomer")
     report = run(kafka, tmp_path)
@@ -167,6 +175,61 @@ def test_whom_one_slice_has_shown_counts_for_the_next(
         "views": "group newcomer was seen to read the topic and is not there any more",
     }
     assert report.outcomes == {}
+
+
+def test_a_slice_that_can_not_be_read_again_waits_and_the_next_one_goes_on(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_slices(monkeypatch)
+    with_topic(kafka, "views")
+    with_topic(kafka, "zones")
+    kafka.at_topics[3] = lambda: raise_(KafkaUnavailable("nobody answers"))
+    report = run(kafka, tmp_path)
+    told = {at.topic: (each.outcome, each.error) for at, each in report.outcomes.items()}
+    assert told == {
+        "orders": (Outcome.DELETED, None),
+        "views": (Outcome.NOT_ATTEMPTED, "nobody answers"),
+        "zones": (Outcome.DELETED, None),
+    }
+    assert read_waiting(tmp_path / "state") == (TopicPartition("views", 0),)
+
+
+def test_where_the_first_slice_can_not_be_read_again_the_cycle_fails(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_slices(monkeypatch)
+    with_topic(kafka, "views")
+    kafka.at_topics[2] = lambda: raise_(KafkaUnavailable("nobody answers"))
+    with pytest.raises(KafkaUnavailable, match="nobody answers"):
+        run(kafka, tmp_path)
+    assert [kafka.partition(topic).log_start for topic in ("orders", "views")] == [0, 0]
+
+
+def test_after_what_ends_the_cycle_no_further_slice_is_read(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_slices(monkeypatch)
+    for topic in ("views", "zones", "zulu"):
+        with_topic(kafka, topic)
+    kafka.at_listing[3] = lambda: raise_(StateError("the disk is full"))
+    report = run(kafka, tmp_path)
+    told = {at.topic: (each.outcome, each.error) for at, each in report.outcomes.items()}
+    assert told == {
+        "orders": (Outcome.DELETED, None),
+        "views": (Outcome.NOT_ATTEMPTED, "the disk is full"),
+        "zones": (Outcome.NOT_ATTEMPTED, "the disk is full"),
+        "zulu": (Outcome.NOT_ATTEMPTED, "the disk is full"),
+    }
+    assert kafka.listings == 3
+
+
+def test_a_reading_that_took_too_long_is_done_once_more_and_no_further_time(
+    kafka: Counting, tmp_path: Path
+) -> None:
+    seconds = count(0, 6)
+    report = run(kafka, tmp_path, elapsed=lambda: next(seconds))
+    assert kafka.listings == 3
+    assert report.outcome(report.plan.rows[0]).outcome is Outcome.NOT_ATTEMPTED
 
 
 # What the guard alone finds
@@ -236,7 +299,7 @@ def test_a_group_that_goes_back_between_the_readings_is_no_fault_of_the_cycle(
     kafka: Counting, tmp_path: Path
 ) -> None:
     """Its partition is held, and the other one is done."""
-    with_views(kafka)
+    with_topic(kafka, "views")
     kafka.at_listing[2] = lambda: kafka.commit("billing", {AT: 5})
     report = run(kafka, tmp_path)
     assert [row.reason for row in report.plan.rows] == [Reason.EVIDENCE_CHANGED, Reason.CONSUMED]
@@ -270,7 +333,7 @@ def test_a_cycle_that_fails_after_it_has_deleted_tells_what_it_did(
     kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     by_slices(monkeypatch)
-    with_views(kafka)
+    with_topic(kafka, "views")
     kafka.at_listing[3] = partial(raise_, error)
     report = run(kafka, tmp_path)
 
@@ -329,7 +392,7 @@ def test_a_bug_amid_a_request_leaves_its_outcome_unknown(
     kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_slices(monkeypatch)
-    with_views(kafka)
+    with_topic(kafka, "views")
     bug = partial(monkeypatch.setattr, Requester, "_ask", lambda *_: raise_(Broken("a bug")))
     kafka.at_listing[3] = bug
     report = run(kafka, tmp_path)

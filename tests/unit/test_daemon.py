@@ -21,6 +21,7 @@ from retentiond.errors import (
     SparkUnavailable,
     StateError,
     StateOfOtherCluster,
+    StateReplaced,
 )
 from retentiond.model import DeletionOutcome, Outcome
 from retentiond.state.between_cycles import LastComplete, write_last_complete
@@ -109,9 +110,9 @@ def test_a_cycle_that_failed_after_it_had_deleted_is_tried_again_soon() -> None:
         assert bench.retry_delay_s(lambda: failed) == 1
         assert bench.retry_delay_s(lambda: failed) == 2
         bench.tick(lambda: deleted)
-        other = replace(deleted, failure=OtherCluster("two clusters answer"))
+        other = replace(deleted, failure=OtherCluster("two clusters\x1b answer"))
         bench.tick(lambda: other)
-        assert "two clusters answer" in bench.get("/readyz").text
+        assert "two clusters\ufffd answer" in bench.get("/readyz").text
 
     bench = live(play)
     assert [line["tries"] for line in bench.events(logs.CYCLE_RECOVERED)] == [2]
@@ -333,6 +334,20 @@ def test_a_restart_does_not_forget_the_last_complete_cycle(tmp_path: Path) -> No
     live(play, settings(tmp_path, metrics={"cluster": "orders"}))
 
 
+def test_once_the_files_of_the_state_are_back_nobody_says_that_nothing_is_deleted() -> None:
+    gone = "groups.db was removed, so nothing is deleted"
+
+    def play(bench: Bench) -> None:
+        bench.tick(failing(StateReplaced(gone)))
+        assert bench.get("/readyz").text == f"{gone}\n"
+        assert gone in bench.get("/").text
+        bench.tick(report)
+        assert (bench.get("/readyz").status_code, bench.get("/readyz").text) == (200, "ready\n")
+        assert gone not in bench.get("/").text
+
+    live(play)
+
+
 @pytest.mark.parametrize("set_by_s", [-7200, 7200])
 def test_cycles_go_on_in_their_interval_when_the_clock_is_set(set_by_s: float) -> None:
     def play(bench: Bench) -> None:
@@ -484,12 +499,12 @@ def test_the_end_does_not_wait_until_memory_is_given_back(monkeypatch: pytest.Mo
     threads: list[threading.Thread] = []
     giving, release = threading.Event(), threading.Event()
 
-    def give_back() -> None:
+    def release_memory() -> None:
         giving.set()
         release.wait()
 
     def play(bench: Bench) -> None:
-        monkeypatch.setattr("retentiond.garbage_collection.give_back", give_back)
+        monkeypatch.setattr("retentiond.garbage_collection.release_memory", release_memory)
         threads.append(threading.Thread(target=bench.tick))
         threads[0].start()
         assert giving.wait(60)
@@ -507,7 +522,7 @@ def test_a_cycle_that_ends_during_the_end_gives_no_memory_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given: list[bool] = []
-    monkeypatch.setattr("retentiond.garbage_collection.give_back", lambda: given.append(True))
+    monkeypatch.setattr("retentiond.garbage_collection.release_memory", lambda: given.append(True))
 
     def play(bench: Bench) -> None:
         started, stopping = threading.Event(), threading.Event()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster
+from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster, StateReplaced
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
 from tests.support.builders.daemons import Bench, live, settings
@@ -89,6 +89,19 @@ def test_a_file_mended_after_a_refusal_is_adopted() -> None:
         bench.tick()
 
     assert live(play).engines[0].configs_used == [OTHER_TOPIC]
+
+
+def test_a_file_given_while_the_state_was_gone_is_adopted_once_it_is_back() -> None:
+    def gone() -> CycleReport:
+        raise StateReplaced("groups.db was removed")
+
+    def play(bench: Bench) -> None:
+        bench.tick(gone)
+        bench.reload(OTHER_TOPIC)
+        bench.tick(report)
+        bench.tick()
+
+    assert live(play).engines[0].configs_used[-1] == OTHER_TOPIC
 
 
 def test_the_same_cluster_keeps_its_clients_and_its_session() -> None:

@@ -21,7 +21,7 @@ def resident():
     return psutil.Process().memory_info().rss / 2**20
 
 if {is_asked}:
-    garbage_collection.give_back_large()
+    garbage_collection.release_large_blocks_at_once()
 for _ in range(2):  # after the first round, such blocks are nothing special to glibc
     blocks = [np.ones(2**17) for _ in range(64)]  # a MiB each
     full = resident()
@@ -50,7 +50,7 @@ def thrown_away() -> weakref.ref[Cycle]:
 
 
 def test_what_a_block_has_made_and_uses_no_more_goes_when_it_ends() -> None:
-    with garbage_collection.dropped():
+    with garbage_collection.collected_afterwards():
         made = thrown_away()
         kept = Cycle()
         assert made() is not None
@@ -62,7 +62,7 @@ def test_it_goes_too_when_the_block_fails() -> None:
     made = []
 
     def plan() -> None:
-        with garbage_collection.dropped():
+        with garbage_collection.collected_afterwards():
             made.append(thrown_away())
             raise ValueError("no plan")
 
@@ -73,11 +73,11 @@ def test_it_goes_too_when_the_block_fails() -> None:
 
 def test_what_is_older_is_left_alone_until_it_is_given_back() -> None:
     older = thrown_away()
-    with garbage_collection.dropped():
+    with garbage_collection.collected_afterwards():
         pass
     assert older() is not None
     assert gc.get_freeze_count() == 0
-    garbage_collection.give_back()
+    garbage_collection.release_memory()
     assert older() is None
 
 

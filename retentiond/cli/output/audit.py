@@ -12,7 +12,7 @@ from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, pr
 from retentiond.model import Outcome
 from retentiond.state.actions import Action
 from retentiond.state.audit_records import DeletionRecord
-from retentiond.tell.reasons import say_only
+from retentiond.tell.reasons import say_groups_only
 from retentiond.tell.report import row_document
 from retentiond.words import rfc3339, say_any, say_name
 
@@ -58,7 +58,7 @@ def show_table(deletions: Iterable[DeletionRecord], *, with_evidence: bool) -> N
     else:
         count = _show_rows(console, COLUMNS, deletions, lambda each: [_row(each)])
     for pattern, topics in only.items():
-        say(console, say_only(pattern, list(topics)))
+        say(console, say_groups_only(pattern, list(topics)))
     say(console, f"{count} deletions")
 
 

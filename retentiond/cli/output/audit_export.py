@@ -18,7 +18,7 @@ from pyarrow import parquet
 from retentiond.cli.output.audit import document, write_csv
 from retentiond.errors import UsageError
 from retentiond.state.audit_records import DeletionRecord
-from retentiond.state.json_file import sync
+from retentiond.state.state_dir import sync
 
 GROUP_ROWS = 5_000
 """So many rows are in memory at a time."""

@@ -10,11 +10,11 @@ from retentiond.cli.output.plan import STYLES, say_problems
 from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, say
 from retentiond.config.durations import say_duration
 from retentiond.model import PlanRow
-from retentiond.tell.answers import YOUTH, Alike, Kept, TopicAnswer
+from retentiond.tell.answers import YOUTH, KeptRecords, SimilarPartitions, TopicAnswer
 from retentiond.tell.explain.partition import Explanation, TopicExplanation
 from retentiond.tell.explain.readers import COMMITTED
 from retentiond.tell.group_answers import GroupAnswer
-from retentiond.tell.reasons import UNSEEN, say_only, short
+from retentiond.tell.reasons import UNSEEN, say_groups_only, short
 from retentiond.tell.report import CycleReport
 from retentiond.words import (
     say_about,
@@ -79,7 +79,7 @@ def _say_groups(
     else:
         say(console, "No group counts for the topic.")
     if (only := explained.answer.only_groups) is not None:
-        say(console, say_only(only, [explained.answer.topic]))
+        say(console, say_groups_only(only, [explained.answer.topic]))
     if explained.excluded:
         say(console, f"Excluded by the policy: {say_names(explained.excluded, MOST_EXCLUDED)}.")
 
@@ -141,7 +141,7 @@ def _note(group: GroupAnswer, partition: int, now_ms: int) -> str:
     return "; ".join(notes)
 
 
-def _kept_records(kept: Kept) -> str:
+def _kept_records(kept: KeptRecords) -> str:
     about = "" if kept.size.local is None else f" (about {say_stored(*kept.size)})"
     why = "too young" if kept.keeper == YOUTH else short(*kept.keeper)
     return f"{say_many(kept.records, 'record')}{about}, {why}"
@@ -192,7 +192,7 @@ def show_topic(console: Console, report: CycleReport, explained: TopicExplanatio
     say_report(console, report)
 
 
-def _alike(alike: Alike) -> Row:
+def _alike(alike: SimilarPartitions) -> Row:
     cells = [
         say_ranges(alike.numbers),
         f"{alike.first.verdict}: {alike.first.reason}",

@@ -17,7 +17,7 @@ from retentiond.cli.output.table import (
 )
 from retentiond.config.durations import say_duration
 from retentiond.model import Verdict
-from retentiond.tell.answers import NOTHING, YOUTH, ClusterAnswer, Keeper, Kept, TopicAnswer
+from retentiond.tell.answers import NOTHING, YOUTH, ClusterAnswer, Keeper, KeptRecords, TopicAnswer
 from retentiond.tell.first_look.document import first_look_document
 from retentiond.tell.first_look.policy import NOTHING_UNSEEN, UnseenReaders
 from retentiond.tell.reasons import UNSEEN, short
@@ -203,6 +203,6 @@ def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> I
     yield "Nothing was deleted."
 
 
-def _about(kept: Kept) -> str:
+def _about(kept: KeptRecords) -> str:
     about = "" if kept.size.local is None else "about "
     return about + say_amount(kept.records, *kept.size)

@@ -32,7 +32,7 @@ T = TypeVar("T")
 LOOK_S = 0.25
 """How often the bar moves."""
 
-Topics = Annotated[
+TopicPatterns = Annotated[
     list[str] | None,
     typer.Option(
         "--topic",

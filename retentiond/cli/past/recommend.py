@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
-from retentiond.cli.past.options import Topics, answered, asked_replay, matching, period
+from retentiond.cli.past.options import TopicPatterns, answered, asked_replay, matching, period
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     since: Annotated[
         str, typer.Option(help="By what was recorded from this time on: an age or a time.")
     ] = "30d",
-    topic: Topics = None,
+    topic: TopicPatterns = None,
     safety: Annotated[
         float, typer.Option(help="How many times the shortest retention is recommended.", min=1)
     ] = 2,

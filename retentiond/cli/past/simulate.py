@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
-from retentiond.cli.past.options import Topics, answered, asked_replay, matching, period
+from retentiond.cli.past.options import TopicPatterns, answered, asked_replay, matching, period
 from retentiond.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
             "orders:retention.commitoffset.hours=6; may be given several times.",
         ),
     ] = None,
-    topic: Topics = None,
+    topic: TopicPatterns = None,
     output: OutputFormat = Output.TABLE,
     debug: Debug = False,
 ) -> None:

@@ -14,13 +14,13 @@ from confluent_kafka.admin import AdminClient
 
 from retentiond.errors import ConfigError, KafkaUnavailable, RetentiondError
 from retentiond.kafka.errors.connection_check import lasting_problem, problem_with
-from retentiond.kafka.errors.connection_problems import (
+from retentiond.kafka.errors.remedies import (
     ConnectionProblem,
-    Kind,
+    ProblemKind,
     no_answer_from,
     unavailable,
 )
-from retentiond.kafka.port import DeleteFailure, RequestResult
+from retentiond.kafka.interface import DeleteFailure, RequestResult
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.kafka.settings.tls import FileStamps, file_stamps
 from retentiond.model import Failure
@@ -123,7 +123,7 @@ class Admin:
     def _not_made(self, error: KafkaException) -> Exception:
         if self._tokens is None or self._tokens.failure is None:
             return of_client(self._settings, error)
-        problem = ConnectionProblem(Kind.NO_TOKEN, self._tokens.failure)
+        problem = ConnectionProblem(ProblemKind.NO_TOKEN, self._tokens.failure)
         return unavailable(self._settings.bootstrap_servers, problem, self._settings.words)
 
 
@@ -183,10 +183,12 @@ class ConnectionErrors:
 
 def _login_of_line(said: str) -> ConnectionProblem:
     if "not valid in current SASL state" in said:
-        return ConnectionProblem(Kind.NO_LOGIN)
+        return ConnectionProblem(ProblemKind.NO_LOGIN)
     if found := OFFERED.search(said):
-        return ConnectionProblem(Kind.OTHER_MECHANISM, f"but {found[1]}")
-    return ConnectionProblem(Kind.LOGIN_REFUSED, said.removeprefix("SASL authentication error: "))
+        return ConnectionProblem(ProblemKind.OTHER_MECHANISM, f"but {found[1]}")
+    return ConnectionProblem(
+        ProblemKind.LOGIN_REFUSED, said.removeprefix("SASL authentication error: ")
+    )
 
 
 LEADER_MOVED = frozenset(

@@ -22,8 +22,8 @@ from retentiond.kafka.confluent import admin
 from retentiond.kafka.confluent import delete_records as deletions
 from retentiond.kafka.confluent.admin import Admin
 from retentiond.kafka.confluent.delete_records import GRACE_S, LOOK_S, Deleter, as_kafka_prints_it
-from retentiond.kafka.errors.missing_rights import with_topic_grant
-from retentiond.kafka.port import INTERNAL_TOPICS, DeleteFailure, Target, TopicDescription
+from retentiond.kafka.errors.remedies import with_topic_grant
+from retentiond.kafka.interface import INTERNAL_TOPICS, DeleteAnswer, Target, TopicDescription
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Failure, TopicPartition
 
@@ -78,7 +78,7 @@ class RecordsClient:
         return frozenset(listed.topics)
 
     def describe_topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure]:
-        """As the port's. Raises `KafkaUnavailable` where librdkafka could ask about none."""
+        """As in the interface. Raises `KafkaUnavailable` where librdkafka could ask about none."""
         if not names:
             return {}
         with self._admin.explaining():
@@ -129,7 +129,7 @@ class RecordsClient:
 
     def delete_records(
         self, cutoffs: Mapping[TopicPartition, int], *, not_after: float = math.inf
-    ) -> Mapping[TopicPartition, int | DeleteFailure]:
+    ) -> Mapping[TopicPartition, DeleteAnswer]:
         """Raises ValueError for an offset that isn't positive: -1 would mean "everything"."""
         for partition, cutoff in cutoffs.items():
             if cutoff <= 0:
@@ -138,7 +138,7 @@ class RecordsClient:
 
     def delete_up_to(
         self, targets: Mapping[TopicPartition, Target], timeout_s: float
-    ) -> Mapping[TopicPartition, int | DeleteFailure]:
+    ) -> Mapping[TopicPartition, DeleteAnswer]:
         """DeleteRecords as an operator words it: also everything, and offset 0.
 
         Raises ValueError for a negative offset.
@@ -150,7 +150,7 @@ class RecordsClient:
         offsets: Mapping[TopicPartition, int],
         timeout_s: float,
         not_after: float = math.inf,
-    ) -> Mapping[TopicPartition, int | DeleteFailure]:
+    ) -> Mapping[TopicPartition, DeleteAnswer]:
         """By the client of the last look; without one, it looks first."""
         if not offsets:
             return {}

@@ -27,9 +27,10 @@ from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.cluster_identity import ClusterIdentity, address
 from retentiond.kafka.confluent import admin as failures
 from retentiond.kafka.confluent.admin import Admin
-from retentiond.kafka.errors.missing_rights import with_topic_grant
-from retentiond.kafka.port import (
+from retentiond.kafka.errors.remedies import with_topic_grant
+from retentiond.kafka.interface import (
     KAFKAS_HIGH_WATERMARK,
+    DeleteAnswer,
     DeleteFailure,
     OffsetBound,
     RequestResult,
@@ -37,7 +38,7 @@ from retentiond.kafka.port import (
 )
 from retentiond.model import Failure, TopicPartition
 
-Answers: TypeAlias = "dict[TopicPartition, int | DeleteFailure]"
+DeleteAnswers: TypeAlias = dict[TopicPartition, DeleteAnswer]
 
 
 LOOK_S = 3.0
@@ -109,7 +110,7 @@ class Deleter:
 
     def request(
         self, offsets: Mapping[TopicPartition, int], timeout_s: float, not_after: float = math.inf
-    ) -> Answers:
+    ) -> DeleteAnswers:
         """See `request`. Only after a `look`; none goes to a leader that was silent then."""
 
         def refuse() -> DeleteFailure | None:
@@ -217,7 +218,7 @@ def request(
     offsets: Mapping[TopicPartition, int],
     timeout_s: float,
     refuse: Callable[[], DeleteFailure | None] = lambda: None,
-) -> Answers:
+) -> DeleteAnswers:
     """The low watermark of each partition, or why there is none.
 
     ``timeout_s``: how long a leader may wait for its followers. The offsets go out as they are;
@@ -233,7 +234,7 @@ def request(
         request_timeout=timeout_s + ANSWER_S,
         operation_timeout=timeout_s,
     )
-    answers: Answers = {}
+    answers: DeleteAnswers = {}
     for key, future in futures.items():
         try:
             low_watermark: int = future.result(timeout_s + GRACE_S).low_watermark

@@ -13,10 +13,10 @@ import ssl
 import struct
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.errors.connection_problems import (
+from retentiond.kafka.errors.remedies import (
     PASSING,
     ConnectionProblem,
-    Kind,
+    ProblemKind,
     unavailable,
 )
 from retentiond.kafka.settings.properties import ClientSettings
@@ -39,11 +39,11 @@ METADATA = 3
 LONGEST_ANSWER = 1 << 20
 
 VERIFICATION = {  # OpenSSL's X509_V_ERR_…
-    9: Kind.NOT_YET_VALID,
-    10: Kind.EXPIRED,
-    23: Kind.REVOKED,
-    62: Kind.WRONG_NAME,
-    64: Kind.WRONG_NAME,
+    9: ProblemKind.NOT_YET_VALID,
+    10: ProblemKind.EXPIRED,
+    23: ProblemKind.REVOKED,
+    62: ProblemKind.WRONG_NAME,
+    64: ProblemKind.WRONG_NAME,
 }
 
 OF_THE_CLIENTS_CERTIFICATE = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
@@ -77,11 +77,11 @@ def problem_with(server: str, settings: ClientSettings) -> ConnectionProblem | N
                 return _problem_with_tls(connection, host, settings)
             return _problem_without_tls(connection, (host, port), settings)
     except socket.gaierror:
-        return ConnectionProblem(Kind.NO_ADDRESS)
+        return ConnectionProblem(ProblemKind.NO_ADDRESS)
     except ConnectionRefusedError:
-        return ConnectionProblem(Kind.NOBODY_LISTENS)
+        return ConnectionProblem(ProblemKind.NOBODY_LISTENS)
     except OSError as error:
-        return ConnectionProblem(Kind.NO_ANSWER, error.strerror or "no answer in time")
+        return ConnectionProblem(ProblemKind.NO_ANSWER, error.strerror or "no answer in time")
 
 
 def address_of(server: str) -> tuple[str, int]:
@@ -99,24 +99,28 @@ def _problem_with_tls(
         context = client_context(settings)
     except OSError as error:
         reason = getattr(error, "reason", None) or error.strerror or ""
-        return ConnectionProblem(Kind.UNUSABLE_FILES, str(reason).lower().replace("_", " "))
+        return ConnectionProblem(ProblemKind.UNUSABLE_FILES, str(reason).lower().replace("_", " "))
     try:
         with context.wrap_socket(connection, server_hostname=host) as secured:
             return _problem_after_handshake(secured, settings)
     except ssl.SSLCertVerificationError as error:
-        kind = VERIFICATION.get(error.verify_code, Kind.UNTRUSTED)
-        return ConnectionProblem(kind, error.verify_message if kind is Kind.UNTRUSTED else "")
+        kind = VERIFICATION.get(error.verify_code, ProblemKind.UNTRUSTED)
+        return ConnectionProblem(
+            kind, error.verify_message if kind is ProblemKind.UNTRUSTED else ""
+        )
     except (ssl.SSLEOFError, ConnectionError):
-        return ConnectionProblem(Kind.NO_TLS)
+        return ConnectionProblem(ProblemKind.NO_TLS)
     except ssl.SSLError as error:
         reason = error.reason or ""
         if "ALERT" not in reason:
-            return ConnectionProblem(Kind.NO_TLS)
+            return ConnectionProblem(ProblemKind.NO_TLS)
         if not any(word in reason for word in OF_THE_CLIENTS_CERTIFICATE):
             return None
         if "ssl_certfile" in settings.kafka_python or INLINE_CERTIFICATE in settings.confluent:
-            return ConnectionProblem(Kind.REFUSED_CERTIFICATE, reason.lower().replace("_", " "))
-        return ConnectionProblem(Kind.CERTIFICATE_WANTED)
+            return ConnectionProblem(
+                ProblemKind.REFUSED_CERTIFICATE, reason.lower().replace("_", " ")
+            )
+        return ConnectionProblem(ProblemKind.CERTIFICATE_WANTED)
 
 
 def _problem_after_handshake(
@@ -129,18 +133,18 @@ def _problem_after_handshake(
     secured.settimeout(ALERT_S)
     try:
         if secured.recv(1):
-            return ConnectionProblem(Kind.NOT_KAFKA)
+            return ConnectionProblem(ProblemKind.NOT_KAFKA)
     except TimeoutError:
         secured.settimeout(TIMEOUT_S)
         try:
             return _problem_of_kind(_answer(secured, API_VERSIONS), secured, settings)
         except NotKafka:
-            return ConnectionProblem(Kind.NOT_KAFKA)
+            return ConnectionProblem(ProblemKind.NOT_KAFKA)
         except UNANSWERED:
             pass
     except ConnectionError:
         pass
-    return ConnectionProblem(Kind.NO_ANSWER, "it hangs up after the TLS handshake")
+    return ConnectionProblem(ProblemKind.NO_ANSWER, "it hangs up after the TLS handshake")
 
 
 def _problem_of_kind(
@@ -151,26 +155,26 @@ def _problem_of_kind(
     error, _ = struct.unpack_from(">hi", versions)  # and how many requests it takes
     taken = {key for key, _, _ in struct.iter_unpack(">hhh", versions[6:])}
     if not error and METADATA not in taken:
-        return ConnectionProblem(Kind.CONTROLLER)
+        return ConnectionProblem(ProblemKind.CONTROLLER)
     if settings.kafka_python.get("security_protocol", "").startswith("SASL"):
         return None
     try:
         _answer(connection, NO_METADATA)
     except (NotKafka, *UNANSWERED):
-        return ConnectionProblem(Kind.LOGIN_WANTED)
+        return ConnectionProblem(ProblemKind.LOGIN_WANTED)
     return None
 
 
 def _problem_without_tls(
     connection: socket.socket, address: tuple[str, int], settings: ClientSettings
 ) -> ConnectionProblem | None:
-    otherwise = ConnectionProblem(Kind.NO_ANSWER)
+    otherwise = ConnectionProblem(ProblemKind.NO_ANSWER)
     try:
         return _problem_of_kind(_answer(connection, API_VERSIONS), connection, settings)
     except TimeoutError:  # what speaks TLS refuses such a beginning at once
         return otherwise
     except NotKafka:
-        otherwise = ConnectionProblem(Kind.NOT_KAFKA)
+        otherwise = ConnectionProblem(ProblemKind.NOT_KAFKA)
     except (EOFError, ConnectionError):
         pass
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -181,7 +185,7 @@ def _problem_without_tls(
             socket.create_connection(address, TIMEOUT_S) as second,
             context.wrap_socket(second) as secured,
         ):
-            return ConnectionProblem(Kind.TLS_WANTED, secured.version() or "")
+            return ConnectionProblem(ProblemKind.TLS_WANTED, secured.version() or "")
     except OSError:
         return otherwise
 

@@ -27,9 +27,9 @@ from kafka.errors import (
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.errors.connection_check import lasting_problem, problem_with
-from retentiond.kafka.errors.connection_problems import (
+from retentiond.kafka.errors.remedies import (
     ConnectionProblem,
-    Kind,
+    ProblemKind,
     no_answer_from,
     unavailable,
 )
@@ -40,14 +40,14 @@ from retentiond.model import Failure
 Received = tuple[bytes, BaseException | None]
 
 
-def of_kafka_python(error: BaseException) -> Failure:
+def failure_of_exception(error: BaseException) -> Failure:
     """A kafka-python exception as a value; its class name is the code."""
     if isinstance(error, kp_errors.BrokerResponseError):
         return Failure(error.message or type(error).__name__, error.description or str(error))
     return Failure(type(error).__name__, str(error))
 
 
-def of_error_code(code: int, message: str | None = None) -> Failure:
+def failure_of_code(code: int, message: str | None = None) -> Failure:
     """A protocol error code as a value, with the message the broker sent, if any."""
     if code not in kp_errors.kafka_errors:
         return Failure(f"ERROR_{code}", message or "this version does not know that error")
@@ -65,10 +65,10 @@ AT_ONCE_S = 0.5
 """An attempt that fails so soon was refused."""
 
 OF_THE_LOGIN = {
-    IllegalSaslStateError: Kind.NO_LOGIN,
-    NoToken: Kind.NO_TOKEN,
-    SaslAuthenticationFailedError: Kind.LOGIN_REFUSED,
-    UnsupportedSaslMechanismError: Kind.OTHER_MECHANISM,
+    IllegalSaslStateError: ProblemKind.NO_LOGIN,
+    NoToken: ProblemKind.NO_TOKEN,
+    SaslAuthenticationFailedError: ProblemKind.LOGIN_REFUSED,
+    UnsupportedSaslMechanismError: ProblemKind.OTHER_MECHANISM,
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from kafka.protocol.consumer import OffsetFetchRequest
 
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.kafka_python import of_error_code
+from retentiond.kafka.errors.kafka_python import failure_of_code
 from retentiond.kafka.groups.coordinators import ask_coordinators
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.wire.messages import DescribeShareGroupOffsetsRequest
@@ -28,13 +28,13 @@ from retentiond.model import Commit, Failure
 GROUPS_PER_REQUEST = 300
 """A commit takes some 23 bytes of an answer: a megabyte and a half where each has 200."""
 
-Commits = Sequence[Commit] | Failure
+GroupCommits = Sequence[Commit] | Failure
 
 
-def commits(client: Client, groups: Collection[str]) -> Mapping[str, Commits]:
+def commits(client: Client, groups: Collection[str]) -> Mapping[str, GroupCommits]:
     """All commits of each group. A failure on one partition is a commit without offset."""
 
-    async def ask(network: NetworkClient) -> dict[str, Commits]:
+    async def ask(network: NetworkClient) -> dict[str, GroupCommits]:
         return await ask_coordinators(
             network, groups, offset_fetch, read_commits, groups_per_request=GROUPS_PER_REQUEST
         )
@@ -53,21 +53,21 @@ def offset_fetch(groups: Sequence[str]) -> Any:
     )
 
 
-def read_commits(answer: BatchedOffsets) -> dict[str, Commits]:
+def read_commits(answer: BatchedOffsets) -> dict[str, GroupCommits]:
     """The response to `offset_fetch`, by group."""
     return {
-        group.group_id: of_error_code(group.error_code) if group.error_code else group.commits
+        group.group_id: failure_of_code(group.error_code) if group.error_code else group.commits
         for group in answer.groups
     }
 
 
-def share_offsets(client: Client, groups: Collection[str]) -> Mapping[str, Commits]:
+def share_offsets(client: Client, groups: Collection[str]) -> Mapping[str, GroupCommits]:
     """The start offset of every share-partition of each group, as commits.
 
     One that isn't known yet, or couldn't be read, is a commit without offset.
     """
 
-    async def ask(network: NetworkClient) -> dict[str, Commits]:
+    async def ask(network: NetworkClient) -> dict[str, GroupCommits]:
         return await ask_coordinators(network, groups, _request, _read)
 
     return client.run(ask) if groups else {}
@@ -83,13 +83,13 @@ def _request(groups: Sequence[str]) -> Any:
     return DescribeShareGroupOffsetsRequest(groups=asked)
 
 
-def _read(answer: Any) -> dict[str, Commits]:
+def _read(answer: Any) -> dict[str, GroupCommits]:
     return {group.group_id: _offsets(group) for group in answer.groups}
 
 
-def _offsets(group: Any) -> Commits:
+def _offsets(group: Any) -> GroupCommits:
     if group.error_code:
-        return of_error_code(group.error_code, group.error_message)
+        return failure_of_code(group.error_code, group.error_message)
     return [
         Commit(
             topic.topic_name,

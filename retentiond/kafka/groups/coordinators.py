@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
-from retentiond.kafka.errors.kafka_python import of_error_code, of_kafka_python
-from retentiond.kafka.errors.missing_rights import with_group_grant
+from retentiond.kafka.errors.kafka_python import failure_of_code, failure_of_exception
+from retentiond.kafka.errors.remedies import with_group_grant
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.model import Failure
 
@@ -77,7 +77,7 @@ async def _ask(
             by_node.setdefault(node, []).append(group)
     for names, answer in await network.send_batches(by_node, size, request):
         if isinstance(answer, Exception):
-            found.update(dict.fromkeys(names, of_kafka_python(answer)))
+            found.update(dict.fromkeys(names, failure_of_exception(answer)))
         else:
             found.update(read(answer))
     return {group: _explained(answer) for group, answer in found.items()}
@@ -99,7 +99,9 @@ async def coordinators(network: NetworkClient, groups: Collection[str]) -> dict[
         )
     )
     found: dict[str, int | Failure] = {
-        row.key: of_error_code(row.error_code, row.error_message) if row.error_code else row.node_id
+        row.key: failure_of_code(row.error_code, row.error_message)
+        if row.error_code
+        else row.node_id
         for row in answer.coordinators
     }
     return {group: found.get(group, NO_COORDINATOR) for group in groups}

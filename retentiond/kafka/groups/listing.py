@@ -23,11 +23,11 @@ from kafka.protocol.admin import ListGroupsRequest
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.kafka_python import of_error_code, of_kafka_python
+from retentiond.kafka.errors.kafka_python import failure_of_code, failure_of_exception
 from retentiond.kafka.groups.commits import offset_fetch, read_commits
 from retentiond.kafka.groups.coordinators import GROUPS_PER_REQUEST
+from retentiond.kafka.interface import CoordinatorState, ListedGroup
 from retentiond.kafka.network_client import NetworkClient, offsets_topic_request
-from retentiond.kafka.port import CoordinatorState, ListedGroup
 from retentiond.model import Failure, GroupKind
 
 CONSUMER_PROTOCOL = "consumer"
@@ -131,10 +131,10 @@ def list_groups(client: Client) -> Sequence[ListedGroup]:
         for node, answer in zip(nodes, answers, strict=True):
             if isinstance(answer, Exception):
                 network.forget_brokers()  # it may be one no more
-                failure = of_kafka_python(answer)
+                failure = failure_of_exception(answer)
                 raise KafkaUnavailable(f"broker {node} did not list its groups: {failure}")
             if answer.error_code:
-                failure = of_error_code(answer.error_code)
+                failure = failure_of_code(answer.error_code)
                 raise KafkaUnavailable(f"broker {node} did not list its groups: {failure}")
             for group in answer.groups:
                 groups[group.group_id] = _listed(group)
@@ -182,7 +182,7 @@ async def ask_whether_at_work(network: NetworkClient, leaders: Mapping[int, int]
     failed: dict[int, Failure | None] = {each: None for each in leaders if leaders[each] < 0}
     for led, answer in answers:
         if isinstance(answer, Exception):
-            failed |= dict.fromkeys(led, of_kafka_python(answer))
+            failed |= dict.fromkeys(led, failure_of_exception(answer))
             continue
         found = read_commits(answer)
         for each in led:

@@ -16,10 +16,10 @@ from kafka.protocol.consumer.metadata import (
 )
 
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.kafka_python import of_error_code
+from retentiond.kafka.errors.kafka_python import failure_of_code
 from retentiond.kafka.groups.coordinators import ask_coordinators
+from retentiond.kafka.interface import GroupMembers, ListedGroup
 from retentiond.kafka.network_client import NetworkClient
-from retentiond.kafka.port import GroupMembers, ListedGroup
 from retentiond.kafka.wire.messages import (
     ConsumerGroupDescribeRequest,
     ShareGroupDescribeRequest,
@@ -90,7 +90,7 @@ def _members(group: Any, read: Callable[[Any], Members]) -> Members:
     error. Where it has ended since it was listed, the next reading lists it no more.
     """
     if group.error_code:
-        return of_error_code(group.error_code)
+        return failure_of_code(group.error_code)
     if group.group_state == DEAD or (group.group_state != EMPTY and not group.members):
         return NOT_OF_ITS_KIND
     try:

@@ -30,8 +30,8 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from retentiond.kafka.interface import AGE_NOT_YET_KNOWN
 from retentiond.kafka.offsets.leaders import Leader
-from retentiond.kafka.port import AGE_NOT_YET_KNOWN
 from retentiond.model import Failure, TopicPartition
 
 Found = dict[TopicPartition, int | Failure | None]
@@ -89,7 +89,7 @@ RETRY_S = 0.3
 """Before another attempt, for the queue to drain."""
 
 BUSY = "UNKNOWN"
-"""How `of_error_code` calls UNKNOWN_SERVER_ERROR, which a full queue is answered with."""
+"""How `failure_of_code` calls UNKNOWN_SERVER_ERROR, which a full queue is answered with."""
 
 STEPS_MS = tuple(15 * 60_000 * 4**step for step in range(8))
 """How much earlier is asked about where a bound is sought: a quarter of an hour to 170 days."""
@@ -115,7 +115,7 @@ ends."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class BrokerQueries:
     """How brokers are asked; ``few``: by time, `AT_ONCE` of each leader; ``newest`` as in
     `by_time.offsets_at`."""
 
@@ -150,7 +150,7 @@ class TieredLookups:
         self._asked_at: dict[TopicPartition, float] = {}
         self._windows: dict[TopicPartition, _Window | None] = {}
 
-    def offsets_at(self, times_ms: Mapping[TopicPartition, int], ask: Asking) -> Found:
+    def offsets_at(self, times_ms: Mapping[TopicPartition, int], ask: BrokerQueries) -> Found:
         """As `by_time.offsets_at`; where that can't be proven, a lower bound of it.
 
         What was found for the same time in the same log is not asked again, and what was found for
@@ -199,7 +199,9 @@ class TieredLookups:
         if log is not None and isinstance(found, int) and is_later:
             self._known[at] = _Known(log, time_ms, found)
 
-    def _look_up(self, times_ms: Mapping[TopicPartition, int], ask: Asking, until: float) -> Found:
+    def _look_up(
+        self, times_ms: Mapping[TopicPartition, int], ask: BrokerQueries, until: float
+    ) -> Found:
         answers: Found = {}
         figures: dict[TopicPartition, list[int]] = {at: [] for at in times_ms}
         for read in (ask.log_starts, ask.local_starts, ask.ends):
@@ -231,7 +233,7 @@ class TieredLookups:
         self,
         times_ms: Mapping[TopicPartition, int],
         bounds: Mapping[TopicPartition, _Bounds],
-        ask: Asking,
+        ask: BrokerQueries,
         until: float,
     ) -> dict[TopicPartition, int | Failure]:
         """Up to where the remote parts are surely older, by asking about earlier times. A search
@@ -312,7 +314,7 @@ def _is_busy(answer: int | Failure | None) -> bool:
     return isinstance(answer, Failure) and answer.code == BUSY
 
 
-def _patiently(times_ms: Mapping[TopicPartition, int], ask: Asking, until: float) -> Found:
+def _patiently(times_ms: Mapping[TopicPartition, int], ask: BrokerQueries, until: float) -> Found:
     """With further attempts where a broker's queue was full, as long as there is time."""
     found = ask.few(times_ms) if times_ms else {}
     for _ in range(ATTEMPTS - 1):

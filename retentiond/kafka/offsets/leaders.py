@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
-from retentiond.kafka.errors.kafka_python import of_error_code
+from retentiond.kafka.errors.kafka_python import failure_of_code
 from retentiond.kafka.network_client import FRESH_S, NetworkClient
 from retentiond.model import Failure, TopicPartition
 
@@ -84,7 +84,7 @@ class Leaders:
 
 def _leaders(topic: Any) -> dict[int, Leader | Failure] | Failure:
     if topic.error_code:
-        return of_error_code(topic.error_code)
+        return failure_of_code(topic.error_code)
     return {
         each.partition_index: NO_LEADER
         if each.leader_id < 0

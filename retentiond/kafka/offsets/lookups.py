@@ -20,12 +20,12 @@ from kafka.protocol.consumer import (
 )
 
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.kafka_python import of_error_code, of_kafka_python
-from retentiond.kafka.errors.missing_rights import with_topic_grant
+from retentiond.kafka.errors.kafka_python import failure_of_code, failure_of_exception
+from retentiond.kafka.errors.remedies import with_topic_grant
+from retentiond.kafka.interface import EpochEnd, OffsetBound, PartitionEpoch
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.offsets import by_time
 from retentiond.kafka.offsets.leaders import Leader, Leaders
-from retentiond.kafka.port import EpochEnd, OffsetBound, PartitionEpoch
 from retentiond.kafka.wire.list_offsets import (
     A_CLIENT,
     LOCAL_VERSION,
@@ -112,8 +112,8 @@ class Offsets:
                 found |= self._lookups.offsets_at(remote, self._asking())
         return found
 
-    def _asking(self) -> by_time.Asking:
-        return by_time.Asking(
+    def _asking(self) -> by_time.BrokerQueries:
+        return by_time.BrokerQueries(
             logs=self._logs,
             log_starts=partial(self.offsets, bound=OffsetBound.LOG_START),
             local_starts=partial(self.offsets, bound=OffsetBound.LOCAL_START),
@@ -233,7 +233,7 @@ async def _ask(
             continue
         for at, part in _parts(response):
             if part.error_code:
-                failure = of_error_code(part.error_code)
+                failure = failure_of_code(part.error_code)
                 found[at] = _explained(failure, at)
                 if part.error_code in MENDED:
                     doubtful.append(at)
@@ -284,7 +284,7 @@ def _epochs_request(wanted: Mapping[str, Sequence[OffsetQuery]]) -> Any:
 def _unanswered(error: Exception) -> Failure:
     if isinstance(error, RequestTimedOutError):
         return SILENT_LEADER
-    return of_kafka_python(error)
+    return failure_of_exception(error)
 
 
 def _explained(failure: Failure, at: TopicPartition) -> Failure:

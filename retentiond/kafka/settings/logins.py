@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from retentiond.errors import ConfigError
-from retentiond.kafka.errors.connection_problems import TOKEN_WORDS, SettingNames
+from retentiond.kafka.errors.remedies import TOKEN_WORDS, SettingNames
 
 TOKEN_MECHANISM = "OAUTHBEARER"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retentiond.model import PlanRow
-from retentiond.tell.answers import Alike
+from retentiond.tell.answers import SimilarPartitions
 from retentiond.tell.explain.partition import Explanation, TopicExplanation
 from retentiond.tell.group_answers import GroupAnswer
 from retentiond.tell.report import partition_document
@@ -48,7 +48,7 @@ def explanation_document(explained: TopicExplanation, of: Explanation) -> dict[s
     }
 
 
-def _alike(alike: Alike, explained: TopicExplanation) -> dict[str, Any]:
+def _alike(alike: SimilarPartitions, explained: TopicExplanation) -> dict[str, Any]:
     return {
         "verdict": alike.first.verdict.value,
         "reason": alike.first.reason.value,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from retentiond.config.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from retentiond.errors import KafkaUnavailable, UsageError
-from retentiond.kafka.port import Kafka
+from retentiond.kafka.interface import Kafka
 from retentiond.memory.remembered import EndsSeen, Remembered
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import PartitionReading, Snapshot, partitions_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from retentiond.disks.broker_disks import DiskReport
-from retentiond.kafka.port import TopicConfig
+from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Failure, Verdict
 from retentiond.tell.answers import PartitionAnswer
 from retentiond.words import say_about, say_bytes

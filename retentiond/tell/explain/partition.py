@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from retentiond.config import TopicPolicy
 from retentiond.model import PlanRow
 from retentiond.snapshot import PartitionReading, TopicReading
-from retentiond.tell.answers import Alike, PartitionAnswer, TopicAnswer
+from retentiond.tell.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
 from retentiond.tell.explain.evidence import ExplainedPlan, doubts, stalled_by
 from retentiond.tell.explain.freeing import cleaner_intervals, on_disk
 from retentiond.tell.explain.readers import topic_readers
@@ -47,7 +47,7 @@ class TopicExplanation:
     tool_options: str = ""
 
     @property
-    def reasons(self) -> tuple[Alike, ...]:
+    def reasons(self) -> tuple[SimilarPartitions, ...]:
         """The partitions of one verdict and reason, the most first."""
         return self.answer.alike(lambda row: row.reason)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from retentiond.tell.answers import Kept, TopicAnswer
+from retentiond.tell.answers import KeptRecords, TopicAnswer
 from retentiond.tell.first_look.policy import NOTHING_UNSEEN, UnseenReaders
 from retentiond.tell.report import CycleReport, document
 
@@ -52,7 +52,7 @@ def _topic_document(topic: TopicAnswer) -> dict[str, Any]:
     }
 
 
-def _kept_documents(kept: Iterable[Kept]) -> list[dict[str, Any]]:
+def _kept_documents(kept: Iterable[KeptRecords]) -> list[dict[str, Any]]:
     return [
         {
             "reason": keeper.reason.value,

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from retentiond.config import Config
 from retentiond.config.values import Pattern
 from retentiond.errors import UsageError
-from retentiond.kafka.port import INTERNAL_TOPICS
+from retentiond.kafka.interface import INTERNAL_TOPICS
 from retentiond.kafka.settings.logins import AWS_MECHANISM, REGION
 from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
 from retentiond.model import GroupKind
@@ -72,7 +72,17 @@ class Owner(NamedTuple):
     meaning: str
 
 
-CONNECT = r"(?:.*[._-])?connect(?:[._-].*)?[._-](?:configs?|offsets?|status(?:es)?)"
+CONNECT = (
+    r"(?:.*[._-])?connect(?:ors?)?(?:[._-].*)?[._-](?:configs?|offsets?|status(?:es)?)"
+    r"|__(?:amazon_)?msk_connect_(?:configs|offsets|status)_.*"
+)
+
+MIRRORS = re.compile(
+    # With replication.policy.separator, _ or - stand where a dot is by default.
+    r"mm2-(?:offset-syncs|offsets|configs|status)[._-].*|.*[._-]checkpoints[._-]internal"
+    r"|mirrormaker2-cluster-(?:offsets|configs|status)"  # Strimzi's default
+    r"|(?:.*\.)?heartbeats"
+)
 
 OWNERS = (
     (
@@ -98,7 +108,7 @@ OWNERS = (
         ),
     ),
     (
-        re.compile(r"mm2-.*|.*\.internal|(?:.*\.)?heartbeats"),
+        re.compile(rf"mm2-.*|.*\.internal|{MIRRORS.pattern}"),
         Owner(
             "MirrorMaker's own",
             "by its name MirrorMaker's own, which reads it from the beginning without committing",
@@ -120,11 +130,6 @@ def owner(topic: str) -> Owner | None:
     return next((found for names, found in OWNERS if names.fullmatch(topic)), None)
 
 
-MIRRORS = re.compile(
-    r"mm2-(?:offset-syncs|offsets|configs|status)\..*|.*\.checkpoints\.internal"
-    r"|(?:.*\.)?heartbeats"
-)
-
 MIRROR_GROUPS = re.compile(r".+-mm2")
 """MirrorMaker 2's workers, where it runs by itself: on the cluster that it writes to."""
 
@@ -132,6 +137,8 @@ SPARKS = re.compile(r"spark-kafka-(?:source|relation)-.*")
 
 INTERNAL_TO_STREAMS = re.compile(r".*-(?:changelog|repartition)")
 
+
+CONNECTORS_MAY_READ = "whose connectors may read topics without committing"
 
 MAY_RESTORE = (
     "which may have no other changelog of a table than the topic (topology.optimization), and then "
@@ -164,22 +171,29 @@ def unseen_readers(topics: Iterable[str], groups: Iterable[GroupReading]) -> Uns
     return UnseenReaders(tuple(_evidence(names, every)), frozenset(_streams(names, every)))
 
 
-def _evidence(topics: Iterable[str], groups: Iterable[GroupReading]) -> Iterator[str]:
-    """One for each system."""
+def _evidence(topics: Iterable[str], groups: Sequence[GroupReading]) -> Iterator[str]:
+    """One for each system. The workers of Kafka Connect are known by the protocol that they share
+    out their connectors by, whatever their group and their topics are called."""
     connect = re.compile(CONNECT, re.IGNORECASE)
-    workers = (group.group_id for group in groups if MIRROR_GROUPS.fullmatch(group.group_id))
+    mirror_workers = [name for name in _names(groups) if MIRROR_GROUPS.fullmatch(name)]
     if mirrors := next(filter(MIRRORS.fullmatch, topics), None):
         yield f"topic {mirrors} is MirrorMaker 2's, which reads topics without committing"
-    elif (worker := next(workers, None)) is not None:
-        yield f"group {say_name(worker)} is MirrorMaker 2's, which reads topics without committing"
-    if connects := next(filter(connect.fullmatch, topics), None):
+    elif mirror_workers:
         yield (
-            f"topic {connects} is Kafka Connect's, whose connectors may read topics without "
+            f"group {say_name(mirror_workers[0])} is MirrorMaker 2's, which reads topics without "
             "committing"
         )
-    sparks = (group.group_id for group in groups if SPARKS.fullmatch(group.group_id))
-    if (spark := next(sparks, None)) is not None:
+    workers = [each for each in groups if each.is_connect and each.group_id not in mirror_workers]
+    if connects := next(filter(connect.fullmatch, topics), None):
+        yield f"topic {connects} is Kafka Connect's, {CONNECTORS_MAY_READ}"
+    elif workers:
+        yield f"group {say_name(workers[0].group_id)} is Kafka Connect's, {CONNECTORS_MAY_READ}"
+    if spark := next(filter(SPARKS.fullmatch, _names(groups)), None):
         yield f"group {say_name(spark)} is Spark's, which reads topics without committing"
+
+
+def _names(groups: Iterable[GroupReading]) -> Iterator[str]:
+    return (group.group_id for group in groups)
 
 
 def _streams(topics: Iterable[str], groups: Iterable[GroupReading]) -> Iterator[str]:

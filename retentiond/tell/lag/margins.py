@@ -12,19 +12,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.port import Kafka
+from retentiond.kafka.interface import Kafka
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Failure, PlanRow
-from retentiond.snapshot import Snapshot, TopicReading, partitions_of
+from retentiond.snapshot import Integers, Snapshot, TopicReading, partitions_of
+from retentiond.tell.group_answers import LagReport
 from retentiond.tell.lag.positions import (
     Booleans,
-    Integers,
-    Positions,
+    CommittedPositions,
     kept_by_one_group,
     positions,
     topics_of,
 )
-from retentiond.tell.lag.report import LagReport
 from retentiond.tell.lag.time_stamps import KnownTimeStamps, Times
 
 PRECISION = 1 / 20
@@ -82,7 +81,7 @@ class MarginBounds:
         )
 
 
-def lag_rows(snapshot: Snapshot, positions: Positions) -> LagRows:
+def lag_rows(snapshot: Snapshot, positions: CommittedPositions) -> LagRows:
     readings = snapshot.partitions
     limits = np.array([_retention_ms(topic) for topic in snapshot.topics], np.float64)
     log_starts = np.array([_or_nan(each.log_start_offset) for each in readings], np.float64)
@@ -241,7 +240,7 @@ class LagReader:
         report: LagReport,
         kafka: Kafka,
         snapshot: Snapshot,
-        where: Positions,
+        where: CommittedPositions,
         is_stopping: Callable[[], bool],
     ) -> LagReport:
         now_ms = snapshot.taken_at_ms

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from retentiond.decide.tables import excluded_groups
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import PlanRow
-from retentiond.snapshot import PartitionReading, Snapshot
+from retentiond.snapshot import Integers, PartitionReading, Snapshot
 
-Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Positions:
+class CommittedPositions:
     """Grain: group and partition. Columns of one length.
 
     ``group`` and ``partition`` are positions in the snapshot; ``offset`` is the next record that
@@ -32,17 +31,17 @@ class Positions:
     partition: Integers
     offset: Integers
 
-    def where(self, mask: Booleans) -> Positions:
-        return Positions(self.group[mask], self.partition[mask], self.offset[mask])
+    def where(self, mask: Booleans) -> CommittedPositions:
+        return CommittedPositions(self.group[mask], self.partition[mask], self.offset[mask])
 
 
-def positions(snapshot: Snapshot) -> Positions:
+def positions(snapshot: Snapshot) -> CommittedPositions:
     """Of every group that the policy of the topic lets count."""
     now = _known(snapshot.commits)
     before = _known(snapshot.remembered)
     has_commit = pc.is_in(_keys(before, snapshot), value_set=_keys(now, snapshot))
     silent = ~has_commit.to_numpy(zero_copy_only=False)
-    every = Positions(
+    every = CommittedPositions(
         np.concatenate([now.group, before.group[silent]]),
         np.concatenate([now.partition, before.partition[silent]]),
         np.concatenate([now.offset, before.offset[silent]]),
@@ -55,18 +54,18 @@ def topics_of(snapshot: Snapshot) -> Integers:
     return np.fromiter((each.topic for each in snapshot.partitions), np.int64)
 
 
-def _known(commits: pa.Table) -> Positions:
+def _known(commits: pa.Table) -> CommittedPositions:
     """`COMMIT_SCHEMA` less the commits that could not be read."""
     commits = commits.filter(pc.is_valid(commits["offset"]))
     columns = (commits[name].to_numpy() for name in ("group_id", "partition_id", "offset"))
-    return Positions(*(column.astype(np.int64) for column in columns))
+    return CommittedPositions(*(column.astype(np.int64) for column in columns))
 
 
-def _keys(of: Positions, snapshot: Snapshot) -> pa.Array:
+def _keys(of: CommittedPositions, snapshot: Snapshot) -> pa.Array:
     return pa.array(of.group * len(snapshot.partitions) + of.partition)
 
 
-def _counts(snapshot: Snapshot, of: Positions) -> Booleans:
+def _counts(snapshot: Snapshot, of: CommittedPositions) -> Booleans:
     excluded, width = excluded_groups(snapshot), max(1, len(snapshot.topics))
     keys = of.group * width + topics_of(snapshot)[of.partition]
     of_excluded = excluded["group_id"].to_numpy().astype(np.int64) * width + excluded["topic_id"]
@@ -78,7 +77,7 @@ NOBODY = -1
 
 
 def kept_by_one_group(
-    snapshot: Snapshot, rows: Sequence[PlanRow], positions: Positions
+    snapshot: Snapshot, rows: Sequence[PlanRow], positions: CommittedPositions
 ) -> Mapping[GroupOnTopic, int]:
     """Records kept by the binding group alone, summed over the partitions that it binds.
 
@@ -102,7 +101,7 @@ def kept_by_one_group(
 
 
 def _others(
-    snapshot: Snapshot, rows: Sequence[PlanRow], positions: Positions
+    snapshot: Snapshot, rows: Sequence[PlanRow], positions: CommittedPositions
 ) -> tuple[Integers, Integers]:
     """By partition: the smallest position of groups other than the binding one, and how many of
     these have one."""

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from retentiond.tell.lag.positions import Booleans, Integers
+from retentiond.snapshot import Integers
+from retentiond.tell.lag.positions import Booleans
 
 Times = NDArray[np.float64]
 """Epoch milliseconds; infinite where nothing is known."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.state.pause import Pause
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web import Board
+from retentiond.tell.web import DaemonStatus
 from retentiond.words import say_bytes, say_many
 
 GOOD, INFO, WARN, BAD = "good", "info", "warn", "bad"
@@ -40,29 +40,29 @@ class Health:
     next_ms: int | None
 
 
-def judge(board: Board, pause: Pause | None) -> Health:
+def judge(status: DaemonStatus, pause: Pause | None) -> Health:
     """``pause``: as it stands now, not as the last cycle found it."""
-    report = board.report
-    main, *notes = _findings(board, report, pause)
+    report = status.report
+    main, *notes = _findings(status, report, pause)
     return Health(
         main,
         tuple(notes[:MOST_NOTES]),
         max(0, len(notes) - MOST_NOTES),
         report.plan.planned_at_ms if report else None,
-        report.plan.planned_at_ms + board.interval_ms if report and not board.problem else None,
+        report.plan.planned_at_ms + status.interval_ms if report and not status.problem else None,
     )
 
 
 def _findings(
-    board: Board, report: CycleReport | None, pause: Pause | None
+    status: DaemonStatus, report: CycleReport | None, pause: Pause | None
 ) -> Iterator[HealthFinding]:
     """The gravest first; at least one."""
-    found = [*_of_cycle(board, report)]
+    found = [*_of_cycle(status, report)]
     if pause is not None:
         since_by_why = str(pause).removeprefix("paused").lstrip(" :")
         found.append(HealthFinding(WARN, "Paused", f"{since_by_why}; `retentiond resume` ends it"))
     if report is not None and report.undone:
-        level = BAD if board.unready() else WARN
+        level = BAD if status.unready() else WARN
         found.append(HealthFinding(level, "Deletions not done", "; ".join(report.undone)))
     if report is not None and report.plan.dry_run:
         found.append(HealthFinding(INFO, "Dry run", "it plans and explains, and deletes nothing"))
@@ -75,21 +75,21 @@ def _findings(
             yield HealthFinding(INFO, "Unseen readers", f"there may be some: {sign}")
         for sentence in report.answers.only_groups:
             yield HealthFinding(INFO, "Not every group counts", sentence)
-    if beside := board.beside():
+    if beside := status.beside():
         yield HealthFinding(INFO, "History", beside)
 
 
-def _of_cycle(board: Board, report: CycleReport | None) -> Iterator[HealthFinding]:
-    unready = board.unready()
-    if (stuck := board.stuck()) is not None:
+def _of_cycle(status: DaemonStatus, report: CycleReport | None) -> Iterator[HealthFinding]:
+    unready = status.unready()
+    if (stuck := status.stuck()) is not None:
         yield HealthFinding(BAD, "Stuck", f"{stuck}; restart retentiond")
-    if board.needs_restart:
-        yield HealthFinding(BAD, "Stopped", board.needs_restart)
-    elif board.problem:
+    if status.needs_restart:
+        yield HealthFinding(BAD, "Stopped", status.needs_restart)
+    elif status.problem:
         yield HealthFinding(
             BAD,
             "Failing",
-            f"the last cycle brought no plan ({board.problem}); the log says why, and the next "
+            f"the last cycle brought no plan ({status.problem}); the log says why, and the next "
             "try comes by itself",
         )
     elif report is not None and report.failure is not None:

@@ -18,7 +18,7 @@ from retentiond.tell.answers import (
     known_bytes,
     total_stored,
 )
-from retentiond.tell.page.picture import HistoryColumn, Part, bar, columns, fates
+from retentiond.tell.page.picture import BarSegment, HistoryColumn, bar, columns, fates
 from retentiond.tell.report import CycleReport
 
 BAR = 100.0
@@ -97,7 +97,7 @@ class TopicItem:
     answer: TopicAnswer
     freed: FreedInSlot
     outcomes: Mapping[Outcome, int]
-    parts: tuple[Part, ...]
+    parts: tuple[BarSegment, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ LEAST_SEEN = 0.75
 """Units of a picture: a part of a thousandth is still to be seen."""
 
 
-class Part(NamedTuple):
+class BarSegment(NamedTuple):
     """A stretch of a bar: from ``x`` on, in the picture's units."""
 
     fate: str
@@ -54,17 +54,19 @@ def fates(answer: PartitionAnswer | TopicAnswer) -> Counter[str]:
     return counts
 
 
-def bar(counts: Mapping[str, int], width: float, whole: int | None = None) -> tuple[Part, ...]:
+def bar(
+    counts: Mapping[str, int], width: float, whole: int | None = None
+) -> tuple[BarSegment, ...]:
     """Side by side in the order of `FATES`. ``whole``: how many records fill the width; by
     default these do."""
     total = max(1, whole if whole is not None else sum(counts.values()))
     shown = [(fate, counts[fate]) for fate in FATES if counts.get(fate, 0)]
     widths = [max(LEAST_SEEN, records / total * width) for _, records in shown]
     fit = min(1.0, width / sum(widths)) if widths else 1.0
-    parts: list[Part] = []
+    parts: list[BarSegment] = []
     x = 0.0
     for (fate, records), part_width in zip(shown, widths, strict=True):
-        parts.append(Part(fate, round(x, 2), round(part_width * fit, 2), records))
+        parts.append(BarSegment(fate, round(x, 2), round(part_width * fit, 2), records))
         x += part_width * fit
     return tuple(parts)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from retentiond.history.hourly import SPANS, Hourly, Recent, Span, Values
+from retentiond.history.hourly import SPANS, Hourly, Recent, TimeRange, Values
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.words import say_bytes, say_count, say_many, say_share
 
@@ -66,12 +66,12 @@ class RecentChart:
 class RecentHistory:
     """``notes``: what is missing, or why, a sentence each."""
 
-    span: Span
+    span: TimeRange
     charts: tuple[RecentChart, ...]
     notes: tuple[str, ...]
 
 
-def span_named(word: str | None) -> Span:
+def span_named(word: str | None) -> TimeRange:
     """The first one where there is none of that name."""
     return next((each for each in SPANS if each.word == word), SPANS[0])
 
@@ -81,9 +81,9 @@ class RecentCharts:
 
     def __init__(self, keeper: HistoryKeeper) -> None:
         self._keeper = keeper
-        self._drawn: dict[Span, tuple[object, tuple[RecentChart, ...], str | None]] = {}
+        self._drawn: dict[TimeRange, tuple[object, tuple[RecentChart, ...], str | None]] = {}
 
-    def of(self, span: Span, now_ms: int) -> RecentHistory:
+    def of(self, span: TimeRange, now_ms: int) -> RecentHistory:
         hourly = self._keeper.hourly
         if hourly is None or hourly.is_empty:
             return RecentHistory(span, (), _notes(self._keeper, hourly))
@@ -108,7 +108,7 @@ def _notes(keeper: HistoryKeeper, hourly: Hourly | None) -> tuple[str, ...]:
     return ()
 
 
-def _draw(recent: Recent, span: Span) -> tuple[tuple[RecentChart, ...], str | None]:
+def _draw(recent: Recent, span: TimeRange) -> tuple[tuple[RecentChart, ...], str | None]:
     """And a sentence on the stretches without an entry."""
     known = sum(not each for each in recent.unknown)
     if known < LEAST_KNOWN:
@@ -127,7 +127,7 @@ def _draw(recent: Recent, span: Span) -> tuple[tuple[RecentChart, ...], str | No
 
 
 def _lines(
-    what: Drawn, lines: Mapping[str | None, Values], recent: Recent, span: Span
+    what: Drawn, lines: Mapping[str | None, Values], recent: Recent, span: TimeRange
 ) -> RecentChart:
     from retentiond.tell import charts  # noqa: PLC0415 - pygal, that nobody may ever ask for
 
@@ -154,7 +154,7 @@ def _lines(
     return RecentChart(what.title, what.names, f"{figure} at the end", svg, tuple(legend))
 
 
-def _deleted(recent: Recent, span: Span) -> RecentChart:
+def _deleted(recent: Recent, span: TimeRange) -> RecentChart:
     from retentiond.tell import charts  # noqa: PLC0415 - as above
 
     title, total = "Deleted", say_many(recent.total_deleted, "record")
@@ -165,7 +165,7 @@ def _deleted(recent: Recent, span: Span) -> RecentChart:
     return RecentChart(title, "", total, Markup(charts.inline(chart, label, recent.unknown)))
 
 
-def _labels(recent: Recent, span: Span) -> list[str]:
+def _labels(recent: Recent, span: TimeRange) -> list[str]:
     """Of four stretches, evenly spread; the others have none."""
     form, many = "%H:%M" if span.hours == DAY_H else "%m-%d", len(recent.times)
     shown = {many * part // 8 for part in (1, 3, 5, 7)}

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from retentiond.model import Verdict
 from retentiond.tell.answers import cause
 from retentiond.tell.page.group import address
-from retentiond.tell.reasons import UNSEEN, remedy, say_only, short
+from retentiond.tell.reasons import UNSEEN, remedy, say_groups_only, short
 from retentiond.words import (
     printable,
     say_amount,
@@ -69,7 +69,7 @@ def environment(assets: Mapping[str, Asset]) -> Environment:
         "remedy": remedy,
         "say_many": say_many,
         "say_name": say_name,
-        "say_only": say_only,
+        "say_groups_only": say_groups_only,
         "shell": shell_argument,
         "short": short,
         "stored": say_known_stored,

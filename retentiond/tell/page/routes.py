@@ -25,7 +25,7 @@ from retentiond.tell.page import overview as history
 from retentiond.tell.page.health import judge
 from retentiond.tell.page.render import environment, load_assets, route
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web import Board
+from retentiond.tell.web import DaemonStatus
 
 HEADERS = {
     "content-type": "text/html; charset=utf-8",
@@ -43,11 +43,11 @@ MOST_CHARS = 300
 
 
 def status_page(
-    board: Board, now: Callable[[], int], state_dir: Path, keeper: HistoryKeeper
+    status: DaemonStatus, now: Callable[[], int], state_dir: Path, keeper: HistoryKeeper
 ) -> list[Route]:
     """``now`` gives epoch milliseconds; ``state_dir`` is only read, and ``keeper`` only asked."""
     assets = load_assets()
-    site = _Site(board, now, state_dir, recent.RecentCharts(keeper), environment(assets))
+    site = _Site(status, now, state_dir, recent.RecentCharts(keeper), environment(assets))
     return [
         Route("/", site.overview),
         Route("/topics/{name:path}", site.topic),
@@ -61,20 +61,20 @@ class _Site:
 
     def __init__(
         self,
-        board: Board,
+        status: DaemonStatus,
         now: Callable[[], int],
         state_dir: Path,
         charts: recent.RecentCharts,
         env: Environment,
     ) -> None:
-        self._board = board
+        self._status = status
         self._now = now
         self._state_dir = state_dir
         self._charts = charts
         self._env = env
 
     def overview(self, request: Request) -> Response:
-        report, now_ms = self._board.report, self._now()
+        report, now_ms = self._status.report, self._now()
         asked = request.query_params
         order, span = overview.order_named(asked.get("sort")), recent.span_named(asked.get("span"))
         wanted = overview.TopicFilter(
@@ -101,7 +101,7 @@ class _Site:
 
     def topic(self, request: Request) -> Response:
         name: str = request.path_params["name"]
-        report, now_ms = self._board.report, self._now()
+        report, now_ms = self._status.report, self._now()
         topics = report.answers.topics if report else ()
         answer = next((each for each in topics if each.topic == name), None)
         if report is None or answer is None:
@@ -124,7 +124,7 @@ class _Site:
 
     def group(self, request: Request) -> Response:
         name: str = request.query_params.get("name", request.path_params["name"])
-        report, now_ms = self._board.report, self._now()
+        report, now_ms = self._status.report, self._now()
         if report is None:
             return self._missing("group", name, report, now_ms)
         found = group.find(report, name)
@@ -148,7 +148,7 @@ class _Site:
         )
 
     def _page(self, template: str, status: int = 200, /, **values: Any) -> Response:
-        health = judge(self._board, read_pause(self._state_dir))
+        health = judge(self._status, read_pause(self._state_dir))
         html = self._env.get_template(template).render(health=health, **values)
         return Response(html.encode(errors="replace"), status, HEADERS)
 

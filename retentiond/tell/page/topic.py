@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from retentiond.memory.remembered import LastCommits
 from retentiond.model import PlanRow, Verdict
-from retentiond.tell.answers import Alike, PartitionAnswer, TopicAnswer, cause
+from retentiond.tell.answers import PartitionAnswer, SimilarPartitions, TopicAnswer, cause
 from retentiond.tell.group_answers import GroupAnswer, TopicReader, group_answers
 from retentiond.tell.page.overview import Paged, paged
-from retentiond.tell.page.picture import Part, bar, fates, mark
+from retentiond.tell.page.picture import BarSegment, bar, fates, mark
 
-Readers = Mapping[str, LastCommits]
+RememberedReaders = Mapping[str, LastCommits]
 """The groups that are remembered, by their name."""
 
 BAR = 160.0
@@ -28,7 +28,7 @@ class PartitionItem:
     ``since_ms``: since when the group that is the cause stands there, or has vanished."""
 
     answer: PartitionAnswer
-    parts: tuple[Part, ...]
+    parts: tuple[BarSegment, ...]
     committed_mark: float | None
     since_ms: int | None
 
@@ -39,14 +39,14 @@ class PartitionFilter:
     page: str | None = None
 
 
-def reasons(topic: TopicAnswer) -> tuple[tuple[Alike, ...], int]:
+def reasons(topic: TopicAnswer) -> tuple[tuple[SimilarPartitions, ...], int]:
     """By reason and, if one is the cause, by group: what most partitions have first. And how many
     more there are."""
     alike = topic.alike(cause)
     return alike[:MOST_REASONS], max(0, len(alike) - MOST_REASONS)
 
 
-def groups(topic: TopicAnswer, readers: Readers) -> tuple[tuple[GroupAnswer, ...], int]:
+def groups(topic: TopicAnswer, readers: RememberedReaders) -> tuple[tuple[GroupAnswer, ...], int]:
     """And how many more there are. A group that the plan names and nobody remembers is one of them:
     it has never committed."""
     known = [reader(group_id, last) for group_id, last in readers.items()]
@@ -62,7 +62,7 @@ def reader(group_id: str, last: LastCommits) -> TopicReader:
 
 
 def partitions(
-    topic: TopicAnswer, wanted: PartitionFilter, readers: Readers
+    topic: TopicAnswer, wanted: PartitionFilter, readers: RememberedReaders
 ) -> Paged[PartitionItem]:
     found = [each for each in topic.partitions if wanted.verdict in (None, each.row.verdict)]
     whole = max(each.log_records or 0 for each in topic.partitions)
@@ -79,7 +79,7 @@ def partitions(
     return paged(found, len(topic.partitions), wanted.page).map(item)
 
 
-def _since(row: PlanRow, readers: Readers) -> int | None:
+def _since(row: PlanRow, readers: RememberedReaders) -> int | None:
     group = cause(row).group
     last = None if group is None else readers.get(group)
     if last is None:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from retentiond.errors import KafkaUnavailable, UsageError
-from retentiond.kafka.port import AGE_NOT_YET_KNOWN, OffsetBound, TopicConfig, TopicDescription
+from retentiond.kafka.interface import AGE_NOT_YET_KNOWN, OffsetBound, TopicConfig, TopicDescription
 from retentiond.model import Commit, Failure, TopicPartition
-from retentiond.tools.delete_records.partitions import Item, Topics, describe
+from retentiond.tools.delete_records.partitions import Item, TopicSource, describe
 
 
-class LookUps(Topics, Protocol):
-    """The part of `retentiond.kafka.port.Kafka` that is asked here."""
+class LookUps(TopicSource, Protocol):
+    """The part of `retentiond.kafka.interface.Kafka` that is asked here."""
 
     def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]: ...
 
@@ -33,7 +33,7 @@ class LookUps(Topics, Protocol):
     def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]: ...
 
 
-Commits = Mapping[str, Mapping[TopicPartition, int | None]]
+CommitsByGroup = Mapping[str, Mapping[TopicPartition, int | None]]
 """By group; None where a commit could not be read."""
 
 
@@ -45,10 +45,10 @@ class Bounds:
     """
 
     before_ms: int | None = None
-    commits: Commits = field(default_factory=dict)
+    commits: CommitsByGroup = field(default_factory=dict)
 
 
-def read_commits(kafka: LookUps, groups: Collection[str]) -> Commits:
+def read_commits(kafka: LookUps, groups: Collection[str]) -> CommitsByGroup:
     """Of each group. Raises `KafkaUnavailable` if one can't be read."""
     answers = kafka.commits(groups)
     found: dict[str, dict[TopicPartition, int | None]] = {}
@@ -91,8 +91,8 @@ def work_out(kafka: LookUps, topics: Sequence[str], bounds: Bounds) -> list[Item
 def _offsets_at(
     kafka: LookUps, times_ms: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | Failure | None]:
-    """As the port's. A topic whose configuration can't be read may be in remote storage, where an
-    answer proves something only if the port knows that it is."""
+    """As in the interface. A topic whose configuration can't be read may be in remote storage,
+    where an answer proves something only if the client knows that it is."""
     configs = kafka.topic_configs({at.topic for at in times_ms})
     found: dict[TopicPartition, int | Failure | None] = {
         at: config for at in times_ms if isinstance(config := configs[at.topic], Failure)
@@ -123,7 +123,7 @@ def _all_partitions(kafka: LookUps, topics: Sequence[str]) -> list[Item]:
 
 def _bounded(
     item: Item,
-    commits_by_group: Commits,
+    commits_by_group: CommitsByGroup,
     *,
     start: int | Failure,
     high: int | Failure,

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from retentiond.disks.log_dirs import NOTHING_READ, DiskReading, sorted_out
-from retentiond.disks.predictions import Cut, Remote, SegmentRules, freed_bytes
+from retentiond.disks.log_dirs import NOTHING_READ, DiskReading, disk_reading
+from retentiond.disks.predictions import DeletedRange, Remote, SegmentRules, freed_bytes
 from retentiond.errors import RetentiondError
-from retentiond.kafka.port import Kafka, OffsetBound, TopicConfig
+from retentiond.kafka.interface import Kafka, OffsetBound, TopicConfig
 from retentiond.model import Failure, TopicPartition
 from retentiond.tools.delete_records.partitions import Item
 
@@ -35,7 +35,7 @@ def _read(kafka: Kafka, pending: Sequence[Item]) -> _Read:
     if not pending:
         return _Read()
     try:
-        disks = sorted_out(kafka.log_dirs(), [item.at for item in pending])
+        disks = disk_reading(kafka.log_dirs(), [item.at for item in pending])
         configs = kafka.topic_configs({item.topic for item in pending})
         tiered = [item.at for item in pending if _is_tiered(configs.get(item.topic))]
         return _Read(disks, configs, kafka.offsets(tiered, OffsetBound.LOCAL_START))
@@ -56,7 +56,7 @@ def _predicted(item: Item, read: _Read) -> Item:
         return replace(item, predicted_remote_bytes=None if tiered else 0)
     if start is None or end is None or cutoff is None or not isinstance(local_start, int):
         return replace(item, predicted_remote_bytes=None if tiered else 0)
-    cut = Cut(max(start, local_start), cutoff, end)
+    cut = DeletedRange(max(start, local_start), cutoff, end)
     rules = SegmentRules(config.segment_bytes, config.segment_ms, config.retention_bytes)
     freed = [freed_bytes(each.size_bytes, cut, rules) for each in replicas]
     remote: int | None = 0

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from retentiond.errors import ConfigError
-from retentiond.kafka.port import INTERNAL_TOPICS, KAFKAS_HIGH_WATERMARK, OffsetBound
+from retentiond.kafka.interface import INTERNAL_TOPICS, KAFKAS_HIGH_WATERMARK, OffsetBound
 from retentiond.model import TopicPartition
 from retentiond.tools.delete_records.partitions import Item
 

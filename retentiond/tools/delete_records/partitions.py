@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from retentiond.kafka.port import OffsetBound, Target, TopicDescription
+from retentiond.kafka.interface import OffsetBound, Target, TopicDescription
 from retentiond.model import Failure, Outcome, TopicPartition
 
 
-class Topics(Protocol):
+class TopicSource(Protocol):
     def describe_topics(
         self, names: Collection[str]
     ) -> Mapping[str, TopicDescription | Failure]: ...
@@ -92,14 +92,14 @@ UNKNOWN = "UNKNOWN_TOPIC_OR_PART"
 Described = Mapping[str, TopicDescription | Failure]
 
 
-def describe(topics: Topics, names: Collection[str]) -> Described:
+def describe(topics: TopicSource, names: Collection[str]) -> Described:
     """Each topic, or why it can't be deleted from. Raises `KafkaUnavailable`."""
     legal = sorted(name for name in set(names) if LEGAL.fullmatch(name))
     described = topics.describe_topics(legal)
     return {name: _explained(described.get(name, ILLEGAL)) for name in names}
 
 
-def find(topics: Topics, items: Sequence[Item]) -> list[Item]:
+def find(topics: TopicSource, items: Sequence[Item]) -> list[Item]:
     """The items, those without a partition failed. Raises `KafkaUnavailable`."""
     described = describe(topics, {item.topic for item in items})
     return [_found(item, described[item.topic]) for item in items]

@@ -22,7 +22,7 @@ from retentiond.act.read_back import LogStartSource, read_log_starts
 from retentiond.act.request import Requester, WantedDeletion, not_attempted
 from retentiond.clock import Stop
 from retentiond.errors import OtherCluster, StateError, UsageError
-from retentiond.kafka.port import KAFKAS_HIGH_WATERMARK, DeleteFailure, OffsetBound, Target
+from retentiond.kafka.interface import KAFKAS_HIGH_WATERMARK, DeleteAnswer, OffsetBound, Target
 from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
 from retentiond.state.actions import action_now, record_action
 from retentiond.state.pause import read_pause
@@ -39,7 +39,7 @@ class Records(Protocol):
 
     def delete_up_to(
         self, targets: Mapping[TopicPartition, Target], timeout_s: float
-    ) -> Mapping[TopicPartition, int | DeleteFailure]: ...
+    ) -> Mapping[TopicPartition, DeleteAnswer]: ...
 
 
 def delete(

@@ -15,9 +15,13 @@ from retentiond.config import Config, TopicPolicy
 from retentiond.config.durations import MINUTE_MS, say_duration
 from retentiond.errors import KafkaUnavailable
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.brokers import NEWEST_RELEASE, Brokers, Spoken
+from retentiond.kafka.brokers import NEWEST_RELEASE, ApiVersions, Brokers
 from retentiond.kafka.errors.connection_check import address_of, problem_with
-from retentiond.kafka.errors.connection_problems import ConnectionProblem, Kind, unavailable
+from retentiond.kafka.errors.remedies import (
+    ConnectionProblem,
+    ProblemKind,
+    unavailable,
+)
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Failure
 from retentiond.tools.doctor.finding import Clocks, Finding, Level, about, ok, some, unchecked
@@ -31,14 +35,14 @@ def check_brokers(found: Brokers) -> Iterator[Finding]:
     by_release: defaultdict[tuple[int, ...], list[str]] = defaultdict(list)
     for broker in found.brokers:
         where = f" ({broker.address})" if broker.address else ""
-        if isinstance(broker.spoken, Spoken):
-            by_release[broker.spoken.release or (0,)].append(str(broker.broker_id))
+        if isinstance(broker.api_versions, ApiVersions):
+            by_release[broker.api_versions.release or (0,)].append(str(broker.broker_id))
         elif broker.is_alive:
             yield Finding(
                 Level.PROBLEM,
                 f"broker {broker.broker_id}",
                 f"does not answer{where}, so not every group can be seen and nothing is deleted "
-                f"({broker.spoken})",
+                f"({broker.api_versions})",
                 "see that it is up, and that this host reaches the address that it advertises",
                 (str(broker.broker_id),),
             )
@@ -91,7 +95,7 @@ def _said(release: tuple[int, ...]) -> str:
     return ".".join(map(str, release)) + " or newer" * (release >= NEWEST_RELEASE)
 
 
-class Need(NamedTuple):
+class RequiredApi(NamedTuple):
     """``version``: the lowest that will do. ``without``: what its lack means."""
 
     api: str
@@ -103,15 +107,15 @@ class Need(NamedTuple):
 NOT_READ = "no cycle can be completed"
 
 NEEDS = (
-    Need("Metadata", NOT_READ),
-    Need("ListOffsets", NOT_READ, version=1),
-    Need("FindCoordinator", NOT_READ),
-    Need("DescribeConfigs", NOT_READ, version=1),
-    Need("ListGroups", NOT_READ),
-    Need("DescribeGroups", NOT_READ),
-    Need("OffsetFetch", NOT_READ, version=2),
-    Need("DeleteRecords", "nothing can be deleted"),
-    Need("DescribeLogDirs", "bytes on disk are not known", Level.WARNING),
+    RequiredApi("Metadata", NOT_READ),
+    RequiredApi("ListOffsets", NOT_READ, version=1),
+    RequiredApi("FindCoordinator", NOT_READ),
+    RequiredApi("DescribeConfigs", NOT_READ, version=1),
+    RequiredApi("ListGroups", NOT_READ),
+    RequiredApi("DescribeGroups", NOT_READ),
+    RequiredApi("OffsetFetch", NOT_READ, version=2),
+    RequiredApi("DeleteRecords", "nothing can be deleted"),
+    RequiredApi("DescribeLogDirs", "bytes on disk are not known", Level.WARNING),
 )
 """Whatever the groups are. DescribeQuorum is told by what its lack means, the clocks."""
 
@@ -126,30 +130,30 @@ KINDS = {
 
 def check_apis(found: Brokers) -> Iterator[Finding]:
     """The requests that retentiond sends, and which broker lacks one."""
-    spoken = {
-        str(each.broker_id): each.spoken.versions
+    api_versions = {
+        str(each.broker_id): each.api_versions.versions
         for each in found.brokers
-        if isinstance(each.spoken, Spoken)
+        if isinstance(each.api_versions, ApiVersions)
     }
-    if not spoken:
+    if not api_versions:
         return
-    lacks = [*_lacks(spoken)]
+    lacks = [*_lacks(api_versions)]
     yield from lacks
     absent = {
         groups
         for api, groups in KINDS.items()
-        if not any(api in versions for versions in spoken.values())
+        if not any(api in versions for versions in api_versions.values())
     }
     here = f"; there can be no {' and no '.join(sorted(absent))} here" if absent else ""
     if not lacks:
         yield ok("API versions", f"every broker speaks all that retentiond asks for{here}")
 
 
-def _lacks(spoken: Mapping[str, Mapping[str, int]]) -> Iterator[Finding]:
+def _lacks(api_versions: Mapping[str, Mapping[str, int]]) -> Iterator[Finding]:
     for need in NEEDS:
         lacking = [
             broker
-            for broker, versions in spoken.items()
+            for broker, versions in api_versions.items()
             if versions.get(need.api, -1) < need.version
         ]
         yield from about(
@@ -160,8 +164,8 @@ def _lacks(spoken: Mapping[str, Mapping[str, int]]) -> Iterator[Finding]:
             "upgrade it",
         )
     for api, groups in KINDS.items():
-        lacking = [broker for broker, versions in spoken.items() if api not in versions]
-        if len(lacking) < len(spoken):
+        lacking = [broker for broker, versions in api_versions.items() if api not in versions]
+        if len(lacking) < len(api_versions):
             yield from about(
                 Level.WARNING,
                 "broker",
@@ -172,14 +176,18 @@ def _lacks(spoken: Mapping[str, Mapping[str, int]]) -> Iterator[Finding]:
             )
 
 
-SILENT = (Kind.NO_ADDRESS, Kind.NOBODY_LISTENS, Kind.NO_ANSWER)
+SILENT = (
+    ProblemKind.NO_ADDRESS,
+    ProblemKind.NOBODY_LISTENS,
+    ProblemKind.NO_ANSWER,
+)
 """Nothing can be asked there. About TLS the clients have the last word: they end soon, too."""
 
-Reached = Mapping[str, ConnectionProblem | None]
+ServerProblems = Mapping[str, ConnectionProblem | None]
 """By server, HOST:PORT: what is wrong with it; None where nothing can be seen from here."""
 
 
-def try_servers(settings: ClientSettings) -> Reached:
+def try_servers(settings: ClientSettings) -> ServerProblems:
     """All at once; each takes some seconds at most."""
     servers = [*dict.fromkeys(map(_server, settings.bootstrap_servers.split(",")))]
     with ThreadPoolExecutor(len(servers), thread_name_prefix="reach") as executor:
@@ -193,7 +201,7 @@ def _server(entry: str) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def reachable(settings: ClientSettings, reached: Reached) -> ClientSettings:
+def with_answering_servers(settings: ClientSettings, reached: ServerProblems) -> ClientSettings:
     """The same settings, starting from what answers. Raises `KafkaUnavailable` if nothing does."""
     sound = [server for server, problem in reached.items() if problem is None]
     sound = sound or [
@@ -210,7 +218,7 @@ def reachable(settings: ClientSettings, reached: Reached) -> ClientSettings:
     )
 
 
-def check_servers(reached: Reached, settings: ClientSettings) -> Iterator[Finding]:
+def check_servers(reached: ServerProblems, settings: ClientSettings) -> Iterator[Finding]:
     """Those that don't answer, where others do."""
     for error in _errors(reached, settings):
         yield Finding(
@@ -221,7 +229,7 @@ def check_servers(reached: Reached, settings: ClientSettings) -> Iterator[Findin
         )
 
 
-def _errors(reached: Reached, settings: ClientSettings) -> Iterator[KafkaUnavailable]:
+def _errors(reached: ServerProblems, settings: ClientSettings) -> Iterator[KafkaUnavailable]:
     for server, problem in reached.items():
         if problem is not None:
             yield unavailable(server, problem, settings.words)

@@ -24,10 +24,17 @@ from retentiond.tools.doctor.cluster import (
     check_leaders,
     check_offsets_retention,
     check_servers,
-    reachable,
     try_servers,
+    with_answering_servers,
 )
-from retentiond.tools.doctor.finding import Finding, Level, Seen, both_checked, checked, unchecked
+from retentiond.tools.doctor.finding import (
+    ExaminedCluster,
+    Finding,
+    Level,
+    both_checked,
+    checked,
+    unchecked,
+)
 from retentiond.tools.doctor.groups import (
     check_changelogs,
     check_external,
@@ -42,7 +49,7 @@ from retentiond.tools.doctor.host import (
     read_port,
     spark_version,
 )
-from retentiond.tools.doctor.read_cluster import hasty, read_cluster, tried
+from retentiond.tools.doctor.read_cluster import read_cluster, value_or_failure, with_short_timeouts
 from retentiond.tools.doctor.rights import check_groups_visible, check_topic_rights
 from retentiond.tools.doctor.segments import check_segments
 from retentiond.tools.doctor.state_dir import check_remembered, check_state_dir, read_state_dir
@@ -66,7 +73,7 @@ def examine(config: Config, settings: ClientSettings, now: Callable[[], int]) ->
     findings: list[Finding] = []
     try:
         reached = try_servers(settings)
-        sound = reachable(hasty(settings), reached)
+        sound = with_answering_servers(with_short_timeouts(settings), reached)
         with (
             closing(KafkaCluster(sound, lambda *_: None)) as kafka,
             closing(Client(sound)) as connection,
@@ -97,7 +104,7 @@ NOT_ASKED = unchecked(
 )
 
 
-def of_cluster(seen: Seen, config: Config) -> Iterator[Finding]:
+def of_cluster(seen: ExaminedCluster, config: Config) -> Iterator[Finding]:
     options = tool_options(config.kafka)
     yield from checked("brokers", seen.brokers, check_brokers)
     yield from checked("API versions", seen.brokers, check_apis)
@@ -144,12 +151,16 @@ def of_cluster(seen: Seen, config: Config) -> Iterator[Finding]:
 
 
 def of_host(config: Config) -> Iterator[Finding]:
-    java = tried(java_version)
+    java = value_or_failure(java_version)
     yield from checked(
-        "Spark", tried(spark_version), lambda spark: check_spark(config.spark.master, spark, java)
+        "Spark",
+        value_or_failure(spark_version),
+        lambda spark: check_spark(config.spark.master, spark, java),
     )
     yield from checked(
-        "state_dir", tried(lambda: read_state_dir(config.state_dir)), check_state_dir
+        "state_dir", value_or_failure(lambda: read_state_dir(config.state_dir)), check_state_dir
     )
     http = config.http
-    yield from checked("port", tried(lambda: read_port(http.host, http.port)), check_port)
+    yield from checked(
+        "port", value_or_failure(lambda: read_port(http.host, http.port)), check_port
+    )

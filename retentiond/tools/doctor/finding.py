@@ -14,7 +14,7 @@ from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing
 from retentiond.gather.topics import EnabledTopic
 from retentiond.kafka.brokers import Brokers
-from retentiond.kafka.port import CoordinatorState
+from retentiond.kafka.interface import CoordinatorState
 from retentiond.kafka.topics import Operations
 from retentiond.memory.remembered import Remembered
 from retentiond.model import Failure, TopicPartition
@@ -119,7 +119,7 @@ class PartitionLog:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ExaminedCluster:
     """``topics``: those that the policy enables. ``external``: the position of each external reader
     of theirs. ``evidence``: who reads them, now or when it was last seen; no offset is read.
     ``offsets_retention``: each broker's ``offsets.retention.minutes``, as it stands there."""

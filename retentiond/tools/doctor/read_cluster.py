@@ -18,7 +18,7 @@ from retentiond.gather.groups import GroupListing, read_groups
 from retentiond.gather.topics import EnabledTopic, enabled_topics
 from retentiond.kafka.brokers import brokers
 from retentiond.kafka.client import Client
-from retentiond.kafka.port import Kafka
+from retentiond.kafka.interface import Kafka
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.kafka.topics import topic_rights
 from retentiond.memory.recall import recalled
@@ -27,7 +27,7 @@ from retentiond.model import Failure
 from retentiond.snapshot import PartitionReading
 from retentiond.state.groups import recall
 from retentiond.tools.doctor.cluster import OFFSETS_RETENTION
-from retentiond.tools.doctor.finding import Clocks, Seen
+from retentiond.tools.doctor.finding import Clocks, ExaminedCluster
 from retentiond.tools.doctor.segments import read_logs
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ TIMEOUT_MS = 5_000
 WORKERS = 6
 
 
-def hasty(settings: ClientSettings) -> ClientSettings:
+def with_short_timeouts(settings: ClientSettings) -> ClientSettings:
     """The same with requests that are given up soon."""
     ms = min(TIMEOUT_MS, round(settings.request_timeout_s * 1000))
     return replace(
@@ -49,31 +49,33 @@ def hasty(settings: ClientSettings) -> ClientSettings:
     )
 
 
-def read_cluster(kafka: Kafka, connection: Client, config: Config, now: Callable[[], int]) -> Seen:
+def read_cluster(
+    kafka: Kafka, connection: Client, config: Config, now: Callable[[], int]
+) -> ExaminedCluster:
     """All of it at once. Raises `KafkaUnavailable` only where no broker answers at all.
 
     ``now``: this host's clock, epoch milliseconds.
     """
     found = brokers(connection)
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="doctor") as executor:
-        names_to_come = executor.submit(tried, kafka.topic_names)
-        topics_to_come = executor.submit(tried, lambda: enabled_topics(kafka, config))
-        coordinators = executor.submit(tried, kafka.coordinator_state)
-        listing = executor.submit(tried, lambda: read_groups(kafka))
-        clocks = executor.submit(tried, lambda: _clocks(kafka, now))
-        offsets_retention = executor.submit(tried, lambda: _offsets_retention(kafka))
+        names_to_come = executor.submit(value_or_failure, kafka.topic_names)
+        topics_to_come = executor.submit(value_or_failure, lambda: enabled_topics(kafka, config))
+        coordinators = executor.submit(value_or_failure, kafka.coordinator_state)
+        listing = executor.submit(value_or_failure, lambda: read_groups(kafka))
+        clocks = executor.submit(value_or_failure, lambda: _clocks(kafka, now))
+        offsets_retention = executor.submit(value_or_failure, lambda: _offsets_retention(kafka))
         names, topics = names_to_come.result(), topics_to_come.result()
-        positions = executor.submit(tried, lambda: _positions(topics, now, kafka))
+        positions = executor.submit(value_or_failure, lambda: _positions(topics, now, kafka))
         wanted = _enabled_names(config, names)
-        allowed = executor.submit(tried, lambda: topic_rights(connection, wanted))
+        allowed = executor.submit(value_or_failure, lambda: topic_rights(connection, wanted))
         logs = (
             topics
             if isinstance(topics, Failure)
-            else tried(lambda: read_logs(kafka, topics, now(), executor))
+            else value_or_failure(lambda: read_logs(kafka, topics, now(), executor))
         )
-        remembered = tried(lambda: recall(config.state_dir))
+        remembered = value_or_failure(lambda: recall(config.state_dir))
         groups, external = listing.result(), positions.result()
-        return Seen(
+        return ExaminedCluster(
             brokers=found,
             names=names,
             topics=topics,
@@ -82,14 +84,14 @@ def read_cluster(kafka: Kafka, connection: Client, config: Config, now: Callable
             listing=groups,
             external=external,
             remembered=remembered,
-            evidence=tried(lambda: evidence_about(topics, groups, external, remembered)),
+            evidence=value_or_failure(lambda: evidence_about(topics, groups, external, remembered)),
             clocks=clocks.result(),
             offsets_retention=offsets_retention.result(),
             logs=logs,
         )
 
 
-def tried(read: Callable[[], T | Failure]) -> T | Failure:
+def value_or_failure(read: Callable[[], T | Failure]) -> T | Failure:
     """What was read, or why it could not be."""
     try:
         return read()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from retentiond.config import Config
 from retentiond.gather.groups import problems
-from retentiond.kafka.port import CoordinatorState
+from retentiond.kafka.interface import CoordinatorState
 from retentiond.kafka.topics import Operations
 from retentiond.model import Failure
 from retentiond.tell.reasons import tool_options

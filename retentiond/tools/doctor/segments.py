@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from retentiond.config import TopicPolicy
 from retentiond.config.durations import DAY_MS, HOUR_MS, MINUTE_MS, say_duration
-from retentiond.disks.log_dirs import sorted_out
+from retentiond.disks.log_dirs import disk_reading
 from retentiond.disks.predictions import is_tiered
 from retentiond.errors import RetentiondError
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.port import Kafka, OffsetBound
+from retentiond.kafka.interface import Kafka, OffsetBound
 from retentiond.model import Failure, TopicPartition
 from retentiond.tools.doctor.finding import (
     MOST_NAMED,
@@ -188,7 +188,7 @@ def read_logs(
     local = [at for at in asked if at.topic not in remote]
     ago = [executor.submit(kafka.offsets_at, dict.fromkeys(local, now_ms - age)) for age in AGES_MS]
     try:
-        on_disk = sorted_out(disks.result(), asked).folders
+        on_disk = disk_reading(disks.result(), asked).folders
     except RetentiondError:
         on_disk = {}  # without them a rate is not known, which the check says
     return {

@@ -29,7 +29,7 @@ BROKER_KEYS = ("node.id", "broker.id")
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerDisks:
+class BrokerLogDirs:
     """Log directories of one broker: ``log_dirs`` are real paths, not all of them perhaps."""
 
     broker: int
@@ -37,7 +37,7 @@ class BrokerDisks:
     log_dirs: tuple[Path, ...]
 
 
-def identify(named: Sequence[Path]) -> BrokerDisks:
+def identify(named: Sequence[Path]) -> BrokerLogDirs:
     """Raises `UsageError` unless all of them are there and belong to one broker."""
     log_dirs = _resolve(named)
     owners = {log_dir: _owner(log_dir) for log_dir in log_dirs}
@@ -48,7 +48,7 @@ def identify(named: Sequence[Path]) -> BrokerDisks:
                 f"{log_dirs[0]} is broker {broker}'s of cluster {cluster_id}, and {log_dir} "
                 f"broker {owner[0]}'s of {owner[1]}; run the command once for each broker"
             )
-    return BrokerDisks(broker, cluster_id, log_dirs)
+    return BrokerLogDirs(broker, cluster_id, log_dirs)
 
 
 def _resolve(log_dirs: Iterable[Path]) -> tuple[Path, ...]:

@@ -69,7 +69,7 @@ def files(fd: int) -> dict[str, os.stat_result]:
         return {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
 
 
-def stranger_among(found: Mapping[str, os.stat_result], device: int) -> str | None:
+def unknown_file(found: Mapping[str, os.stat_result], device: int) -> str | None:
     """Why the folder isn't understood: something that Kafka doesn't put there."""
     for name, status in sorted(found.items()):
         if not stat.S_ISREG(status.st_mode) or status.st_dev != device:
@@ -83,7 +83,7 @@ def read_contents(folder: PartitionFolder) -> Contents:
     """Raises `Gone`, OSError."""
     with opened(folder) as fd:
         found = files(fd)
-        stranger = stranger_among(found, folder.device)
+        stranger = unknown_file(found, folder.device)
         newest_ms = None
         if stranger is None:
             try:

@@ -50,7 +50,7 @@ class PartitionFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class Stranger:
+class UnknownFolder:
     """A folder that isn't understood, and is therefore left alone."""
 
     log_dir: Path
@@ -61,13 +61,13 @@ class Stranger:
 @dataclass(frozen=True, slots=True)
 class Listing:
     folders: tuple[PartitionFolder, ...]
-    strangers: tuple[Stranger, ...]
+    strangers: tuple[UnknownFolder, ...]
 
 
 def list_folders(log_dir: Path) -> Listing:
     """By name. Raises `UsageError` when the directory can't be read."""
     folders: list[PartitionFolder] = []
-    strangers: list[Stranger] = []
+    strangers: list[UnknownFolder] = []
     try:
         device = log_dir.stat().st_dev
         with os.scandir(log_dir) as entries:
@@ -76,7 +76,7 @@ def list_folders(log_dir: Path) -> Listing:
                     case PartitionFolder() as folder:
                         folders.append(folder)
                     case str() as why:
-                        strangers.append(Stranger(log_dir, entry.name, why))
+                        strangers.append(UnknownFolder(log_dir, entry.name, why))
     except OSError as error:
         raise UsageError(
             f"{log_dir} can't be read ({error.strerror}); run as Kafka's user"

@@ -17,8 +17,8 @@ from typing import Any
 
 from retentiond.clock import Uptime
 from retentiond.errors import StateError
-from retentiond.state.json_file import write_json
-from retentiond.tools.orphans.broker_process import BrokerDisks
+from retentiond.state.state_dir import write_json
+from retentiond.tools.orphans.broker_process import BrokerLogDirs
 from retentiond.tools.orphans.folder import PartitionFolder
 
 VERSION = 1
@@ -52,7 +52,7 @@ class OrphanMemory:
 
 
 class OrphanMemoryFile:
-    def __init__(self, state_dir: Path, disks: BrokerDisks) -> None:
+    def __init__(self, state_dir: Path, disks: BrokerLogDirs) -> None:
         self._path = state_dir / f"orphans-{disks.cluster_id}-{disks.broker}.json"
 
     def read(self) -> OrphanMemory:

@@ -12,11 +12,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from retentiond.config.durations import say_duration
-from retentiond.kafka.log_dirs import Answer, ClusterView, TopicReplicas
+from retentiond.kafka.log_dirs import ClusterView, TopicReplicas, TopicReplicasAnswer
 from retentiond.model import Failure, TopicPartition
-from retentiond.tools.orphans.broker_process import BrokerDisks
+from retentiond.tools.orphans.broker_process import BrokerLogDirs
 from retentiond.tools.orphans.contents import Contents
-from retentiond.tools.orphans.folder import FolderKind, PartitionFolder, Stranger
+from retentiond.tools.orphans.folder import FolderKind, PartitionFolder, UnknownFolder
 
 
 class Fate(StrEnum):
@@ -62,10 +62,10 @@ class Scan:
     is unlimited.
     """
 
-    disks: BrokerDisks
+    disks: BrokerLogDirs
     at_ms: int
     orphans: tuple[Orphan, ...]
-    unclear: tuple[Stranger, ...]
+    unclear: tuple[UnknownFolder, ...]
     problems: tuple[str, ...]
     retention_ms: int | Failure | None
 
@@ -128,7 +128,7 @@ class Judgement:
     why: str
 
 
-def problems(view: ClusterView, disks: BrokerDisks, *, was_alive: bool) -> tuple[str, ...]:
+def problems(view: ClusterView, disks: BrokerLogDirs, *, was_alive: bool) -> tuple[str, ...]:
     """What keeps the reading from being complete: while there is anything, nothing is removed.
 
     ``was_alive``: an earlier look saw the broker alive. That counts where the cluster does not
@@ -152,7 +152,7 @@ def problems(view: ClusterView, disks: BrokerDisks, *, was_alive: bool) -> tuple
 def judge(
     folder: PartitionFolder,
     view: ClusterView,
-    disks: BrokerDisks,
+    disks: BrokerLogDirs,
     replicas: Collection[TopicPartition],
 ) -> Judgement:
     """``replicas``: the partitions that have a folder of their own (no suffix) on these disks."""
@@ -174,7 +174,7 @@ def judge(
 _UNANSWERED = Failure("NOT_ANSWERED", "the broker left the topic out of its answer")
 
 
-def _by_one(folder: PartitionFolder, answer: Answer, broker: int) -> Judgement:
+def _by_one(folder: PartitionFolder, answer: TopicReplicasAnswer, broker: int) -> Judgement:
     """By one broker's answer."""
     partition = folder.parsed_name.partition
     match answer:

@@ -22,15 +22,15 @@ from typing import Protocol
 from retentiond.errors import KafkaUnavailable, RetentiondError
 from retentiond.model import TopicPartition
 from retentiond.state.actions import action_now, record_action
-from retentiond.state.json_file import sync
+from retentiond.state.state_dir import sync
 from retentiond.tools.orphans.broker_process import (
-    BrokerDisks,
+    BrokerLogDirs,
     OpenFiles,
     OpenFilesUnknown,
     broker_of,
     open_files,
 )
-from retentiond.tools.orphans.contents import Gone, files, opened, read_contents, stranger_among
+from retentiond.tools.orphans.contents import Gone, files, opened, read_contents, unknown_file
 from retentiond.tools.orphans.folder import METADATA, PartitionFolder, name_for_deletion, parse
 from retentiond.tools.orphans.memory import OrphanMemoryFile, key
 from retentiond.tools.orphans.orphan import Assignment, Orphan, judge, problems
@@ -64,7 +64,7 @@ class Remover:
 
     def __init__(
         self,
-        disks: BrokerDisks,
+        disks: BrokerLogDirs,
         cluster: AssignmentSource,
         memory_file: OrphanMemoryFile,
         journal: RemovalJournal,
@@ -185,7 +185,7 @@ class Remover:
         """Its metadata last, so that what is left of it can still be told by its topic's id."""
         with opened(folder) as fd:
             found = files(fd)
-            stranger = stranger_among(found, folder.device)
+            stranger = unknown_file(found, folder.device)
             if stranger is not None:
                 raise RemovalRefused(f"not understood: {stranger}")
             for name in sorted(found, key=lambda name: (name == METADATA, name)):

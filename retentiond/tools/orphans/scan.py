@@ -10,9 +10,9 @@ from retentiond.clock import Uptime, earlier_time, elapsed_ms, uptime
 from retentiond.errors import UsageError
 from retentiond.kafka.log_dirs import ClusterView
 from retentiond.model import Failure, TopicPartition
-from retentiond.tools.orphans.broker_process import BrokerDisks
+from retentiond.tools.orphans.broker_process import BrokerLogDirs
 from retentiond.tools.orphans.contents import Contents, Gone, read_contents
-from retentiond.tools.orphans.folder import FolderKind, PartitionFolder, Stranger, list_folders
+from retentiond.tools.orphans.folder import FolderKind, PartitionFolder, UnknownFolder, list_folders
 from retentiond.tools.orphans.memory import Key, OrphanMemory, key
 from retentiond.tools.orphans.orphan import (
     Assignment,
@@ -41,7 +41,7 @@ class AssignmentSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class RemovalTerms:
     """``retention_ms``: instead of the broker's own."""
 
     after_ms: int
@@ -56,10 +56,10 @@ class HostClocks(NamedTuple):
 
 
 def scan(
-    disks: BrokerDisks,
+    disks: BrokerLogDirs,
     cluster: AssignmentSource,
     memory: OrphanMemory,
-    terms: Terms,
+    terms: RemovalTerms,
     clocks: HostClocks,
 ) -> tuple[Scan, OrphanMemory]:
     """What there is, and what to remember of it. Raises `UsageError`, `KafkaUnavailable`."""
@@ -86,10 +86,10 @@ def scan(
     orphans: list[Orphan] = []
     for folder, judgement in _judged(folders, view, disks, memory):
         if judgement.assignment is Assignment.UNCLEAR:
-            unclear.append(Stranger(folder.log_dir, folder.name, judgement.why))
+            unclear.append(UnknownFolder(folder.log_dir, folder.name, judgement.why))
         if judgement.assignment is Assignment.ORPHAN:
             orphan = _orphan(folder, judgement.why, memory, conditions)
-            if isinstance(orphan, Stranger):
+            if isinstance(orphan, UnknownFolder):
                 unclear.append(orphan)
             elif orphan is not None:
                 orphans.append(orphan)
@@ -109,7 +109,7 @@ def scan(
 
 
 def _retention(
-    told: int | Failure | None, memory: OrphanMemory, terms: Terms
+    told: int | Failure | None, memory: OrphanMemory, terms: RemovalTerms
 ) -> int | Failure | None:
     """A broker that is down has told its own before, maybe."""
     if terms.retention_ms is not None:
@@ -119,7 +119,7 @@ def _retention(
     return told
 
 
-def refuse_another(view: ClusterView, disks: BrokerDisks) -> None:
+def refuse_another(view: ClusterView, disks: BrokerLogDirs) -> None:
     if view.cluster_id != disks.cluster_id:
         raise UsageError(
             f"the directories belong to cluster {disks.cluster_id}, and --bootstrap-server is "
@@ -169,7 +169,10 @@ def remembered(
 
 
 def _judged(
-    folders: Sequence[PartitionFolder], view: ClusterView, disks: BrokerDisks, memory: OrphanMemory
+    folders: Sequence[PartitionFolder],
+    view: ClusterView,
+    disks: BrokerLogDirs,
+    memory: OrphanMemory,
 ) -> Iterator[tuple[PartitionFolder, Judgement]]:
     """Without those that the broker itself is about to delete."""
     replicas = {
@@ -186,14 +189,14 @@ def _judged(
 
 def _orphan(
     folder: PartitionFolder, why: str, memory: OrphanMemory, conditions: Conditions
-) -> Orphan | Stranger | None:
+) -> Orphan | UnknownFolder | None:
     """None: it is gone meanwhile."""
     try:
         contents = read_contents(folder)
     except Gone:
         return None
     except OSError as error:
-        return Stranger(folder.log_dir, folder.name, f"it can't be read ({error.strerror})")
+        return UnknownFolder(folder.log_dir, folder.name, f"it can't be read ({error.strerror})")
     since_ms = _since(folder, contents, memory, conditions)
     observed_ms = 0
     if since_ms == memory.first_seen_ms.get(key(folder)):

@@ -14,7 +14,7 @@ from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Failure
 from retentiond.state.pause import read_pause
 from retentiond.tools.orphans.broker_process import (
-    BrokerDisks,
+    BrokerLogDirs,
     OpenFiles,
     OpenFilesUnknown,
     open_files,
@@ -23,7 +23,7 @@ from retentiond.tools.orphans.broker_process import (
 from retentiond.tools.orphans.memory import OrphanMemoryFile
 from retentiond.tools.orphans.orphan import Fate, Orphan, Scan
 from retentiond.tools.orphans.remove import DOWN, RemovalJournal, Remover, held_open
-from retentiond.tools.orphans.scan import AssignmentSource, HostClocks, Terms, scan
+from retentiond.tools.orphans.scan import AssignmentSource, HostClocks, RemovalTerms, scan
 
 Approve = Callable[[Sequence[Orphan]], bool]
 """Asked before the first removal of a look, with all that may go."""
@@ -39,9 +39,9 @@ class Session:
     ``while_down``: removes also while the broker is down.
     """
 
-    disks: BrokerDisks
+    disks: BrokerLogDirs
     cluster: AssignmentSource
-    terms: Terms
+    terms: RemovalTerms
     state_dir: Path
     journal: RemovalJournal
     approve: Approve | None = None

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from devkit.bench.past_world import A_DAY, DISK_BYTES, STEP_MS, PastTopic, usable_bytes
-from retentiond.history.schema import SCHEMA, Kind
+from retentiond.history.schema import SCHEMA, RowKind
 from retentiond.history.table import FILE_SCHEMA, ROW_GROUP, HistoryTable
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
@@ -80,7 +80,7 @@ def _parts(topics: Sequence[PastTopic], first: int, last: int) -> Iterator[Any]:
     yield pa.concat_tables([_partitions(each, entries) for each in topics])
 
 
-def _rows(kind: Kind, entry: npt.NDArray[np.int64], columns: Mapping[str, Any]) -> Any:
+def _rows(kind: RowKind, entry: npt.NDArray[np.int64], columns: Mapping[str, Any]) -> Any:
     """``entry``: of each row, counted from 0."""
     count = len(entry)
     began_us = int(BEGIN.timestamp() * 1_000_000)
@@ -110,7 +110,7 @@ def _cycles(entries: npt.NDArray[np.int64]) -> Any:
     names = [f"cycle-{entry}" for entry in entries]
     observed = [None if entry == 0 else STEP_MS for entry in entries]
     columns = {"cycle_id": names, "observed_ms": observed, "is_whole": entries % A_DAY == 0}
-    return _rows(Kind.CYCLE, entries, {**every, **columns})
+    return _rows(RowKind.CYCLE, entries, {**every, **columns})
 
 
 def _partitions(topic: PastTopic, entries: npt.NDArray[np.int64]) -> Any:
@@ -135,7 +135,7 @@ def _partitions(topic: PastTopic, entries: npt.NDArray[np.int64]) -> Any:
         "binding_group": topic.keeper,
         "consumed_retention_ms": STEP_MS,
     }
-    return _rows(Kind.PARTITION, np.tile(entries, len(ends)), columns)
+    return _rows(RowKind.PARTITION, np.tile(entries, len(ends)), columns)
 
 
 def _commits(topic: PastTopic, entries: npt.NDArray[np.int64]) -> Any:
@@ -155,7 +155,7 @@ def _commits(topic: PastTopic, entries: npt.NDArray[np.int64]) -> Any:
         "committed_offset": now[partition, group, at],
         "state": "read",
     }
-    return _rows(Kind.COMMIT, entries[at], columns)
+    return _rows(RowKind.COMMIT, entries[at], columns)
 
 
 def _deletions(topic: PastTopic, entries: npt.NDArray[np.int64]) -> Any:
@@ -171,7 +171,7 @@ def _deletions(topic: PastTopic, entries: npt.NDArray[np.int64]) -> Any:
         "records": cutoff - topic.real_starts[partition, entry],
         "outcome": "deleted",
     }
-    return _rows(Kind.DELETION, entry, columns)
+    return _rows(RowKind.DELETION, entry, columns)
 
 
 def _groups(topics: Sequence[PastTopic], entries: npt.NDArray[np.int64]) -> Any:
@@ -183,7 +183,7 @@ def _groups(topics: Sequence[PastTopic], entries: npt.NDArray[np.int64]) -> Any:
         "state": "live",
         "complete": True,
     }
-    return _rows(Kind.GROUP, np.repeat(wholes, len(names)), columns)
+    return _rows(RowKind.GROUP, np.repeat(wholes, len(names)), columns)
 
 
 def _log_dirs(entries: npt.NDArray[np.int64]) -> Any:
@@ -193,4 +193,4 @@ def _log_dirs(entries: npt.NDArray[np.int64]) -> Any:
         "total_bytes": DISK_BYTES,
         "usable_bytes": usable_bytes(int(entries[-1]) + 1)[entries[0] :],
     }
-    return _rows(Kind.LOG_DIR, entries, columns)
+    return _rows(RowKind.LOG_DIR, entries, columns)

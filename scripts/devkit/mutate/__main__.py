@@ -16,11 +16,13 @@ ROOT = Path(__file__).parents[3]
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
-PARTS = {
-    "act": "approved carry_out delete evidence guard read_back rule",
-    "decide": "commits detail groups limits plan star_schema tables verdict",
-}
-"""The modules of each package that decide something."""
+PARTS = ("act", "decide")
+"""The packages that decide what is deleted."""
+
+
+def modules_of(part: str) -> list[str]:
+    found = (ROOT / "retentiond" / part).glob("[!_]*.py")
+    return sorted(each.stem for each in found)
 
 
 def main() -> int:
@@ -33,7 +35,7 @@ def main() -> int:
     known = tomllib.loads(EQUIVALENT.read_text())["mutant"]
     equivalent = {(each["module"], each["after"], each["was"], each["becomes"]) for each in known}
     found: list[Mutant] = []
-    for name in options.modules or PARTS[options.part].split():
+    for name in options.modules or modules_of(options.part):
         found += mutants(ROOT, ROOT / "retentiond" / options.part / f"{name}.py")
     tried = [each for each in found if each.identity not in equivalent]
     alive = 0

@@ -27,12 +27,13 @@ LOADED = (hypothesis.stateful, pyarrow.compute, devkit.embedded, retentiond.kafk
 """So that no fork has to load them."""
 
 TESTS = {
-    "act": ["tests/unit/act", "tests/property/test_guard_property.py"],
+    "act": ["tests/unit/act", "tests/unit/test_cycle.py", "tests/property/test_guard_property.py"],
     "decide": ["tests/unit/decide"],
 }
 
 FIRST = {
     "act.approved": ["approved", "guard"],
+    "act.carry_out": ["turns", "pause"],
     "act.delete": ["delete", "pause"],
     "act.evidence": ["guard"],
     "act.guard": ["guard"],

@@ -31,8 +31,8 @@ from retentiond.spark.session import SparkSessions
 from retentiond.state.groups import GroupMemory
 from retentiond.state.pause import Pause, remove_pause, write_pause
 from retentiond.state.state import State, open_state
+from retentiond.tell.group_answers import NO_LAG_READ, LagReport
 from retentiond.tell.lag.margins import LagReader
-from retentiond.tell.lag.report import NO_LAG_READ, LagReport
 from retentiond.tell.report import CycleReport
 from tests.property.model.audited import check_outcomes, open_intents
 from tests.property.model.harm import Judge
@@ -302,8 +302,8 @@ class Daemon:
 
 
 class Clients:
-    """The port, on whatever cluster the address leads to. As `KafkaCluster` does it, each answer
-    but that of DeleteRecords proves its cluster."""
+    """The interface, on whatever cluster the address leads to. As `KafkaCluster` does it, each
+    answer but that of DeleteRecords proves its cluster."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon

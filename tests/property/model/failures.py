@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from retentiond.kafka.port import OffsetBound
+from retentiond.kafka.interface import OffsetBound
 from retentiond.model import Failure, TopicPartition
 from tests.property.model.rules import ENABLED
 from tests.support.fakes import BrokerState, FakeCluster, HowDeletionEnds

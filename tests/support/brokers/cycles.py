@@ -14,7 +14,7 @@ from retentiond.config import Config
 from retentiond.cycle import CycleContext, run_cycle
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.gather.groups import LastCoordinators
-from retentiond.kafka.port import Kafka
+from retentiond.kafka.interface import Kafka
 from retentiond.model import DeletionOutcome, Outcome, PlanRow
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import DeletionRecord, read_deletions

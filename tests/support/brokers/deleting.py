@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from retentiond.kafka.port import OffsetBound
+from retentiond.kafka.interface import OffsetBound
 from retentiond.model import TopicPartition
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import Done, run

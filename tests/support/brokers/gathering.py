@@ -8,7 +8,7 @@ from typing import Any
 
 from retentiond.config import Config
 from retentiond.gather.gather import gather
-from retentiond.kafka.port import Kafka
+from retentiond.kafka.interface import Kafka
 from retentiond.model import TopicPartition
 from retentiond.snapshot import GroupReading, PartitionReading, Snapshot
 

@@ -10,7 +10,7 @@ from functools import partial
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.cluster import KafkaCluster
-from retentiond.kafka.port import Kafka
+from retentiond.kafka.interface import Kafka
 from retentiond.model import Reason
 from retentiond.tell.report import CycleReport
 from tests.contract.real import RealDriver, connect

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from retentiond.kafka.errors.connection_problems import Kind
+from retentiond.kafka.errors.remedies import ProblemKind
 from tests.support.brokers.secured import WRONG_PASSWORD, Section, Secured, shows
 
 
@@ -15,7 +15,7 @@ class Refusal:
 
     name: str
     section: Callable[[Secured], Section]
-    kind: Kind
+    kind: ProblemKind
     sentence: str
     looks_at: tuple[str, ...]
 
@@ -35,7 +35,7 @@ REFUSALS = [
     Refusal(
         "wrong SCRAM-SHA-512 password",
         lambda secured: secured.login("SCRAM-SHA-512", WRONG_PASSWORD),
-        Kind.LOGIN_REFUSED,
+        ProblemKind.LOGIN_REFUSED,
         "it refuses the login (Authentication failed during authentication due to invalid "
         "credentials with SASL mechanism SCRAM-SHA-512); check ",
         ("sasl.username", "sasl.password", "sasl.mechanism"),
@@ -43,42 +43,42 @@ REFUSALS = [
     Refusal(
         "wrong PLAIN password",
         lambda secured: secured.login("PLAIN", WRONG_PASSWORD),
-        Kind.LOGIN_REFUSED,
+        ProblemKind.LOGIN_REFUSED,
         "it refuses the login (Authentication failed: Invalid username or password); check ",
         ("sasl.username", "sasl.password", "sasl.mechanism"),
     ),
     Refusal(
         "expired",
         lambda secured: secured.tls("EXPIRED"),
-        Kind.EXPIRED,
+        ProblemKind.EXPIRED,
         "its certificate has expired; renew it on the broker, or correct this host's clock",
         (),
     ),
     Refusal(
         "untrusted",
         lambda secured: secured.tls("TLS", ssl_ca_location=secured.other.certificate),
-        Kind.UNTRUSTED,
+        ProblemKind.UNTRUSTED,
         "its certificate is not signed by an authority that is trusted here (",
         ("ssl.ca.location",),
     ),
     Refusal(
         "another host's",
         lambda secured: secured.tls("ELSEWHERE"),
-        Kind.WRONG_NAME,
+        ProblemKind.WRONG_NAME,
         "its certificate is not made out to 127.0.0.1; use a name of the certificate in ",
         ("bootstrap.servers", "ssl.endpoint.identification.algorithm to none"),
     ),
     Refusal(
         "without the client's certificate",
         lambda secured: secured.tls("MTLS"),
-        Kind.CERTIFICATE_WANTED,
+        ProblemKind.CERTIFICATE_WANTED,
         "it wants a certificate of this client; set ",
         ("ssl.certificate.location", "ssl.key.location"),
     ),
     Refusal(
         "with a foreign client's certificate",
         lambda secured: secured.tls("MTLS", **shows(secured.foreign_client)),
-        Kind.REFUSED_CERTIFICATE,
+        ProblemKind.REFUSED_CERTIFICATE,
         "it refuses this client's certificate (",
         ("ssl.certificate.location", "ssl.key.location"),
     ),
@@ -88,7 +88,7 @@ REFUSALS = [
             **secured.login("PLAIN"),
             "bootstrap.servers": secured.kafka.servers_of("TLS"),
         },
-        Kind.NO_LOGIN,
+        ProblemKind.NO_LOGIN,
         "it takes no login; set ",
         ("security.protocol", "bootstrap.servers"),
     ),

@@ -18,7 +18,7 @@ from structlog.typing import EventDict
 
 from retentiond.config import Config
 from retentiond.daemon import Daemon
-from retentiond.history.entries import Seen
+from retentiond.history.entries import FinishedCycle
 from retentiond.model import DeletionOutcome
 from retentiond.state.state import State
 from retentiond.tell import logs
@@ -48,7 +48,7 @@ class FakeEngine:
     def __init__(self, config: Config, cycle: Step) -> None:
         self.config = config
         self.in_force: Callable[[], Config] = lambda: self.config
-        self.seen: Callable[[Seen], None] = lambda _: None
+        self.seen: Callable[[FinishedCycle], None] = lambda _: None
         self.cycle = cycle
         self.settled: tuple[DeletionOutcome, ...] = ()
         self.configs_used: list[Config] = []

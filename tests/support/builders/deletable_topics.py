@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from retentiond.kafka.port import (
+from retentiond.kafka.interface import (
     DeleteFailure,
     OffsetBound,
     RequestResult,

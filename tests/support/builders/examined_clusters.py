@@ -7,8 +7,8 @@ from typing import Any
 
 from retentiond.config import Config
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.brokers import Broker, Brokers, Spoken
-from retentiond.kafka.port import TopicConfig
+from retentiond.kafka.brokers import ApiVersions, Broker, Brokers
+from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import TopicReading
 from retentiond.tools.doctor.cluster import KINDS, NEEDS
@@ -65,9 +65,11 @@ def topic(name: str, of: Config, **changes: Any) -> EnabledTopic:
 
 
 def broker(
-    broker_id: int, *, is_alive: bool = True, spoken: Spoken | Failure | None = None
+    broker_id: int, *, is_alive: bool = True, api_versions: ApiVersions | Failure | None = None
 ) -> Broker:
-    return Broker(broker_id, f"host-{broker_id}:9092", is_alive, spoken or Spoken(SPOKEN, (4, 2)))
+    return Broker(
+        broker_id, f"host-{broker_id}:9092", is_alive, api_versions or ApiVersions(SPOKEN, (4, 2))
+    )
 
 
 def brokers(*found: Broker, leaderless: Iterable[TopicPartition] = ()) -> Brokers:

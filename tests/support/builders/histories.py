@@ -13,7 +13,7 @@ from retentiond.config import Config
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import Space
 from retentiond.errors import HistoryUnavailable
-from retentiond.history.entries import Seen
+from retentiond.history.entries import FinishedCycle
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.history.schema import SCHEMA
 from retentiond.history.table import HistoryTable
@@ -70,7 +70,7 @@ class World:
 
     def seen(
         self, at_ms: int = START_MS, cycle_id: str = "c1", deleted: Sequence[TopicPartition] = ()
-    ) -> Seen:
+    ) -> FinishedCycle:
         """What a cycle leaves that has seen it so; one that deletes has nothing held."""
         snapshot = self._snapshot(at_ms)
         rows = tuple(
@@ -104,7 +104,7 @@ class World:
         }
         sizes = {TopicPartition(*at): end * 10 for at, end in self.partitions.items()}
         disk = DiskReport(size_bytes=sizes, space=(Space(1, "/kafka", 1000, 400),))
-        return Seen(plan, outcomes, "ok", snapshot, disk)
+        return FinishedCycle(plan, outcomes, "ok", snapshot, disk)
 
     def known_readers(self) -> set[tuple[str, str]]:
         """Those that have no commit on their topic."""

@@ -9,8 +9,8 @@ from retentiond.errors import KafkaUnavailable
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import PartitionReading, Snapshot
+from retentiond.tell.group_answers import LagReport
 from retentiond.tell.lag.margins import LagReader
-from retentiond.tell.lag.report import LagReport
 from tests.support.builders.guard_readings import Commits, Reading, deletions, group, topic
 from tests.support.fakes.log import FakePartition
 
@@ -50,7 +50,7 @@ class Logs:
     def offsets_at(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int | Failure | None]:
-        """As of `retentiond.kafka.port.Kafka`."""
+        """As of `retentiond.kafka.interface.Kafka`."""
         self.asked.append(timestamps_ms)
         if self.error:
             raise self.error

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from retentiond.clock import Uptime
-from retentiond.kafka.log_dirs import Answer, ClusterView, TopicReplicas
+from retentiond.kafka.log_dirs import ClusterView, TopicReplicas, TopicReplicasAnswer
 from retentiond.model import Failure
 from retentiond.tools.orphans.broker_process import identify
 from retentiond.tools.orphans.orphan import Orphan, Scan
-from retentiond.tools.orphans.scan import HostClocks, Terms
+from retentiond.tools.orphans.scan import HostClocks, RemovalTerms
 from retentiond.tools.orphans.session import Approve, Session
 
 BROKER = 7
@@ -54,11 +54,11 @@ class Cluster:
     """``topics``: what every broker answers; a name that is not in it is no topic."""
 
     def __init__(self) -> None:
-        self.topics: dict[str, Answer] = {}
+        self.topics: dict[str, TopicReplicasAnswer] = {}
         self.live = [BROKER, 8, 9]
         self.registered = [BROKER, 8, 9]
         self.tells_fenced = True
-        self.by_broker: dict[int, Mapping[str, Answer] | Failure] = {}
+        self.by_broker: dict[int, Mapping[str, TopicReplicasAnswer] | Failure] = {}
         self.cluster_id = CLUSTER
         self.may_describe_cluster = True
         self.retention: int | Failure | None = 7 * DAY_MS
@@ -114,7 +114,7 @@ class Host:
         self.add_log_dir(self.log_dir)
         self.cluster = Cluster()
         self.journal = Records()
-        self.terms = Terms(after_ms=2 * HOUR_MS)
+        self.terms = RemovalTerms(after_ms=2 * HOUR_MS)
         self.log_dirs = [self.log_dir]
         self.while_down = True
 

@@ -17,7 +17,7 @@ from retentiond.history.keeper import HistoryKeeper
 from retentiond.tell.metrics import Exposition
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web import Board, application
+from retentiond.tell.web import DaemonStatus, application
 from tests.support.builders.histories import settings
 from tests.support.scenes import NOW_MS
 
@@ -62,7 +62,7 @@ class Document(HTMLParser):
 
 
 class Visitor:
-    """The application over a board and a clock that tests set by hand."""
+    """The application over a daemon's status and a clock that tests set by hand."""
 
     def __init__(
         self,
@@ -72,12 +72,12 @@ class Visitor:
     ) -> None:
         self.now_ms = NOW_MS
         self.keeper = keeper or HistoryKeeper(settings(state_dir), hourly=Hourly())
-        self.board = Board(INTERVAL_MS, lambda: self.now_ms / 1000)
+        self.status = DaemonStatus(INTERVAL_MS, lambda: self.now_ms / 1000)
         if report is not None:
-            self.board.pin(report)
-        page = status_page(self.board, lambda: self.now_ms, state_dir, self.keeper)
+            self.status.publish(report)
+        page = status_page(self.status, lambda: self.now_ms, state_dir, self.keeper)
         exposition = Exposition(CollectorRegistry())
-        self._app = application(self.board, exposition, page)
+        self._app = application(self.status, exposition, page)
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         return self.ask("GET", path, **headers)

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from retentiond.history.schema import SCHEMA, Kind
+from retentiond.history.schema import SCHEMA, RowKind
 from retentiond.history.table import location
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
@@ -62,7 +62,7 @@ class PastCluster:
         }
         yield {
             **head,
-            "kind": Kind.CYCLE.value,
+            "kind": RowKind.CYCLE.value,
             "cycle_id": f"cycle-{number}",
             "complete": entry.complete,
             "dry_run": entry.dry_run,
@@ -89,7 +89,7 @@ def partition_row(
     start = figures.get("log_start_offset", 0)
     size = None if start is None or high_watermark is None else 100 * (high_watermark - start)
     return {
-        "kind": Kind.PARTITION.value,
+        "kind": RowKind.PARTITION.value,
         "topic": topic,
         "topic_id": "id",
         "partition": partition,
@@ -110,7 +110,7 @@ def commit_row(
 ) -> dict[str, Any]:
     """Without an offset and with the usual state: there is none any more."""
     return {
-        "kind": Kind.COMMIT.value,
+        "kind": RowKind.COMMIT.value,
         "group": group,
         "topic": topic,
         "partition": partition,
@@ -120,14 +120,14 @@ def commit_row(
 
 
 def reader_row(group: str, topic: str, state: str | None = "live") -> dict[str, Any]:
-    return {"kind": Kind.READER.value, "group": group, "topic": topic, "state": state}
+    return {"kind": RowKind.READER.value, "group": group, "topic": topic, "state": state}
 
 
 def deletion_row(
     topic: str, partition: int, cutoff: int, outcome: str = "deleted"
 ) -> dict[str, Any]:
     return {
-        "kind": Kind.DELETION.value,
+        "kind": RowKind.DELETION.value,
         "topic": topic,
         "partition": partition,
         "cutoff": cutoff,
@@ -142,7 +142,7 @@ def group_row(
 ) -> dict[str, Any]:
     """``complete``: it is not unread as a whole."""
     return {
-        "kind": Kind.GROUP.value,
+        "kind": RowKind.GROUP.value,
         "group": group,
         "group_kind": kind,
         "state": state,

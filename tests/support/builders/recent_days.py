@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from retentiond.history.hourly import Hourly
-from retentiond.history.schema import SCHEMA, Kind
+from retentiond.history.schema import SCHEMA, RowKind
 from retentiond.history.table import HistoryTable
 
 DAY_H = 24
@@ -68,7 +68,7 @@ def write(path: Path, now_ms: int, *, days: int = 31, cluster_id: str = "cluster
 
 def _rows(hours_ago: int, at: datetime) -> Iterator[dict[str, Any]]:
     tide = 1 + 0.25 * math.sin((at.hour - 6) / DAY_H * 2 * math.pi)
-    yield {"kind": Kind.CYCLE.value, "cycle_id": f"c{hours_ago}", "complete": True}
+    yield {"kind": RowKind.CYCLE.value, "cycle_id": f"c{hours_ago}", "complete": True}
     slow = max(0.0, 1 - hours_ago / 96)  # the slow reader has stood since four days
     for number, (topic, size) in enumerate(SIZES.items()):
         wave = tide * (1 + 0.05 * math.sin(hours_ago / (7 + number)))
@@ -77,7 +77,7 @@ def _rows(hours_ago: int, at: datetime) -> Iterator[dict[str, Any]]:
         unread = 0 if group is None else GROUPS[group][1]
         behind = int(unread * (0.05 * wave + 0.95 * slow if group == SLOW_GROUP else 0.4 * wave))
         yield {
-            "kind": Kind.PARTITION.value,
+            "kind": RowKind.PARTITION.value,
             "topic": topic,
             "partition": 0,
             "log_start_offset": 0,
@@ -87,7 +87,7 @@ def _rows(hours_ago: int, at: datetime) -> Iterator[dict[str, Any]]:
             "size_bytes": int(size * GIB * wave * grown),
         }
     yield {
-        "kind": Kind.DELETION.value,
+        "kind": RowKind.DELETION.value,
         "topic": "orders.enriched",
         "partition": 0,
         "records": int(1_800_000 * tide * (1 - 0.7 * slow)),

@@ -10,7 +10,7 @@ from threading import Event
 
 from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.act.delete import Pace
-from retentiond.kafka.port import (
+from retentiond.kafka.interface import (
     CoordinatorState,
     DeleteFailure,
     EpochEnd,

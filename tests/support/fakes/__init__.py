@@ -1,4 +1,4 @@
-"""A Kafka cluster in memory: the port of `retentiond.kafka.port`, and a world to drive it."""
+"""A Kafka cluster in memory: `retentiond.kafka.interface`, and a world to drive it."""
 
 from tests.support.fakes.broker import BrokerState
 from tests.support.fakes.cluster import FakeCluster

@@ -1,4 +1,4 @@
-"""The port of `retentiond.kafka.port` on a world in memory, with a script of what goes wrong."""
+"""`retentiond.kafka.interface` on a world in memory, with a script of what goes wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from retentiond.clock import seconds_since_boot
 from retentiond.errors import KafkaUnavailable, OtherCluster
-from retentiond.kafka.port import (
+from retentiond.kafka.interface import (
     CoordinatorState,
     DeleteFailure,
     EpochEnd,
@@ -66,7 +66,7 @@ def _call(
 
 
 class FakeCluster(World):
-    """Implements `retentiond.kafka.port.Kafka`; deterministic, and safe to use from threads."""
+    """Implements `retentiond.kafka.interface.Kafka`; deterministic, safe to use from threads."""
 
     def __init__(
         self, *, brokers: int = 1, offsets_partitions: int = 4, now_ms: int = 1_700_000_000_000
@@ -99,7 +99,7 @@ class FakeCluster(World):
             partition.delete_to(offset)
         self._late.clear()
 
-    # The port
+    # The interface
 
     @_call
     def cluster_id(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from retentiond.kafka.port import DeleteFailure, RequestResult
+from retentiond.kafka.interface import DeleteFailure, RequestResult
 from retentiond.model import Failure, TopicPartition
 from tests.support.fakes.log import FakePartition
 
@@ -63,7 +63,7 @@ def refusal(
 
 
 def check(cutoffs: Mapping[TopicPartition, int]) -> None:
-    """Raises ValueError, as the port promises, before anything is deleted."""
+    """Raises ValueError, as the interface promises, before anything is deleted."""
     for partition, cutoff in cutoffs.items():
         if cutoff <= 0:
             raise ValueError(f"refusing to delete {partition} up to {cutoff}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from retentiond.kafka.port import GroupMembers, ListedGroup
+from retentiond.kafka.interface import GroupMembers, ListedGroup
 from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 
 PROTOCOL_TYPES = {
@@ -45,6 +45,7 @@ class FakeGroup:
     leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     rebalancing: bool = False
     simple: bool = True  # it never had members
+    protocol: str | None = None  # of its members; None is the usual one
     topology: frozenset[str] = frozenset()
     changelogs: frozenset[str] = frozenset()  # what it restores its state from
 
@@ -67,7 +68,7 @@ class FakeGroup:
         )
 
     def listed(self) -> ListedGroup:
-        protocol = "" if self.simple else PROTOCOL_TYPES[self.kind]
+        protocol = "" if self.simple else self.protocol or PROTOCOL_TYPES[self.kind]
         return ListedGroup(self.group_id, self.kind, self.state, protocol)
 
     def committed(self) -> list[Commit]:

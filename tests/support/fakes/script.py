@@ -10,7 +10,7 @@ Action = Callable[[], object]
 
 
 class Call(NamedTuple):
-    """One call of the port; ``args`` as they were given."""
+    """One call of the interface; ``args`` as they were given."""
 
     api: str
     args: tuple[Any, ...]

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from retentiond.kafka.port import Replica
+from retentiond.kafka.interface import Replica
 from retentiond.model import Failure, GroupKind, TopicPartition
 from tests.support.fakes.broker import BrokerState
 from tests.support.fakes.groups import FakeGroup, FakeMember

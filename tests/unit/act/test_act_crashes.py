@@ -18,7 +18,7 @@ import pytest
 
 from retentiond.act.delete import EvidenceAge, Pace, execute
 from retentiond.act.read_back import reconcile
-from retentiond.kafka.port import DeleteFailure, OffsetBound, TopicDescription
+from retentiond.kafka.interface import DeleteFailure, OffsetBound, TopicDescription
 from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
 from retentiond.state.audit import Audit
 from retentiond.state.audit_records import CycleRecord, read_deletions

@@ -151,6 +151,29 @@ def test_with_only_a_group_counts_if_a_pattern_matches_its_whole_id() -> None:
     assert not policy.counts_everybody
 
 
+@pytest.mark.parametrize("group", ["line\nbreak", "\n", "a\r\n", "\u2028", "", "zero\0"])
+def test_only_with_a_dot_and_a_star_lets_every_group_count(group: str) -> None:
+    policy = policy_of(config_of("name: orders, enable: true, groups: {only: ['.*']}"))
+    assert not policy.excludes(group)
+
+
+def test_a_line_break_in_a_groups_id_never_leaves_it_out() -> None:
+    groups = "{only: ['line.*'], exclude: ['.*break', 'line2.*']}"
+    policy = policy_of(config_of(f"name: orders, enable: true, groups: {groups}"))
+    assert not policy.excludes("line\nbreak")
+    assert policy.excludes("line break")
+
+
+def test_a_flag_in_one_of_the_patterns_of_only_holds_for_no_other() -> None:
+    policy = policy_of(
+        config_of("name: orders, enable: true, groups: {only: ['(?i)bill|pay', 'web']}")
+    )
+    assert policy.only_groups is not None
+    told = Pattern(policy.only_groups)
+    for group in ("bill", "PAY", "WEB", "web", "Bill2"):
+        assert told.fullmatch(group) is not policy.excludes(group)
+
+
 def test_without_only_every_group_counts_and_an_empty_one_is_refused_anywhere() -> None:
     policy = policy_of(config_of("name: orders, enable: true"))
     assert (policy.only_groups, policy.counts_everybody) == (None, True)

@@ -203,7 +203,16 @@ CASES = [
         None,
         None,
         groups=0,
-        said="no group reads",
+        said="no group that counts reads the topic (groups.only and groups.exclude say",
+    ),
+    Case(
+        Reason.NO_GROUP,
+        (policy(only=(Pattern("typo"),)),),
+        None,
+        None,
+        None,
+        groups=0,
+        said="no group that counts reads the topic (groups.only and groups.exclude say",
     ),
     Case(Reason.TOO_FEW_GROUPS, (policy(min_groups=3),), 120, None, None, said="at least 3 must"),
     Case(

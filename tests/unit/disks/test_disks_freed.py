@@ -12,9 +12,9 @@ from retentiond.disks.freed import (
     Awaited,
     Followed,
     Freed,
-    Now,
+    PartitionOffsets,
     follow,
-    then_await,
+    with_new_deletions,
 )
 from retentiond.disks.log_dirs import DiskReading
 from retentiond.model import TopicPartition
@@ -38,7 +38,7 @@ def followed(
     topic_id: str = "id",
     after_ms: int = MINUTE_MS,
 ) -> Followed:
-    now = {AT: Now(topic_id, log_start, end)}
+    now = {AT: PartitionOffsets(topic_id, log_start, end)}
     return follow(waiting, seen, now, ASKED_AT_MS + after_ms)
 
 
@@ -112,7 +112,7 @@ def test_a_disk_that_is_not_read_says_nothing(seen: DiskReading) -> None:
 
 
 def test_offsets_that_are_not_read_say_nothing() -> None:
-    elsewhere = {TopicPartition("other", 0): Now("id", 0, 1)}
+    elsewhere = {TopicPartition("other", 0): PartitionOffsets("id", 0, 1)}
     found = follow([awaited()], reading({1: 10}), elsewhere, ASKED_AT_MS)
     assert found == Followed((awaited(),), {}, ())
 
@@ -135,7 +135,7 @@ def test_small_deletions_do_not_pile_up() -> None:
     waiting = Followed()
     settled: list[str] = []
     for cycle_id in ("one", "two", "three", "four"):
-        waiting = then_await(replace(waiting, settled=()), [small(cycle_id)])
+        waiting = with_new_deletions(replace(waiting, settled=()), [small(cycle_id)])
         assert all(each.freed_bytes == 0 for each in waiting.settled)
         settled += [each.cycle_id for each in waiting.settled]
 
@@ -146,7 +146,7 @@ def test_small_deletions_do_not_pile_up() -> None:
 def test_a_deletion_that_is_to_free_something_is_awaited_whatever_follows() -> None:
     waiting = Followed((small("one"), awaited(cycle_id="two"), small("three")))
 
-    found = then_await(waiting, [small("four")])
+    found = with_new_deletions(waiting, [small("four")])
 
     assert [each.cycle_id for each in found.awaited] == ["one", "two", "four"]
     assert found.settled == (Freed("three", AT, 0),)
@@ -155,8 +155,8 @@ def test_a_deletion_that_is_to_free_something_is_awaited_whatever_follows() -> N
 def test_where_nothing_follows_a_small_deletion_is_awaited_on() -> None:
     waiting = Followed((small("one"), small("two")), {"orders": 7}, (Freed("zero", AT, 7),))
 
-    assert then_await(waiting, []) == waiting
-    assert then_await(waiting, [small("three", broker=2)]).awaited[:2] == waiting.awaited
+    assert with_new_deletions(waiting, []) == waiting
+    assert with_new_deletions(waiting, [small("three", broker=2)]).awaited[:2] == waiting.awaited
 
 
 def test_what_goes_is_measured_from_where_the_log_began() -> None:
@@ -165,7 +165,9 @@ def test_what_goes_is_measured_from_where_the_log_began() -> None:
         small("one")._replace(cutoff=900),
         small("two")._replace(log_start_offset=900, cutoff=990),
     )
-    waiting = then_await(Followed(at), [small("three")._replace(log_start_offset=990, cutoff=999)])
+    waiting = with_new_deletions(
+        Followed(at), [small("three")._replace(log_start_offset=990, cutoff=999)]
+    )
 
     found = followed(list(waiting.awaited), reading({1: 10_200}), log_start=999, end=1020)
 

@@ -11,11 +11,11 @@ from retentiond.disks.log_dirs import (
     DiskReading,
     Orphans,
     ReplicaFolder,
-    sorted_out,
-    unread,
+    disk_reading,
+    no_disk_reading,
 )
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.port import LogDir, LogDirs, Replica
+from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.model import Failure, TopicPartition
 from tests.support.builders.disk_readings import AT, replica
 
@@ -25,7 +25,7 @@ DOWN = Failure("DOWN", "it does not answer")
 def look(
     brokers: Mapping[int, Sequence[LogDir] | Failure], assigned: tuple[int, ...]
 ) -> DiskReading:
-    return sorted_out(LogDirs(brokers, {AT: assigned}), [AT])
+    return disk_reading(LogDirs(brokers, {AT: assigned}), [AT])
 
 
 def directory(path: str, *sizes: int, is_future: bool = False) -> LogDir:
@@ -58,7 +58,7 @@ def test_a_broker_that_is_not_read_and_holds_nothing_of_it_does_not_matter() -> 
 
 
 def test_a_partition_that_no_metadata_show_is_not_known() -> None:
-    found = sorted_out(LogDirs({1: [directory("/a")]}, {}), [AT])
+    found = disk_reading(LogDirs({1: [directory("/a")]}, {}), [AT])
     assert (found.replicas(AT), found.size_bytes(AT)) == (None, None)
 
 
@@ -83,7 +83,7 @@ def test_orphans_are_counted_by_directory_and_belong_to_no_partition() -> None:
 
 
 def test_where_nothing_can_be_asked_nothing_is_known() -> None:
-    found = unread(DOWN)
+    found = no_disk_reading(DOWN)
     assert (found.replicas(AT), found.size_bytes(AT)) == (None, None)
     assert found.problems == ("the brokers' disks can't be read: DOWN: it does not answer",)
 
@@ -148,4 +148,4 @@ def test_all_that_lies_in_the_logs_counts_in_their_size_orphans_and_moves_too() 
 def test_the_size_of_all_logs_is_not_known_where_one_can_not_be_read() -> None:
     assert look({1: [directory("/a", 10)], 2: DOWN}, (1,)).log_bytes is None
     assert look({1: [directory("/a", 10), LogDir("/b", failure=DOWN)]}, (1,)).log_bytes is None
-    assert unread(DOWN).log_bytes is None
+    assert no_disk_reading(DOWN).log_bytes is None

@@ -10,15 +10,15 @@ import pytest
 from retentiond.disks.log_dirs import DiskReading
 from retentiond.disks.stuck import (
     DiskHistory,
-    Moment,
     Overdue,
     Patience,
+    ReadingTime,
     Stuck,
     StuckCause,
     overdue_retention,
-    standing,
     stuck_moves,
     uneven_replicas,
+    unmoved_log_starts,
 )
 from tests.support.builders.disk_readings import AT, reading
 
@@ -112,8 +112,8 @@ def test_replicas_that_shrink_by_turns_are_never_stuck() -> None:
 
 def test_a_log_start_that_has_stood_for_three_intervals_is_suspect() -> None:
     five = [reading({1: 9000})] * 5
-    assert standing(seen(five, [3, 7, 7, 7, 7]), PATIENCE) == {AT}
-    assert standing(seen(five, [3, 3, 3, 3, 7]), PATIENCE) == set()
+    assert unmoved_log_starts(seen(five, [3, 7, 7, 7, 7]), PATIENCE) == {AT}
+    assert unmoved_log_starts(seen(five, [3, 3, 3, 3, 7]), PATIENCE) == set()
 
 
 def test_more_than_a_segment_that_is_too_old_is_stuck() -> None:
@@ -133,7 +133,7 @@ def test_less_than_a_segment_may_lie_in_one_that_is_not_old_as_a_whole() -> None
 
 def test_patience_asks_for_readings_and_for_time() -> None:
     patience = Patience(readings=2, ms=10)
-    assert patience.is_over(Moment(1, 0), Moment(3, 10))
-    assert not patience.is_over(Moment(1, 0), Moment(2, 10))
-    assert not patience.is_over(Moment(1, 0), Moment(3, 9))
-    assert replace(patience, ms=0).is_over(Moment(1, 0), Moment(3, 0))
+    assert patience.is_over(ReadingTime(1, 0), ReadingTime(3, 10))
+    assert not patience.is_over(ReadingTime(1, 0), ReadingTime(2, 10))
+    assert not patience.is_over(ReadingTime(1, 0), ReadingTime(3, 9))
+    assert replace(patience, ms=0).is_over(ReadingTime(1, 0), ReadingTime(3, 0))

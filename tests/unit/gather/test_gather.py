@@ -10,7 +10,7 @@ from retentiond.config import PolicyConflict
 from retentiond.errors import KafkaUnavailable
 from retentiond.gather.groups import STANDSTILL_S
 from retentiond.gather.offsets import NO_RETENTION, NOT_ASKED
-from retentiond.kafka.port import OffsetBound
+from retentiond.kafka.interface import OffsetBound
 from retentiond.memory.remembered import KnownTopic, Remembered
 from retentiond.model import Failure, GroupKind, TopicPartition
 from retentiond.snapshot import COMMIT_SCHEMA, PartitionReading, Snapshot

@@ -9,7 +9,7 @@ import pytest
 
 from retentiond.config import ExternalReader
 from retentiond.gather.external_positions import read_external
-from retentiond.kafka.port import KeyedRecord
+from retentiond.kafka.interface import KeyedRecord
 from retentiond.model import Commit, Failure
 from tests.support.fakes import FakeCluster
 

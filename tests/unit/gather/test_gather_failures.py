@@ -13,7 +13,7 @@ import pytest
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.gather.gather import gather
-from retentiond.kafka.port import OffsetBound
+from retentiond.kafka.interface import OffsetBound
 from retentiond.model import Failure
 from retentiond.snapshot import Snapshot
 from tests.support.builders.gather_worlds import (

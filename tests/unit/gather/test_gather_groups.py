@@ -9,7 +9,7 @@ import pytest
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.gather.groups import READABLE, UNKNOWN_GROUP, GroupListing
-from retentiond.kafka.port import GroupMembers
+from retentiond.kafka.interface import GroupMembers
 from retentiond.model import Failure, GroupKind
 from retentiond.snapshot import GroupReading
 from tests.support.builders.gather_worlds import (
@@ -146,6 +146,14 @@ def test_a_classic_group_of_kafka_streams_is_known_by_its_members() -> None:
     kafka.join("app", ["orders"], member="app-1f3c-StreamThread-1-consumer")
     found = groups(snapshot(kafka))
     assert {name for name, group in found.items() if group.is_streams_classic} == {"app"}
+
+
+def test_workers_of_kafka_connect_are_known_by_their_protocol() -> None:
+    kafka = healthy()
+    kafka.join("loaders", [])
+    kafka.groups["loaders"].protocol = "connect"
+    found = groups(snapshot(kafka))
+    assert {name for name, group in found.items() if group.is_connect} == {"loaders"}
 
 
 def test_an_empty_group_without_commits_is_there() -> None:

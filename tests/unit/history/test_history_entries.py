@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from retentiond.history.entries import Known, Seen, known, rows_of
+from retentiond.history.entries import FinishedCycle, RecordedState, recorded_state, rows_of
 from retentiond.model import Failure
 from retentiond.snapshot import COMMIT_SCHEMA, EPOCH_SCHEMA, Snapshot
 from tests.support.builders.histories import World
@@ -21,7 +21,7 @@ def seen(
     commits: Mapping[tuple[str, str, int], int | None],
     stale: tuple[int, ...] = (),
     epochs: tuple[tuple[int | None, ...], ...] = (),
-) -> Seen:
+) -> FinishedCycle:
     """``stale``: positions of groups; ``epochs``: rows of `EPOCH_SCHEMA`."""
     made = World(commits=dict(commits)).seen()
     snapshot = replace(
@@ -36,15 +36,19 @@ def seen(
     return replace(made, snapshot=snapshot)
 
 
-def told(now: Seen, before: Seen | None, kind: str = "commit") -> list[dict[str, Any]]:
-    past: Known | None = known(before.snapshot) if before else None
+def told(
+    now: FinishedCycle, before: FinishedCycle | None, kind: str = "commit"
+) -> list[dict[str, Any]]:
+    past: RecordedState | None = recorded_state(before.snapshot) if before else None
     rows = rows_of(
-        now, known(now.snapshot), past, entry=1, deletions=(), observed_ms=None
+        now, recorded_state(now.snapshot), past, entry=1, deletions=(), observed_ms=None
     ).to_pylist()
     return [row for row in rows if row["kind"] == kind]
 
 
-def commits(now: Seen, before: Seen | None = None) -> dict[str, tuple[int | None, str | None]]:
+def commits(
+    now: FinishedCycle, before: FinishedCycle | None = None
+) -> dict[str, tuple[int | None, str | None]]:
     return {row["group"]: (row["committed_offset"], row["state"]) for row in told(now, before)}
 
 

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pytest
 
 from retentiond.history import hourly
-from retentiond.history.hourly import SPANS, Hourly, Recent, Span
+from retentiond.history.hourly import SPANS, Hourly, Recent, TimeRange
 from retentiond.history.keeper import HistoryKeeper
-from retentiond.history.schema import Kind
+from retentiond.history.schema import RowKind
 from retentiond.history.table import HistoryTable
 from retentiond.model import TopicPartition
 from tests.support.builders.histories import MINUTE_MS, START_MS, Cycles, World, settings
@@ -48,7 +48,7 @@ def some_rows(chance: random.Random, names: int) -> Any:
     for number in range(names):
         start = chance.randrange(100)
         yield {
-            "kind": Kind.PARTITION.value,
+            "kind": RowKind.PARTITION.value,
             "topic": f"topic-{number % (names // 2)}",
             "partition": number,
             "log_start_offset": chance.choice([None, start]),
@@ -59,7 +59,7 @@ def some_rows(chance: random.Random, names: int) -> Any:
         }
     for _ in range(chance.randrange(3)):
         yield {
-            "kind": Kind.DELETION.value,
+            "kind": RowKind.DELETION.value,
             "topic": "topic-0",
             "partition": 0,
             "records": chance.randrange(1000),
@@ -67,7 +67,7 @@ def some_rows(chance: random.Random, names: int) -> Any:
         }
 
 
-def plainly(past: PastCluster, span: Span) -> dict[str, dict[Any, list[float | None]]]:
+def plainly(past: PastCluster, span: TimeRange) -> dict[str, dict[Any, list[float | None]]]:
     """The same figures, summed up one row after the other."""
     width = span.stretch_h * HOUR_MS
     times = list(span.times(NOW_MS))
@@ -81,7 +81,7 @@ def plainly(past: PastCluster, span: Span) -> dict[str, dict[Any, list[float | N
         ]
         entries[slot] += 1
         for row in entry.rows:
-            if row["kind"] == Kind.DELETION.value:
+            if row["kind"] == RowKind.DELETION.value:
                 if row["outcome"] == "deleted":
                     sums["deleted"][None][slot] += row["records"]
                 continue
@@ -113,7 +113,7 @@ def told(recent: Recent) -> dict[str, dict[Any, list[float | None]]]:
 
 
 @pytest.mark.parametrize("span", [WEEK, MONTH])
-def test_the_figures_are_those_of_plain_sums(tmp_path: Path, span: Span) -> None:
+def test_the_figures_are_those_of_plain_sums(tmp_path: Path, span: TimeRange) -> None:
     past = some_past(7, 8, 12)
     write(tmp_path, past)
     found = Hourly()

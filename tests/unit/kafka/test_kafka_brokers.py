@@ -16,7 +16,7 @@ from kafka.protocol.metadata import (
 )
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.brokers import NEWEST_RELEASE, NOT_ALIVE, Spoken, brokers
+from retentiond.kafka.brokers import NEWEST_RELEASE, NOT_ALIVE, ApiVersions, brokers
 from retentiond.kafka.brokers import Brokers as Found
 from retentiond.model import Failure, TopicPartition
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient
@@ -49,7 +49,7 @@ def metadata(alive: list[int], partitions: dict[int, tuple[int, list[int]]]) -> 
     )
 
 
-def spoken(*versions: tuple[int, int], error_code: int = 0) -> Any:
+def api_versions(*versions: tuple[int, int], error_code: int = 0) -> Any:
     keys = [
         ApiVersionsResponse.ApiVersion(api_key=key, min_version=0, max_version=highest)
         for key, highest in versions
@@ -87,9 +87,9 @@ def described(fenced: tuple[int, ...]) -> Any:
 
 
 def test_what_a_broker_speaks_tells_its_release_and_unheard_of_requests_are_left_out() -> None:
-    answer = spoken((LIST_OFFSETS, 11), (LIST_GROUPS, 5), (UNHEARD_OF, 1))
+    answer = api_versions((LIST_OFFSETS, 11), (LIST_GROUPS, 5), (UNHEARD_OF, 1))
     (found,) = seen(metadata([1], {}), {1: answer}).brokers
-    assert found.spoken == Spoken({"ListOffsets": 11, "ListGroups": 5}, (4, 2))
+    assert found.api_versions == ApiVersions({"ListOffsets": 11, "ListGroups": 5}, (4, 2))
     assert (found.address, found.is_alive) == ("host-1:9092", True)
 
 
@@ -97,65 +97,65 @@ def test_what_a_broker_speaks_tells_its_release_and_unheard_of_requests_are_left
 def test_what_came_with_the_newest_release_tells_it_from_that_before(version: int) -> None:
     before = (DESCRIBE_LOG_DIRS, 5)
     for answer, release in (
-        (spoken(before, (STREAMS_GROUP_DESCRIBE, 0)), (4, 3)),
-        (spoken(before, (STREAMS_GROUP_DESCRIBE, version)), NEWEST_RELEASE),
+        (api_versions(before, (STREAMS_GROUP_DESCRIBE, 0)), (4, 3)),
+        (api_versions(before, (STREAMS_GROUP_DESCRIBE, version)), NEWEST_RELEASE),
     ):
         (found,) = seen(metadata([1], {}), {1: answer}).brokers
-        assert isinstance(found.spoken, Spoken)
-        assert found.spoken.release == release
+        assert isinstance(found.api_versions, ApiVersions)
+        assert found.api_versions.release == release
 
 
 @pytest.mark.parametrize(("level", "release"), [(7, (3, 3)), (8, (3, 4))])
 def test_a_feature_tells_3_4_from_3_3_which_speaks_the_same(
     level: int, release: tuple[int, int]
 ) -> None:
-    answer = spoken((DESCRIBE_ACLS, 3))
+    answer = api_versions((DESCRIBE_ACLS, 3))
     feature = ApiVersionsResponse.SupportedFeatureKey
     answer.supported_features = [feature(name="metadata.version", min_version=1, max_version=level)]
     (found,) = seen(metadata([1], {}), {1: answer}).brokers
-    assert isinstance(found.spoken, Spoken)
-    assert found.spoken.release == release
+    assert isinstance(found.api_versions, ApiVersions)
+    assert found.api_versions.release == release
 
 
 def test_a_broker_that_does_not_answer_is_alive_with_a_failure() -> None:
-    answers = {1: spoken((LIST_OFFSETS, 11)), 2: KafkaConnectionError("refused")}
+    answers = {1: api_versions((LIST_OFFSETS, 11)), 2: KafkaConnectionError("refused")}
     _, silent = seen(metadata([1, 2], {}), answers).brokers
     assert (silent.broker_id, silent.is_alive) == (2, True)
-    assert isinstance(silent.spoken, Failure)
+    assert isinstance(silent.api_versions, Failure)
 
 
 def test_an_error_code_is_a_failure() -> None:
-    (found,) = seen(metadata([1], {}), {1: spoken(error_code=35)}).brokers
-    assert isinstance(found.spoken, Failure)
-    assert found.spoken.code == "UNSUPPORTED_VERSION"
+    (found,) = seen(metadata([1], {}), {1: api_versions(error_code=35)}).brokers
+    assert isinstance(found.api_versions, Failure)
+    assert found.api_versions.code == "UNSUPPORTED_VERSION"
 
 
 def test_fenced_brokers_and_those_that_only_assignments_name_are_not_alive() -> None:
     told = metadata([1], {0: (1, [1, 3])})
-    one, two, three = seen(told, {1: spoken((LIST_OFFSETS, 11))}, (2,)).brokers
+    one, two, three = seen(told, {1: api_versions((LIST_OFFSETS, 11))}, (2,)).brokers
     assert (one.is_alive, two.is_alive, three.is_alive) == (True, False, False)
     assert (two.address, three.address) == ("host-2:9092", None)
-    assert two.spoken == three.spoken == NOT_ALIVE
+    assert two.api_versions == three.api_versions == NOT_ALIVE
 
 
 def test_partitions_without_a_leader_are_named() -> None:
     told = metadata([1], {0: (1, [1]), 1: (-1, [2])})
-    found = seen(told, {1: spoken((LIST_OFFSETS, 11))})
+    found = seen(told, {1: api_versions((LIST_OFFSETS, 11))})
     assert found.leaderless == (TopicPartition("orders", 1),)
 
 
 def test_a_broker_too_old_to_be_told_has_no_release() -> None:
-    (found,) = seen(metadata([1], {}), {1: spoken((LIST_GROUPS, 0))}).brokers
-    assert isinstance(found.spoken, Spoken)
-    assert found.spoken.release is None or found.spoken.release < (1, 0)
+    (found,) = seen(metadata([1], {}), {1: api_versions((LIST_GROUPS, 0))}).brokers
+    assert isinstance(found.api_versions, ApiVersions)
+    assert found.api_versions.release is None or found.api_versions.release < (1, 0)
 
 
 def test_a_broker_that_is_silent_is_not_the_one_that_is_asked_about_the_others() -> None:
     told = {1: KafkaConnectionError("frozen"), 2: metadata([1, 2], {})}
-    answers = {1: KafkaConnectionError("frozen"), 2: spoken((LIST_OFFSETS, 11))}
+    answers = {1: KafkaConnectionError("frozen"), 2: api_versions((LIST_OFFSETS, 11))}
     silent, sound = seen(told, answers).brokers
-    assert isinstance(silent.spoken, Failure)
-    assert isinstance(sound.spoken, Spoken)
+    assert isinstance(silent.api_versions, Failure)
+    assert isinstance(sound.api_versions, ApiVersions)
 
 
 def test_where_no_broker_answers_the_cluster_can_not_be_asked() -> None:

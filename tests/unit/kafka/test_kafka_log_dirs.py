@@ -10,8 +10,8 @@ import kafka.errors as kp_errors
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
+from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.kafka.log_dirs import NOT_ALLOWED, log_dirs
-from retentiond.kafka.port import LogDir, LogDirs, Replica
 from retentiond.model import Failure, TopicPartition
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient
 

@@ -1,4 +1,4 @@
-"""The brake as a file: whatever is there pauses, and only its absence does not."""
+"""The pause as a file: whatever is there pauses, and only its absence does not."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ def test_without_the_file_or_the_directory_nothing_is_paused(tmp_path: Path) -> 
 def test_it_says_in_words_since_when_and_by_whom() -> None:
     assert str(FULL) == "paused since 2026-01-01T00:00:00Z by ada: why"
     assert str(Pause("why")) == "paused: why"
+
+
+def test_what_somebody_gave_as_a_reason_moves_no_terminal() -> None:
+    assert str(Pause("a\x1b[2J b\n\nc", by="\x07ada")) == "paused by \ufffdada: a\ufffd[2J b c"
 
 
 @pytest.mark.parametrize(

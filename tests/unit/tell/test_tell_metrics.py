@@ -17,7 +17,7 @@ from retentiond.history.keeper import Status
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
 from retentiond.state.between_cycles import LastComplete
-from retentiond.tell.lag.report import LagReport
+from retentiond.tell.group_answers import LagReport
 from retentiond.tell.metric_definitions import ALL, AUDIT_LOG_BYTES, LAST_ORPHAN_LOOK, READY
 from retentiond.tell.metrics import HistoryMetrics, Metrics
 from retentiond.tell.report import STEPS

@@ -18,7 +18,7 @@ from retentiond.errors import ConfigError
 from retentiond.tell import web
 from retentiond.tell.metrics import Exposition, Metrics
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web import Board, Server, application
+from retentiond.tell.web import DaemonStatus, Server, application
 from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row, turned_down
 from tests.support.waiting import eventually
 
@@ -26,15 +26,15 @@ INTERVAL_MS = 60_000
 
 
 class Site:
-    """The application over a board and a clock that tests set by hand."""
+    """The application over a daemon's status and a clock that tests set by hand."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.metrics = Metrics(self.registry, {"version": "1.2.3"})
         self.now_ms = 7_000_000
-        self.board = Board(INTERVAL_MS, lambda: self.now_ms / 1000)
+        self.status = DaemonStatus(INTERVAL_MS, lambda: self.now_ms / 1000)
         exposition = Exposition(self.registry)
-        self._app = application(self.board, exposition)
+        self._app = application(self.status, exposition)
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         return self.ask("GET", path, **headers)
@@ -58,7 +58,7 @@ def site() -> Site:
 
 
 def test_a_process_that_answers_is_alive_whatever_its_cycles_do(site: Site) -> None:
-    site.board.problem = "KafkaUnavailable"
+    site.status.problem = "KafkaUnavailable"
     assert (site.get("/healthz").status_code, site.get("/healthz").text) == (200, "ok\n")
 
 
@@ -68,17 +68,17 @@ def test_before_the_first_complete_cycle_it_is_not_ready(site: Site) -> None:
 
 
 def test_a_complete_cycle_makes_it_ready(site: Site) -> None:
-    site.board.pin(report())
+    site.status.publish(report())
     assert (site.get("/readyz").status_code, site.get("/readyz").text) == (200, "ready\n")
 
 
 def test_while_it_is_paused_it_is_ready_and_says_so(site: Site) -> None:
-    site.board.pin(report(paused="paused by root: incident 12"))
+    site.status.publish(report(paused="paused by root: incident 12"))
     assert site.get("/readyz").text == "ready; paused by root: incident 12\n"
 
 
 def test_it_stays_ready_for_three_intervals_and_no_longer(site: Site) -> None:
-    site.board.pin(taking(2))
+    site.status.publish(taking(2))
     site.now_ms += 3 * INTERVAL_MS - 2_001
     assert site.get("/readyz").status_code == 200
     site.now_ms += 2
@@ -91,28 +91,28 @@ def test_cycles_that_take_longer_than_three_intervals_are_ready_for_three_times_
 ) -> None:
     took_s = 5 * INTERVAL_MS // 1000
     for _ in range(3):
-        site.board.pin(taking(took_s))
+        site.status.publish(taking(took_s))
         site.now_ms += took_s * 1000 + INTERVAL_MS  # the next one has come to its end
         assert site.get("/readyz").status_code == 200
-    site.board.pin(taking(took_s))
+    site.status.publish(taking(took_s))
     site.now_ms += 2 * took_s * 1000 + 1
     assert site.get("/readyz").status_code == 503
     assert site.get("/readyz").text == ("no complete cycle within 3 times what the last one took\n")
 
 
 def test_a_cycle_that_gives_no_sign_any_more_is_no_life(site: Site) -> None:
-    site.board.sign(at_work=True)
+    site.status.heartbeat(at_work=True)
     site.now_ms += 300_000
     assert site.get("/healthz").status_code == 200
     site.now_ms += 1
     assert site.get("/healthz").status_code == 503
     assert site.get("/healthz").text == "the cycle under way has given no sign for 300 s\n"
-    site.board.sign(at_work=True)
+    site.status.heartbeat(at_work=True)
     assert site.get("/healthz").status_code == 200
 
 
 def test_a_daemon_whose_cycles_do_not_begin_any_more_does_not_live(site: Site) -> None:
-    site.board.sign(at_work=False)
+    site.status.heartbeat(at_work=False)
     site.now_ms += 300_000 + INTERVAL_MS
     assert site.get("/healthz").status_code == 200
     site.now_ms += 1
@@ -120,7 +120,7 @@ def test_a_daemon_whose_cycles_do_not_begin_any_more_does_not_live(site: Site) -
 
 
 def test_an_incomplete_cycle_does_not_make_it_ready_and_says_why(site: Site) -> None:
-    site.board.pin(report(problems=("a broker is down", "coordinators moved")))
+    site.status.publish(report(problems=("a broker is down", "coordinators moved")))
     assert site.get("/readyz").status_code == 503
     assert (
         site.get("/readyz").text == "no complete cycle yet; a broker is down; coordinators moved\n"
@@ -130,7 +130,7 @@ def test_an_incomplete_cycle_does_not_make_it_ready_and_says_why(site: Site) -> 
 def test_a_cycle_of_which_the_guard_left_nothing_does_not_make_it_ready_and_says_why(
     site: Site,
 ) -> None:
-    site.board.pin(report([turned_down()]))
+    site.status.publish(report([turned_down()]))
     answer = site.get("/readyz")
     assert answer.status_code == 503
     assert answer.text == (
@@ -140,16 +140,16 @@ def test_a_cycle_of_which_the_guard_left_nothing_does_not_make_it_ready_and_says
 
 
 def test_an_incomplete_cycle_does_not_make_it_unready_at_once(site: Site) -> None:
-    site.board.pin(report())
-    site.board.pin(report(problems=("a broker is down",), planned_at_ms=PLANNED_AT_MS + 1))
+    site.status.publish(report())
+    site.status.publish(report(problems=("a broker is down",), planned_at_ms=PLANNED_AT_MS + 1))
     assert site.get("/readyz").status_code == 200
 
 
 def test_the_latest_trouble_is_the_reason_that_is_given(site: Site) -> None:
-    site.board.pin(report(problems=("a broker is down",)))
-    site.board.problem = "KafkaUnavailable"
+    site.status.publish(report(problems=("a broker is down",)))
+    site.status.problem = "KafkaUnavailable"
     assert site.get("/readyz").text == "no complete cycle yet; KafkaUnavailable\n"
-    site.board.pin(report(problems=("a broker is down",)))
+    site.status.publish(report(problems=("a broker is down",)))
     assert site.get("/readyz").text == "no complete cycle yet; a broker is down\n"
 
 
@@ -159,7 +159,7 @@ def test_there_is_no_plan_before_the_first_one(site: Site) -> None:
 
 
 def test_the_last_plan_is_served_with_its_outcomes(site: Site) -> None:
-    site.board.pin(report([row("orders", 0)], [outcome("orders", 0)]))
+    site.status.publish(report([row("orders", 0)], [outcome("orders", 0)]))
     response = site.get("/api/plan")
     assert response.headers["content-type"] == "application/json"
     assert response.json()["cycle_id"] == "0123456789ab"
@@ -193,7 +193,7 @@ def test_an_unknown_path_is_not_found(site: Site) -> None:
 
 
 def test_the_server_answers_on_its_port_and_is_gone_after_its_stop() -> None:
-    app = application(Board(INTERVAL_MS), Exposition(CollectorRegistry()))
+    app = application(DaemonStatus(INTERVAL_MS), Exposition(CollectorRegistry()))
     server = Server(app, "127.0.0.1", 0)
     server.start()
     try:
@@ -205,7 +205,9 @@ def test_the_server_answers_on_its_port_and_is_gone_after_its_stop() -> None:
 
 
 def test_the_server_speaks_ipv6() -> None:
-    server = Server(application(Board(INTERVAL_MS), Exposition(CollectorRegistry())), "::1", 0)
+    server = Server(
+        application(DaemonStatus(INTERVAL_MS), Exposition(CollectorRegistry())), "::1", 0
+    )
     server.start()
     try:
         assert httpx.get(f"http://[::1]:{server.port}/healthz").text == "ok\n"
@@ -215,7 +217,7 @@ def test_the_server_speaks_ipv6() -> None:
 
 def test_a_client_that_keeps_its_connection_open_does_not_delay_the_stop() -> None:
     server = Server(
-        application(Board(INTERVAL_MS), Exposition(CollectorRegistry())), "127.0.0.1", 0
+        application(DaemonStatus(INTERVAL_MS), Exposition(CollectorRegistry())), "127.0.0.1", 0
     )
     server.start()
     with httpx.Client() as client:
@@ -228,7 +230,9 @@ def test_a_client_that_keeps_its_connection_open_does_not_delay_the_stop() -> No
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server(application(Board(INTERVAL_MS), Exposition(CollectorRegistry())), "127.0.0.1", 0)
+    made = Server(
+        application(DaemonStatus(INTERVAL_MS), Exposition(CollectorRegistry())), "127.0.0.1", 0
+    )
     made.start()
     yield made
     made.stop()
@@ -266,7 +270,7 @@ def test_a_connection_that_asks_nothing_is_closed(
 def test_a_port_in_use_is_an_error_of_the_configuration() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-        app = application(Board(INTERVAL_MS), Exposition(CollectorRegistry()))
+        app = application(DaemonStatus(INTERVAL_MS), Exposition(CollectorRegistry()))
         with pytest.raises(ConfigError) as caught:
             Server(app, "127.0.0.1", port)
     assert str(caught.value) == (

@@ -22,7 +22,7 @@ from retentiond.errors import ConfigError
 from retentiond.healthcheck import is_alive
 from retentiond.tell import logs as events
 from retentiond.tell.metrics import Exposition
-from retentiond.tell.web import STUCK_S, Board, Server, application, serve
+from retentiond.tell.web import STUCK_S, DaemonStatus, Server, application, serve
 from retentiond.tell.web_security import Certificate, Credentials, parse
 from tests.support.certificates import Authority, Issued, openssl
 
@@ -66,13 +66,13 @@ def install(issued: Issued, tls: Tls) -> None:
 
 @contextmanager
 def serving(
-    tls: Tls | None = None, users: dict[str, str] | None = None, board: Board | None = None
+    tls: Tls | None = None, users: dict[str, str] | None = None, status: DaemonStatus | None = None
 ) -> Iterator[str]:
     """The base of its addresses."""
-    board = board or Board(60_000)
-    app = application(board, Exposition(CollectorRegistry()))
+    status = status or DaemonStatus(60_000)
+    app = application(status, Exposition(CollectorRegistry()))
     http = Http(host="127.0.0.1", port=0, tls=tls, basic_auth=users)
-    server: Server = serve(app, http, board.stuck)
+    server: Server = serve(app, http, status.stuck)
     server.start()
     try:
         yield f"http{'s' if tls else ''}://127.0.0.1:{server.port}"
@@ -99,9 +99,9 @@ def test_nothing_on_the_port_is_answered_without_a_password() -> None:
 
 def test_a_probe_without_a_password_sees_that_the_daemon_is_stuck() -> None:
     later_s = 0.0
-    board = Board(60_000, lambda: later_s)
-    board.sign(at_work=True)
-    with serving(users=USERS, board=board) as base:
+    status = DaemonStatus(60_000, lambda: later_s)
+    status.heartbeat(at_work=True)
+    with serving(users=USERS, status=status) as base:
         assert httpx.get(f"{base}/healthz").status_code == 401
         later_s = STUCK_S + 1
         assert httpx.get(f"{base}/healthz").status_code == 503

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.confluent.client import RecordsClient
-from retentiond.kafka.port import TopicDescription
+from retentiond.kafka.interface import TopicDescription
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import Failure
 

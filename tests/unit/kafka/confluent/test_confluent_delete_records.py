@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.confluent import delete_records as deletions
-from retentiond.kafka.port import DeleteFailure, OffsetBound, RequestResult
+from retentiond.kafka.interface import DeleteFailure, OffsetBound, RequestResult
 from retentiond.model import TopicPartition
 
 A, B, C = (TopicPartition("orders", number) for number in range(3))

@@ -20,9 +20,9 @@ from retentiond.kafka.client import CONNECT_TIMEOUT_MS, Client
 from retentiond.kafka.confluent.client import RecordsClient
 from retentiond.kafka.errors import kafka_python
 from retentiond.kafka.errors.connection_check import problem_with
-from retentiond.kafka.errors.connection_problems import (
+from retentiond.kafka.errors.remedies import (
     ConnectionProblem,
-    Kind,
+    ProblemKind,
     SettingNames,
     unavailable,
 )
@@ -140,26 +140,26 @@ def shows(issued: Issued) -> dict[str, object]:
     return {"ssl_certificate_location": issued.certificate, "ssl_key_location": issued.key}
 
 
-Case = tuple[Callable[[Pki], Greet], Callable[[Pki], dict[str, object]], Kind, str]
+Case = tuple[Callable[[Pki], Greet], Callable[[Pki], dict[str, object]], ProblemKind, str]
 
 TLS_CASES: dict[str, Case] = {
     "expired": (
         lambda pki: in_tls(pki.expired),
         lambda _: {},
-        Kind.EXPIRED,
+        ProblemKind.EXPIRED,
         "its certificate has expired; renew it on the broker, or correct this host's clock",
     ),
     "untrusted": (
         lambda pki: in_tls(pki.foreign),
         lambda _: {},
-        Kind.UNTRUSTED,
+        ProblemKind.UNTRUSTED,
         "its certificate is not signed by an authority that is trusted here (unable to get local "
         "issuer certificate); put that authority's certificate into kafka.ssl.ca.location",
     ),
     "made out to another host": (
         lambda pki: in_tls(pki.elsewhere),
         lambda _: {},
-        Kind.WRONG_NAME,
+        ProblemKind.WRONG_NAME,
         "its certificate is not made out to 127.0.0.1; use a name of the certificate in "
         "kafka.bootstrap.servers and the broker's advertised.listeners, or set "
         "kafka.ssl.endpoint.identification.algorithm to none, which gives that check up",
@@ -167,20 +167,20 @@ TLS_CASES: dict[str, Case] = {
     "revoked": (
         lambda pki: in_tls(pki.revoked),
         lambda pki: {"ssl_crl_location": pki.revocations},
-        Kind.REVOKED,
+        ProblemKind.REVOKED,
         "its certificate is revoked; renew it on the broker",
     ),
     "without the client's certificate": (
         lambda pki: in_tls(pki.good, trusted=pki.ours),
         lambda _: {},
-        Kind.CERTIFICATE_WANTED,
+        ProblemKind.CERTIFICATE_WANTED,
         "it wants a certificate of this client; set kafka.ssl.certificate.location and "
         "kafka.ssl.key.location",
     ),
     "with a client's certificate that it does not trust": (
         lambda pki: in_tls(pki.good, trusted=pki.ours),
         lambda pki: shows(pki.foreign),
-        Kind.REFUSED_CERTIFICATE,
+        ProblemKind.REFUSED_CERTIFICATE,
         "it refuses this client's certificate (tlsv1 alert unknown ca); check "
         "kafka.ssl.certificate.location and kafka.ssl.key.location",
     ),
@@ -188,7 +188,9 @@ TLS_CASES: dict[str, Case] = {
 
 
 @pytest.fixture(params=list(TLS_CASES.values()), ids=list(TLS_CASES))
-def refused(request: pytest.FixtureRequest, pki: Pki) -> Iterator[tuple[ClientSettings, str, Kind]]:
+def refused(
+    request: pytest.FixtureRequest, pki: Pki
+) -> Iterator[tuple[ClientSettings, str, ProblemKind]]:
     """The settings of a client that comes to no connection, and what it is to say."""
     case: Case = request.param
     greet, properties, kind, sentence = case
@@ -202,7 +204,7 @@ async def nothing(network: NetworkClient) -> None:
 
 
 def test_kafka_python_says_at_once_what_is_wrong_with_a_certificate(
-    refused: tuple[ClientSettings, str, Kind],
+    refused: tuple[ClientSettings, str, ProblemKind],
 ) -> None:
     settings, sentence, kind = refused
     with pytest.raises(KafkaUnavailable) as unavailable:
@@ -211,7 +213,7 @@ def test_kafka_python_says_at_once_what_is_wrong_with_a_certificate(
 
 
 def test_librdkafka_says_soon_what_is_wrong_with_a_certificate(
-    refused: tuple[ClientSettings, str, Kind],
+    refused: tuple[ClientSettings, str, ProblemKind],
 ) -> None:
     settings, sentence, kind = refused
     with pytest.raises(KafkaUnavailable) as unavailable:
@@ -230,7 +232,9 @@ def test_what_was_refused_is_tried_anew_by_the_next_request(
         refuse(connection)
 
     # Connections are then kafka-python's own only.
-    monkeypatch.setattr(kafka_python, "problem_with", lambda *_: ConnectionProblem(Kind.EXPIRED))
+    monkeypatch.setattr(
+        kafka_python, "problem_with", lambda *_: ConnectionProblem(ProblemKind.EXPIRED)
+    )
     with closing(Server(greet)) as server:
         connection = Client(tls(pki, server.address))
         for _ in range(2):
@@ -240,8 +244,8 @@ def test_what_was_refused_is_tried_anew_by_the_next_request(
             assert connections != []
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_every_kind_of_trouble_has_a_sentence_with_what_to_do(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", ProblemKind)
+def test_every_kind_of_trouble_has_a_sentence_with_what_to_do(kind: ProblemKind) -> None:
     error = unavailable("kafka:9092", ConnectionProblem(kind, "its words"), SettingNames())
     assert str(error).startswith("kafka:9092 can't be asked: ")
     assert re.search("; (check|set|renew|put|use) ", str(error))
@@ -252,7 +256,7 @@ def plain(address: str, protocol: str = "PLAINTEXT") -> ClientSettings:
     return translate({"bootstrap.servers": address, "security.protocol": protocol})
 
 
-def kind_of(greet: Greet, settings: Callable[[str], ClientSettings]) -> Kind | None:
+def kind_of(greet: Greet, settings: Callable[[str], ClientSettings]) -> ProblemKind | None:
     with closing(Server(greet)) as server:
         trouble = problem_with(server.address, settings(server.address))
     return trouble.kind if trouble else None
@@ -280,7 +284,7 @@ def test_certificates_that_are_no_files_are_shown_and_trusted(pki: Pki) -> None:
     ours = pki.ours.issue("inline")
     assert kind_of(with_certificate, lambda at: inline(at, ours)) is None
     assert kind_of(with_certificate, lambda at: inline(at, pki.foreign)) is (
-        Kind.REFUSED_CERTIFICATE
+        ProblemKind.REFUSED_CERTIFICATE
     )
     with closing(Server(in_tls(pki.good, trusted=pki.ours, then=hangs_up))) as server:
         for issued, said in ((ours, "hangs up"), (pki.foreign, "refuses this client's cert")):
@@ -294,41 +298,46 @@ def test_a_certificate_is_taken_for_another_host_where_that_is_not_checked(pki: 
 
 
 def test_a_port_without_tls_is_told_from_one_with_it(pki: Pki) -> None:
-    assert kind_of(hangs_up, lambda address: tls(pki, address)) is Kind.NO_TLS
-    assert kind_of(in_tls(pki.good), plain) is Kind.TLS_WANTED
-    assert kind_of(hangs_up, plain) is Kind.NO_ANSWER
+    assert kind_of(hangs_up, lambda address: tls(pki, address)) is ProblemKind.NO_TLS
+    assert kind_of(in_tls(pki.good), plain) is ProblemKind.TLS_WANTED
+    assert kind_of(hangs_up, plain) is ProblemKind.NO_ANSWER
 
 
 def test_a_broker_that_answers_nothing_without_a_login_is_known_by_that(pki: Pki) -> None:
-    assert kind_of(wants_a_login, plain) is Kind.LOGIN_WANTED
+    assert kind_of(wants_a_login, plain) is ProblemKind.LOGIN_WANTED
     assert kind_of(in_tls(pki.good, then=wants_a_login), lambda at: tls(pki, at)) is (
-        Kind.LOGIN_WANTED
+        ProblemKind.LOGIN_WANTED
     )
 
 
 def test_a_broker_that_hangs_up_after_the_handshake_does_not_answer(pki: Pki) -> None:
     greet = in_tls(pki.good, then=lambda _: None)
-    assert kind_of(greet, lambda address: tls(pki, address)) is Kind.NO_ANSWER
+    assert kind_of(greet, lambda address: tls(pki, address)) is ProblemKind.NO_ANSWER
 
 
 def test_a_port_that_is_not_kafkas_is_known_by_its_answer(pki: Pki) -> None:
-    assert kind_of(speaks_http, plain) is Kind.NOT_KAFKA
+    assert kind_of(speaks_http, plain) is ProblemKind.NOT_KAFKA
     web = in_tls(pki.good, then=speaks_http)
-    assert kind_of(web, lambda address: tls(pki, address)) is Kind.NOT_KAFKA
-    assert kind_of(web, plain) is Kind.TLS_WANTED
+    assert kind_of(web, lambda address: tls(pki, address)) is ProblemKind.NOT_KAFKA
+    assert kind_of(web, plain) is ProblemKind.TLS_WANTED
 
 
 def test_a_controller_is_known_by_the_requests_that_it_takes(pki: Pki) -> None:
-    assert kind_of(takes_no_metadata, plain) is Kind.CONTROLLER
+    assert kind_of(takes_no_metadata, plain) is ProblemKind.CONTROLLER
     secured = in_tls(pki.good, then=takes_no_metadata)
-    assert kind_of(secured, lambda address: tls(pki, address)) is Kind.CONTROLLER
+    assert kind_of(secured, lambda address: tls(pki, address)) is ProblemKind.CONTROLLER
 
 
 @pytest.mark.parametrize(
     ("greet", "kind"),
-    [(speaks_http, Kind.NOT_KAFKA), (wants_a_login, Kind.LOGIN_WANTED)],
+    [
+        (speaks_http, ProblemKind.NOT_KAFKA),
+        (wants_a_login, ProblemKind.LOGIN_WANTED),
+    ],
 )
-def test_both_clients_say_soon_that_a_port_is_of_the_wrong_kind(greet: Greet, kind: Kind) -> None:
+def test_both_clients_say_soon_that_a_port_is_of_the_wrong_kind(
+    greet: Greet, kind: ProblemKind
+) -> None:
     with closing(Server(greet)) as server:
         settings = plain(server.address)
         records = RecordsClient(settings)
@@ -376,7 +385,10 @@ def test_a_first_broker_that_is_frozen_leaves_time_for_the_next() -> None:
 def test_a_name_without_address_and_a_port_without_listener_are_told_apart() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         closed = f"127.0.0.1:{listener.getsockname()[1]}"
-    for server, kind in ((closed, Kind.NOBODY_LISTENS), ("nowhere.invalid:9", Kind.NO_ADDRESS)):
+    for server, kind in (
+        (closed, ProblemKind.NOBODY_LISTENS),
+        ("nowhere.invalid:9", ProblemKind.NO_ADDRESS),
+    ):
         trouble = problem_with(server, plain(server))
         assert trouble is not None
         assert trouble.kind is kind
@@ -393,4 +405,4 @@ def test_one_good_broker_to_start_from_is_enough_for_kafka_python(pki: Pki) -> N
         settings = tls(pki, f"{bad.address},{unclear.address}")
         with pytest.raises(KafkaUnavailable) as unavailable:
             Client(settings).run(nothing)
-    assert unavailable.value.kind == Kind.EXPIRED  # what is certain comes first
+    assert unavailable.value.kind == ProblemKind.EXPIRED  # what is certain comes first

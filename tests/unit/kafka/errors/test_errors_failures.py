@@ -8,9 +8,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from retentiond.errors import ConfigError, KafkaUnavailable
 from retentiond.kafka.confluent import admin
-from retentiond.kafka.errors.connection_problems import SettingNames, no_answer_from
-from retentiond.kafka.errors.kafka_python import of_error_code, of_kafka_python
-from retentiond.kafka.port import RequestResult
+from retentiond.kafka.errors.kafka_python import failure_of_code, failure_of_exception
+from retentiond.kafka.errors.remedies import SettingNames, no_answer_from
+from retentiond.kafka.interface import RequestResult
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import Failure
 
@@ -72,7 +72,7 @@ def test_a_moved_leader_is_worth_a_second_request(code: int) -> None:
 
 @pytest.mark.parametrize("error", kp_errors.kafka_errors.values(), ids=lambda error: error.__name__)
 def test_every_protocol_error_of_kafka_python_becomes_a_failure(error: type[Exception]) -> None:
-    failure = of_kafka_python(error())
+    failure = failure_of_exception(error())
     assert failure.code
     assert "\n" not in str(failure)
 
@@ -81,20 +81,20 @@ def test_every_protocol_error_of_kafka_python_becomes_a_failure(error: type[Exce
     "code", sorted(code for code in kp_errors.kafka_errors if code is not None)
 )
 def test_every_error_code_of_the_protocol_becomes_a_failure(code: int) -> None:
-    assert of_error_code(code).code
+    assert failure_of_code(code).code
 
 
 def test_an_error_code_that_nobody_knows_is_a_failure_with_its_number() -> None:
-    assert of_error_code(9999).code == "ERROR_9999"
+    assert failure_of_code(9999).code == "ERROR_9999"
 
 
 def test_the_brokers_own_words_are_kept() -> None:
-    failure = of_error_code(30, "not for you")
+    failure = failure_of_code(30, "not for you")
     assert str(failure) == "GROUP_AUTHORIZATION_FAILED: not for you"
 
 
 def test_an_error_of_the_connection_becomes_a_failure_named_by_its_class() -> None:
-    failure = of_kafka_python(kp_errors.NodeNotReadyError("broker 3"))
+    failure = failure_of_exception(kp_errors.NodeNotReadyError("broker 3"))
     assert failure.code == "NodeNotReadyError"
     assert "broker 3" in failure.message
 

@@ -16,8 +16,8 @@ from kafka.errors import (
 from retentiond.kafka.confluent import admin as module
 from retentiond.kafka.confluent.admin import ConnectionErrors
 from retentiond.kafka.errors.connection_check import address_of
-from retentiond.kafka.errors.connection_problems import ConnectionProblem, Kind
 from retentiond.kafka.errors.kafka_python import Received, is_final, last_words
+from retentiond.kafka.errors.remedies import ConnectionProblem, ProblemKind
 from retentiond.kafka.settings.properties import ClientSettings, translate
 
 REFUSED = "sasl_ssl://kafka:9093/bootstrap: SASL authentication error: no such user"
@@ -37,7 +37,7 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def trouble_with(server: str, _: ClientSettings) -> ConnectionProblem:
         servers.append(server)
-        return ConnectionProblem(Kind.EXPIRED)
+        return ConnectionProblem(ProblemKind.EXPIRED)
 
     monkeypatch.setattr(module, "problem_with", trouble_with)
     return servers
@@ -59,25 +59,29 @@ def authentication(said: str) -> KafkaError:
     [
         (
             f"{REFUSED} (after 4ms in state AUTH_REQ)",
-            Kind.LOGIN_REFUSED,
+            ProblemKind.LOGIN_REFUSED,
             "kafka:9093 can't be asked: it refuses the login (no such user); check ",
         ),
         (
             "kafka:9093/1: SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL "
             "mechanism: broker's supported mechanisms: SCRAM-SHA-512",
-            Kind.OTHER_MECHANISM,
+            ProblemKind.OTHER_MECHANISM,
             "kafka:9093 can't be asked: it does not offer this SASL mechanism (but SCRAM-SHA-512)",
         ),
         (
             "sasl_ssl://kafka:9093/bootstrap: SASL PLAIN mechanism handshake failed: Broker: "
             "Request not valid in current SASL state: broker's supported mechanisms: ",
-            Kind.NO_LOGIN,
+            ProblemKind.NO_LOGIN,
             "kafka:9093 can't be asked: it takes no login; set ",
         ),
     ],
 )
 def test_a_login_that_fails_is_explained_by_the_brokers_words(
-    settings: ClientSettings, probed: list[str], said: str, kind: Kind, sentence: str
+    settings: ClientSettings,
+    probed: list[str],
+    said: str,
+    kind: ProblemKind,
+    sentence: str,
 ) -> None:
     error = heard(authentication(said)).explained(settings)
     assert error is not None
@@ -92,7 +96,7 @@ def test_a_login_explains_more_than_the_connections_that_broke_with_it(
     broken = KafkaError(KafkaError._TRANSPORT, "ssl://other:9093/bootstrap: Disconnected")
     error = heard(broken, authentication(REFUSED)).explained(settings)
     assert error is not None
-    assert error.kind == Kind.LOGIN_REFUSED
+    assert error.kind == ProblemKind.LOGIN_REFUSED
     assert probed == []
 
 

@@ -11,7 +11,7 @@ from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 
 from retentiond.kafka.groups import commits as module
-from retentiond.kafka.groups.commits import GROUPS_PER_REQUEST, Commits, commits
+from retentiond.kafka.groups.commits import GROUPS_PER_REQUEST, GroupCommits, commits
 from retentiond.kafka.settings.properties import USUAL_IN_FLIGHT
 from retentiond.model import Commit, Failure
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, names
@@ -63,7 +63,7 @@ class Coordinators:
         return answer
 
 
-def read(answer: Coordinators) -> tuple[Mapping[str, Commits], Brokers]:
+def read(answer: Coordinators) -> tuple[Mapping[str, GroupCommits], Brokers]:
     brokers = Brokers(answer)
     return commits(BrokersClient(brokers), list(answer.nodes)), brokers
 

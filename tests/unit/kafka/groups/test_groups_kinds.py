@@ -12,7 +12,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, Met
 from retentiond.kafka.groups import members as module
 from retentiond.kafka.groups.commits import share_offsets
 from retentiond.kafka.groups.coordinators import NO_COORDINATOR, NOT_ANSWERED
-from retentiond.kafka.port import GroupMembers, ListedGroup
+from retentiond.kafka.interface import GroupMembers, ListedGroup
 from retentiond.kafka.wire.messages import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,

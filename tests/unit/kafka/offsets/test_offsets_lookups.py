@@ -10,11 +10,11 @@ from kafka.errors import KafkaConnectionError, RequestTimedOutError
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
+from retentiond.kafka.interface import OffsetBound
 from retentiond.kafka.offsets import leaders
 from retentiond.kafka.offsets import lookups as offsets
 from retentiond.kafka.offsets.leaders import Leaders
 from retentiond.kafka.offsets.lookups import Offsets
-from retentiond.kafka.port import OffsetBound
 from retentiond.kafka.wire.list_offsets import VERSION
 from retentiond.model import Failure, TopicPartition
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient

@@ -55,14 +55,14 @@ class Tier:
         hours = (NOW_MS - time_ms) // HOUR_MS
         return 150 if hours < 50 else max(LOG_START, LOCAL_START - hours // 10)
 
-    def asking(self) -> by_time.Asking:
+    def asking(self) -> by_time.BrokerQueries:
         def everywhere(offset: int) -> Callable[..., Mapping[TopicPartition, int | Failure]]:
             return lambda partitions: dict.fromkeys(partitions, offset)
 
         def logs(partitions: Collection[TopicPartition]) -> dict[TopicPartition, by_time.Log]:
             return {at: ("an-id", Leader(self.node(at), 3)) for at in partitions}
 
-        return by_time.Asking(
+        return by_time.BrokerQueries(
             logs=logs,
             log_starts=everywhere(LOG_START),
             local_starts=everywhere(LOCAL_START),

@@ -8,7 +8,7 @@ import pytest
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
 from retentiond.disks.stuck import Stuck, StuckCause
-from retentiond.kafka.port import TopicConfig
+from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Failure, Reason, TopicPartition
 from retentiond.tell.answers import PartitionAnswer
 from retentiond.tell.explain.freeing import (

@@ -23,6 +23,9 @@ from retentiond.tell.first_look.policy import NOTHING_UNSEEN, owner, unseen_read
         ("mm2-offset-syncs.west.internal", "MirrorMaker's own"),
         ("west.checkpoints.internal", "MirrorMaker's own"),
         ("west.heartbeats", "MirrorMaker's own"),
+        ("west_checkpoints_internal", "MirrorMaker's own"),
+        ("mirrormaker2-cluster-status", "MirrorMaker's own"),
+        ("__amazon_msk_connect_status_sink_1f-2", "Kafka Connect's own"),
         ("_schemas", "some system's own"),
         ("__amazon_msk_canary", "some system's own"),
     ],
@@ -55,6 +58,14 @@ def group(name: str, kind: GroupKind = GroupKind.CLASSIC, **more: Any) -> GroupR
         ("mm2-configs.a.internal", "MirrorMaker 2"),
         ("connect-offsets", "Kafka Connect"),
         ("my-connect-status", "Kafka Connect"),
+        # MirrorMaker 2 with another replication.policy.separator
+        ("mm2-offset-syncs_b_internal", "MirrorMaker 2"),
+        ("mm2-offset-syncs-b-internal", "MirrorMaker 2"),
+        ("a_checkpoints_internal", "MirrorMaker 2"),
+        # what Strimzi, Amazon's MSK Connect and Redpanda call them
+        ("mirrormaker2-cluster-offsets", "MirrorMaker 2"),
+        ("__amazon_msk_connect_offsets_mirror_c4f1-2", "Kafka Connect"),
+        ("_internal_connectors_offsets", "Kafka Connect"),
     ],
 )
 def test_a_system_that_reads_without_committing_is_given_away_by_its_topics(
@@ -75,6 +86,16 @@ def test_mirror_maker_is_given_away_by_its_workers_too_and_named_once() -> None:
     assert evidence.startswith("group east-mm2 is MirrorMaker 2's, ")
     (evidence,) = unseen_readers(["heartbeats"], [group("east-mm2")]).evidence
     assert evidence.startswith("topic heartbeats is MirrorMaker 2's, ")
+
+
+def test_kafka_connect_is_given_away_by_its_workers_too_whatever_they_are_called() -> None:
+    workers = group("loaders", is_connect=True)
+    (evidence,) = unseen_readers(["orders"], [group("billing"), workers]).evidence
+    assert evidence.startswith("group loaders is Kafka Connect's, ")
+    (evidence,) = unseen_readers(["connect-offsets"], [workers]).evidence
+    assert evidence.startswith("topic connect-offsets is Kafka Connect's, ")
+    (evidence,) = unseen_readers(["orders"], [group("east-mm2", is_connect=True)]).evidence
+    assert evidence.startswith("group east-mm2 is MirrorMaker 2's, ")
 
 
 @pytest.mark.parametrize("topic", ["orders", "_schemas", "app-store-changelog", "__transaction_x"])

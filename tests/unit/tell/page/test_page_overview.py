@@ -141,7 +141,7 @@ def test_a_heading_sorts_and_then_the_other_way_round(tmp_path: Path) -> None:
 def test_a_new_plan_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     visitor = Visitor(tmp_path, scenes.many_topics(1))
     assert topics(visitor) == ["topic-00000"]
-    visitor.board.pin(scenes.report([scenes.partition("other", 0, committed=1)]))
+    visitor.status.publish(scenes.report([scenes.partition("other", 0, committed=1)]))
     assert topics(visitor) == ["other"]
 
 
@@ -165,7 +165,7 @@ def test_a_brake_is_said_as_soon_as_it_is_pulled(tmp_path: Path) -> None:
 
 def test_incomplete_evidence_is_said_with_its_cause(tmp_path: Path) -> None:
     visitor = Visitor(tmp_path, scenes.many_topics(1))
-    visitor.board.pin(scenes.report([], problems=("broker 2 is down",)))
+    visitor.status.publish(scenes.report([], problems=("broker 2 is down",)))
     document = visitor.see("/")
     assert "Incomplete broker 2 is down; what needs this evidence is held" in document.text
     assert "health warn" in [each.get("class") for each in document.all("div")]
@@ -173,7 +173,7 @@ def test_incomplete_evidence_is_said_with_its_cause(tmp_path: Path) -> None:
 
 def test_a_failed_cycle_comes_before_all_else(tmp_path: Path) -> None:
     visitor = Visitor(tmp_path, scenes.report([], dry_run=True))
-    visitor.board.problem = "KafkaUnavailable"
+    visitor.status.problem = "KafkaUnavailable"
     document = visitor.see("/")
     assert "Failing the last cycle brought no plan (KafkaUnavailable)" in document.text
     assert "Last cycle 1 min ago, next try soon" in document.text
@@ -206,8 +206,8 @@ def test_a_plan_of_which_the_guard_leaves_nothing_is_no_health(tmp_path: Path) -
     assert sentence in document.text
     assert "health bad" in [each.get("class") for each in document.all("div")]  # none was ever done
 
-    visitor.board.pin(scenes.many_topics(1))
-    visitor.board.pin(scenes.report([held]))
+    visitor.status.publish(scenes.many_topics(1))
+    visitor.status.publish(scenes.report([held]))
     assert "health warn" in [each.get("class") for each in visitor.see("/").all("div")]
 
 
@@ -244,7 +244,7 @@ def test_two_thousand_partitions_are_rendered_quickly(tmp_path: Path, report: ob
     assert isinstance(report, type(scenes.plausible()))
     visitor = Visitor(tmp_path, report)
     visitor.get("/")  # templates are compiled
-    visitor.board.pin(report)
+    visitor.status.publish(report)
     assert visitor.cpu_seconds_of("/") < 0.2
 
 

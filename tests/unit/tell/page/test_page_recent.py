@@ -11,7 +11,7 @@ import pytest
 
 from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import HistoryKeeper
-from retentiond.history.schema import SCHEMA, Kind
+from retentiond.history.schema import SCHEMA, RowKind
 from retentiond.history.table import HistoryTable
 from retentiond.tell import charts
 from tests.support import scenes
@@ -85,13 +85,13 @@ def hours(tmp_path: Path, many: int, sizes: dict[str, int], group: str = "g") ->
         at = (scenes.NOW_MS - (many - entry) * scenes.HOUR_MS) * 1000
         head = {"day": "2026-09-21", "entry": entry, "at": at, "cluster_id": "c"}
         rows: list[dict[str, Any]] = [
-            {"kind": Kind.PARTITION.value, "topic": topic, "partition": 0, "size_bytes": size,
+            {"kind": RowKind.PARTITION.value, "topic": topic, "partition": 0, "size_bytes": size,
              "log_start_offset": 0, "high_watermark": 10, "min_committed_offset": 3,
              "binding_group": group}
             for topic, size in sizes.items()
         ]  # fmt: skip
-        rows.append({"kind": Kind.CYCLE.value})
-        rows.append({"kind": Kind.DELETION.value, "records": 5, "outcome": "deleted"})
+        rows.append({"kind": RowKind.CYCLE.value})
+        rows.append({"kind": RowKind.DELETION.value, "records": 5, "outcome": "deleted"})
         table.append("c", entry, pa.Table.from_pylist([head | each for each in rows], SCHEMA))
     found.follow(table, "c", scenes.NOW_MS)
     return found
@@ -179,8 +179,8 @@ def test_where_nothing_is_known_or_deleted_a_word_stands_for_the_chart(tmp_path:
     for entry in (1, 2):
         at = (scenes.NOW_MS - entry * scenes.HOUR_MS) * 1000
         head = {"day": "2026-09-21", "entry": entry, "at": at, "cluster_id": "c"}
-        row = {"kind": Kind.PARTITION.value, "topic": "a", "partition": 0}
-        rows = [head | row, head | {"kind": Kind.CYCLE.value}]
+        row = {"kind": RowKind.PARTITION.value, "topic": "a", "partition": 0}
+        rows = [head | row, head | {"kind": RowKind.CYCLE.value}]
         table.append("c", entry, pa.Table.from_pylist(rows, SCHEMA))
     found.follow(table, "c", scenes.NOW_MS)
     document = visitor_of(tmp_path, found).see("/")
@@ -198,7 +198,7 @@ def test_the_page_of_a_large_cluster_is_quick(tmp_path: Path, days: Hourly, quer
     ]
     visitor = visitor_of(tmp_path, days)
     visitor.get("/")  # pygal is loaded, and templates are compiled
-    visitor.board.pin(scenes.report(rows))
+    visitor.status.publish(scenes.report(rows))
     days.version += 1
     assert visitor.cpu_seconds_of(f"/{query}") < 0.2
     assert visitor.cpu_seconds_of("/groups/group-1") < 0.2

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from retentiond.errors import KafkaUnavailable, UsageError
-from retentiond.kafka.port import AGE_NOT_YET_KNOWN, OffsetBound
+from retentiond.kafka.interface import AGE_NOT_YET_KNOWN, OffsetBound
 from retentiond.model import Commit, Failure, Outcome, TopicPartition
 from retentiond.tools.delete_records.bounds import Bounds, read_commits, work_out
 from retentiond.tools.delete_records.partitions import Item

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.kafka.port import OffsetBound
+from retentiond.kafka.interface import OffsetBound
 from retentiond.model import Outcome
 from retentiond.tools.delete_records.bounds import preview, refuse_hopeless
 from retentiond.tools.delete_records.partitions import Item, find

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from retentiond.errors import OtherCluster
-from retentiond.kafka.port import OffsetBound, RequestResult
+from retentiond.kafka.interface import OffsetBound, RequestResult
 from retentiond.model import Failure, Outcome, TopicPartition
 from retentiond.tools.delete_records.partitions import Item
 from retentiond.tools.delete_records.request import delete

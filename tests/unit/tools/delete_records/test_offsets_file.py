@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from retentiond.errors import ConfigError
-from retentiond.kafka.port import OffsetBound
+from retentiond.kafka.interface import OffsetBound
 from retentiond.tools.delete_records.offsets_file import OffsetsFile, read_offsets_file
 
 GOOD = {"topic": "orders", "partition": 0, "offset": 42}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.kafka.brokers import NEWEST_RELEASE, NOT_ALIVE, Spoken
-from retentiond.kafka.port import CoordinatorState
+from retentiond.kafka.brokers import NEWEST_RELEASE, NOT_ALIVE, ApiVersions
+from retentiond.kafka.interface import CoordinatorState
 from retentiond.model import Failure, TopicPartition
 from retentiond.tools.doctor.cluster import check_apis, check_brokers, check_leaders
 from retentiond.tools.doctor.finding import Level
@@ -34,38 +34,40 @@ def test_brokers_that_all_answer_are_ok_and_named_with_their_release() -> None:
 
 
 def test_a_broker_that_does_not_answer_is_a_problem_and_named_with_its_address() -> None:
-    found = only(check_brokers(brokers(broker(1), broker(2, spoken=REFUSED))))
+    found = only(check_brokers(brokers(broker(1), broker(2, api_versions=REFUSED))))
     assert (found.level, found.subject, found.names) == (Level.PROBLEM, "broker 2", ("2",))
     assert "host-2:9092" in found.sentence
     assert "refused" in found.sentence
 
 
 def test_a_broker_that_only_assignments_name_is_down() -> None:
-    found = only(check_brokers(brokers(broker(1), broker(3, is_alive=False, spoken=NOT_ALIVE))))
+    found = only(
+        check_brokers(brokers(broker(1), broker(3, is_alive=False, api_versions=NOT_ALIVE)))
+    )
     assert (found.level, found.subject) == (Level.PROBLEM, "broker 3")
     assert "is down" in found.sentence
 
 
 def test_brokers_of_different_releases_are_a_warning() -> None:
-    old = broker(2, spoken=Spoken(SPOKEN, (3, 9)))
+    old = broker(2, api_versions=ApiVersions(SPOKEN, (3, 9)))
     found = only(check_brokers(brokers(broker(1), old)))
     assert (found.level, found.subject) == (Level.WARNING, "brokers")
     assert "3.9, 4.2" in found.sentence
 
 
 def test_a_broker_of_the_newest_release_that_is_known_may_be_newer() -> None:
-    (found,) = check_brokers(brokers(broker(1, spoken=Spoken(SPOKEN, NEWEST_RELEASE))))
+    (found,) = check_brokers(brokers(broker(1, api_versions=ApiVersions(SPOKEN, NEWEST_RELEASE))))
     assert found.sentence.endswith("Kafka 4.4 or newer")
 
 
 @pytest.mark.parametrize("release", [(2, 8), None])
 def test_a_broker_older_than_3_0_is_a_problem(release: tuple[int, ...] | None) -> None:
-    found = only(check_brokers(brokers(broker(1, spoken=Spoken(SPOKEN, release)))))
+    found = only(check_brokers(brokers(broker(1, api_versions=ApiVersions(SPOKEN, release)))))
     assert (found.level, found.subject) == (Level.PROBLEM, "broker 1")
 
 
-def without(*names: str) -> Spoken:
-    return Spoken({name: up_to for name, up_to in SPOKEN.items() if name not in names}, (4, 2))
+def without(*names: str) -> ApiVersions:
+    return ApiVersions({name: up_to for name, up_to in SPOKEN.items() if name not in names}, (4, 2))
 
 
 def test_brokers_that_speak_everything_are_ok() -> None:
@@ -75,29 +77,33 @@ def test_brokers_that_speak_everything_are_ok() -> None:
 
 
 def test_a_broker_without_delete_records_is_a_problem_and_named() -> None:
-    found = only(check_apis(brokers(broker(1), broker(2, spoken=without("DeleteRecords")))))
+    found = only(check_apis(brokers(broker(1), broker(2, api_versions=without("DeleteRecords")))))
     assert (found.level, found.subject) == (Level.PROBLEM, "broker 2")
     assert "nothing can be deleted" in found.sentence
 
 
 def test_a_broker_that_does_not_tell_the_bytes_is_a_warning() -> None:
-    spoken = without("DescribeLogDirs")
-    assert bad(check_apis(brokers(broker(1, spoken=spoken)))) == [(Level.WARNING, "broker 1")]
+    api_versions = without("DescribeLogDirs")
+    assert bad(check_apis(brokers(broker(1, api_versions=api_versions)))) == [
+        (Level.WARNING, "broker 1")
+    ]
 
 
 def test_a_broker_that_does_not_tell_the_time_is_the_clocks_matter_alone() -> None:
-    assert bad(check_apis(brokers(broker(1, spoken=without("DescribeQuorum"))))) == []
+    assert bad(check_apis(brokers(broker(1, api_versions=without("DescribeQuorum"))))) == []
 
 
 def test_a_cluster_without_a_kind_of_group_is_ok_and_it_is_said() -> None:
-    spoken = without("ShareGroupDescribe", "DescribeShareGroupOffsets")
-    (found,) = check_apis(brokers(broker(1, spoken=spoken)))
+    api_versions = without("ShareGroupDescribe", "DescribeShareGroupOffsets")
+    (found,) = check_apis(brokers(broker(1, api_versions=api_versions)))
     assert found.level is Level.OK
     assert "no share groups (KIP-932)" in found.sentence
 
 
 def test_one_broker_of_two_without_a_kind_of_group_is_a_warning() -> None:
-    found = only(check_apis(brokers(broker(1), broker(2, spoken=without("StreamsGroupDescribe")))))
+    found = only(
+        check_apis(brokers(broker(1), broker(2, api_versions=without("StreamsGroupDescribe"))))
+    )
     assert (found.level, found.subject) == (Level.WARNING, "broker 2")
 
 

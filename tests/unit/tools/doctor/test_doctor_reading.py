@@ -15,15 +15,15 @@ from retentiond.model import Failure
 from retentiond.tools.doctor.examine import of_cluster
 from retentiond.tools.doctor.finding import (
     Clocks,
+    ExaminedCluster,
     Finding,
     Level,
-    Seen,
     about,
     both_checked,
     checked,
     some,
 )
-from retentiond.tools.doctor.read_cluster import hasty, read_cluster, tried
+from retentiond.tools.doctor.read_cluster import read_cluster, value_or_failure, with_short_timeouts
 from tests.support.builders.examined_clusters import DAY_MS, bad, broker, brokers, config
 from tests.support.fakes import FakeCluster
 
@@ -31,7 +31,7 @@ LOST = Failure("KafkaConnectionError", "lost")
 
 MINE = config({"name": "orders", "retention.commitoffset.hours": 1})
 
-PARTS = tuple(name for name in Seen.__dataclass_fields__ if name != "brokers")
+PARTS = tuple(name for name in ExaminedCluster.__dataclass_fields__ if name != "brokers")
 
 ALL = frozenset({"DESCRIBE", "DESCRIBE_CONFIGS", "DELETE"})
 
@@ -55,7 +55,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     return fake
 
 
-def looked_at(cluster: FakeCluster) -> Seen:
+def looked_at(cluster: FakeCluster) -> ExaminedCluster:
     nobody = Client(translate({"bootstrap.servers": "localhost:1"}))
     return read_cluster(cluster, nobody, MINE, lambda: cluster.now_ms)
 
@@ -92,7 +92,7 @@ def test_a_bug_in_a_reading_or_a_check_is_said_and_raises_nothing() -> None:
     def bug(*_: object) -> list[Finding]:
         raise ZeroDivisionError("by zero")
 
-    assert tried(bug) == Failure("ZeroDivisionError", "by zero; please report this")
+    assert value_or_failure(bug) == Failure("ZeroDivisionError", "by zero; please report this")
     for found in (checked("x", 1, bug), both_checked("x", 1, 2, bug)):
         (each,) = found
         assert each.level is Level.WARNING
@@ -120,11 +120,13 @@ def test_a_group_that_can_not_be_read_is_found(cluster: FakeCluster) -> None:
 
 def test_requests_are_given_up_soon_by_both_clients() -> None:
     patient = translate({"bootstrap.servers": "localhost:1", "socket.timeout.ms": "60000"})
-    settings = hasty(patient)
+    settings = with_short_timeouts(patient)
     assert settings.kafka_python["request_timeout_ms"] == 5000
     assert settings.confluent["socket.timeout.ms"] == "5000"
     assert settings.request_timeout_s == 5
-    shorter = hasty(translate({"bootstrap.servers": "localhost:1", "socket.timeout.ms": "1000"}))
+    shorter = with_short_timeouts(
+        translate({"bootstrap.servers": "localhost:1", "socket.timeout.ms": "1000"})
+    )
     assert shorter.request_timeout_s == 1
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.errors.connection_problems import ConnectionProblem, Kind
+from retentiond.kafka.errors.remedies import ConnectionProblem, ProblemKind
 from retentiond.kafka.settings.properties import ClientSettings, translate
-from retentiond.tools.doctor.cluster import check_servers, reachable, try_servers
+from retentiond.tools.doctor.cluster import check_servers, try_servers, with_answering_servers
 from retentiond.tools.doctor.finding import Level
 from tests.support.builders.examined_clusters import only
 
-GONE = ConnectionProblem(Kind.NOBODY_LISTENS)
+GONE = ConnectionProblem(ProblemKind.NOBODY_LISTENS)
 
 
 def settings(servers: str) -> ClientSettings:
@@ -30,7 +30,7 @@ def test_every_address_is_tried_once_and_without_a_port_at_kafkas_own(
 
 
 def test_the_clients_start_from_what_answers() -> None:
-    found = reachable(settings("a:1,b:2,c:3"), {"a:1": None, "b:2": GONE, "c:3": None})
+    found = with_answering_servers(settings("a:1,b:2,c:3"), {"a:1": None, "b:2": GONE, "c:3": None})
     assert found.bootstrap_servers == "a:1,c:3"
     assert found.confluent["bootstrap.servers"] == "a:1,c:3"
     assert found.kafka_python["bootstrap_servers"] == "a:1,c:3"
@@ -38,14 +38,17 @@ def test_the_clients_start_from_what_answers() -> None:
 
 def test_where_nothing_answers_each_is_named_with_what_is_wrong() -> None:
     with pytest.raises(KafkaUnavailable) as raised:
-        reachable(settings("a:1,b:2"), {"a:1": GONE, "b:2": ConnectionProblem(Kind.NO_ADDRESS)})
+        with_answering_servers(
+            settings("a:1,b:2"),
+            {"a:1": GONE, "b:2": ConnectionProblem(ProblemKind.NO_ADDRESS)},
+        )
     assert "a:1 can't be asked: the connection is refused" in str(raised.value)
     assert "b:2 can't be asked: the name b has no address" in str(raised.value)
 
 
 def test_whether_a_certificate_will_do_the_clients_decide() -> None:
-    expired = ConnectionProblem(Kind.EXPIRED)
-    found = reachable(settings("a:1,b:2"), {"a:1": GONE, "b:2": expired})
+    expired = ConnectionProblem(ProblemKind.EXPIRED)
+    found = with_answering_servers(settings("a:1,b:2"), {"a:1": GONE, "b:2": expired})
     assert found.bootstrap_servers == "b:2"
 
 

@@ -8,7 +8,7 @@ from retentiond.act.evidence import Evidence
 from retentiond.config import Config, TopicPolicy
 from retentiond.gather.groups import GroupListing
 from retentiond.gather.topics import NO_ID, EnabledTopic
-from retentiond.kafka.port import GroupMembers
+from retentiond.kafka.interface import GroupMembers
 from retentiond.kafka.topics import Operations
 from retentiond.memory.remembered import NOTHING, GroupOnTopic, LastCommits, Remembered
 from retentiond.model import Commit, Failure, GroupKind

@@ -146,6 +146,10 @@ class DeleteFailure:
     failure: Failure
 
 
+DeleteAnswer: TypeAlias = int | DeleteFailure
+"""A partition's low watermark, or why there is none."""
+
+
 class Replica(NamedTuple):
     """One partition's folder on a broker's disk, as DescribeLogDirs shows it.
 
@@ -256,9 +260,9 @@ class Kafka(Protocol):
         """Groups of all kinds. Raises `KafkaUnavailable` if a broker did not answer."""
 
     def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
-        """All commits of each group. A real cluster's are `CommitColumns`, the port's own sequence
-        for a million of them (`retentiond.kafka.commit_columns`: only who reads commits loads
-        numpy)."""
+        """All commits of each group. A real cluster's are `CommitColumns`, this package's own
+        sequence for a million of them (`retentiond.kafka.commit_columns`: only who reads commits
+        loads numpy)."""
 
     def share_offsets(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
         """The start offset of every share-partition of share groups, as commits (KIP-932)."""
@@ -287,7 +291,7 @@ class Kafka(Protocol):
 
     def delete_records(
         self, cutoffs: Mapping[TopicPartition, int], *, not_after: float = math.inf
-    ) -> Mapping[TopicPartition, int | DeleteFailure]:
+    ) -> Mapping[TopicPartition, DeleteAnswer]:
         """DeleteRecords (KIP-107); the low watermark, or why not. Offsets must be positive.
 
         It goes by name: `look_before_deleting` tells whose name that is. ``not_after``, in

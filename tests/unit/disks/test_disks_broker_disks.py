@@ -1,0 +1,46 @@
+"""When a log directory is full, by what the last day saw."""
+
+from __future__ import annotations
+
+from retentiond.disks.broker_disks import SpaceHistory
+from retentiond.disks.log_dirs import Space
+
+HOUR_MS = 3_600_000
+AT = (1, "/kafka")
+
+
+def space(usable: int) -> list[Space]:
+    return [Space(*AT, 10_000, usable)]
+
+
+def test_it_goes_on_as_it_did() -> None:
+    history = SpaceHistory()
+    assert history.seconds_until_full(space(1000), 0) == {}
+    assert history.seconds_until_full(space(950), HOUR_MS // 2) == {}  # too short to tell
+    assert history.seconds_until_full(space(900), HOUR_MS) == {AT: 9 * 3600}
+
+
+def test_one_that_does_not_fill_has_no_end() -> None:
+    history = SpaceHistory()
+    history.seconds_until_full(space(1000), 0)
+    assert history.seconds_until_full(space(1000), HOUR_MS) == {}
+    assert history.seconds_until_full(space(1500), 2 * HOUR_MS) == {}
+
+
+def test_only_the_last_day_counts() -> None:
+    history = SpaceHistory()
+    usable = 100_000
+    for hour in range(24):
+        usable -= 1000
+        history.seconds_until_full(space(usable), hour * HOUR_MS)
+    for hour in range(24, 49):
+        usable -= 10
+        full = history.seconds_until_full(space(usable), hour * HOUR_MS)
+    assert full == {AT: usable * 24 * 3600 / 240}
+
+
+def test_a_reading_that_failed_forgets_nothing() -> None:
+    history = SpaceHistory()
+    history.seconds_until_full(space(1000), 0)
+    assert history.seconds_until_full([], HOUR_MS) == {}
+    assert history.seconds_until_full(space(500), 2 * HOUR_MS) == {AT: 2 * 3600}
