@@ -98,6 +98,8 @@ class Jvm:
     ) -> None:
         self._said: deque[str] = deque(maxlen=20)
         self._exit_s = exit_s
+        self._ending = threading.Lock()
+        self._has_ended = False
         self._gateway: Any = None
         self._folder = Path(tempfile.mkdtemp(prefix="retentiond-spark-"))
         reading, writing = os.pipe()
@@ -214,20 +216,25 @@ class Jvm:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """Ends it, whatever state it is in, and lets PySpark start another."""
-        if self._gateway is not None:
-            with contextlib.suppress(Exception):  # py4j raises what it likes at a dead socket
-                self._gateway.shutdown()
-        if self._process.stdin:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()  # it ends when nobody holds the other end
-        try:
-            self._process.wait(self._exit_s)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            self._process.wait()
-        self._remove_folder()
-        _forget()
+        """Ends it, whatever state it is in, and lets PySpark start another. Whoever comes second
+        waits for the first."""
+        with self._ending:
+            if self._has_ended:
+                return
+            if self._gateway is not None:
+                with contextlib.suppress(Exception):  # py4j raises what it likes at a dead socket
+                    self._gateway.shutdown()
+            if self._process.stdin:
+                with contextlib.suppress(OSError):
+                    self._process.stdin.close()  # it ends when nobody holds the other end
+            try:
+                self._process.wait(self._exit_s)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                self._process.wait()
+            self._remove_folder()
+            _forget()
+            self._has_ended = True
 
     def _listen(self, reading: int) -> None:
         with os.fdopen(reading, errors="replace") as lines:
@@ -292,7 +299,7 @@ def _archived_classes(given: str) -> str:
 def _forget() -> None:
     """Takes PySpark's word back that it has a JVM, a context and a session."""
     context = SparkContext._active_spark_context
-    server = context._accumulatorServer if context else None
+    server = getattr(context, "_accumulatorServer", None)  # a context that is being made has none
     if server is not None:
         server.shutdown()
         server.server_close()

@@ -219,18 +219,18 @@ class SparkSessions:
 
     def _cut(self) -> None:
         """Also from another thread than the one that waits. What is cut is of no use any more."""
-        if self._jvm is not None:
-            self._jvm.kill()
-        elif self._session is not None:
+        if (jvm := self._jvm) is not None:
+            jvm.kill()
+        elif (session := self._session) is not None:
             with contextlib.suppress(Exception):  # gRPC raises what it likes
-                self._session.client._channel.close()  # nothing public does without an answer
+                session.client._channel.close()  # nothing public does without an answer
 
     def interrupt(self) -> None:
         """Ends the session for good, from another thread than the one that waits for its answer.
         Unlike one that is cut off, the JVM has the time to remove its files."""
         self._stopped = True
-        if self._jvm is not None:
-            self._jvm.end()
+        if (jvm := self._jvm) is not None:
+            jvm.end()
         else:
             self._cut()
 
@@ -296,13 +296,12 @@ class SparkSessions:
             raise
 
     def _end(self) -> None:
-        session, jvm = self._session, self._jvm
-        self._session = self._jvm = None
-        if jvm is not None:
-            jvm.end()
-        elif session is not None:
+        if self._jvm is not None:
+            self._jvm.end()  # and only then forgotten: who interrupts meanwhile waits for it
+        elif self._session is not None:
             with contextlib.suppress(*SPARK_FAILURES):
-                session.stop()
+                self._session.stop()
+        self._session = self._jvm = None
 
     def _sentence(self, error: Exception) -> str:
         if self._jvm and (code := self._jvm.exit_code_within(DEATH_S)) is not None:

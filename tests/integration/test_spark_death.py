@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from pyspark import SparkContext
+from pyspark import SparkContext, StatusTracker
 
 from retentiond.decide import plan
 from retentiond.decide.plan import decide
@@ -301,6 +301,51 @@ def test_a_stop_does_not_wait_for_a_session_that_is_being_made(tmp_path: Path) -
 
     assert took < 4
     assert not psutil.pid_exists(jvm)
+    assert stderr == ""
+
+
+def interrupt_a_question() -> tuple[list[str], list[str]]:
+    """The JVM ends for two at once, for whoever interrupts and for the one that waits for the
+    answer: the first that is to remove the socket of Spark's accumulators waits for the other."""
+    sessions = SparkSessions("local[2]", {})
+    exists, both = os.path.exists, threading.Barrier(2)
+    arrived: list[str] = []
+    said: list[str] = []
+    trackers: list[StatusTracker] = []
+
+    def exists_for_both(path: str) -> bool:
+        found = exists(path)
+        if path == address:
+            arrived.append(threading.current_thread().name)
+            with contextlib.suppress(threading.BrokenBarrierError):
+                both.wait(3)
+        return found
+
+    def ask() -> None:
+        try:
+            with sessions.use() as session:
+                trackers.append(session.sparkContext.statusTracker())
+                session.range(10**15).selectExpr("sum(id % 7)").collect()
+        except SparkUnavailable as error:
+            said.append(str(error))
+
+    question = threading.Thread(target=ask)
+    question.start()
+    (tracker,) = eventually(lambda: trackers)
+    eventually(tracker.getActiveJobsIds)
+    address = SparkContext._active_spark_context._accumulatorServer.server_address  # type: ignore[union-attr]  # it is there
+    os.path.exists = exists_for_both  # type: ignore[assignment]  # as above
+    sessions.interrupt()
+    question.join()
+    assert jvms() == []
+    return said, arrived
+
+
+def test_an_interrupt_and_the_question_end_the_jvm_once(tmp_path: Path) -> None:
+    (said, arrived), stderr = in_a_process(tmp_path, interrupt_a_question)
+
+    assert said == ["Spark was stopped meanwhile"]
+    assert len(arrived) == 1
     assert stderr == ""
 
 

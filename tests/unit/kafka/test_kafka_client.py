@@ -23,6 +23,7 @@ from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.errors import connection_check
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.settings.properties import ClientSettings, translate
+from tests.support.brokers.spark_processes import LOOPBACK, in_a_process
 from tests.support.builders.scripted_brokers import Brokers
 from tests.support.waiting import eventually
 
@@ -77,33 +78,26 @@ def deaf() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-@pytest.fixture
-def closed() -> str:
-    """An address that refuses connections."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
-
-
-@pytest.fixture
-def unheard() -> Iterator[None]:
-    """pytest keeps log records, and with them their errors, whose frames hold sockets."""
+def fail_three_times(accepts: bool) -> None:
+    """In a process of its own, where nothing else opens a socket or begins a thread. An error in
+    a log record would hold sockets by its frames."""
     logging.disable()
-    yield
-    logging.disable(logging.NOTSET)
+    module.CONNECT_TIMEOUT_MS, connection_check.TIMEOUT_S = 300, 0.2
+    with closing(socket.create_server((LOOPBACK, 0))) as listener:
+        server = f"{LOOPBACK}:{listener.getsockname()[1]}"
+        if not accepts:
+            listener.close()
+        threads_before, sockets_before = threads(), sockets()
+        for _ in range(3):
+            with pytest.raises(KafkaUnavailable, match=f"^{server} can't be asked: "):
+                Client(settings(server)).run(nothing)
+        eventually(lambda: threads() - threads_before, lambda left: not left)
+        eventually(lambda: sockets() - sockets_before, lambda left: not left)
 
 
-@pytest.mark.usefixtures("impatient", "unheard")
-@pytest.mark.parametrize("address", ["deaf", "closed"])
-def test_a_failed_connection_leaves_no_thread_and_no_socket(
-    address: str, request: pytest.FixtureRequest
-) -> None:
-    server = request.getfixturevalue(address)
-    threads_before, sockets_before = threads(), sockets()
-    for _ in range(3):
-        with pytest.raises(KafkaUnavailable, match=f"^{server} can't be asked: "):
-            Client(settings(server)).run(nothing)
-    eventually(lambda: threads() - threads_before, lambda left: not left)
-    eventually(lambda: sockets() - sockets_before, lambda left: not left)
+@pytest.mark.parametrize("accepts", [True, False], ids=["deaf", "closed"])
+def test_a_failed_connection_leaves_no_thread_and_no_socket(tmp_path: Path, accepts: bool) -> None:
+    assert in_a_process(tmp_path, fail_three_times, accepts) == (None, "")
 
 
 @pytest.mark.usefixtures("impatient")
