@@ -17,6 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from email.message import Message
+from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -72,6 +73,8 @@ def _answer(request: str | urllib.request.Request, http: _Http, most_bytes: int)
     body = bytearray()
     opener = urllib.request.build_opener(http, _Redirections)
     with opener.open(request, timeout=STEP_S) as answer:
+        if answer.status != HTTPStatus.OK:  # a part of it, or what a proxy has made of it
+            raise NoAnswer(f"answers with HTTP {answer.status} where 200 belongs")
         while part := answer.read1(CHUNK_BYTES):
             body += part
             if len(body) > most_bytes:

@@ -20,6 +20,8 @@ from retentiond.state.audit_figures import differences
 from retentiond.state.audit_records import DeletionFilter, DeletionRecord, read_deletions
 from retentiond.words import say_many
 
+NOTHING_BETWEEN = "--since lies after --until, or at the same time: there is nothing between"
+
 
 def audit(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
@@ -110,6 +112,12 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
         until_ms=None if until is None else epoch_ms(until, "--until", now_ms),
         outcome=outcome,
     )
+    if (
+        wanted.since_ms is not None
+        and wanted.until_ms is not None
+        and wanted.since_ms >= wanted.until_ms
+    ):
+        raise UsageError(NOTHING_BETWEEN)
     deletions = read_deletions(folder, wanted)
     if verify:
         verify_deletions(deletions)

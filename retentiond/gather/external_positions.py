@@ -305,7 +305,7 @@ def _whole(value: Any, topic: str) -> int:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = repr(value) if isinstance(value, str) else json.dumps(value, default=repr)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 

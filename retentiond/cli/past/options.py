@@ -51,7 +51,7 @@ class Period(NamedTuple):
 
 def period(since: str, until: str | None = None) -> Period:
     """Raises `UsageError`."""
-    from retentiond.cli.audit import epoch_ms
+    from retentiond.cli.audit import NOTHING_BETWEEN, epoch_ms
 
     now_ms = time.time_ns() // 1_000_000
     found = Period(
@@ -59,9 +59,7 @@ def period(since: str, until: str | None = None) -> Period:
         now_ms if until is None else epoch_ms(until, "--until", now_ms),
     )
     if found.since_ms >= found.until_ms:
-        raise UsageError(
-            "--since lies after --until, or at the same time: there is nothing between"
-        )
+        raise UsageError(NOTHING_BETWEEN)
     return found
 
 

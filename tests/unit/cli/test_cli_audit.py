@@ -152,6 +152,14 @@ def test_a_time_that_is_none_is_refused(command: Command, config_file: Path, opt
     )
 
 
+def test_a_time_that_ends_before_it_begins_is_refused(command: Command, config_file: Path) -> None:
+    done = command("audit", "--config", config_file, "--since", "1h", "--until", "2h")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "retentiond: --since lies after --until, or at the same time: there is nothing between\n"
+    )
+
+
 def test_its_evidence_is_a_line_for_each_group(command: Command, config_file: Path) -> None:
     done = command("audit", "--config", config_file, "--topic", "clicks", "--evidence")
     assert [line.split()[1:] for line in done.out.splitlines()[1:-1]] == [

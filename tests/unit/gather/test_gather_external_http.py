@@ -285,6 +285,8 @@ def test_where_nothing_is_below_a_path_there_is_no_commit(tmp_path: Path) -> Non
             "its position of topic 'orders' is no mapping of partitions",
         ),
         ({"a": {"0": -1}}, "a", "holds -1 where a number belongs"),
+        ({"a": {"0": None}}, "a", "holds null where a number belongs"),
+        ({"a": {"0": True}}, "a", "holds true where a number belongs"),
         ({"a": None}, "a.b", "it has no b on the path 'a.b'"),
         ({"a": 3}, "a.*", "it has no * on the path 'a.*'"),
         ([], "[id=x].value", "it has 0 entries where [id=x] has to be one on the path"),

@@ -354,6 +354,8 @@ def test_a_document_is_read_over_http(headers: dict[str, str]) -> None:
     [
         ({"status": 500}, "its address can't be read (HTTP 500)"),
         ({"status": 404}, "its address can't be read (HTTP 404)"),
+        ({"status": 203}, "its address answers with HTTP 203 where 200 belongs"),
+        ({"status": 206}, "its address answers with HTTP 206 where 200 belongs"),
         ({"headers": {"Last-Modified": STALE}}, "its position is 3601 s old, older than"),
         ({"headers": {"Last-Modified": "once"}}, "its address answers with an invalid date"),
         ({"headers": {"Content-Length": "99"}}, "its address answers with less than it announces"),
