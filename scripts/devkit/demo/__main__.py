@@ -30,8 +30,8 @@ def main() -> int:
     folder = options.keep or Path(tempfile.mkdtemp(prefix="retentiond-demo-"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        report = options.keep or Path(tempfile.gettempdir())
-        report_file = report.resolve() / "retentiond-demo-report.html"
+        report = options.keep or Path(tempfile.mkdtemp(prefix="retentiond-demo-report-"))
+        report_file = report.resolve() / "report.html"
         return 0 if _demonstrate(console, folder.resolve(), options.seconds, report_file) else 1
     except KeyboardInterrupt:
         return INTERRUPTED
