@@ -2,21 +2,33 @@
 
 Java maps such a file (class-data sharing) in place of finding, unpacking and verifying twenty
 thousand classes: a first plan takes two thirds of the time. It is made once for an installation,
-in half a minute, by a plan: what a plan needs is in it. It holds for the jars that Spark had then,
-so those that no plan needs are left out before.
+in half a minute, by a plan and the three questions about the past: what they need is in it. It
+holds for the jars that Spark had then, so those that nobody needs are left out before.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from retentiond.config import TopicPolicy
 from retentiond.decide.plan import decide
 from retentiond.errors import RetentiondError
-from retentiond.model import GroupKind
+from retentiond.history.past import open_past
+from retentiond.history.question import questions
+from retentiond.history.recommend import recommend
+from retentiond.history.replay import Replay
+from retentiond.history.report import report, without_retentiond
+from retentiond.history.schema import SCHEMA, CommitState, RowKind
+from retentiond.history.simulate import simulate
+from retentiond.history.table import HistoryTable
+from retentiond.model import GroupKind, Reason
 from retentiond.snapshot import (
     COMMIT_SCHEMA,
     GroupReading,
@@ -30,6 +42,12 @@ from retentiond.spark.jvm import CLASS_ARCHIVE, JAVA_OPTIONS
 from retentiond.spark.session import ONCE, SparkSessions
 from retentiond.tell import logs
 
+MASTER = "local[2]"
+
+MINUTE_S = 60
+
+HISTORY_MS = 10 * MINUTE_S * 1000
+
 WRITING_S = 120.0
 """The JVM writes it as its last act."""
 
@@ -39,12 +57,58 @@ def make(archive: Path) -> None:
     archive.parent.mkdir(parents=True, exist_ok=True)
     unfinished = archive.with_suffix(".part")
     options = f"{ONCE[JAVA_OPTIONS]} -XX:ArchiveClassesAtExit={unfinished} -Xlog:cds=off"
-    sessions = SparkSessions("local[2]", {JAVA_OPTIONS: options}, exit_s=WRITING_S)
+    sessions = SparkSessions(MASTER, {JAVA_OPTIONS: options}, exit_s=WRITING_S)
     try:
         decide(sessions, example())
+        with tempfile.TemporaryDirectory() as folder, sessions.use() as session:
+            ask(session, example_history(folder))
     finally:
         sessions.stop()
     unfinished.rename(archive)
+
+
+def ask(session: SparkSession, table: HistoryTable) -> None:
+    """Each question about the past, under a policy by which a reader missed something."""
+    policy = TopicPolicy(enabled=True, consumed_retention_ms=0)
+    past = open_past(table, MASTER, 0, HISTORY_MS)
+    asked = questions(["topic"], lambda _: policy, lambda _: policy)
+    simulate(Replay(past, session, asked))
+    recommend(Replay(past, session, asked), 1, partial(Replay, past, session))
+    report(Replay(past, session, [without_retentiond(each) for each in asked]))
+
+
+def example_history(folder: str) -> HistoryTable:
+    """A group reads ten records a minute, and goes back in the last."""
+    table = HistoryTable.open_or_create(folder)
+    for entry, offset in enumerate((10, 20, 5), start=1):
+        at = datetime.fromtimestamp(entry * MINUTE_S, UTC)
+        row = {"day": f"{at:%Y-%m-%d}", "entry": entry, "at": at, "cluster_id": "example"}
+        of_topic = {**row, "topic": "topic", "partition": 0}
+        cycle = {**row, "kind": RowKind.CYCLE, "complete": True, "dry_run": True}
+        partition = {
+            **of_topic,
+            "kind": RowKind.PARTITION,
+            "topic_id": "id",
+            "log_start_offset": 0,
+            "high_watermark": 10 * entry,
+            "last_stable_offset": 10 * entry,
+            "size_bytes": 1000 * entry,
+            "reason": Reason.TOO_YOUNG,
+            "groups": 1,
+            "min_committed_offset": offset,
+        }
+        commit = {
+            **of_topic,
+            "kind": RowKind.COMMIT,
+            "group": "group",
+            "committed_offset": offset,
+            "state": CommitState.READ,
+        }
+        cycle["is_whole"] = entry == 1
+        rows = [cycle, partition, commit]
+        table.append("example", entry, pa.Table.from_pylist(rows, schema=SCHEMA))
+    table.refresh()
+    return table
 
 
 def example() -> Snapshot:
