@@ -60,7 +60,8 @@ def missed(replay: Replay, doubts: Sequence[Doubt]) -> Mapping[str, list[Missed]
     """By topic; of the given topics only. By time, group and partition."""
     if not doubts:
         return {}
-    found = occurrences(readers_below(replay, doubts)).toArrow().to_pylist()
+    below = readers_below(replay, doubts, replay.starts(asked_by(replay, doubts)))
+    found = occurrences(below).toArrow().to_pylist()
     timeline = replay.past.timeline
     by_topic: dict[str, list[Missed]] = {}
     for row in sorted(found, key=lambda row: (row["moment"], row["group"], row["log"])):
@@ -79,15 +80,21 @@ def missed(replay: Replay, doubts: Sequence[Doubt]) -> Mapping[str, list[Missed]
     return by_topic
 
 
-def readers_below(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
-    """Grain: group, log, moment: where the commit lay below the simulated log start, because of
-    what the simulation has deleted.
+def asked_by(replay: Replay, doubts: Sequence[Doubt]) -> list[TopicQuestion]:
+    """The questions about the topics in doubt."""
+    return [replay.questions[each.topic] for each in doubts]
+
+
+def readers_below(replay: Replay, doubts: Sequence[Doubt], starts: DataFrame) -> DataFrame:
+    """``starts`` is of `Replay.starts`, of the topics in doubt.
+
+    Grain: group, log, moment: where the commit lay below the simulated log start, because of what
+    the simulation has deleted.
 
     Columns: those (moment: its number); order: long; place: how many moments of the log that tell
     of readers came before it; committed_offset, start, records: long.
     """
-    asked = [replay.questions[each.topic] for each in doubts]
-    told = replay.starts(asked).where("lowest IS NOT NULL")
+    told = starts.where("lowest IS NOT NULL")
     in_order = Window.partitionBy("log").orderBy("order")
     doubtful = (
         told.withColumn("place", F.row_number().over(in_order))
@@ -152,7 +159,7 @@ def occurrences(below: DataFrame) -> DataFrame:
 def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
     """Of groups that count, at the moments of the doubts and some before. As
     `retentiond.history.readers.in_force`."""
-    past, asked = replay.past, [replay.questions[each.topic] for each in doubts]
+    past, asked = replay.past, asked_by(replay, doubts)
     moments, number = past.timeline.moments, past.timeline.number
     selections = [
         past.commits_at(

@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from retentiond.config import TopicPolicy
-from retentiond.history.missed import DOUBTFUL, Doubt, doubts_of, readers_below
-from retentiond.history.past import Past
+from retentiond.history.missed import DOUBTFUL, Doubt, asked_by, doubts_of, readers_below
+from retentiond.history.past import EntrySelection, Past
 from retentiond.history.question import TopicQuestion
 from retentiond.history.replay import PARTITION_BITS, TOPIC_BITS, Replay
 from retentiond.history.schema import RowKind
@@ -117,6 +119,9 @@ def recommend(
     return tuple(Recommendation(*each, by_topic[each[0]]) for each in found)
 
 
+OF_STARTS = ("topic", "log", "order", "start", "kafka_start", "lowest", "cutoff")
+"""What returns are found by."""
+
 NOBODY = Because(Why.NONE_SEEN)
 
 
@@ -135,20 +140,41 @@ def _returns(replay: Replay, doubts: Sequence[Doubt]) -> dict[str, _Return]:
     """By topic, the one that needs the longest retention."""
     if not doubts:
         return {}
-    doubtful = [replay.questions[each.topic] for each in doubts]
+    starts = replay.starts(asked_by(replay, doubts)).select(*OF_STARTS).persist()  # for two uses
+    try:
+        rows = _came_for(replay, doubts, starts).toArrow().to_pylist()
+    finally:
+        starts.unpersist()
+    by_topic: dict[str, _Return] = {}
+    for row in rows:
+        topic = replay.questions[row["log"] >> TOPIC_BITS].topic
+        each = _return(replay.past, row)
+        known = by_topic.get(topic)
+        if known is None or _rank(each) > _rank(known):
+            by_topic[topic] = each
+    return by_topic
+
+
+def _came_for(replay: Replay, doubts: Sequence[Doubt], starts: DataFrame) -> DataFrame:
+    """``starts`` is of `Replay.starts`, of the topics in doubt.
+
+    Grain: group, log, committed_offset. Columns: those; moment: int, its number, when the reader
+    first stood there; and orders: long: first, the log's; appeared?, of the first moment that has
+    the record; deleted?, of the last before the reader was gone that would have deleted it.
+    """
     below = (
-        readers_below(replay, doubts)
+        readers_below(replay, doubts, starts)
         .groupBy("group", "log", "committed_offset")
         .agg(F.min("moment").alias("moment"), F.max("order").alias("until"))
     )
     # A record is as old as any entry tells, also one before the period.
-    appearances = replay.recorded(doubtful, [0]).selectExpr(
+    appearances = replay.recorded(asked_by(replay, doubts), [0]).selectExpr(
         "log", "order", "high_watermark", "CAST(NULL AS BIGINT) AS cutoff"
     )
-    deletions = replay.starts(doubtful).selectExpr(
+    deletions = starts.selectExpr(
         "log", "order", "CAST(NULL AS BIGINT) AS high_watermark", "cutoff"
     )
-    found = (
+    return (
         appearances.unionAll(deletions)
         .join(below, "log", "inner")
         .groupBy("group", "log", "committed_offset", "moment")
@@ -158,14 +184,6 @@ def _returns(replay: Replay, doubts: Sequence[Doubt]) -> dict[str, _Return]:
             F.expr("min(order) AS first"),
         )
     )
-    by_topic: dict[str, _Return] = {}
-    for row in found.toArrow().to_pylist():
-        topic = replay.questions[row["log"] >> TOPIC_BITS].topic
-        each = _return(replay.past, row)
-        known = by_topic.get(topic)
-        if known is None or _rank(each) > _rank(known):
-            by_topic[topic] = each
-    return by_topic
 
 
 def _return(past: Past, row: dict[str, Any]) -> _Return:
@@ -192,33 +210,49 @@ def _whys(replay: Replay, returns: dict[str, _Return]) -> dict[str, Because]:
     """What each of them did: whether it had been further before."""
     if not returns:
         return {}
-    moments = replay.past.timeline.moments
-    commits = (
-        replay.past.rows(
-            replay.session, RowKind.COMMIT, ["group", "topic", "partition", "committed_offset"]
-        )
-        .where(
-            F.col("topic").isin(list(returns))
-            & F.col("group").isin(sorted({each.group for each in returns.values()}))
-            & F.col("committed_offset").isNotNull()
-        )
-        .toArrow()
-        .to_pylist()
-    )
+    rewound = set(_rewound(replay, returns).toArrow()["topic"].to_pylist())
+    moments, observed_ms = replay.past.timeline.moments, replay.past.timeline.observed_ms
     return {
         topic: Because(
-            Why.REWIND
-            if any(
-                row["topic"] == topic
-                and (row["group"], row["partition"]) == (each.group, each.partition)
-                and row["entry"] < moments[each.moment].entry.entry
-                and row["committed_offset"] > each.committed_offset
-                for row in commits
-            )
-            else Why.LATE_READER,
+            Why.REWIND if topic in rewound else Why.LATE_READER,
             each.group,
             moments[each.moment].entry.at_ms,
-            replay.past.timeline.observed_ms if each.ms is None else each.ms,
+            observed_ms if each.ms is None else each.ms,
         )
         for topic, each in returns.items()
     }
+
+
+def _rewound(replay: Replay, returns: dict[str, _Return]) -> DataFrame:
+    """Grain: topic, of those whose reader in ``returns`` had been further before."""
+    moments = replay.past.timeline.moments
+    first = moments[0].entry.entry
+    before = [
+        EntrySelection(topic, first, moments[each.moment].entry.entry - 1)
+        for topic, each in returns.items()
+    ]
+    commits = replay.past.rows(
+        replay.session,
+        RowKind.COMMIT,
+        ["group", "topic", "partition", "committed_offset"],
+        before,
+    )
+    readers = pa.table(
+        {
+            "topic": list(returns),
+            "group": [each.group for each in returns.values()],
+            "partition": pa.array([each.partition for each in returns.values()], pa.int32()),
+            "came_for": pa.array([each.committed_offset for each in returns.values()], pa.int64()),
+        }
+    )
+    return (
+        commits.where(F.col("topic").isin(list(returns)))
+        .join(
+            F.broadcast(replay.session.createDataFrame(readers)),
+            ["topic", "group", "partition"],
+            "inner",
+        )
+        .where("committed_offset > came_for")
+        .select("topic")
+        .distinct()
+    )
