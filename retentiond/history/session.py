@@ -17,8 +17,10 @@ LONGEST_S = 24 * 3600.0
 END_S = 10.0
 """How long the JVM may take to remove what it has put on disk, which is more than a plan's."""
 
+PARTS = "spark.sql.shuffle.partitions"
+
 LARGE_JOBS = {
-    "spark.sql.shuffle.partitions": "32",
+    PARTS: "32",
     # A log's moments are in memory at once, up to so many; else each would be written to disk.
     "spark.sql.windowExec.buffer.in.memory.threshold": "50000",
     "spark.sql.files.maxPartitionBytes": "16m",
@@ -28,6 +30,19 @@ LARGE_JOBS = {
 def sessions_for(spark: Spark) -> SparkSessions:
     conf = {**LARGE_JOBS, **spark.conf}
     return SparkSessions(spark.master, conf, driver=LARGE, exit_s=END_S, timeout_s=LONGEST_S)
+
+
+ROWS_OF_A_PART = 4_000_000
+"""Of all kinds. What is sorted of them, the partitions' rows, then fits into memory."""
+
+FEWEST_PARTS = 4
+
+
+def divide(session: SparkSession, spark: Spark, rows: int) -> None:
+    """Into as many parts as so many rows of history are worth, unless the settings say: each part
+    takes its time, also an empty one, and one that is too large goes by the disk."""
+    if PARTS not in spark.conf:
+        session.conf.set(PARTS, str(max(FEWEST_PARTS, -(-rows // ROWS_OF_A_PART))))
 
 
 class Tasks(NamedTuple):
