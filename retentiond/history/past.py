@@ -67,6 +67,11 @@ class Past:
     topic_ids: pa.Table
     is_local: bool
 
+    @property
+    def recorded_rows(self) -> int:
+        """Of all kinds, in the files of that time; without those that somebody else has written."""
+        return sum(each.rows or 0 for each in self.files)
+
     def commits_at(self, topic: str, first: Moment, last: Moment) -> EntrySelection:
         """What tells all commits on the topic that are in force from one moment to another: from
         the last entry before in which all of them stand."""
@@ -160,20 +165,24 @@ class Past:
         return by_file.mapInArrow(read, ddl)
 
 
+def history_at(place: str | Path) -> HistoryTable:
+    """Raises `UsageError` where there is none, `HistoryUnavailable` where it can't be read."""
+    try:
+        return HistoryTable.open(place)
+    except HistoryUnavailable as error:
+        if error.kind == "missing":
+            raise UsageError(f"{error}: {HOW_TO_BEGIN}") from error
+        raise
+
+
 def open_past(
-    place: str | Path, master: str, since_ms: int, until_ms: int, lookback_ms: int = 0
+    table: HistoryTable, master: str, since_ms: int, until_ms: int, lookback_ms: int = 0
 ) -> Past:
     """What the history says of that period, of the cluster with the newest entry; and what
     ``lookback_ms`` before it says. ``master``: where Spark works.
 
     Raises `UsageError` where there is nothing, `HistoryUnavailable` where it can't be read.
     """
-    try:
-        table = HistoryTable.open(place)
-    except HistoryUnavailable as error:
-        if error.kind == "missing":
-            raise UsageError(f"{error}: {HOW_TO_BEGIN}") from error
-        raise
     days = [_day(since_ms - lookback_ms - DAY_MS), _day(until_ms)]
     files = table.files(since_day=days[0], until_day=days[1])
     cycles = _cycles(table, *days)

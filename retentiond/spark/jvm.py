@@ -221,7 +221,9 @@ class Jvm:
         with self._ending:
             if self._has_ended:
                 return
-            if self._gateway is not None:
+            if self._gateway is None:
+                self.kill()  # it has nothing to see to
+            else:
                 with contextlib.suppress(Exception):  # py4j raises what it likes at a dead socket
                     self._gateway.shutdown()
             if self._process.stdin:
@@ -233,7 +235,8 @@ class Jvm:
                 self.kill()
                 self._process.wait()
             self._remove_folder()
-            _forget()
+            if self._gateway is not None:
+                _forget()
             self._has_ended = True
 
     def _listen(self, reading: int) -> None:

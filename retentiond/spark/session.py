@@ -81,10 +81,12 @@ ONCE = {JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:TieredStopAtLevel=1"}
 LARGE = {
     JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:Tier4InvocationThreshold=100000 "
     "-XX:Tier4MinInvocationThreshold=12000 -XX:Tier4CompileThreshold=300000 "
-    "-XX:Tier4BackEdgeThreshold=800000"
+    "-XX:Tier4BackEdgeThreshold=800000 -XX:NewRatio=1 -XX:MinHeapFreeRatio=70 "
+    "-XX:MaxHeapFreeRatio=90"
 }
 """For few plans over millions of rows: only what runs for all of them is worth being optimized.
-By Java's own thresholds, a twentieth of these, the compiler took a third of a question's time."""
+By Java's own thresholds, a twentieth of these, the compiler took a third of a question's time. The
+heap grows at once to what rows need that live as long as a task."""
 
 LOOPBACK = {
     DRIVER_HOST: "127.0.0.1",
@@ -155,6 +157,13 @@ class SparkSessions:
             show_pandas()
         else:
             hide_pandas()
+
+    def begin(self) -> None:
+        """Has a JVM on its way, so that it starts while the caller sees to something else. Raises
+        `SparkUnavailable`."""
+        with self._lock:
+            if self._jvm is None and not self._master.startswith(CONNECT):
+                self._jvm = self._launched()
 
     def start(self) -> None:
         """Makes the session if there is none. Raises `SparkUnavailable`."""
@@ -277,14 +286,10 @@ class SparkSessions:
                 for name, value in {**JOBS, **self._conf}.items():
                     self._session.conf.set(name, value)
                 return self._session
-            local = LOOPBACK if self._master.startswith("local") else {}
-            conf = {**JOBS, **APPLICATION, **self._driver, **local, **self._conf}
-            python = conf.get(PYTHON) or (sys.executable if local else None)
-            if python:
-                os.environ.setdefault("PYSPARK_PYTHON", python)  # else the first on the PATH
-            self._jvm = Jvm(conf, packaging.environment(self._master), self._exit_s)
+            if self._jvm is None:
+                self._jvm = self._launched()
             self._jvm.connect()
-            return _configured(SparkSession.builder.master(self._master), conf)
+            return _configured(SparkSession.builder.master(self._master), self._settings)
         except SPARK_FAILURES as error:
             self._end()
             place = without_parameters(self._master)
@@ -294,6 +299,22 @@ class SparkSessions:
         except SparkUnavailable:
             self._end()
             raise
+
+    def _launched(self) -> Jvm:
+        python = self._settings.get(PYTHON) or (sys.executable if self._is_local else None)
+        if python:
+            os.environ.setdefault("PYSPARK_PYTHON", python)  # else the first on the PATH
+        return Jvm(self._settings, packaging.environment(self._master), self._exit_s)
+
+    @property
+    def _is_local(self) -> bool:
+        return self._master.startswith("local")
+
+    @property
+    def _settings(self) -> dict[str, str]:
+        """Of a driver of its own."""
+        local = LOOPBACK if self._is_local else {}
+        return {**JOBS, **APPLICATION, **self._driver, **local, **self._conf}
 
     def _end(self) -> None:
         if self._jvm is not None:

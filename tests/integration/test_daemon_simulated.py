@@ -21,7 +21,7 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from retentiond import config as configuration
 from retentiond.errors import HistoryUnavailable
-from retentiond.history.past import Past, open_past
+from retentiond.history.past import Past, history_at, open_past
 from retentiond.history.question import questions
 from retentiond.history.replay import PARTITION_BITS, TOPIC_BITS, Replay
 from retentiond.history.table import HistoryTable
@@ -68,7 +68,7 @@ def test_what_is_simulated_is_what_was_deleted(
 def compare(spark: SparkSessions, folder: Path) -> None:
     """What is simulated, and what the daemon that worked in that folder has done."""
     place = folder / "state" / "history"
-    past = open_past(place, "local[2]", *whole_time(place), lookback_ms=RETENTION_MS)
+    past = open_past(history_at(place), "local[2]", *whole_time(place), lookback_ms=RETENTION_MS)
     simulated = simulated_starts(past, spark, folder)
     real = real_starts(past, folder)
     entries = list(simulated)

@@ -17,7 +17,7 @@ from retentiond.cli.output import report as reported
 from retentiond.cli.output import simulate as simulated
 from retentiond.config import TopicPolicy
 from retentiond.errors import HistoryUnavailable
-from retentiond.history.past import Past, open_past, workers_explained
+from retentiond.history.past import Past, history_at, open_past, workers_explained
 from retentiond.history.question import TopicQuestion, questions
 from retentiond.history.recommend import recommend, without_retention
 from retentiond.history.replay import Replay
@@ -117,7 +117,7 @@ def asked_of(past: Past) -> tuple[TopicQuestion, ...]:
 
 
 def opened(master: str, place: str) -> Past:
-    return open_past(place, master, BEGIN_MS, BEGIN_MS + 100 * HOUR_MS, RETENTION_MS)
+    return open_past(history_at(place), master, BEGIN_MS, BEGIN_MS + 100 * HOUR_MS, RETENTION_MS)
 
 
 def answers(sessions: SparkSessions, master: str, place: str) -> dict[str, Any]:

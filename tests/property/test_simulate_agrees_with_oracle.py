@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from retentiond.config import ExternalReader, PolicyConflict, TopicPolicy
 from retentiond.config.values import Pattern
-from retentiond.history.past import Past, open_past
+from retentiond.history.past import Past, history_at, open_past
 from retentiond.history.question import TopicQuestion, questions
 from retentiond.history.recommend import Recommendation, Why, recommend, without_retention
 from retentiond.history.replay import Replay
@@ -386,7 +386,7 @@ def large_jobs(spark: SparkSessions) -> Iterator[SparkSessions]:
 def past_of(batch: Batch, place: Path) -> Past:
     batch.cluster.write(place)
     since_ms = BEGIN_MS + batch.since_ms
-    return open_past(place, "local[2]", since_ms, since_ms + 10**9, 10 * DAY_MS)
+    return open_past(history_at(place), "local[2]", since_ms, since_ms + 10**9, 10 * DAY_MS)
 
 
 def test_spark_and_the_oracle_agree_on_500_histories(

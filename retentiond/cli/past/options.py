@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from retentiond.history.question import PolicyFor
     from retentiond.history.replay import Replay
     from retentiond.history.session import Tasks
+    from retentiond.history.table import HistoryTable
 
 T = TypeVar("T")
 
@@ -92,17 +93,20 @@ def answered(
     It is asked in a thread of its own: Ctrl-C ends the wait, whatever Spark or a store is at. Then
     nobody waits for that thread any more, and the process ends here.
     """
-    from retentiond.history.past import workers_explained
-    from retentiond.history.session import sessions_for, tasks_of
+    from retentiond.history.past import history_at, workers_explained
+    from retentiond.history.session import divide, sessions_for, tasks_of
 
     sessions = sessions_for(config.spark)
     tasks: list[Callable[[], Tasks]] = []
 
     def find() -> T:
-        past = _opened(config, asked, lookback_ms)
+        table = history_at(history_place(config))
+        sessions.begin()
         try:
+            past = _opened(table, config, asked, lookback_ms)
             with sessions.use() as session, workers_explained(past.table.place):
                 tasks.append(tasks_of(session, config.spark.master))
+                divide(session, config.spark, past.recorded_rows)
                 return question(past, session)
         finally:
             sessions.stop()
@@ -119,11 +123,11 @@ def answered(
     return work.result()
 
 
-def _opened(config: Config, asked: Period, lookback_ms: int) -> Past:
+def _opened(table: HistoryTable, config: Config, asked: Period, lookback_ms: int) -> Past:
     from retentiond.history.past import open_past
     from retentiond.words import say_names
 
-    past = open_past(history_place(config), config.spark.master, *asked, lookback_ms=lookback_ms)
+    past = open_past(table, config.spark.master, *asked, lookback_ms=lookback_ms)
     if past.other_clusters:
         print(
             f"retentiond: the history is that of cluster {past.cluster_id}, whose entry is the "

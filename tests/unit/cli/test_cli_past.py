@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from retentiond.cli.output.recommend import external_entry
@@ -37,15 +39,21 @@ def test_without_a_history_one_sentence_says_how_there_will_be_one(
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_time_without_entries_is_said_with_the_time_of_the_newest(
-    command: Command, config: Path, tmp_path: Path, name: str
+    command: Command, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     rows = [partition_row("orders", high_watermark=5)]
     PastCluster([PastEntry(0, rows=rows)]).write(tmp_path / "state" / "history")
+    processes = set(psutil.Process().children(recursive=True))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
 
     done = command(name, "--config", config, "--since", "2026-03-01T12:00:00Z")
 
     assert done.code == 2
     assert "2026-03-01 00:00 UTC" in done.err
+    assert set(psutil.Process().children(recursive=True)) <= processes  # a JVM was on its way
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", COMMANDS)
