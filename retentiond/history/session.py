@@ -24,6 +24,8 @@ LARGE_JOBS = {
     # A log's moments are in memory at once, up to so many; else each would be written to disk.
     "spark.sql.windowExec.buffer.in.memory.threshold": "50000",
     "spark.sql.files.maxPartitionBytes": "16m",
+    # Rows that are together by topic are joined there, also by topic, partition and moment.
+    "spark.sql.requireAllClusterKeysForCoPartition": "false",
 }
 
 
