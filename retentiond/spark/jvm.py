@@ -70,6 +70,21 @@ IN_QUOTES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
 
 DRIVER_HOST = "spark.driver.host"
 
+SOCKETS = "spark.python.unix.domain.socket.dir"
+
+SOCKET_NAME_LENGTH = 43
+"""Of the sockets that Spark makes in a folder."""
+
+LONGEST_SOCKET_PATH = 103
+"""Linux takes 107 characters, macOS 103."""
+
+TEMPORARY_FILES = "-Djava.io.tmpdir="
+"""Where Java and Spark put all that doesn't fit into memory, libraries and sockets, unless a
+setting says where."""
+
+SETTINGS, OPTIONS = "settings", "options"
+"""Names of the files that the JVM reads at its start."""
+
 FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
 """For glibc below the JVM, whose compiler's and pools' threads would each keep memory aside."""
 
@@ -90,7 +105,8 @@ class Jvm:
     closed.
 
     Everybody on the host sees a command line, so none holds a setting: they are in files that only
-    this user reads, for as long as it takes to start.
+    this user reads, for as long as it takes to start. The JVM's own files are beside them, so that
+    they go with it whatever its end: one that is killed removes none.
     """
 
     def __init__(
@@ -141,7 +157,8 @@ class Jvm:
         except (OSError, EOFError) as error:
             raise self._not_started(error) from error
         finally:
-            self._remove_folder()
+            for name in (SETTINGS, OPTIONS, CONNECTION):
+                (self._folder / name).unlink(missing_ok=True)
         with _environment({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
             self._gateway = launch_gateway()  # type: ignore[no-untyped-call] # has no types
         for name in NAMED_OFTEN:
@@ -170,14 +187,19 @@ class Jvm:
         Raises ValueError for options that are none.
         """
         given = " ".join(conf[name] for name in (DEFAULT_OPTIONS, JAVA_OPTIONS) if name in conf)
-        options = shlex.split(f"{given} {_archived_classes(given)} {LOGGING}")
+        options = [
+            f"{TEMPORARY_FILES}{self._folder}",  # of two, Java takes the last
+            *shlex.split(f"{given} {_archived_classes(given)} {LOGGING}"),
+        ]
         if any(option.startswith("-Xmx") for option in options):
             raise ValueError(f"{JAVA_OPTIONS} sets -Xmx, which is spark.driver.memory's to set")
         file = self._written(
-            "options", "".join(f'"{each.translate(IN_QUOTES)}"\n' for each in options)
+            OPTIONS, "".join(f'"{each.translate(IN_QUOTES)}"\n' for each in options)
         )
-        settings = {**conf, DEFAULT_OPTIONS: "", JAVA_OPTIONS: f"@{file}"}
-        return self._written("settings", "".join(starmap(_property, settings.items())))
+        is_short = len(str(self._folder)) + SOCKET_NAME_LENGTH <= LONGEST_SOCKET_PATH
+        sockets = {} if is_short else {SOCKETS: "/tmp"}
+        settings = {**sockets, **conf, DEFAULT_OPTIONS: "", JAVA_OPTIONS: f"@{file}"}
+        return self._written(SETTINGS, "".join(starmap(_property, settings.items())))
 
     def _written(self, name: str, text: str) -> str:
         file = self._folder / name
@@ -214,6 +236,12 @@ class Jvm:
         """At once, also one that is stopped: who waits for its answer waits no more."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+    def discard(self) -> None:
+        """Kills it, and leaves nothing of it on disk; for a process that is about to end."""
+        self.kill()
+        self.exit_code_within(self._exit_s)
+        self._remove_folder()
 
     def end(self) -> None:
         """Ends it, whatever state it is in, and lets PySpark start another. Whoever comes second

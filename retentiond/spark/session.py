@@ -224,7 +224,10 @@ class SparkSessions:
     def abandon(self) -> None:
         """Cuts the connection at once, so that nothing is left behind by a process that ends."""
         self._stopped = True
-        self._cut()
+        if (jvm := self._jvm) is not None:
+            jvm.discard()
+        else:
+            self._cut()
 
     def _cut(self) -> None:
         """Also from another thread than the one that waits. What is cut is of no use any more."""

@@ -63,8 +63,11 @@ def held() -> tuple[list[str], list[str]]:
 
 
 def survive_deaths_between_plans() -> list[list[PlanRow]]:
+    """Spark's own files are in a folder of the scenario's, which has to be empty at its end."""
+    tempfile.tempdir = os.getcwd()
     sessions = SparkSessions("local[2]", {})
     planned = [rows(sessions)]
+    assert list(Path().glob("**/blockmgr-*"))
     kill_jvm()
     planned.append(rows(sessions))  # what is made once, and kept, is made now
     before = held()
