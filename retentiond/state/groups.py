@@ -70,6 +70,9 @@ class GroupMemory:
         self._path = path
         self._place = DatabaseFiles(connection, path)
         self._complete_at: Uptime | None = None  # the last complete reading of this process
+        self._unwritten_found: dict[GroupOnTopic, LastCommits] = {}
+        self._unwritten_seen: dict[GroupOnTopic, LastCommits] = {}
+        """What cycles saw while the file could not be written; see `Changes`."""
 
     @classmethod
     def open(cls, state_dir: Path, *, shared: bool = False) -> Self:
@@ -90,7 +93,10 @@ class GroupMemory:
     def recall(self) -> Remembered:
         with _explained(self._path):
             groups_file.check_place(self._path, self._place)
-            return read_all(self._connection)
+            remembered = read_all(self._connection)
+        commits = {**remembered.commits, **self._unwritten_found}
+        seen = {at: last for at, last in self._unwritten_seen.items() if at in commits}
+        return replace(remembered, commits={**commits, **seen})
 
     def observed_ms(self, most_ms: int) -> int:
         """How much time has certainly passed since the last complete reading. A cycle observes no
@@ -102,11 +108,13 @@ class GroupMemory:
 
     def remember(self, seen: Changes, before: Remembered) -> None:
         """Takes over what a cycle has seen; ``before`` is what it had recalled. On disk when it
-        returns. Raises `StateError`, also about another cluster, and then nothing has changed."""
+        returns. Raises `StateError`, also about another cluster, and then nothing has changed on
+        disk; whom the cycle saw, and at what commits, this process knows until it can be written.
+        """
         refuse_another_cluster(before.cluster_id, seen.cluster_id, self._path.parent)
         now = self.uptime()
-        if seen or before.cluster_id is None:
-            with _explained(self._path), self._transaction():
+        if seen or self._unwritten_found or self._unwritten_seen or before.cluster_id is None:
+            with _explained(self._path), self._writing(seen.found, seen.seen):
                 if before.cluster_id is None:
                     groups_file.write_cluster(self._connection, seen.cluster_id)
                 self._apply(seen)
@@ -122,7 +130,7 @@ class GroupMemory:
         of_known = seen.stale.keys() - seen.found.keys()
         if not seen.found and not of_known:
             return before
-        with _explained(self._path), self._transaction():
+        with _explained(self._path), self._writing(seen.found, {}):
             self._connection.executemany(_KEEP_COMMITS, _rows(seen.found))
             renewed = {
                 GroupOnTopic(group, topic): with_stale(last, offsets, seen.now_ms)
@@ -186,12 +194,34 @@ class GroupMemory:
             run(f"DELETE FROM {table} WHERE topic = ?", [(topic,) for topic in changed.dropped])
 
     @contextmanager
+    def _writing(
+        self,
+        found: Mapping[GroupOnTopic, LastCommits],
+        seen: Mapping[GroupOnTopic, LastCommits],
+    ) -> Iterator[None]:
+        """A transaction that first takes over what could not be written before. If it fails, these
+        wait for the next."""
+        try:
+            with self._transaction():
+                self._connection.executemany(_KEEP_COMMITS, _rows(self._unwritten_found))
+                self._connection.executemany(_RENEW_COMMITS, _rows(self._unwritten_seen))
+                yield
+        except BaseException:
+            self._unwritten_found |= found
+            self._unwritten_seen |= seen
+            raise
+        self._unwritten_found, self._unwritten_seen = {}, {}
+
+    @contextmanager
     def _transaction(self) -> Iterator[None]:
+        """Its end is in the file itself: SQLite takes a log that is gone, cut or damaged for one
+        with nothing in it, or less."""
         groups_file.check_place(self._path, self._place)
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
             self._connection.execute("COMMIT")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             groups_file.check_place(self._path, self._place)
         except BaseException:
             if self._connection.in_transaction:  # SQLite itself rolls back when the disk is full

@@ -172,7 +172,7 @@ def test_only_what_has_changed_is_written(memory: GroupMemory, kafka: FakeCluste
     kafka.commit("billing", {ORDERS_1: 5})
     cycle(memory, kafka)
     written = [each for each in statements if not each.startswith(READING)]
-    assert [each.split()[0] for each in written] == ["BEGIN", "UPDATE", "COMMIT"]
+    assert [each.split()[0] for each in written] == ["BEGIN", "UPDATE", "COMMIT", "PRAGMA"]
     assert "billing" in written[1]
 
 
@@ -225,6 +225,45 @@ def test_a_process_that_is_killed_after_remembering_has_remembered(
     assert BILLING not in recall(tmp_path).commits
 
 
+def _removed(log: Path) -> None:
+    for suffix in ("-wal", "-shm"):
+        log.with_name(NAME + suffix).unlink(missing_ok=True)
+
+
+def _emptied(log: Path) -> None:
+    log.write_bytes(b"")
+
+
+def _garbled(log: Path) -> None:
+    log.write_bytes(log.read_bytes()[:500] + b"retentiond" * 20 + log.read_bytes()[700:])
+
+
+@pytest.mark.parametrize("harm", [_removed, _emptied, _garbled])
+def test_a_killed_process_leaves_no_memory_in_the_log_beside_the_file(
+    tmp_path: Path, kafka: FakeCluster, harm: Callable[[Path], None]
+) -> None:
+    """SQLite takes a log that is gone or damaged for one that ends before that."""
+    program = textwrap.dedent(
+        """
+        import os, signal, sys
+        from pathlib import Path
+        from retentiond.state.groups import GroupMemory
+        from tests.support.builders.gather_worlds import healthy
+        from tests.support.builders.group_memories import cycle
+
+        cycle(GroupMemory.open(Path(sys.argv[1])), healthy())
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    ended = subprocess.run([sys.executable, "-c", program, tmp_path], check=False, cwd=ROOT)
+    assert ended.returncode == -9
+
+    harm(tmp_path / f"{NAME}-wal")
+
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        assert memory.recall().commits[BILLING].offsets == {0: 3, 1: 4}
+
+
 class _Failing:
     """A connection that fails when one kind of statement comes."""
 
@@ -269,6 +308,32 @@ def test_when_the_disk_is_full_nothing_has_changed_and_it_goes_on_once_there_is_
         failing.at = None
         cycle(memory, kafka)
         assert recall(tmp_path).commits[BILLING].offsets == {0: 4, 1: 4}
+
+
+def test_what_was_seen_only_while_the_disk_was_full_is_remembered(
+    tmp_path: Path, kafka: FakeCluster
+) -> None:
+    filled(tmp_path, kafka)
+    late = GroupOnTopic("late", "clicks")
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        failing = _Failing(memory._connection, "BEGIN")
+        memory._connection = failing  # type: ignore[assignment] # stands in for it
+        for offset in (1, 2):
+            kafka.commit("late", {CLICKS_0: offset})
+            kafka.commit("billing", {ORDERS_0: 1})
+            with pytest.raises(StateError):
+                cycle(memory, kafka)
+        kafka.delete_group("late")
+        kafka.delete_group("billing")
+        with pytest.raises(StateError):
+            cycle(memory, kafka)
+
+        failing.at = None
+        cycle(memory, kafka)
+    found = recall(tmp_path).commits
+    assert found[late].offsets == {0: 2}
+    assert found[BILLING].offsets == {0: 1, 1: 4}
+    assert None not in {found[late].absent_since_ms, found[BILLING].absent_since_ms}
 
 
 # Forgetting, while a daemon runs
@@ -430,6 +495,7 @@ def test_a_log_that_lost_its_file_is_not_replayed_into_the_new_one(
     running.mkdir()
     with closing(GroupMemory.open(running)) as memory:
         cycle(memory, kafka)
+        memory._connection.execute("UPDATE topics SET agreed = agreed + 1")  # in the log alone
         shutil.copytree(running, crashed)
     assert (crashed / f"{NAME}-wal").stat().st_size > 0
     (crashed / NAME).unlink()
