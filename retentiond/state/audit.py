@@ -16,7 +16,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from threading import Lock
@@ -30,7 +30,7 @@ from retentiond.model import DeletionOutcome, Outcome, PlanRow
 from retentiond.state.audit_age import MOST_S, drop_old, look_at_clock
 from retentiond.state.audit_file import AUDIT_NAME, open_for_writing, unusable
 from retentiond.state.audit_records import CycleRecord
-from retentiond.state.state_dir import LOCK_NAME, DatabaseFiles
+from retentiond.state.state_dir import BUSY_MS, LOCK_NAME, DatabaseFiles
 
 _CYCLE_COLUMNS = [field.name for field in fields(CycleRecord)]
 
@@ -110,6 +110,7 @@ class Audit:
                 {name: getattr(cycle, name) for name in _CYCLE_COLUMNS}
                 | {"observed_ms": observed_ms},
             )
+        self._put_into_the_file()
 
     def prune(self, keep_ms: int, stop: Stop, most_s: float = MOST_S) -> None:
         """Drops what is older than that, for so long at most; the rest goes the next time. Between
@@ -245,6 +246,16 @@ class Audit:
                 self._check_place()
             except sqlite3.Error as exc:
                 raise unusable(self.state_dir / AUDIT_NAME, exc) from exc
+
+    def _put_into_the_file(self) -> None:
+        """What SQLite has in its log beside the file: one that is cut or gone after a crash would
+        take it along. While somebody reads it waits for the next time."""
+        with self._turn, suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            try:
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                self._connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
 
     def _check_place(self) -> None:
         if (lost := self._place.lost()) is not None:

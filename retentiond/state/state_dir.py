@@ -9,6 +9,7 @@ file's text only names the holder. It is never removed: a removed name could be 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -21,6 +22,9 @@ from types import TracebackType
 from typing import Self
 
 from retentiond.errors import StateError
+
+BUSY_MS = 5000
+"""How long a database is waited for that another process is just working on."""
 
 
 class DatabaseFiles:
@@ -54,7 +58,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Of a file that is there. Raises `sqlite3.Error`."""
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
     connection = sqlite3.connect(
-        uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False
+        uri, uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False
     )
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
@@ -161,14 +165,21 @@ class StateLock:
             ) from exc
         # Not inheritable (PEP 446): a JVM that outlives the daemon doesn't keep the lock.
         self._fd = fd
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
+        try:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
+        except OSError as exc:
+            with contextlib.suppress(OSError):
+                self.release()
+            raise _not_writable(self._state_dir, exc) from exc
 
     def release(self) -> None:
         if self._fd is not None:
-            os.ftruncate(self._fd, 0)
-            os.close(self._fd)
-            self._fd = None
+            fd, self._fd = self._fd, None
+            try:
+                os.ftruncate(fd, 0)
+            finally:
+                os.close(fd)
 
     def __enter__(self) -> Self:
         self.acquire()
@@ -206,10 +217,19 @@ def _open(state_dir: Path) -> int:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         return os.open(state_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as exc:
-        raise StateError(
-            f"state_dir {state_dir} can't be written to ({exc.strerror}); make it a directory "
-            "that retentiond's user may write to, or choose another state_dir"
-        ) from exc
+        raise _not_writable(state_dir, exc) from exc
+
+
+def _not_writable(state_dir: Path, error: OSError) -> StateError:
+    remedy = (
+        "free space on its disk"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT)
+        else "make it a directory that retentiond's user may write to"
+    )
+    return StateError(
+        f"state_dir {state_dir} can't be written to ({error.strerror}); {remedy}, or choose "
+        "another state_dir"
+    )
 
 
 def _holder(fd: int) -> str:

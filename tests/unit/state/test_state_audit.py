@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import fields, replace
@@ -27,7 +28,7 @@ from retentiond.state.audit_records import (
     read_deletions,
 )
 from retentiond.state.state import open_state
-from retentiond.state.state_dir import connect, created
+from retentiond.state.state_dir import BUSY_MS, connect, created
 from tests.support.audited import read_cycles
 
 CYCLE = CycleRecord(
@@ -302,8 +303,32 @@ def test_deleted_is_refused_unless_the_low_watermark_reached_the_cutoff(
     assert only(audit).outcome is None
 
 
-def test_settling_nothing_does_nothing(audit: Audit) -> None:
+def test_settling_nothing_leaves_open_what_is_open(audit: Audit) -> None:
+    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
+
     audit.settle("cycle-1", [], 3_000)
+
+    assert only(audit).outcome is None
+    assert len(audit.unsettled(CYCLE.cluster_id)) == 1
+
+
+def test_a_recorded_cycle_is_in_the_file_itself_and_a_reader_does_not_hold_it_up(
+    audit: Audit,
+) -> None:
+    log = audit.state_dir / "audit.db-wal"
+    audit.intend("cycle-1", [approved(0), approved(1)], 2_000, evidence_at_ms=1_900)
+    assert log.stat().st_size > 0
+    reader = read_deletions(audit.state_dir)
+    next(reader)
+
+    began = time.monotonic()
+    audit.record_cycle(CYCLE)
+    assert time.monotonic() - began < BUSY_MS / 2000
+    reader.close()  # type: ignore[attr-defined]  # a generator
+    audit.record_cycle(CYCLE)
+
+    assert log.stat().st_size == 0
+    assert len(list(read_deletions(audit.state_dir))) == 2
 
 
 def test_unsettled_deletions_are_those_of_the_cluster_asked_for(audit: Audit) -> None:

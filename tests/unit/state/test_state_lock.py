@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -185,3 +186,18 @@ def test_a_file_system_without_locks_is_an_error(
 
     with pytest.raises(StateError, match=r"can't be locked \(No locks available\)"):
         StateLock(tmp_path).acquire()
+
+
+def test_a_full_disk_is_a_sentence_and_leaves_the_directory_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(StateError, match=r"\(No space left on device\); free space on its disk"):
+        StateLock(tmp_path).acquire()
+    monkeypatch.undo()
+
+    with StateLock(tmp_path):
+        pass
