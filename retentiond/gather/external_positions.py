@@ -49,6 +49,9 @@ MOST_SHOWN = 60
 
 ADDRESSES = ("http://", "https://")
 
+SPARK_COMMIT_VERSIONS = ("v1", "v2", "v3")
+"""Those of Spark 4.3 (its CommitLog)."""
+
 
 class _Position(NamedTuple):
     """``next_offsets`` as they were read, unchecked; ``written_at`` in epoch seconds."""
@@ -99,13 +102,15 @@ def _check_age(position: _Position, reader: ExternalReader, now_ms: int) -> None
 def _of_spark(checkpoint: Path) -> _Position:
     """The end of the last batch that is committed: the next run starts there.
 
-    ``offsets/N`` holds where batch N ends, and ``commits/N`` says that it is done. Each source
-    of the query has a line; those that aren't Kafka's hold something else.
+    ``offsets/N`` holds where batch N ends, and ``commits/N`` says that it is done, unless a crash
+    has left it half written: Spark refuses it then, and an operator may have it run batch N again.
+    Each source of the query has a line; those that aren't Kafka's hold something else.
     """
     try:
         done = max(int(file.name) for file in (checkpoint / "commits").iterdir() if _is_batch(file))
     except (FileNotFoundError, ValueError):
         raise _Unusable(f"no batch is committed in {checkpoint}") from None
+    written_at = _committed_at(checkpoint / "commits" / str(done))
     body, _ = _of_file(checkpoint / "offsets" / str(done))
     text = body.decode()
     _check_values(text)
@@ -119,8 +124,20 @@ def _of_spark(checkpoint: Path) -> _Position:
                 if topic in next_offsets:
                     raise _Unusable(f"two sources of {checkpoint} read topic {topic}")
                 next_offsets[topic] = partitions
-    written_at = (checkpoint / "commits" / str(done)).stat().st_mtime
     return _Position(next_offsets, written_at)
+
+
+def _committed_at(file: Path) -> float:
+    """When Spark wrote that commit: a version, and a line of JSON or none."""
+    body, written_at = _of_file(file)
+    version, *lines = body.decode(errors="replace").splitlines() or [""]
+    try:
+        is_whole = all(isinstance(json.loads(line), dict) for line in lines)
+    except (ValueError, RecursionError):
+        is_whole = False
+    if version not in SPARK_COMMIT_VERSIONS or not is_whole:
+        raise _Unusable(f"{file} is no commit that Spark would start from")
+    return written_at
 
 
 def _is_batch(file: Path) -> bool:

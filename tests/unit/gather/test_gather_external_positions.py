@@ -139,7 +139,7 @@ def test_json_that_stands_for_many_times_its_size_is_a_failure_before_it_is_buil
     message = "its position has more than 1000 values"
     place = written(tmp_path / "at", "[" + ",".join(["{}"] * 1001) + "]")
     assert failed(of_document(place)) == message
-    written(tmp_path / "lake" / "commits" / "0", "v1\n{}")
+    written(tmp_path / "lake" / "commits" / "0", "v1")
     written(tmp_path / "lake" / "offsets" / "0", "v1\n{}\n" + "[" + "0," * 1000 + "0]")
     assert failed(of_spark(tmp_path / "lake")) == message
 
@@ -204,6 +204,30 @@ def test_the_last_batch_that_is_done_counts_and_not_the_one_under_way(tmp_path: 
     batch(tmp_path, 10, '{"orders":{"0":42,"1":7}}')
     batch(tmp_path, 11, '{"orders":{"0":99,"1":99}}', done=False)
     assert read_external(of_spark(tmp_path), NOW_MS, KAFKA) == ORDERS
+
+
+@pytest.mark.parametrize("commit", ["v1", "v1\n{}", 'v2\n{"stateUniqueIds":{}}', "v3\n{}\n"])
+def test_a_commit_of_any_version_that_spark_writes_counts(tmp_path: Path, commit: str) -> None:
+    batch(tmp_path, 1, '{"orders":{"0":42,"1":7}}')
+    written(tmp_path / "commits" / "1", commit)
+    assert read_external(of_spark(tmp_path), NOW_MS, KAFKA) == ORDERS
+
+
+@pytest.mark.parametrize(
+    "commit", ["", "\0" * 29, "\n", "v", "v9\n{}", "garbage", "v1\n{", 'v1\n{"next', "v1\n3"]
+)
+def test_a_commit_that_a_crash_left_half_written_is_a_failure(tmp_path: Path, commit: str) -> None:
+    """Spark runs its batch again, once somebody has removed it."""
+    batch(tmp_path, 0, '{"orders":{"0":10,"1":1}}')
+    batch(tmp_path, 1, '{"orders":{"0":42,"1":7}}')
+    written(tmp_path / "commits" / "1", commit)
+    assert failed(of_spark(tmp_path)).endswith("commits/1 is no commit that Spark would start from")
+
+
+def test_a_folder_that_is_called_like_a_commit_is_a_failure(tmp_path: Path) -> None:
+    batch(tmp_path, 0, '{"orders":{"0":10,"1":1}}')
+    (tmp_path / "commits" / "1").mkdir()
+    assert "not a regular file" in failed(of_spark(tmp_path))
 
 
 def test_the_sources_of_a_query_are_read_and_those_that_are_not_kafkas_passed_over(
