@@ -65,22 +65,6 @@ class CommitColumns(Sequence[Commit]):
 
     __hash__ = None  # type: ignore[assignment]  # like a list's
 
-    def where(self, keep: npt.NDArray[np.bool_]) -> CommitColumns:
-        """Those rows alone."""
-        ends = np.cumsum([0, *(count for _, count in self.topics)])
-        kept = np.concatenate([[0], np.cumsum(keep)])[ends]
-        return CommitColumns(
-            [
-                (name, int(count))
-                for (name, _), count in zip(self.topics, np.diff(kept), strict=True)
-                if count
-            ],
-            self.partitions[keep],
-            self.offsets[keep],
-            self.unread[keep],
-            self.leader_epochs[keep],
-        )
-
     @staticmethod
     def by_topic(offsets: Mapping[str, Mapping[int, int]]) -> CommitColumns:
         """Of commits that are all readable, by topic and partition."""

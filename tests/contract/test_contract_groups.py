@@ -88,6 +88,12 @@ def test_a_commit_beyond_the_end_is_read_as_it_is(any_driver: Driver, topic_name
     assert committed(any_driver, topic_name) == {Commit(topic_name, 0, 1_000_000_000_000)}
 
 
+def test_a_commit_below_zero_is_one_without_an_offset(any_driver: Driver, topic_name: str) -> None:
+    any_driver.create_topic(topic_name)
+    any_driver.commit(topic_name, {(topic_name, 0): -1})
+    assert committed(any_driver, topic_name) == {Commit(topic_name, 0, None)}
+
+
 def test_a_commit_that_went_back_is_read_as_it_is(driver: Driver, topic_name: str) -> None:
     driver.create_topic(topic_name)
     driver.commit(topic_name, {(topic_name, 0): 9})

@@ -73,8 +73,9 @@ def encoded(response: Any) -> bytes:
 
 
 def _offset_and_epoch(row: Any) -> tuple[int | None, int | None]:
-    """None where an error came instead; the epoch is -1 where the client told none."""
-    if row.error_code:
+    """None where an error came instead, or what is no offset; the epoch is -1 where the client told
+    none."""
+    if row.error_code or row.committed_offset < 0:
         return None, None
     epoch = row.committed_leader_epoch
     return row.committed_offset, None if epoch < 0 else epoch
@@ -93,7 +94,6 @@ def by_kafka_python(body: bytes) -> list[tuple[str, int, list[Commit]]]:
                 )
                 for topic in group.topics
                 for row in topic.partitions
-                if row.error_code or row.committed_offset >= 0
             ],
         )
         for group in OffsetFetchResponse[BATCHED_OFFSETS].decode(body).groups

@@ -145,15 +145,15 @@ def _commits(topics: list[tuple[str, int]], blocks: list[tuple[int, bytes]]) -> 
         for metadata, run in groupby(blocks, key=itemgetter(0))
     ] or [np.empty(0, _layout(0))]
     offsets = _column(runs, "offset")
-    commits = CommitColumns(
+    return CommitColumns(
         topics,
         _column(runs, "partition"),
         offsets,
-        unread=_column(runs, "error_code") != 0,
+        # Asked for all of a group's partitions, Kafka answers with those that it has a commit of. A
+        # commit of -1 says nothing of what was read, but that the group reads the topic.
+        unread=(_column(runs, "error_code") != 0) | (offsets < 0),
         leader_epochs=_column(runs, "leader_epoch"),
     )
-    is_there = commits.unread | (offsets >= 0)  # Kafka answers -1 where there is none
-    return commits if is_there.all() else commits.where(is_there)
 
 
 def _column(runs: Sequence[npt.NDArray[Any]], name: str) -> npt.NDArray[np.int64]:

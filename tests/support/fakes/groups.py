@@ -73,7 +73,9 @@ class FakeGroup:
 
     def committed(self) -> list[Commit]:
         return [
-            Commit(*at, offset, self.leader_epochs.get(at))
+            Commit(*at, None)
+            if offset is None or offset < 0
+            else Commit(*at, offset, self.leader_epochs.get(at))
             for at, offset in sorted(self.commits.items())
         ]
 

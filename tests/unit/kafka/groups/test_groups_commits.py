@@ -170,11 +170,16 @@ def test_a_coordinator_that_has_just_joined_is_known_before_asking_again() -> No
 
 
 def test_a_commit_that_cannot_be_read_stays_as_one_without_an_offset() -> None:
-    undecided = group(
-        "billing", partition(0, -1, UNSTABLE_OFFSET_COMMIT), partition(1, 4), partition(2, -1)
-    )
+    undecided = group("billing", partition(0, -1, UNSTABLE_OFFSET_COMMIT), partition(1, 4))
     answers, _ = read(Coordinators({"billing": 1}, billing=undecided))
     assert answers["billing"] == [Commit("orders", 0, None), Commit("orders", 1, 4)]
+
+
+@pytest.mark.parametrize("offset", [-1, -2, -1000])
+def test_a_commit_below_zero_stays_as_one_without_an_offset(offset: int) -> None:
+    """Kafka stores what a client commits. Its group reads the topic, from where nobody knows."""
+    answers, _ = read(Coordinators({"billing": 1}, billing=group("billing", partition(0, offset))))
+    assert answers["billing"] == [Commit("orders", 0, None)]
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
