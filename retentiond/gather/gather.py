@@ -104,7 +104,7 @@ def gather(
         external=positions,
     )
     if there is not None:
-        others = _awaited(listing, config, there, gone)
+        others = _awaited(listing, config, there | {each.reading.name for each in topics}, gone)
     elif first is not None:
         others = _beside(snapshot, listing, config, first)
     else:
@@ -172,7 +172,11 @@ def _topics(
     if only is not None:
         return enabled_topics(kafka, config, only), frozenset(), None
     listed = kafka.topic_names()
-    return enabled_topics(kafka, config, listed), topics_gone(kafka, remembered - listed), listed
+    unlisted = {entry.name for entry in config.topics if entry.name} - listed
+    enabled = enabled_topics(kafka, config, listed | unlisted)
+    # A topic that the policy names, and that may not be seen, is a topic with a failure.
+    there = tuple(each for each in enabled if not (each.reading.name in unlisted and each.is_gone))
+    return there, topics_gone(kafka, remembered - listed), listed
 
 
 def _asked(

@@ -19,12 +19,17 @@ class EnabledTopic:
     reading: TopicReading
     partitions: tuple[int, ...]
 
+    @property
+    def is_gone(self) -> bool:
+        """Or not there yet; what may not be seen has another failure."""
+        return _is_no_topic(self.reading.failure)
+
 
 def enabled_topics(
     kafka: Kafka, config: Config, only: Collection[str] | None = None
 ) -> tuple[EnabledTopic, ...]:
     """The topics that the policy enables, sorted by name, ``only`` those if given: of these, one
-    that is gone is a topic with a failure.
+    that is gone, or may not be seen, is a topic with a failure.
 
     A topic in conflict between two patterns counts as enabled: its row says so.
     Raises `KafkaUnavailable` when the topics can't be listed.
@@ -53,8 +58,12 @@ def topics_gone(kafka: Kafka, unlisted: Collection[str]) -> frozenset[str]:
     return frozenset(
         name
         for name, answer in answers.items()
-        if isinstance(answer, Failure) and answer.code == NO_SUCH_TOPIC
+        if isinstance(answer, Failure) and _is_no_topic(answer)
     )
+
+
+def _is_no_topic(failure: Failure | None) -> bool:
+    return failure is not None and failure.code == NO_SUCH_TOPIC
 
 
 NO_SUCH_TOPIC = "UNKNOWN_TOPIC_OR_PART"

@@ -141,6 +141,16 @@ def test_without_describe_configs_the_topic_is_held(stage: Stage) -> None:
     assert stage.log_start == 0
 
 
+def test_a_topic_of_the_policy_that_may_not_be_seen_is_held_and_the_missing_right_is_named(
+    stage: Stage,
+) -> None:
+    denied = rule((ResourceType.TOPIC, stage.topic), permission=AclPermissionType.DENY)
+    held = told(stage.cycle(denied), stage.topic)
+    assert (held.verdict, held.reason) == ("hold", "offset_unreadable")
+    assert f"kafka-acls --add --topic {stage.topic} --operation Describe" in str(held.sentence)
+    assert stage.log_start == 0
+
+
 def test_without_delete_a_plan_is_made_and_the_deletion_fails(stage: Stage) -> None:
     report = stage.cycle(without="delete")
     outcome = report.outcome(row_of(report, stage.topic))

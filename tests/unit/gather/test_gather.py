@@ -190,6 +190,23 @@ def test_without_an_enabled_topic_nothing_is_asked_of_any_log(
     assert groups(taken).keys() == kafka.groups.keys()
 
 
+def test_a_topic_that_the_policy_names_and_nobody_shows_is_read_as_one_with_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kafka leaves it out of the listing, and answers only who asks for it by name."""
+    kafka = healthy()
+    refused = Failure("TOPIC_AUTHORIZATION_FAILED", "not authorized")
+    listed, described = kafka.topic_names(), kafka.describe_topics
+    monkeypatch.setattr(kafka, "topic_names", lambda: listed - {"orders"})
+    monkeypatch.setattr(
+        kafka, "describe_topics", lambda names: {**described(names), "orders": refused}
+    )
+
+    hidden = {topic.name: topic for topic in snapshot(kafka).topics}["orders"]
+    assert hidden.failure == refused
+    assert ORDERS_0 in partitions(snapshot(kafka))
+
+
 def test_a_topic_in_conflict_between_two_patterns_is_read_without_a_retention() -> None:
     kafka = healthy()
     patterns = [
