@@ -45,6 +45,17 @@ FIGURES = (
     "forced_retention_ms",
 )
 
+SHRUNK = "size_bytes IS NOT NULL AND (size_before IS NULL OR size_bytes < size_before)"
+"""When Kafka has freed bytes, as far as sizes tell: it does so a segment at a time, and not while
+the segment is being written. Until then what lies below the log start is on disk."""
+
+LOG_BYTES_PER_OFFSET = """
+    IF(high_watermark > bytes_from AND size_bytes > 0,
+       ln(size_bytes / (high_watermark - bytes_from)), NULL)
+"""
+"""Of a moment; the mean of these logarithms is one that few odd moments don't move: where segments
+end is not known, so a log that has just shrunk to few offsets may still have many more on disk."""
+
 
 class Replay:
     """The rows of some topics. A topic's number is its place among the ``questions``."""
@@ -63,7 +74,8 @@ class Replay:
         Columns: topic (its number), log, order, weight: long; size_bytes?, log_start_offset?,
         high_watermark?: long, as recorded; kafka_start?: long, where Kafka itself has moved the
         log start to; start?: long, where it would have been; cutoff?: long, up to where this
-        moment would have deleted; bound?, lowest?: as in `judged_by_record`.
+        moment would have deleted; bound?, lowest?: as in `judged_by_record`; bytes_from?: long, the
+        first offset whose bytes are on disk, see `SHRUNK`; bytes_per_offset?: double.
         """
         asked = self.questions if only is None else only
         retentions = sorted({each.retention_ms for each in asked if each.retention_ms is not None})
@@ -237,6 +249,9 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
     """See `Replay.starts`. ``judged`` is of `judged_by_record`, with deletions among its rows;
     ``distances``: of each retention, between two orders."""
     so_far = Window.partitionBy("log", "topic").orderBy("order")
+    until_now = so_far.rowsBetween(Window.unboundedPreceding, 0)
+    before = so_far.rowsBetween(Window.unboundedPreceding, -1)
+    of_log = so_far.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     aged = {
         f"aged_{at}": F.last("high_watermark", ignorenulls=True).over(
             so_far.rangeBetween(Window.unboundedPreceding, -distance)
@@ -251,6 +266,7 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
         {
             **aged,
             "ours": F.max("deleted").over(so_far.rangeBetween(Window.unboundedPreceding, 0)),
+            "size_before": F.last("size_bytes", ignorenulls=True).over(before),
         }
     )
     which = " ".join(f"WHEN {at} THEN aged_{at}" for at in range(len(distances)))
@@ -259,16 +275,16 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
         "*",
         f"{least_of_all('bound', 'retention_offset')} AS cutoff",
         "IF(log_start_offset > coalesce(ours, -1L), log_start_offset, NULL) AS not_ours",
+        f"IF({SHRUNK}, log_start_offset, NULL) AS freed_to",
     )
-    until_now = so_far.rowsBetween(Window.unboundedPreceding, 0)
-    before = so_far.rowsBetween(Window.unboundedPreceding, -1)
     moved = cut.withColumns(
         {
             "first_start": F.first("log_start_offset", ignorenulls=True).over(until_now),
             "moved_by_kafka": F.max("not_ours").over(until_now),
             "deleted_before": F.max("cutoff").over(before),
+            "bytes_from": F.last("freed_to", ignorenulls=True).over(until_now),
         }
-    )
+    ).withColumn("log_bytes", F.avg(F.expr(LOG_BYTES_PER_OFFSET)).over(of_log))
     return moved.where("weight IS NOT NULL").selectExpr(
         "topic",
         "log",
@@ -282,4 +298,6 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
         "cutoff",
         "bound",
         "lowest",
+        "bytes_from",
+        "exp(log_bytes) AS bytes_per_offset",
     )

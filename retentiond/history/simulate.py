@@ -1,8 +1,8 @@
 """What a policy would have deleted in the past, and what that would have cost.
 
-Bytes are those of all replicas' disks. A partition's are taken to be spread evenly over its
-offsets. A topic's are known at the moments at which all its partitions' are; a mean is one over
-the time that these moments stand for.
+Bytes are those of all replicas' disks. A partition's are taken to be spread evenly over the
+offsets that are on disk. A topic's are known at the moments at which all its partitions' are; a
+mean is one over the time that these moments stand for.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from retentiond.history.past import Past
 from retentiond.history.replay import Replay
 
 SIMULATED_BYTES = """
-    IF(high_watermark > log_start_offset,
-       size_bytes * (CAST(greatest(high_watermark - start, 0L) AS DOUBLE)
-                     / (high_watermark - log_start_offset)),
-       IF(start IS NOT NULL AND high_watermark <= log_start_offset,
-          CAST(size_bytes AS DOUBLE), NULL))
+    CASE WHEN high_watermark > log_start_offset AND start >= log_start_offset
+         THEN size_bytes * (CAST(greatest(high_watermark - start, 0L) AS DOUBLE)
+                            / (high_watermark - log_start_offset))
+         WHEN high_watermark IS NOT NULL AND log_start_offset IS NOT NULL AND start IS NOT NULL
+         THEN size_bytes + coalesce(bytes_per_offset * greatest(bytes_from - start, 0L), 0D)
+         END
 """
-"""Where the log is empty, what is left of its segments stays."""
+"""Where the log is empty, what is left of its segments stays. What the simulation keeps longer
+takes more room only as far as its bytes have been freed."""
 
 FIGURES = ("mean_bytes", "peak_bytes", "simulated_mean_bytes", "simulated_peak_bytes")
 

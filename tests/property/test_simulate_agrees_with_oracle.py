@@ -24,6 +24,7 @@ from retentiond.history.past import Past, history_at, open_past
 from retentiond.history.question import TopicQuestion, questions
 from retentiond.history.recommend import Recommendation, Why, recommend, without_retention
 from retentiond.history.replay import Replay
+from retentiond.history.report import report, without_retentiond
 from retentiond.history.session import LARGE_JOBS, LONGEST_S
 from retentiond.history.simulate import SimulatedTopic, simulate
 from retentiond.spark.session import SparkSessions
@@ -451,6 +452,35 @@ def compare(found: SimulatedTopic, expected: past_oracle.TopicResult, batch: Bat
         )
         for loss in expected.missed
     ), shown
+
+
+def test_records_whose_segment_is_still_there_have_saved_nothing(
+    large_jobs: SparkSessions, tmp_path: Path
+) -> None:
+    """A hundred records of ten bytes an entry, deleted as soon as they are read. Of "young" Kafka
+    never frees a byte: all of them are in the segment that is being written. Of "rolled" it frees
+    the first 6,000 records at once, two entries after the last of them was deleted."""
+    timeline = []
+    for at in range(100):
+        end, size = 100 * (at + 1), 1000 * (at + 1)
+        left = size - (60_000 if at >= 62 else 0)
+        rows = [
+            partition_row(topic, high_watermark=end, log_start_offset=end - 100, size_bytes=on_disk)
+            for topic, on_disk in (("young", size), ("rolled", left))
+        ]
+        rows += [deletion_row(topic, 0, end) for topic in ("young", "rolled")]
+        timeline.append(PastEntry(at * MINUTE_MS, rows=rows))
+    PastCluster(timeline).write(tmp_path / "past")
+    past = open_past(history_at(tmp_path / "past"), "local[2]", BEGIN_MS, BEGIN_MS + 10**9, DAY_MS)
+    disabled = dict.fromkeys(("young", "rolled"))
+    with large_jobs.use() as session:
+        asked = questions(disabled, disabled.get, disabled.get)
+        found = report(Replay(past, session, [without_retentiond(each) for each in asked]))
+
+    rolled, young = found.topics
+    saved = 60_000 * 38 / 100
+    assert young.without_mean_bytes == young.mean_bytes
+    assert saved <= (rolled.saved_bytes or 0) <= 1.25 * saved  # sizes don't tell where segments end
 
 
 def test_under_what_is_recommended_nobody_would_have_missed_anything(

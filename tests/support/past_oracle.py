@@ -5,6 +5,7 @@ It works one partition and one entry at a time, and shares nothing with the simu
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -225,7 +226,6 @@ class Log:
                 kafkas = recorded
             start = max((each for each in (kafkas, deleted) if each is not None), default=None)
             self.starts[at] = start
-            self.sizes[at] = _bytes(row, start)
             cutoff = self._cutoff(at, row)
             if cutoff is not None and start is not None:
                 self.records += max(0, cutoff - start)
@@ -234,6 +234,32 @@ class Log:
                 place += 1
                 if start is not None and kafkas is not None and start > kafkas:
                     self.told.append((at, place, kafkas))
+        self._weigh()
+
+    def _weigh(self) -> None:
+        """What lies on disk shrinks when Kafka frees whole segments, not when a log start moves."""
+        rows = {at: self.rows[at, self.topic_id, self.partition] for at in self.starts}
+        first_on_disk: dict[int, int | None] = {}
+        first, before = None, None
+        for at, row in rows.items():
+            size = row["size_bytes"]
+            if size is not None:
+                has_shrunk = before is None or size < before
+                if has_shrunk and row["log_start_offset"] is not None:
+                    first = row["log_start_offset"]
+                before = size
+            first_on_disk[at] = first
+        logarithms = [
+            math.log(row["size_bytes"] / (row["high_watermark"] - first))
+            for at, row in rows.items()
+            if (first := first_on_disk[at]) is not None
+            and row["size_bytes"]
+            and row["high_watermark"] is not None
+            and row["high_watermark"] > first
+        ]
+        each = math.exp(sum(logarithms) / len(logarithms)) if logarithms else 0.0
+        for at, row in rows.items():
+            self.sizes[at] = _bytes(row, self.starts[at], first_on_disk[at], each)
 
     def _id_at(self, at: int) -> str:
         """The id that the topic had: a deletion is of that."""
@@ -297,11 +323,17 @@ def _worst_of_runs(below: list[tuple[int, Loss]]) -> list[Loss]:
     return [max(run, key=lambda loss: loss.records)._replace(at=run[0].at) for run in runs]
 
 
-def _bytes(row: Row, start: int | None) -> tuple[float | None, float | None]:
+def _bytes(
+    row: Row, start: int | None, first_on_disk: int | None, each: float
+) -> tuple[float | None, float | None]:
+    """The real ones, and those of a log that starts there; ``each``: of an offset."""
     size, low, high = row["size_bytes"], row["log_start_offset"], row["high_watermark"]
     if size is None or low is None or high is None or start is None:
         return size, None
-    return size, size * max(0, high - start) / (high - low) if high > low else size
+    if start < low or high <= low:
+        again = 0 if first_on_disk is None else max(0, first_on_disk - start)
+        return size, size + again * each
+    return size, size * max(0, high - start) / (high - low)
 
 
 def commits_at(cluster: PastCluster, at: int, topic: str, partition: int) -> dict[str, int]:
