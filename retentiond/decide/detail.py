@@ -172,12 +172,12 @@ def _of_partition(
         case Reason.TOO_YOUNG:  # never under a retention of 0, which bounds nothing
             age = say_duration(policy.consumed_retention_ms)
             return f"the oldest record is dated less than {age} ago, or in the future"
-        case Reason.CONSUMED if decided.cutoff == at.retention_offset:
-            return f"records from {decided.cutoff} on are too young"
-        case Reason.CONSUMED if decided.cutoff != at.high_watermark:
+        case Reason.CONSUMED if decided.cutoff == at.high_watermark:
+            return "everything up to the end is consumed"
+        case Reason.CONSUMED if decided.cutoff == at.last_stable_offset:
             return f"a transaction is open since offset {decided.cutoff}"
         case Reason.CONSUMED:
-            return "everything up to the end is consumed"
+            return f"records from {decided.cutoff} on are too young"
     return decided.reason.value.replace("_", " ")
 
 
