@@ -6,7 +6,7 @@ partitions that it leaves in doubt, where there are any, and judges.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -139,16 +139,35 @@ def judged_partitions(doubted: DataFrame, star: StarSchema[DataFrame]) -> DataFr
 def plan_rows(snapshot: Snapshot, judged: pa.Table) -> tuple[PlanRow, ...]:
     """The rows of `judged_partitions` with names and offsets, sorted by topic and partition."""
     rows = list(decided_rows(judged))
-    replaced = replaced_records(snapshot, rows)
-    return tuple(_row(snapshot, row, replaced) for row in rows)
+    replaced, vanished = replaced_records(snapshot, rows), _vanished_commits(snapshot, rows)
+    return tuple(_row(snapshot, row, replaced, vanished) for row in rows)
+
+
+def _vanished_commits(
+    snapshot: Snapshot, decided: Iterable[Decided]
+) -> dict[tuple[int, int | None], int]:
+    """The last commits that groups were seen to have which hold because they vanished, by the
+    positions of partition and group."""
+    held = [row.partition_id for row in decided if row.reason is Reason.GROUP_VANISHED]
+    is_held = pc.is_in(snapshot.remembered["partition_id"], value_set=pa.array(held, pa.int32()))
+    return {
+        (row["partition_id"], row["group_id"]): row["offset"]
+        for row in snapshot.remembered.filter(is_held).to_pylist()
+    }
 
 
 def _row(
-    snapshot: Snapshot, decided: Decided, replaced: Mapping[tuple[int, int | None], str]
+    snapshot: Snapshot,
+    decided: Decided,
+    replaced: Mapping[tuple[int, int | None], str],
+    vanished: Mapping[tuple[int, int | None], int],
 ) -> PlanRow:
     at = snapshot.partitions[decided.partition_id]
     topic = snapshot.topics[at.topic]
     binding = decided.binding_group_id
+    committed = decided.binding_committed_offset
+    if decided.reason is Reason.GROUP_VANISHED:
+        committed = vanished.get((decided.partition_id, binding))
     group = None if binding is None else snapshot.groups[binding]
     return PlanRow(
         topic=topic.name,
@@ -158,7 +177,7 @@ def _row(
         high_watermark=at.high_watermark,
         min_committed_offset=decided.min_committed_offset,
         binding_group=None if group is None else group.group_id,
-        binding_committed_offset=decided.binding_committed_offset,
+        binding_committed_offset=committed,
         retention_offset=(
             None if isinstance(topic.policy, PolicyConflict) else at.retention_offset
         ),

@@ -269,7 +269,7 @@ def group_hold(
     for group in topic.relevant:
         was_here = group in facts.remembered or group in topic.gone
         if was_here and group not in facts.commits:
-            return Decision(Reason.GROUP_VANISHED, group)
+            return Decision(Reason.GROUP_VANISHED, group, facts.remembered.get(group))
     if topic.missing:
         return Decision(Reason.REQUIRED_GROUP_MISSING, topic.missing[0])
     if not topic.relevant:

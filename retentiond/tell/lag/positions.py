@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from retentiond.decide.tables import excluded_groups
 from retentiond.memory.remembered import GroupOnTopic
-from retentiond.model import PlanRow
+from retentiond.model import PlanRow, Reason
 from retentiond.snapshot import Integers, PartitionReading, Snapshot
 
 Booleans = NDArray[np.bool_]
@@ -92,7 +92,8 @@ def kept_by_one_group(
         if row.binding_group is None or reading.log_start_offset is None or end is None:
             continue
         start = reading.log_start_offset
-        if row.binding_committed_offset is not None:
+        has_commit = row.reason is not Reason.GROUP_VANISHED
+        if has_commit and row.binding_committed_offset is not None:
             start = max(start, row.binding_committed_offset)
         is_alone = counts[at] >= row.groups - 1
         upto = min(end, int(bounds[at]))

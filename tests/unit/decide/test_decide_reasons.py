@@ -251,7 +251,7 @@ CASES = [
         (remember(100, "audit"),),
         None,
         "audit",
-        None,
+        100,
         groups=3,
         said="group audit once committed",
     ),
