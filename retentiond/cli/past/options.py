@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
@@ -177,6 +177,19 @@ def asked_replay(
             "topic's whole name matches"
         )
     return Replay(past, session, questions(topics, policy_for, in_force))
+
+
+def refuse_unseen(past: Past, changed: Iterable[str]) -> None:
+    """``changed``: topics of --set. Without a record of one, the answer would be that of the
+    unchanged policy. Raises `UsageError`."""
+    from retentiond.words import say_names
+
+    seen = set(past.topic_ids["topic"].to_pylist())
+    if unseen := [topic for topic in changed if topic not in seen]:
+        raise UsageError(
+            f"--set {say_names(unseen, 3)}: the history has no such topic at that time, so the "
+            "setting would change nothing; check the name, or choose another --since"
+        )
 
 
 def write_whole(file: Path, text: str) -> None:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
-from retentiond.cli.past.options import TopicPatterns, answered, asked_replay, matching, period
+from retentiond.cli.past.options import (
+    TopicPatterns,
+    answered,
+    asked_replay,
+    matching,
+    period,
+    refuse_unseen,
+)
 from retentiond.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,6 +77,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     tried = tried_policy(load(policy) if policy else in_force, changes or ())
 
     def question(past: Past, session: SparkSession) -> Simulation:
+        refuse_unseen(past, tried.changes)
         return simulated(
             asked_replay(past, session, is_asked, tried.policy_for, in_force.policy_for)
         )

@@ -85,6 +85,25 @@ def test_a_change_that_is_no_setting_is_refused_with_its_path(
     assert said in done.err
 
 
+def test_a_change_of_a_topic_without_a_record_is_refused(
+    command: Command, config: Path, tmp_path: Path
+) -> None:
+    rows = [partition_row("orders", high_watermark=5)]
+    PastCluster([PastEntry(0, rows=rows), PastEntry(300_000, rows=rows)]).write(
+        tmp_path / "state" / "history"
+    )
+
+    done = command(
+        *("simulate", "--config", config, "--since", "2026-03-01T00:00:00Z"),
+        *("--set", "orders:retention.commitoffset.hours=1"),
+        *("--set", "nope:retention.commitoffset.hours=1"),
+    )
+
+    assert (done.code, done.out) == (2, "")
+    assert "--set nope: the history has no such topic at that time" in done.err
+    assert done.err.count("\n") == 1
+
+
 def test_a_policy_and_single_changes_exclude_each_other(command: Command, config: Path) -> None:
     change = "orders:retention.commitoffset.hours=1"
     done = command("simulate", "--config", config, "--policy", config, "--set", change)
