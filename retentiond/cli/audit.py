@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from retentiond.cli.options import AuditOutput, ConfigPath, Debug, load, set_up, topics
+from retentiond.cli.output.stdout import while_read
 from retentiond.cli.output.table import print_json_list, printer, say
 from retentiond.errors import UsageError
 from retentiond.model import Outcome
@@ -124,7 +125,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     elif export is not None:
         _export(deletions, export, with_evidence=evidence)
     else:
-        _show(deletions, output, with_evidence=evidence)
+        _show(while_read(deletions), output, with_evidence=evidence)
 
 
 def _show(deletions: Iterator[DeletionRecord], output: AuditOutput, *, with_evidence: bool) -> None:

@@ -6,7 +6,8 @@ completion. So a command's file imports what its options need and no more; what 
 
 Exit codes: 0 done; 1 the cycle failed, or left undone what it had planned, or ``doctor`` found a
 problem; 2 usage or configuration; 3 ``plan --exit-code`` found something to delete; 130 Ctrl-C.
-Results go to stdout, logs to stderr.
+Results go to stdout, logs to stderr. A reader of stdout that goes before the end (``| head -1``)
+changes no code; a full disk ends with 1.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 from typer.core import TyperGroup
 
 from retentiond import __version__
 from retentiond.cli.options import INTERRUPTED, ConfigPath, Debug, Settings
+from retentiond.cli.output.stdout import Stdout
 from retentiond.errors import ConfigError, RetentiondError, StateError, UsageError
 from retentiond.words import printable
 
@@ -105,6 +107,7 @@ def common(
 
 def main() -> None:
     """Runs a command; every error of retentiond's own ends as one sentence on stderr."""
+    sys.stdout = cast(TextIO, Stdout(sys.stdout))
     try:
         _run()
     finally:

@@ -13,6 +13,7 @@ import structlog
 
 from retentiond.cli.main import main
 from retentiond.tell import logs
+from retentiond.tell.report import CycleReport
 
 CONFIG = """\
 kafka:
@@ -33,6 +34,16 @@ class Done(NamedTuple):
 
 
 Command = Callable[..., Done]
+
+
+class OneCycle:
+    """In place of the engine."""
+
+    def __init__(self, of: CycleReport) -> None:
+        self.run_cycle = lambda _state: of
+
+    def __getattr__(self, _name: str) -> Callable[..., None]:
+        return lambda *_: None
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.model import Outcome, PlanRow, Reason, TopicPartition
 from retentiond.tell.report import CycleReport
 from tests.support.builders.reports import outcome, report, row, turned_down, unread
-from tests.unit.cli.conftest import CONFIG, Command
+from tests.unit.cli.conftest import CONFIG, Command, OneCycle
 
 LONG = "payments.settlements.enriched.with.a.name.that.goes.on.and.on.v2"
 BIG = replace(
@@ -238,16 +237,6 @@ def test_what_is_stuck_and_what_is_not_known_of_the_disks_is_said(
 
 
 # How `run --once` ends
-
-
-class OneCycle:
-    """In place of the engine."""
-
-    def __init__(self, of: CycleReport) -> None:
-        self.run_cycle = lambda _state: of
-
-    def __getattr__(self, _name: str) -> Callable[..., None]:
-        return lambda *_: None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,86 @@
+"""stdout that nobody reads any more, and one without room."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retentiond.cli.output.stdout import Stdout, while_read
+from retentiond.model import Outcome
+from tests.support.builders.reports import outcome, report, row
+from tests.unit.cli.conftest import CONFIG, Command, OneCycle
+
+
+@pytest.fixture
+def unread() -> Iterator[int]:
+    """The end of a pipe whose other end is closed."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    yield writer
+    os.close(writer)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "retentiond.yaml"
+    path.write_text(f"state_dir: {tmp_path / 'state'}\n{CONFIG}")
+    return path
+
+
+def ran(stdout: Any, *arguments: object) -> tuple[int, str]:
+    """Its exit code and its stderr."""
+    done = subprocess.run(
+        [sys.executable, "-m", "retentiond", *map(str, arguments)],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("check",), ("check", "--example"), ("groups",), ("-h",)])
+def test_a_reader_that_goes_is_no_failure(
+    unread: int, config: Path, arguments: tuple[str, ...]
+) -> None:
+    assert ran(unread, *(() if "-h" in arguments else ("-c", config)), *arguments) == (0, "")
+
+
+def test_a_disk_without_room_is_a_failure(config: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        for arguments in (("check", "-c", config), ("--version",)):
+            assert ran(full, *arguments)[0] == 1
+
+
+@pytest.mark.parametrize(("what", "code"), [(Outcome.DELETED, 0), (Outcome.FAILED, 1)])
+def test_the_exit_code_of_a_cycle_tells_of_the_cycle(  # noqa: PLR0917
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    config: Path,
+    unread: int,
+    what: Outcome,
+    code: int,
+) -> None:
+    of = report([row("orders")], [outcome("orders", what=what)])
+    monkeypatch.setattr("retentiond.engine.Engine", lambda *_, **__: OneCycle(of))
+    with os.fdopen(os.dup(unread), "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        assert command("run", "--once", "--config", config).code == code
+
+
+def test_a_long_list_ends_with_its_reader(unread: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with os.fdopen(os.dup(unread), "w") as stream:
+        stdout = Stdout(stream)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        seen = []
+        for each in while_read(range(1000)):
+            seen.append(each)
+            print("a line of a long list", flush=True)
+    assert seen == [0]
+    assert stdout.reader_is_gone
