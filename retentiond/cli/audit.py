@@ -16,7 +16,7 @@ from retentiond.cli.output.stdout import while_read
 from retentiond.cli.output.table import print_json_list, printer, say
 from retentiond.errors import UsageError
 from retentiond.model import Outcome
-from retentiond.state.actions import actions_in
+from retentiond.state.actions import actions_in, count_actions
 from retentiond.state.audit_figures import differences
 from retentiond.state.audit_records import DeletionFilter, DeletionRecord, read_deletions
 from retentiond.words import say_many
@@ -126,6 +126,9 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
         _export(deletions, export, with_evidence=evidence)
     else:
         _show(while_read(deletions), output, with_evidence=evidence)
+        if output is AuditOutput.TABLE and (others := count_actions(folder)):
+            are = "is" if others == 1 else "are"
+            say(printer(), f"{say_many(others, 'action')} by operators {are} shown by --actions")
 
 
 def _show(deletions: Iterator[DeletionRecord], output: AuditOutput, *, with_evidence: bool) -> None:
@@ -172,7 +175,7 @@ def verify_deletions(deletions: Iterable[DeletionRecord]) -> None:
                 f"{row.topic}-{row.partition} up to {row.cutoff} in cycle {deletion.cycle_id}: "
                 f"{sentence}",
             )
-    say(console, f"{count} deletions worked out again: {wrong} differ")
+    say(console, f"{say_many(count, 'deletion')} worked out again: {wrong} differ")
     if wrong:
         raise typer.Exit(1)
 

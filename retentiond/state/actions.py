@@ -74,6 +74,15 @@ def actions_in(state_dir: Path) -> Iterator[Action]:
             after = page[-1][0]
 
 
+def count_actions(state_dir: Path) -> int:
+    """How many there are. Raises `StateError` as `actions_in` does."""
+    with (
+        _explained(state_dir),
+        closing(connect(state_dir / AUDIT_NAME, read_only=True)) as connection,
+    ):
+        return int(connection.execute("SELECT count(*) FROM actions").fetchone()[0])
+
+
 @contextmanager
 def _explained(state_dir: Path) -> Iterator[None]:
     try:

@@ -14,7 +14,7 @@ from retentiond.state.actions import Action
 from retentiond.state.audit_records import DeletionRecord
 from retentiond.tell.reasons import say_groups_only
 from retentiond.tell.report import row_document
-from retentiond.words import rfc3339, say_any, say_name
+from retentiond.words import rfc3339, say_any, say_many, say_name
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ def show_table(deletions: Iterable[DeletionRecord], *, with_evidence: bool) -> N
         count = _show_rows(console, COLUMNS, deletions, lambda each: [_row(each)])
     for pattern, topics in only.items():
         say(console, say_groups_only(pattern, list(topics)))
-    say(console, f"{count} deletions")
+    say(console, say_many(count, "deletion"))
 
 
 def _noting(
@@ -96,7 +96,7 @@ def _csv_writer(to: TextIO, heads: list[str]) -> csv.DictWriter[str]:
 def show_actions(actions: Iterable[Action]) -> None:
     console = printer()
     count = _show_rows(console, ACTION_COLUMNS, actions, lambda each: [_action_row(each)])
-    say(console, f"{count} actions")
+    say(console, say_many(count, "action"))
 
 
 def _show_rows(

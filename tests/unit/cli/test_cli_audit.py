@@ -392,9 +392,26 @@ def test_what_operators_did_is_listed_too(command: Command, config_file: Path) -
     command("pause", "an incident", "--config", config_file)
     done = command("audit", "--config", config_file, "--actions")
     assert "pause" in done.out
-    assert done.out.splitlines()[-1] == "1 actions"
+    assert done.out.splitlines()[-1] == "1 action"
     (action,) = json.loads(command("audit", "--config", config_file, "--actions", "-o", "json").out)
     assert (action["action"], action["detail"]) == ("pause", "an incident")
+
+
+def test_the_table_of_deletions_says_that_operators_acted_too(
+    command: Command, config_file: Path
+) -> None:
+    told = "by operators {} shown by --actions"
+    for number, words in (
+        (1, f"1 action {told.format('is')}"),
+        (2, f"2 actions {told.format('are')}"),
+    ):
+        command("pause", f"incident {number}", "--config", config_file)
+        done = command("audit", "--config", config_file)
+        assert done.out.splitlines()[-2:] == ["4 deletions", words]
+    done = command("audit", "--config", config_file, "--topic", "clicks")
+    assert done.out.splitlines()[-2:] == ["1 deletion", words]
+    for form in ("json", "csv"):
+        assert "--actions" not in command("audit", "--config", config_file, "-o", form).out
 
 
 def test_what_was_deleted_rightly_is_verified(command: Command, config_file: Path) -> None:
