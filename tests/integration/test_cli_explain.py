@@ -187,7 +187,7 @@ def test_nothing_is_said_of_sound_time_stamps(found: Explained) -> None:
 
 
 def test_the_command_prints_tables_that_fit_80_columns(found: Explained) -> None:
-    done = run("explain", "orders:0", cwd=found.folder)
+    done = run("explain", "orders:0", cwd=found.folder, environment={"COLUMNS": "80"})
     assert (done.code, done.err) == (0, "")
     title, rule, groups, sentences = done.out.split("\n\n")
     assert title == "orders:0  delete: consumed, 30 records to delete"

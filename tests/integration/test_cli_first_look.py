@@ -186,7 +186,8 @@ def test_a_plan_with_that_configuration_says_the_same_of_the_topics_that_it_enab
 
 def test_the_table_fits_80_columns_and_ends_with_the_whole_cluster(seen: Seen) -> None:
     arguments = ("--bootstrap-server", seen.servers, "--topic", "orders", "--topic", "s(low|hort)")
-    done = run("plan", *arguments, "--consumed-retention", "90m", "--exit-code", cwd=seen.folder)
+    options = ("--consumed-retention", "90m", "--exit-code")
+    done = run("plan", *arguments, *options, cwd=seen.folder, environment={"COLUMNS": "80"})
     assert (done.code, done.err) == (3, "")
     title, table, closing = done.out.split("\n\n")
     assert title == "What a consumed retention of 1 hour 30 minutes would free:"

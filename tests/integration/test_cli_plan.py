@@ -280,7 +280,8 @@ def test_with_exit_code_a_plan_with_deletions_ends_with_3_and_prints_a_table(
 ) -> None:
     if planned.release is not NEWEST:
         pytest.skip("what it prints does not depend on the broker")
-    done = run("--config", planned.config.name, "plan", "--exit-code", cwd=planned.folder)
+    arguments = ("--config", planned.config.name, "plan", "--exit-code")
+    done = run(*arguments, cwd=planned.folder, environment={"COLUMNS": "80"})
     assert (done.code, done.err) == (3, "")
     table, _, summary = done.out.rpartition("For lack of room")
     assert "delete: consumed" in table

@@ -94,7 +94,9 @@ def runs(driver: RealDriver, tmp_path_factory: pytest.TempPathFactory) -> Runs:
         log_start_after_dry=log_start(admin, "orders"),
         real=once(folder, "real.yaml"),
         log_start=log_start(admin, "orders"),
-        again=run("run", "--once", "--config", "real.yaml", cwd=folder),
+        again=run(
+            *("run", "--once", "--config", "real.yaml"), cwd=folder, environment={"COLUMNS": "80"}
+        ),
         log_start_after_again=log_start(admin, "orders"),
         audit=run("audit", "--output", "json", "--config", "real.yaml", cwd=folder),
     )

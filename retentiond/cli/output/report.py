@@ -14,7 +14,7 @@ from markupsafe import Markup
 from rich.console import Console
 
 from retentiond.cli.output.simulate import figure, say_timeline, timeline_document
-from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, say
+from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, printer, say
 from retentiond.history.report import (
     KeepingGroup,
     LogDirFilling,
@@ -126,9 +126,8 @@ LAST_MS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
 
 
 def table_text(report: Report, price: float | None) -> str:
-    at_hand = Console()
     console = Console(
-        file=io.StringIO(), width=at_hand.width, markup=False, emoji=False, highlight=False
+        file=io.StringIO(), width=printer().width, markup=False, emoji=False, highlight=False
     )
     for title, columns, rows in sections(report):
         if rows:

@@ -6,6 +6,7 @@ No value is taken for markup, and no figure is cut short.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from enum import Enum
@@ -47,8 +48,12 @@ class Row(NamedTuple):
 
 
 def printer() -> Console:
-    """stdout. Group ids may hold brackets, colons and worse: they are shown as they are."""
-    return Console(markup=False, emoji=False, highlight=False)
+    """stdout. Group ids may hold brackets, colons and worse: they are shown as they are. Only a
+    terminal has a width, unless $COLUMNS says otherwise: in a pipe or a file is room for all."""
+    console = Console(markup=False, emoji=False, highlight=False)
+    if not console.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
+        console.width = ANY_WIDTH
+    return console
 
 
 def say(console: Console, sentence: str) -> None:

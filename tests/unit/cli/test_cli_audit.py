@@ -90,7 +90,10 @@ def test_every_deletion_is_listed_with_its_outcome(command: Command, config_file
     assert done.out.splitlines()[-1] == "4 deletions"
 
 
-def test_its_table_fits_80_columns(command: Command, config_file: Path) -> None:
+def test_its_table_fits_80_columns(
+    command: Command, config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     done = command("audit", "--config", config_file)
     assert max(len(line) for line in done.out.splitlines()) <= 80
     assert "…" not in done.out

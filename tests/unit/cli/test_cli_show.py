@@ -57,10 +57,12 @@ def table(text: str) -> list[str]:
     return text.partition("For lack of room")[0].splitlines()
 
 
-def test_on_a_wide_terminal_every_figure_is_there(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("columns", ["250", None])
+def test_on_a_wide_terminal_and_in_a_pipe_every_figure_is_there(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str | None
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "250")
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
     text = shown(capsys, report(ROWS))
     assert cells(text, "TOPIC-PARTITION") == (
         "TOPIC-PARTITION START COMMITTED END CUTOFF RECORDS BYTES VERDICT BOUND BY"
@@ -75,8 +77,9 @@ def test_on_a_wide_terminal_every_figure_is_there(
 
 @pytest.mark.parametrize("with_outcomes", [False, True])
 def test_the_table_fits_80_columns_and_no_word_or_figure_is_cut(
-    capsys: pytest.CaptureFixture[str], with_outcomes: bool
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, with_outcomes: bool
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     text = shown(capsys, report(ROWS, [outcome("orders")]), with_outcomes=with_outcomes)
     assert max(len(line) for line in table(text)) <= 80
     assert "…" not in text
@@ -84,14 +87,20 @@ def test_the_table_fits_80_columns_and_no_word_or_figure_is_cut(
     assert " 30000000000 delete: " in text
 
 
+@pytest.mark.parametrize(("name", "value"), [("COLUMNS", "80"), ("FORCE_COLOR", "1")])
 def test_a_narrow_table_says_what_it_left_out_and_where_to_find_it(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
+    """By $COLUMNS, or on a terminal, which rich takes for granted then."""
+    monkeypatch.setenv(name, value)
     text = shown(capsys, report(ROWS))
     assert "without START, COMMITTED, END, CUTOFF, BYTES: see --output json." in text
 
 
-def test_a_long_name_is_folded_and_stays_whole(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_name_is_folded_and_stays_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     column = [line.split(" ")[0] for line in table(shown(capsys, report([BIG])))[1:]]
     assert "".join(column) == f"{LONG}-11"
 
@@ -171,9 +180,9 @@ def test_after_a_run_it_says_what_was_deleted(capsys: pytest.CaptureFixture[str]
     outcomes = [outcome("orders", 0), outcome("orders", 1, Outcome.FAILED)]
     text = shown(capsys, report(rows, outcomes), with_outcomes=True)
     assert summary(text) == "3 partitions of 1 topics: 90 of 270 records deleted; 0 held."
-    assert cells(text, "orders-0").endswith(" 90 delete: deleted billing")
-    assert cells(text, "orders-1").endswith(" 90 delete: failed billing")
-    assert cells(text, "orders-2").endswith(" 90 delete: not_attempted billing")
+    assert cells(text, "orders-0").endswith(" 90 ? delete: deleted billing")
+    assert cells(text, "orders-1").endswith(" 90 ? delete: failed billing")
+    assert cells(text, "orders-2").endswith(" 90 ? delete: not_attempted billing")
 
 
 def test_json_is_all_there_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
