@@ -159,12 +159,13 @@ def one_engine(
         engine.close()
 
 
-def load(path: Path) -> Config:
-    """The configuration, checked for both Kafka clients too. Raises `ConfigError`."""
+def load(path: Path, option: str = "--config") -> Config:
+    """The configuration, checked for both Kafka clients too. ``option``: what names the file.
+    Raises `ConfigError`."""
     from retentiond import config as configuration
     from retentiond.kafka.settings.properties import translate
 
-    config = configuration.load(path)
+    config = configuration.load(path, option=option)
     at = ""
     try:
         translate(config.kafka)

@@ -39,10 +39,13 @@ _SENTENCES = {  # pydantic's own kinds of error; the settings' types bring their
 }
 
 
-def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
-    """The configuration in the file. Raises ConfigError, which names file and key."""
+def load(
+    path: Path, environ: Mapping[str, str] = os.environ, *, option: str = "--config"
+) -> Config:
+    """The configuration in the file, which ``option`` names. Raises ConfigError, which names file
+    and key."""
     try:
-        return parse(_read(path, "--config"), environ, path.parent)
+        return parse(_read(path, option), environ, path.parent)
     except ConfigError as exc:
         raise ConfigError(exc.message, path=exc.path, file=str(path)) from exc
 

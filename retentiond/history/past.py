@@ -175,11 +175,17 @@ def history_at(place: str | Path) -> HistoryTable:
         raise
 
 
-def open_past(
-    table: HistoryTable, master: str, since_ms: int, until_ms: int, lookback_ms: int = 0
+def open_past(  # noqa: PLR0917
+    table: HistoryTable,
+    master: str,
+    since_ms: int,
+    until_ms: int,
+    lookback_ms: int = 0,
+    options: str = "--since",
 ) -> Past:
     """What the history says of that period, of the cluster with the newest entry; and what
-    ``lookback_ms`` before it says. ``master``: where Spark works.
+    ``lookback_ms`` before it says. ``master``: where Spark works. ``options``: those that say which
+    period it is.
 
     Raises `UsageError` where there is nothing, `HistoryUnavailable` where it can't be read.
     """
@@ -190,7 +196,7 @@ def open_past(
     if not within.num_rows:
         raise UsageError(
             f"the history in {table.place} has no entry of that time: {HOW_TO_BEGIN}, or choose "
-            "another --since"
+            f"another {options}"
         )
     newest = within.sort_by([("at", "descending")])["cluster_id"][0].as_py()
     own = read_entries(within.filter(pc.equal(within["cluster_id"], newest)))
@@ -199,7 +205,7 @@ def open_past(
     if not found.period:
         raise UsageError(
             f"the history in {table.place} has no entry of that time; its newest is of "
-            f"{_time(own[-1].at_ms):%Y-%m-%d %H:%M} UTC: choose another --since"
+            f"{_time(own[-1].at_ms):%Y-%m-%d %H:%M} UTC: choose another {options}"
         )
     first, last = found.moments[0].entry.entry, found.moments[-1].entry.entry
     topic_ids = _queried(

@@ -46,8 +46,11 @@ TopicPatterns = Annotated[
 
 
 class Period(NamedTuple):
+    """``options``: those that say which it is."""
+
     since_ms: int
     until_ms: int
+    options: str
 
 
 def period(since: str, until: str | None = None) -> Period:
@@ -58,6 +61,7 @@ def period(since: str, until: str | None = None) -> Period:
     found = Period(
         epoch_ms(since, "--since", now_ms),
         now_ms if until is None else epoch_ms(until, "--until", now_ms),
+        "--since" if until is None else "--since or --until",
     )
     if found.since_ms >= found.until_ms:
         raise UsageError(NOTHING_BETWEEN)
@@ -127,7 +131,8 @@ def _opened(table: HistoryTable, config: Config, asked: Period, lookback_ms: int
     from retentiond.history.past import open_past
     from retentiond.words import say_names
 
-    past = open_past(table, config.spark.master, *asked, lookback_ms=lookback_ms)
+    since_ms, until_ms, options = asked
+    past = open_past(table, config.spark.master, since_ms, until_ms, lookback_ms, options)
     if past.other_clusters:
         print(
             f"retentiond: the history is that of cluster {past.cluster_id}, whose entry is the "
@@ -179,7 +184,7 @@ def asked_replay(
     return Replay(past, session, questions(topics, policy_for, in_force))
 
 
-def refuse_unseen(past: Past, changed: Iterable[str]) -> None:
+def refuse_unseen(past: Past, asked: Period, changed: Iterable[str]) -> None:
     """``changed``: topics of --set. Without a record of one, the answer would be that of the
     unchanged policy. Raises `UsageError`."""
     from retentiond.words import say_names
@@ -188,7 +193,7 @@ def refuse_unseen(past: Past, changed: Iterable[str]) -> None:
     if unseen := [topic for topic in changed if topic not in seen]:
         raise UsageError(
             f"--set {say_names(unseen, 3)}: the history has no such topic at that time, so the "
-            "setting would change nothing; check the name, or choose another --since"
+            f"setting would change nothing; check the name, or choose another {asked.options}"
         )
 
 

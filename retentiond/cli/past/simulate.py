@@ -74,10 +74,10 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
 
     in_force = load(path)
     asked, is_asked = period(since, until), matching(topic)
-    tried = tried_policy(load(policy) if policy else in_force, changes or ())
+    tried = tried_policy(load(policy, "--policy") if policy else in_force, changes or ())
 
     def question(past: Past, session: SparkSession) -> Simulation:
-        refuse_unseen(past, tried.changes)
+        refuse_unseen(past, asked, tried.changes)
         return simulated(
             asked_replay(past, session, is_asked, tried.policy_for, in_force.policy_for)
         )

@@ -51,9 +51,26 @@ def test_a_time_without_entries_is_said_with_the_time_of_the_newest(
     done = command(name, "--config", config, "--since", "2026-03-01T12:00:00Z")
 
     assert done.code == 2
+    assert done.err.endswith(" UTC: choose another --since\n")
     assert "2026-03-01 00:00 UTC" in done.err
     assert set(psutil.Process().children(recursive=True)) <= processes  # a JVM was on its way
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("since", "until"),
+    [("2026-02-01T00:00:00Z", "2026-02-02T00:00:00Z"), ("2026-03-01T01:00:00Z", "0s")],
+)
+def test_of_a_time_without_entries_both_ends_may_be_wrong(
+    command: Command, config: Path, tmp_path: Path, since: str, until: str
+) -> None:
+    rows = [partition_row("orders", high_watermark=5)]
+    PastCluster([PastEntry(0, rows=rows)]).write(tmp_path / "state" / "history")
+
+    done = command("simulate", "--config", config, "--since", since, "--until", until)
+
+    assert done.code == 2
+    assert done.err.endswith("choose another --since or --until\n")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -122,6 +139,18 @@ def test_a_policy_with_an_error_is_refused_with_file_and_key(
 
     assert done.code == 2
     assert f"{wrong}: topics[0].retention.commitoffset.minutes" in done.err
+
+
+def test_a_policy_that_is_not_there_is_refused_with_its_option(
+    command: Command, config: Path
+) -> None:
+    done = command("simulate", "--config", config, "--policy", "nofile.yaml")
+
+    assert done.code == 2
+    assert done.err == (
+        "retentiond: nofile.yaml: can't read the configuration (No such file or directory); "
+        "give its path with --policy\n"
+    )
 
 
 def test_a_topic_that_is_no_pattern_is_refused(command: Command, config: Path) -> None:
