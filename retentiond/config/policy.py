@@ -192,23 +192,22 @@ def _refuse_contradiction(defaults: TopicRules, entry: TopicEntry, source: str) 
     def refuse_excluded(group: str, what: str, path: str) -> None:
         if only and not any(regex.fullmatch(group) for regex in only):
             raise ConfigError(
-                f"this {what}, but {only_by}.groups.only has no pattern that matches it, so it "
-                f"does not count for {source}; change one of the two",
+                f"expected {what} that counts for {source}, but {only_by}.groups.only has no "
+                "pattern that matches this one; change one of the two",
                 path=path,
             )
         for index, regex in enumerate(excluded):
             if regex.fullmatch(group):
                 raise ConfigError(
-                    f"this {what}, but {excluded_by}.groups.exclude[{index}] excludes "
-                    f"it for {source}; change one of the two",
+                    f"expected {what} that counts for {source}, but "
+                    f"{excluded_by}.groups.exclude[{index}] excludes this one; change one of the "
+                    "two",
                     path=path,
                 )
 
     by = source if own.required is not None else "defaults"
     for at, group in enumerate(_set(own.required, general.required or ())):
-        refuse_excluded(group, "group is required", f"{by}.groups.required[{at}]")
+        refuse_excluded(group, "a group", f"{by}.groups.required[{at}]")
     by = source if own.external is not None else "defaults"
     for at, reader in enumerate(_set(own.external, general.external or ())):
-        refuse_excluded(
-            reader.name, "external reader is to count", f"{by}.groups.external[{at}].name"
-        )
+        refuse_excluded(reader.name, "an external reader", f"{by}.groups.external[{at}].name")

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _File = TypeVar("_File", bound=Section)
 
 _SENTENCES = {  # pydantic's own kinds of error; the settings' types bring their sentence along
-    "missing": "this setting is required, but missing",
     "greater_than_equal": "expected {ge} or more",
     "less_than_equal": "expected {le} or less",
     "too_short": "expected at least one entry in this list",

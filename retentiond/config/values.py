@@ -88,6 +88,9 @@ class Section(BaseModel):
         for key in settings:
             if key not in known:
                 raise refused(_unknown(key, known), key)
+        for key, about in zip(known, cls.model_fields.values(), strict=True):
+            if about.is_required() and key not in settings:
+                raise refused(_missing(about.description), key)
         return settings
 
 
@@ -100,9 +103,18 @@ def _unknown(key: str, known: list[str]) -> str:
     return f"unknown setting, expected {listed(known, 'or')}"
 
 
+def _missing(description: str | None) -> str:
+    """With the first words of the setting's description."""
+    required = "expected this setting, which is required"
+    words = re.split(r"[.:;](?:\s|$)", " ".join((description or "").split()))[0]
+    return f"{required}: {words}" if words else required
+
+
 INT64_MAX = 2**63 - 1
 
-_WHOLE_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+_WHOLE_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,999})")
+"""Far more digits than any setting takes, whose error names its largest value then."""
+
 _BCRYPT_HASH = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _LOCAL_PLACE = r"(/|file:(//)?/(?!/)).*"
 _ADDRESS = r"https?://.+"

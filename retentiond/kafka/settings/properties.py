@@ -183,4 +183,7 @@ def _unknown(name: str) -> str:
     hint = f"; did you mean {near[0]}?" if near else ""
     if name.startswith("sasl.kerberos."):
         hint = f"; {NO_KERBEROS}"
-    return f"this property would not reach both of retentiond's Kafka clients{hint}"
+    return (
+        "expected a property that reaches both of retentiond's Kafka clients, as "
+        f"docs/configuration.md lists them; this one would not reach both{hint}"
+    )

@@ -74,7 +74,7 @@ def test_its_port_is_secured_as_the_daemons_by_a_file_of_its_own(tmp_path: Path)
         ("", "port.yaml: the file is empty, expected at least the section http"),
         ("http: {port: 1}", "port.yaml: http.port: unknown setting, expected tls or basic_auth"),
         ("tls: {}", "port.yaml: tls: unknown setting, expected http"),
-        ("http: {tls: {key: k}}", "port.yaml: http.tls.certificate: this setting is required"),
+        ("http: {tls: {key: k}}", "port.yaml: http.tls.certificate: expected this setting"),
     ],
 )
 def test_what_can_t_secure_its_port_is_refused_by_its_key(

@@ -191,7 +191,9 @@ def test_check_looks_at_the_properties_of_an_external_readers_cluster(
     done = command("check", "--config", path)
     assert done.code == 2
     words = " ".join(done.err.split())
-    assert "external reader mirror: connect_offsets.kafka.sasl.pasword: this property" in words
+    assert (
+        "external reader mirror: connect_offsets.kafka.sasl.pasword: expected a property" in words
+    )
     assert "hunter2" not in done.err
 
 

@@ -209,7 +209,7 @@ def test_a_group_both_required_and_excluded_by_the_defaults_is_refused() -> None
     with pytest.raises(ConfigError) as caught:
         config_of("name: orders", defaults="{groups: {required: [a, billing], exclude: [billing]}}")
     assert caught.value.path == "defaults.groups.required[1]"
-    assert "defaults.groups.exclude[0] excludes it for topics[0]" in str(caught.value)
+    assert "topics[0], but defaults.groups.exclude[0] excludes this one" in str(caught.value)
 
 
 def test_an_exact_name_beats_every_pattern_even_where_it_disables() -> None:

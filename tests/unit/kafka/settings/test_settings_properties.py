@@ -217,6 +217,7 @@ def test_librdkafka_knows_every_name_of_the_table() -> None:
 def test_a_property_that_would_reach_one_client_only_is_refused_by_name(name: str) -> None:
     refused = refusal(SERVERS | {name: SECRET})
     assert refused.path == f"kafka.{name}"
+    assert refused.message.startswith("expected a property that reaches both of ")
     assert "would not reach both" in refused.message
 
 
