@@ -68,6 +68,11 @@ def say_many(count: int, one: str, several: str | None = None) -> str:
     return f"{say_count(count)} {one if count == 1 else several or one + 's'}"
 
 
+def say_verb(count: int, one: str, several: str) -> str:
+    """What goes with `say_many`: ``1 topic is``, ``2 topics are``."""
+    return one if count == 1 else several
+
+
 def say_about(ms: int) -> str:
     """A duration by its largest unit, rounded down: ``3 days``, ``12 minutes``, ``0 seconds``."""
     for unit_ms, unit in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute")):

@@ -14,7 +14,7 @@ from retentiond.act.evidence import CommittedByGroup, Evidence
 from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.model import TopicPartition
 from retentiond.snapshot import PartitionReading, TopicReading
-from retentiond.words import say_reader
+from retentiond.words import say_many, say_reader, say_verb
 
 
 class Objection(Exception):
@@ -77,7 +77,9 @@ def check_topic(evidence: Evidence, topic: str) -> tuple[str, ...]:
     if not relevant:
         raise Objection("no group reads the topic")
     if len(relevant) < policy.min_groups:
-        raise Objection(f"{len(relevant)} groups count, and at least {policy.min_groups} must")
+        groups = say_many(len(relevant), "group")
+        count = say_verb(len(relevant), "counts", "count")
+        raise Objection(f"{groups} {count}, and at least {policy.min_groups} must")
     return relevant
 
 

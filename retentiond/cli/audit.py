@@ -19,7 +19,7 @@ from retentiond.model import Outcome
 from retentiond.state.actions import actions_in, count_actions
 from retentiond.state.audit_figures import differences
 from retentiond.state.audit_records import DeletionFilter, DeletionRecord, read_deletions
-from retentiond.words import say_many
+from retentiond.words import say_many, say_verb
 
 NOTHING_BETWEEN = "--since lies after --until, or at the same time: there is nothing between"
 
@@ -127,7 +127,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     else:
         _show(while_read(deletions), output, with_evidence=evidence)
         if output is AuditOutput.TABLE and (others := count_actions(folder)):
-            are = "is" if others == 1 else "are"
+            are = say_verb(others, "is", "are")
             say(printer(), f"{say_many(others, 'action')} by operators {are} shown by --actions")
 
 

@@ -14,7 +14,7 @@ from retentiond.config import PolicyConflict
 from retentiond.config.durations import say_duration
 from retentiond.model import Reason
 from retentiond.snapshot import GroupReading, GroupTopic, PartitionReading, Snapshot, TopicReading
-from retentiond.words import say_reader
+from retentiond.words import say_many, say_reader, say_verb
 
 
 def detail(
@@ -166,7 +166,9 @@ def _of_partition(
         case Reason.NO_GROUP:
             return "no group reads the topic, and readers that commit nothing can't be seen"
         case Reason.TOO_FEW_GROUPS:
-            return f"{decided.groups} groups count, and at least {policy.min_groups} must"
+            groups = decided.groups or 0
+            count = say_verb(groups, "counts", "count")
+            return f"{say_many(groups, 'group')} {count}, and at least {policy.min_groups} must"
         case Reason.OPEN_TRANSACTION:
             return f"a transaction is open since offset {at.last_stable_offset}"
         case Reason.TOO_YOUNG:  # never under a retention of 0, which bounds nothing

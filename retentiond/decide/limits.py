@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from retentiond.config import Limits
 from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
+from retentiond.words import say_many
 
 
 def limited(
@@ -41,8 +42,9 @@ def once_settled(
         if row.verdict is not Verdict.DELETE or agreed.get(row.topic, 0) >= settle_cycles
         else _held(
             row,
-            f"the topic's groups have been the same for {agreed.get(row.topic, 0)} complete "
-            f"cycles, and limits.settle_cycles asks for {settle_cycles}",
+            "the topic's groups have been the same for "
+            f"{say_many(agreed.get(row.topic, 0), 'complete cycle')}, and limits.settle_cycles "
+            f"asks for {settle_cycles}",
         )
         for row in rows
     )

@@ -19,6 +19,7 @@ from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.interface import CoordinatorState, GroupMembers, Kafka, ListedGroup
 from retentiond.model import Commit, Failure, GroupKind
 from retentiond.snapshot import GroupReading
+from retentiond.words import say_many, say_verb
 
 STANDSTILL_S = 0.15
 """While a coordinator migrates, the listing lacks its groups for up to 114 ms without an
@@ -208,7 +209,8 @@ def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ..
     leaderless = sorted({*before.leaderless, *after.leaderless})
     if leaderless:
         found.append(
-            f"{len(leaderless)} partitions of __consumer_offsets have no leader "
+            f"{say_many(len(leaderless), 'partition')} of __consumer_offsets "
+            f"{say_verb(len(leaderless), 'has', 'have')} no leader "
             f"({', '.join(map(str, leaderless[:5]))}): their groups can't be seen"
         )
     moved = before.leaders != after.leaders or len(after.leaders) > len(_partitions(after))
@@ -217,8 +219,10 @@ def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ..
     not_at_work = sorted({*before.not_at_work, *after.not_at_work} - {*leaderless})
     if not_at_work and not moved and before.may_ask and after.may_ask:
         found.append(
-            f"{len(not_at_work)} group coordinators are not at work "
-            f"(partitions {', '.join(map(str, not_at_work[:5]))} of __consumer_offsets): "
+            f"{say_many(len(not_at_work), 'group coordinator')} "
+            f"{say_verb(len(not_at_work), 'is', 'are')} not at work "
+            f"({say_verb(len(not_at_work), 'partition', 'partitions')} "
+            f"{', '.join(map(str, not_at_work[:5]))} of __consumer_offsets): "
             "their groups can't be seen"
         )
     return tuple(found)

@@ -219,7 +219,7 @@ def test_a_dead_broker_is_a_failure_wherever_it_is_missed_until_it_is_back(
         assert {name for name, answer in answers.items() if isinstance(answer, Failure)} == hidden
         taken = snapshot(port, policy("orders"))
         assert taken.problems == (
-            "1 partitions of __consumer_offsets have no leader (0): their groups can't be seen",
+            "1 partition of __consumer_offsets has no leader (0): their groups can't be seen",
         )
         assert {at for at, each in partitions(taken).items() if each.failure} == {ORDERS[1]}
         latecomer = connect(three.kafka.bootstrap_servers)

@@ -16,7 +16,7 @@ from retentiond.cli.output.table import (
 )
 from retentiond.model import Failure
 from retentiond.tools.orphans.orphan import Fate, Orphan, Scan
-from retentiond.words import rfc3339
+from retentiond.words import rfc3339, say_many
 
 DIRECTORIES = (
     Column("LOG DIRECTORY", ColumnKind.NAME),
@@ -61,7 +61,7 @@ def show(look: Scan, output: Output) -> None:
 def summary(look: Scan) -> str:
     fates = [orphan.fate for orphan in look.orphans]
     return (
-        f"broker {look.disks.broker}: {len(fates)} orphans, of which "
+        f"broker {look.disks.broker}: {say_many(len(fates), 'orphan')}, of which "
         + ", ".join(f"{fates.count(fate)} {fate}" for fate in Fate)
         + "."
     )

@@ -26,6 +26,7 @@ from retentiond.words import (
     printable,
     say_any,
     say_bytes,
+    say_count,
     say_estimate,
     say_many,
     say_share,
@@ -149,13 +150,17 @@ def _summary(report: CycleReport, with_outcomes: bool) -> str:
     if frees.remote != 0 and frees.local is not None:
         freed = f" (about {say_stored(*frees)})"
     if with_outcomes and not report.plan.dry_run:
-        did = f"{report.records_deleted} of {answers.records} records deleted{freed}"
+        did = (
+            f"{say_count(report.records_deleted)} of {say_many(answers.records, 'record')} "
+            f"deleted{freed}"
+        )
     else:
         did = (
-            f"{answers.records} records in {verdicts[Verdict.DELETE]} partitions may go{freed}; "
-            "nothing was deleted"
+            f"{say_many(answers.records, 'record')} in "
+            f"{say_many(verdicts[Verdict.DELETE], 'partition')} may go{freed}; nothing was deleted"
         )
     return (
-        f"{len(report.plan.rows)} partitions of {len(answers.topics)} topics: {did}; "
-        f"{verdicts[Verdict.HOLD]} held."
+        f"{say_many(len(report.plan.rows), 'partition')} of "
+        f"{say_many(len(answers.topics), 'topic')}: {did}; "
+        f"{say_count(verdicts[Verdict.HOLD])} held."
     )

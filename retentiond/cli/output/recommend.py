@@ -18,7 +18,7 @@ from retentiond.config.durations import MINUTE_MS, format_duration
 from retentiond.errors import UsageError
 from retentiond.history.past import Past
 from retentiond.history.recommend import Recommendation, Why
-from retentiond.words import rfc3339, say_about, say_name
+from retentiond.words import rfc3339, say_about, say_count, say_many, say_name, say_verb
 
 COLUMNS = (
     Column("TOPIC", ColumnKind.NAME),
@@ -53,7 +53,8 @@ def show(past: Past, found: Sequence[Recommendation], safety: float, output: Out
     if short:
         say(
             console,
-            f"{len(short)} of {len(found)} topics were observed for too short a time (less than "
+            f"{say_count(len(short))} of {say_many(len(found), 'topic')} "
+            f"{say_verb(len(short), 'was', 'were')} observed for too short a time (less than "
             "7 days, or than three times the retention): nothing shorter than that time is "
             "recommended for them.",
         )

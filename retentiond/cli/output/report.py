@@ -145,10 +145,15 @@ def table_text(report: Report, price: float | None) -> str:
 
 def sections(report: Report) -> list[tuple[str, Sequence[Column], list[list[str]]]]:
     """Of both the table and the page: a title, the columns, and the cells."""
+    begin_ms, _ = _bounds(report)
     return [
         ("Saved, on average", SAVINGS, [_saving_row(each) for each in report.topics]),
-        ("Kept for groups now", KEEPERS, [_keeper_row(each) for each in report.keepers]),
-        ("Groups that commit no more", STOPPED, [_stopped_row(each) for each in report.stopped]),
+        ("Kept for groups now", KEEPERS, [_keeper_row(each, begin_ms) for each in report.keepers]),
+        (
+            "Groups that commit no more",
+            STOPPED,
+            [_stopped_row(each, begin_ms) for each in report.stopped],
+        ),
         ("Log directories", LOG_DIRS, [_log_dir_row(each) for each in report.log_dirs]),
     ]
 
@@ -169,14 +174,20 @@ def _saving_row(each: TopicSaving) -> list[str]:
     return [each.topic, *map(figure, bytes_known), say_count(each.records_deleted)]
 
 
-def _keeper_row(each: KeepingGroup) -> list[str]:
+def _keeper_row(each: KeepingGroup, begin_ms: int) -> list[str]:
     records = say_count(each.records)
-    return [say_name(each.group), each.topic, figure(each.bytes), records, _since(each.since_ms)]
+    return [
+        say_name(each.group),
+        each.topic,
+        figure(each.bytes),
+        records,
+        _since(each.since_ms, begin_ms),
+    ]
 
 
-def _stopped_row(each: StoppedGroup) -> list[str]:
+def _stopped_row(each: StoppedGroup, begin_ms: int) -> list[str]:
     topics, records = say_names(each.topics, 3), say_count(each.records)
-    return [say_name(each.group), topics, records, _since(each.since_ms)]
+    return [say_name(each.group), topics, records, _since(each.since_ms, begin_ms)]
 
 
 def _log_dir_row(each: LogDirFilling) -> list[str]:
@@ -185,8 +196,13 @@ def _log_dir_row(each: LogDirFilling) -> list[str]:
     return [str(each.broker), each.log_dir, *sizes, full]
 
 
-def _since(epoch_ms: int | None) -> str:
-    return "before" if epoch_ms is None else rfc3339(epoch_ms)[:16].replace("T", " ")
+def _since(epoch_ms: int | None, begin_ms: int) -> str:
+    """What did not move in that time has stood since before its first entry."""
+    return f"before {_minute(begin_ms)}" if epoch_ms is None else _minute(epoch_ms)
+
+
+def _minute(epoch_ms: int) -> str:
+    return rfc3339(epoch_ms)[:16].replace("T", " ")
 
 
 def html(report: Report, price: float | None) -> str:

@@ -279,7 +279,7 @@ OBJECTIONS: dict[str, tuple[Change, str]] = {
         lambda reading: reading.change_topic(
             "orders", policy=replace(POLICY, min_groups=2, only=(Pattern("search"),))
         ),
-        "1 groups count, and at least 2 must",
+        "1 group counts, and at least 2 must",
     ),
     "too few groups": (policy(min_groups=3), "2 groups count, and at least 3 must"),
     "too few groups after exclusion": (
@@ -287,7 +287,7 @@ OBJECTIONS: dict[str, tuple[Change, str]] = {
             "orders",
             policy=replace(POLICY, min_groups=2, excluded=(Pattern("search"),)),
         ),
-        "1 groups count, and at least 2 must",
+        "1 group counts, and at least 2 must",
     ),
 }
 

@@ -142,7 +142,7 @@ def test_a_look_as_a_table_shows_orphans_and_what_is_left_alone(
     assert "kept: the cluster was not read completely" in out
     assert "lost+found: its name is no partition's" in out
     assert "incomplete: the principal may not DESCRIBE the cluster" in out
-    assert "broker 7: 1 orphans, of which 1 kept, 0 removable, 0 removed, 0 failed." in out
+    assert "broker 7: 1 orphan, of which 1 kept, 0 removable, 0 removed, 0 failed." in out
 
 
 def test_a_removal_is_two_rows_of_the_audit_log(host: Host) -> None:

@@ -171,7 +171,7 @@ def test_after_a_dry_run_it_says_that_nothing_was_deleted(
     done = report([row("orders")], [outcome("orders", what=Outcome.NOT_ATTEMPTED)], dry_run=True)
     text = shown(capsys, done, with_outcomes=True)
     assert summary(text) == (
-        "1 partitions of 1 topics: 90 records in 1 partitions may go; nothing was deleted; 0 held."
+        "1 partition of 1 topic: 90 records in 1 partition may go; nothing was deleted; 0 held."
     )
 
 
@@ -179,7 +179,7 @@ def test_after_a_run_it_says_what_was_deleted(capsys: pytest.CaptureFixture[str]
     rows: list[PlanRow] = [row("orders", number) for number in range(3)]
     outcomes = [outcome("orders", 0), outcome("orders", 1, Outcome.FAILED)]
     text = shown(capsys, report(rows, outcomes), with_outcomes=True)
-    assert summary(text) == "3 partitions of 1 topics: 90 of 270 records deleted; 0 held."
+    assert summary(text) == "3 partitions of 1 topic: 90 of 270 records deleted; 0 held."
     assert cells(text, "orders-0").endswith(" 90 ? delete: deleted billing")
     assert cells(text, "orders-1").endswith(" 90 ? delete: failed billing")
     assert cells(text, "orders-2").endswith(" 90 ? delete: not_attempted billing")

@@ -228,7 +228,14 @@ CASES = [
         groups=0,
         said="no group that counts reads the topic (groups.only and groups.exclude say",
     ),
-    Case(Reason.TOO_FEW_GROUPS, (policy(min_groups=3),), 120, None, None, said="at least 3 must"),
+    Case(
+        Reason.TOO_FEW_GROUPS,
+        (policy(min_groups=3),),
+        120,
+        None,
+        None,
+        said="s count, and at least 3 must",
+    ),
     Case(
         Reason.REQUIRED_GROUP_MISSING,
         (policy(required_groups=("archive",)),),

@@ -214,7 +214,7 @@ def test_a_coordinator_that_is_not_at_work_makes_the_listing_incomplete(
     taken = read(cluster, watch)
 
     assert taken.problems == (
-        "1 group coordinators are not at work (partitions 2 of __consumer_offsets): "
+        "1 group coordinator is not at work (partition 2 of __consumer_offsets): "
         "their groups can't be seen",
     )
 

@@ -259,8 +259,8 @@ def the_offsets_topic_comes_into_being(kafka: FakeCluster) -> None:
 @pytest.mark.parametrize(
     ("happens", "sentence"),
     [
-        (leaderless_before, r"^1 partitions of __consumer_offsets have no leader \(2\)"),
-        (leaderless_meanwhile, r"^1 partitions of __consumer_offsets have no leader \(2\)"),
+        (leaderless_before, r"^1 partition of __consumer_offsets has no leader \(2\)"),
+        (leaderless_meanwhile, r"^1 partition of __consumer_offsets has no leader \(2\)"),
         (a_coordinator_moves_and_stays, "^group coordinators moved"),
         (a_coordinator_moves_back_and_forth, "^group coordinators moved"),
         (a_broker_is_dead, "^broker 2 did not list its groups"),
