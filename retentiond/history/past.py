@@ -31,6 +31,7 @@ from retentiond.history.table import (
     shown,
 )
 from retentiond.history.timeline import Moment, Timeline, read_entries, timeline
+from retentiond.model import Reason
 from retentiond.spark.packaging import show_pandas
 from retentiond.spark.session import SPARK_FAILURES
 
@@ -223,6 +224,22 @@ def open_past(  # noqa: PLR0917
         topic_ids,
         is_local=master.startswith("local") and not is_remote(table.place),
     )
+
+
+def never_deletable(past: Past) -> frozenset[str]:
+    """Topics of which every row says `Reason.NOT_DELETABLE`, or that the topic was not read."""
+    entries = [each.entry for each in past.timeline.moments]
+    days = [_day(bound(each.at_ms for each in entries)) for bound in (min, max)]
+    held, unread = quoted(Reason.NOT_DELETABLE.value), quoted(Reason.OFFSET_UNREADABLE.value)
+    found = _queried(
+        past.table,
+        "SELECT topic FROM history "
+        f"WHERE {_of(RowKind.PARTITION, *days)} AND cluster_id = {quoted(past.cluster_id)} "
+        f"AND entry BETWEEN {entries[0].entry} AND {entries[-1].entry} GROUP BY topic "
+        f"HAVING bool_or(coalesce(reason, '') = {held}) "
+        f"AND bool_and(coalesce(reason, '') IN ({held}, {unread}))",
+    )
+    return frozenset(found["topic"].to_pylist())
 
 
 UNREADABLE = "the history can't be read here: "

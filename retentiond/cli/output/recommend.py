@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from retentiond.config.durations import MINUTE_MS, format_duration
 from retentiond.errors import UsageError
 from retentiond.history.past import Past
 from retentiond.history.recommend import Recommendation, Why
+from retentiond.kafka.interface import INTERNAL_TOPICS
 from retentiond.words import rfc3339, say_about, say_count, say_many, say_name, say_verb
 
 COLUMNS = (
@@ -94,7 +95,7 @@ def _row(each: Recommendation) -> Row:
 
 def _because(each: Recommendation) -> str:
     because = each.because
-    observed = f"observed for {say_about(each.observed_ms)} only" if each.is_short else ""
+    observed = _observed(each) if each.is_short else ""
     if because.why is Why.NONE_SEEN or because.at_ms is None:
         return observed or "nobody came back"
     what = "went back" if because.why is Why.REWIND else "came late"
@@ -103,6 +104,10 @@ def _because(each: Recommendation) -> str:
         f"{rfc3339(because.at_ms)}"
     )
     return f"{seen}; {observed}" if observed else seen
+
+
+def _observed(each: Recommendation) -> str:
+    return f"observed for {say_about(each.observed_ms)} only"
 
 
 def _minutes(ms: int) -> str:
@@ -125,19 +130,26 @@ def _exists(path: Path) -> UsageError:
     return UsageError(f"{path} exists and is not overwritten; give --write-config another name")
 
 
-def write(path: Path, config: Config, found: Sequence[Recommendation]) -> None:
-    """Whole minutes, rounded up. Raises `UsageError`."""
-    entries = []
+def write(
+    path: Path, config: Config, found: Sequence[Recommendation], never: Collection[str]
+) -> None:
+    """Whole minutes, rounded up. ``never``: topics that nothing can be deleted from, which are left
+    out. Raises `UsageError`."""
+    entries, left_out = [], []
     for each in found:
         policy = config.policy_for(each.topic)
-        if isinstance(policy, TopicPolicy):
-            entries.append(_entry(each, policy))
+        if each.topic in never or each.topic in INTERNAL_TOPICS:
+            left_out.append(f"# {each.topic}: left out, because nothing is ever deleted from it\n")
+        elif isinstance(policy, TopicPolicy):
+            short = f"# {_observed(each)}\n" if each.is_short else ""
+            entries.append(short + _dumped([_entry(each, policy)]))
+    if not entries:
+        raise UsageError(f"{path} is not written: no topic here can ever be deleted from")
     document = {
         "kafka": {"bootstrap.servers": config.kafka["bootstrap.servers"]},
         "state_dir": str(config.state_dir),
-        "topics": entries,
     }
-    text = yaml.safe_dump(_literal(document), sort_keys=False, allow_unicode=True, width=100)
+    text = "".join([_dumped(document), "topics:\n", *left_out, *entries])
     try:
         with path.open("x", encoding="utf-8") as file:
             try:
@@ -150,6 +162,10 @@ def write(path: Path, config: Config, found: Sequence[Recommendation]) -> None:
         raise _exists(path) from error
     except OSError as error:
         raise UsageError(f"{path} can't be written ({error.strerror}); choose another") from error
+
+
+def _dumped(value: Any) -> str:
+    return yaml.safe_dump(_literal(value), sort_keys=False, allow_unicode=True, width=100)
 
 
 def _entry(each: Recommendation, policy: TopicPolicy) -> dict[str, Any]:

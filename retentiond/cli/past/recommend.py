@@ -52,6 +52,7 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     """
     path = set_up(context, config, debug)
     from retentiond.cli.output.recommend import refuse_to_overwrite, show, write
+    from retentiond.history.past import never_deletable
     from retentiond.history.recommend import recommend as recommended
     from retentiond.history.recommend import without_retention
     from retentiond.history.replay import Replay
@@ -64,15 +65,18 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     def is_enabled(name: str) -> bool:
         return is_asked(name) and in_force.policy_for(name) is not None
 
-    def question(past: Past, session: SparkSession) -> tuple[Past, tuple[Recommendation, ...]]:
+    def question(
+        past: Past, session: SparkSession
+    ) -> tuple[Past, tuple[Recommendation, ...], frozenset[str]]:
         enabled = asked_replay(
             past, session, is_enabled, in_force.policy_for, in_force.policy_for
         ).questions
         replay = Replay(past, session, [without_retention(each) for each in enabled])
         again = partial(Replay, past, session)
-        return past, recommended(replay, safety, again)
+        never = frozenset[str]() if write_config is None else never_deletable(past)
+        return past, recommended(replay, safety, again), never
 
-    past, found = answered(in_force, asked, question)
+    past, found, never = answered(in_force, asked, question)
     show(past, found, safety, output)
     if write_config is not None:
-        write(write_config, in_force, found)
+        write(write_config, in_force, found, never)

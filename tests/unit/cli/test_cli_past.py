@@ -12,7 +12,7 @@ import pytest
 from retentiond.cli.output.recommend import external_entry
 from retentiond.cli.output.report import table_text
 from retentiond.cli.output.simulate import retention
-from retentiond.config import ExternalReader
+from retentiond.config import ExternalReader, load
 from retentiond.history.past import Past
 from retentiond.history.report import KeepingGroup, Report, StoppedGroup, TopicSaving
 from retentiond.history.timeline import EntryRow, timeline
@@ -244,3 +244,42 @@ def test_a_report_says_before_when_a_group_has_stood_still(monkeypatch: pytest.M
         "billing orders ? 5 before 2026-09-21 14:13",
         "search orders 5 2026-09-21 14:14",
     ]
+
+
+def test_what_is_written_leaves_out_what_is_never_deleted_from_and_says_what_is_short(
+    command: Command, config: Path, tmp_path: Path
+) -> None:
+    config.write_text(config.read_text().replace("- name: orders", "- pattern: '.*'"))
+    held: dict[str, Any] = {"verdict": "hold", "reason": "not_deletable"}
+    read = [
+        partition_row("orders", high_watermark=5),
+        partition_row("compacted", high_watermark=5, **held),
+        partition_row("compacted-once", high_watermark=5, **held),
+        partition_row("__consumer_offsets", high_watermark=5),
+    ]
+    later = [
+        partition_row("orders", high_watermark=5),
+        partition_row("compacted", high_watermark=None, verdict="hold", reason="offset_unreadable"),
+        partition_row("compacted-once", high_watermark=5),
+        partition_row("__consumer_offsets", high_watermark=5, **held),
+    ]
+    PastCluster([PastEntry(0, rows=read), PastEntry(60_000, rows=later)]).write(
+        tmp_path / "state" / "history"
+    )
+    file = tmp_path / "tried.yaml"
+    asked = ("recommend", "--config", config, "--since", "2026-03-01T00:00:00Z", "--write-config")
+
+    assert command(*asked, file).code == 0
+
+    written = load(file)
+    assert [each.name for each in written.topics] == ["compacted-once", "orders"]
+    text = file.read_text()
+    assert "# compacted: left out, because nothing is ever deleted from it\n" in text
+    assert "# __consumer_offsets: left out, because nothing is ever deleted from it\n" in text
+    assert "# observed for 1 minute only\n- name: orders\n" in text
+
+    other = tmp_path / "other.yaml"
+    done = command(*asked, other, "--topic", "compacted")
+    assert done.code == 2
+    assert done.err.endswith("is not written: no topic here can ever be deleted from\n")
+    assert not other.exists()
