@@ -10,6 +10,8 @@ from retentiond.cli.options import ConfigPath, Debug, load, set_up
 from retentiond.cli.output.table import printer, say
 from retentiond.errors import UsageError
 
+INTERNAL = "internal to Kafka, so nothing is ever deleted from it."
+
 
 def check(
     context: typer.Context,
@@ -44,10 +46,11 @@ def check(
     path = set_up(context, config, debug)
     loaded = load(path)
     from retentiond.config import describe
+    from retentiond.kafka.interface import INTERNAL_TOPICS
 
     console = printer()
     for entry, sentence in describe(loaded):
-        say(console, f"{entry}: {sentence}")
+        say(console, f"{entry}: {INTERNAL if entry in INTERNAL_TOPICS else sentence}")
     mode = "deletes nothing (dry_run)" if loaded.dry_run else "DELETES RECORDS"
     say(
         console,

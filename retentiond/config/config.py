@@ -22,6 +22,7 @@ from retentiond.config.values import (
     Interval,
     Port,
     Section,
+    SparkMaster,
     Text,
     TextOrNull,
 )
@@ -74,7 +75,7 @@ class HttpFile(Section):
 
 
 class Spark(Section):
-    master: Text = "local[2]"
+    master: SparkMaster = "local[2]"
     """Where the plan is computed: local[N], spark://…, sc://… (Spark Connect) or k8s://…"""
 
     conf: PropertyMap = Field(default_factory=lambda: Properties({}))

@@ -119,6 +119,7 @@ _BCRYPT_HASH = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53
 _LOCAL_PLACE = r"(/|file:(//)?/(?!/)).*"
 _ADDRESS = r"https?://.+"
 _STORE = r"(s3a?|gs|az|abfss?)://[^/:?#\s]+(/[^?#\s]*)?"
+_MASTER = r"local(\[ *([0-9]+|\*) *(, *[0-9]+ *)?\]|-cluster\[[0-9, ]+\])?|yarn|(spark|sc|k8s)://.+"
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
@@ -149,6 +150,15 @@ def _flag(value: object) -> bool:
         case Scalar(text="true" | "false" as text, plain=True):
             return text == "true"
     raise refused(f"expected true or false, not {shown(value)}")
+
+
+def _master(value: object) -> str:
+    """Its error shows nothing of the value: the parameters of a Spark Connect server may hold a
+    token."""
+    master = filled(value)
+    if not re.fullmatch(_MASTER, master, re.DOTALL):
+        raise refused("expected local[N], spark://…, sc://… (Spark Connect) or k8s://…")
+    return master
 
 
 def _visibility(value: object) -> str:
@@ -315,6 +325,7 @@ Folder = Annotated[Path, BeforeValidator(_folder), WithJsonSchema(_FILLED_TEXT)]
 LocalFolder = Annotated[
     Path, BeforeValidator(_local_folder), WithJsonSchema(_text_like(_LOCAL_PLACE))
 ]
+SparkMaster = Annotated[str, BeforeValidator(_master), WithJsonSchema(_text_like(_MASTER))]
 LocalFileOrAddress = Annotated[
     str,
     BeforeValidator(_local_file_or_address),

@@ -20,6 +20,9 @@ _NAMES = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True).filter(
 )
 _PRINTABLE = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=20)
 _FILLED = _PRINTABLE.filter(bool)
+_MASTERS = st.one_of(
+    st.just("local[2]"), st.builds("{}{}".format, st.sampled_from(["spark://", "sc://"]), _FILLED)
+)
 _GROUPS = st.fixed_dictionaries(
     {},
     optional={
@@ -63,7 +66,7 @@ DOCUMENTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
             {}, optional={"cluster": st.none() | _FILLED, "partitions": st.booleans()}
         ),
         "spark": st.fixed_dictionaries(
-            {}, optional={"master": _FILLED, "conf": st.dictionaries(_FILLED, _PRINTABLE)}
+            {}, optional={"master": _MASTERS, "conf": st.dictionaries(_FILLED, _PRINTABLE)}
         ),
         "limits": st.fixed_dictionaries(
             {},

@@ -178,6 +178,17 @@ def test_check_says_in_words_what_each_entry_means(command: Command, config_file
     assert "Every 300 s retentiond deletes nothing (dry_run)." in words
 
 
+def test_check_says_that_an_internal_topic_is_never_deleted_from(
+    command: Command, config_file: Path
+) -> None:
+    config_file.write_text(CONFIG.replace("orders", "__consumer_offsets"))
+    done = command("check", "--config", config_file)
+    assert done.code == 0
+    assert done.out.startswith(
+        "__consumer_offsets: internal to Kafka, so nothing is ever deleted from it.\n"
+    )
+
+
 def test_check_looks_at_the_properties_of_an_external_readers_cluster(
     command: Command, tmp_path: Path
 ) -> None:

@@ -34,6 +34,28 @@ def test_what_is_not_set_has_its_documented_default() -> None:
 
 
 @pytest.mark.parametrize(
+    "master",
+    [
+        *("local", "local[4]", "local[*]", "local[*, 3]", "local-cluster[2, 1, 1024]", "yarn"),
+        *("spark://a:7077,b:7077", "sc://a:15002/;token=x", "k8s://https://a:6443"),
+    ],
+)
+def test_a_master_is_one_that_spark_knows(master: str) -> None:
+    assert with_setting(f"spark: {{master: '{master}'}}").spark.master == master
+
+
+@pytest.mark.parametrize(
+    "master", ["foo", "Local[2]", "local[]", "local[two]", "localhost:7077", "spark://", "http://a"]
+)
+def test_any_other_master_is_refused_and_not_shown(master: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        with_setting(f"spark: {{master: '{master}'}}")
+    assert str(caught.value) == (
+        "spark.master: expected local[N], spark://…, sc://… (Spark Connect) or k8s://…"
+    )
+
+
+@pytest.mark.parametrize(
     ("written", "cluster"), [("orders", "orders"), ("42", "42"), ("null", None), ("~", None)]
 )
 def test_a_cluster_has_a_name_or_none(written: str, cluster: str | None) -> None:
