@@ -26,9 +26,9 @@ from retentiond.act.rule import (
     check_topic,
     counting,
 )
+from retentiond.formatting import say_reader
 from retentiond.model import GroupKind, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot
-from retentiond.words import say_reader
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable
 
 from retentiond.act.evidence import CommittedByGroup, Evidence
 from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.formatting import say_many, say_reader, say_verb
 from retentiond.model import TopicPartition
 from retentiond.snapshot import PartitionReading, TopicReading
-from retentiond.words import say_many, say_reader, say_verb
 
 
 class Objection(Exception):

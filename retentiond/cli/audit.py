@@ -15,11 +15,11 @@ from retentiond.cli.options import AuditOutput, ConfigPath, Debug, load, set_up,
 from retentiond.cli.output.stdout import while_read
 from retentiond.cli.output.table import print_json_list, printer, say
 from retentiond.errors import UsageError
+from retentiond.formatting import say_many, say_verb
 from retentiond.model import Outcome
 from retentiond.state.actions import actions_in, count_actions
 from retentiond.state.audit_figures import differences
 from retentiond.state.audit_records import DeletionFilter, DeletionRecord, read_deletions
-from retentiond.words import say_many, say_verb
 
 NOTHING_BETWEEN = "--since lies after --until, or at the same time: there is nothing between"
 

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
 from retentiond.cli.output.table import print_json, printer, say
+from retentiond.formatting import printable
 from retentiond.kafka.settings.properties import translate
-from retentiond.words import printable
 
 if TYPE_CHECKING:
     from retentiond.tools.doctor.examine import Examination

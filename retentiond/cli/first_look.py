@@ -15,6 +15,7 @@ from retentiond.config.durations import parse_duration
 from retentiond.config.values import INT64_MAX
 from retentiond.cycle import PlannedCycle, plan_cycle
 from retentiond.errors import ConfigError, UsageError
+from retentiond.formatting import rfc3339
 from retentiond.kafka.settings import tls
 from retentiond.kafka.settings.command_config import read_settings
 from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
@@ -28,7 +29,6 @@ from retentiond.tell.first_look.policy import (
     unseen_readers,
 )
 from retentiond.tell.first_look.starting_config import Origin, environment_of, starting_config
-from retentiond.words import rfc3339
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from retentiond.cli.output.table import (
     say,
 )
 from retentiond.errors import UsageError
+from retentiond.formatting import rfc3339, say_many, say_name
 from retentiond.state.actions import record_action
-from retentiond.words import rfc3339, say_many, say_name
 
 if TYPE_CHECKING:
     from retentiond.memory.remembered import LastCommits

@@ -26,7 +26,7 @@ from retentiond import __version__
 from retentiond.cli.options import INTERRUPTED, ConfigPath, Debug, Settings
 from retentiond.cli.output.stdout import Stdout
 from retentiond.errors import ConfigError, RetentiondError, StateError, UsageError
-from retentiond.words import printable
+from retentiond.formatting import printable
 
 COMMANDS = {
     "run": "run:run",

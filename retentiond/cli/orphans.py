@@ -14,10 +14,10 @@ import typer
 
 from retentiond.cli.options import Debug, Output, OutputFormat, start_logging
 from retentiond.errors import ConfigError, UsageError
+from retentiond.formatting import printable
 from retentiond.kafka.settings.command_config import read_settings
 from retentiond.state_places import make_state_dir, user_state_dir
 from retentiond.tools.orphans.broker_process import identify
-from retentiond.words import printable
 
 if TYPE_CHECKING:
     from retentiond.config import Http

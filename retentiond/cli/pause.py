@@ -8,10 +8,10 @@ import typer
 
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
 from retentiond.cli.output.table import printer, say
+from retentiond.formatting import rfc3339
 from retentiond.state.actions import record_action
 from retentiond.state.pause import UNSAID, Pause, read_pause, remove_pause, write_pause
 from retentiond.state.state_dir import holder_of
-from retentiond.words import rfc3339
 
 
 def pause(

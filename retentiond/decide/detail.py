@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from retentiond.config import PolicyConflict
 from retentiond.config.durations import say_duration
+from retentiond.formatting import say_many, say_reader, say_verb
 from retentiond.model import Reason
 from retentiond.snapshot import GroupReading, GroupTopic, PartitionReading, Snapshot, TopicReading
-from retentiond.words import say_many, say_reader, say_verb
 
 
 def detail(

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from retentiond.config import Limits
+from retentiond.formatting import say_many
 from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
-from retentiond.words import say_many
 
 
 def limited(

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.disks.log_dirs import DiskReading, Folders, ReplicaKey
+from retentiond.formatting import say_about, say_bytes
 from retentiond.kafka.interface import Kafka
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import PartitionReading, Snapshot, TopicReading, partitions_of
-from retentiond.words import say_about, say_bytes
 
 
 class StuckCause(StrEnum):

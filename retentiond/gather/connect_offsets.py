@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from retentiond.config.external_reader import ConnectOffsets
+from retentiond.formatting import say_names
 from retentiond.kafka.interface import KeyedRecord
 from retentiond.model import Commit
-from retentiond.words import say_names
 
 MOST_NAMED = 3
 

@@ -16,10 +16,10 @@ from functools import lru_cache
 
 from retentiond.config.values import Pattern
 from retentiond.errors import KafkaUnavailable
+from retentiond.formatting import say_many, say_verb
 from retentiond.kafka.interface import CoordinatorState, GroupMembers, Kafka, ListedGroup
 from retentiond.model import Commit, Failure, GroupKind
 from retentiond.snapshot import GroupReading
-from retentiond.words import say_many, say_verb
 
 STANDSTILL_S = 0.15
 """While a coordinator migrates, the listing lacks its groups for up to 114 ms without an

@@ -15,7 +15,7 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from retentiond.errors import SparkUnavailable
-from retentiond.words import without_parameters
+from retentiond.formatting import without_parameters
 
 SERVER_ANSWER_S = 5.0
 """How long the server may take to accept a connection."""

@@ -15,10 +15,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from retentiond.errors import ConfigError, SparkUnavailable
+from retentiond.formatting import without_parameters
 from retentiond.spark import packaging
 from retentiond.spark.jvm import DRIVER_HOST, EXIT_S, JAVA_OPTIONS, Jvm
 from retentiond.spark.packaging import hide_pandas, show_pandas
-from retentiond.words import without_parameters
 
 JOBS = {
     "spark.sql.shuffle.partitions": "2",

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retentiond.errors import StateError
+from retentiond.formatting import say_name
 from retentiond.model import Outcome
 from retentiond.state.audit_file import AUDIT_NAME, check_version
 from retentiond.state.audit_records import DeletionRecord
 from retentiond.state.state_dir import connect
-from retentiond.words import say_name
 
 PATIENCE_S = 0.25
 """How long a look may take."""

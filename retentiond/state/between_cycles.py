@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from retentiond.disks.freed import Awaited
 from retentiond.disks.log_dirs import ReplicaKey
 from retentiond.disks.stuck import Stuck, StuckCause
+from retentiond.formatting import rfc3339
 from retentiond.model import TopicPartition
 from retentiond.state.state_dir import remove, write_json
-from retentiond.words import rfc3339
 
 AWAITED_NAME = "awaited.json"
 

@@ -10,8 +10,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from retentiond.formatting import printable
 from retentiond.state.state_dir import remove, write_json
-from retentiond.words import printable
 
 NAME = "paused"
 

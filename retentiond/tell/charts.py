@@ -14,8 +14,8 @@ import pygal
 from pygal.etree import etree
 from pygal.style import Style
 
+from retentiond.formatting import say_count, say_name
 from retentiond.history.hourly import Values
-from retentiond.words import say_count, say_name
 
 MOST_LINES = 8
 """Of a chart with a name each; the rest is one line."""

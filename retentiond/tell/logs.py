@@ -14,8 +14,8 @@ from typing import Any
 import structlog
 
 from retentiond.errors import RetentiondError
+from retentiond.formatting import printable
 from retentiond.tell.report import CycleReport, figures
-from retentiond.words import printable
 
 NOISY = ("kafka", "py4j", "apscheduler", "uvicorn", "pyspark")
 """Libraries that report every retry of theirs; retentiond says the same once, in its words."""

@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from retentiond.config import Config
 from retentiond.disks.log_dirs import Orphans, Space
+from retentiond.formatting import label
 from retentiond.history.keeper import Status
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Outcome, PlanRow
@@ -30,7 +31,6 @@ from retentiond.tell.answers import TopicAnswer
 from retentiond.tell.group_answers import LagReport
 from retentiond.tell.metric_definitions import Definition
 from retentiond.tell.report import CycleReport
-from retentiond.words import label
 
 Labels = tuple[str, ...]
 

@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from retentiond.formatting import printable, say_name, say_names, shell_argument, shell_word
 from retentiond.model import GroupKind, PlanRow, Reason
-from retentiond.words import printable, say_name, say_names, shell_argument, shell_word
 
 UNSEEN = (
     "Readers that commit nothing to Kafka can't be seen: only what commits there, and what "

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
+from retentiond.formatting import rfc3339
 from retentiond.model import (
     DeletionOutcome,
     Outcome,
@@ -24,7 +25,6 @@ from retentiond.snapshot import ABSENT, VANISHED, GroupReading, Snapshot
 from retentiond.tell.answers import ClusterAnswer, PartitionAnswer, TopicAnswer, cluster_answer
 from retentiond.tell.group_answers import NO_LAG_READ, LagReport
 from retentiond.tell.reasons import GRANT, with_address
-from retentiond.words import rfc3339
 
 MOST_REASONS = 5
 """Why deletions were not done: of so many, in words."""

@@ -26,11 +26,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from retentiond.config.config import Http
 from retentiond.errors import ConfigError
+from retentiond.formatting import printable
 from retentiond.tell import logs
 from retentiond.tell.metrics import Exposition
 from retentiond.tell.report import CycleReport, document
 from retentiond.tell.web_security import BasicAuth, Certificate
-from retentiond.words import printable
 
 READY_INTERVALS = 3
 """Ready means a complete cycle within that many intervals, or so many times what it took."""

@@ -17,6 +17,7 @@ from devkit.embedded import EmbeddedKafka
 from retentiond.clock import now_ms
 from retentiond.config import load
 from retentiond.cycle import CycleContext, plan_cycle, run_cycle
+from retentiond.formatting import rfc3339
 from retentiond.gather.groups import LastCoordinators
 from retentiond.snapshot import partitions_of
 from retentiond.spark.session import SparkSessions
@@ -24,7 +25,6 @@ from retentiond.state.state import open_state, read_stored_state
 from retentiond.tell.explain.document import topic_document
 from retentiond.tell.explain.evidence import evidence
 from retentiond.tell.explain.partition import explained
-from retentiond.words import rfc3339
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import Document, consumed, run, settings, write
 

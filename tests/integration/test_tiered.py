@@ -17,13 +17,13 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from devkit.embedded import EmbeddedKafka
 from retentiond.cli.options import Output
 from retentiond.cli.output.plan import show
+from retentiond.formatting import say_estimate
 from retentiond.kafka.interface import OffsetBound
 from retentiond.model import TopicPartition
 from retentiond.spark.session import SparkSessions
 from retentiond.tell.answers import TopicAnswer
 from retentiond.tell.report import CycleReport
 from retentiond.tools.delete_records.bounds import Bounds, work_out
-from retentiond.words import say_estimate
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import consumed

@@ -16,6 +16,7 @@ from retentiond.config import Config
 from retentiond.cycle import CycleContext, plan_cycle, run_cycle
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.disks.stuck import Stuck
+from retentiond.formatting import rfc3339
 from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.model import Failure, TopicPartition
@@ -24,7 +25,6 @@ from retentiond.state.audit_records import read_deletions
 from retentiond.state.between_cycles import AWAITED_NAME, STUCK_NAME, read_awaited
 from retentiond.state.state import open_state, read_stored_state
 from retentiond.tell.report import CycleReport
-from retentiond.words import rfc3339
 from tests.faults import plain_plan
 from tests.support.fakes import FakeCluster
 

@@ -9,12 +9,12 @@ from typing import Any, TextIO, TypeVar
 from rich.console import Console
 
 from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, printer, say
+from retentiond.formatting import rfc3339, say_any, say_many, say_name
 from retentiond.model import Outcome
 from retentiond.state.actions import Action
 from retentiond.state.audit_records import DeletionRecord
 from retentiond.tell.reasons import say_groups_only
 from retentiond.tell.report import row_document
-from retentiond.words import rfc3339, say_any, say_many, say_name
 
 T = TypeVar("T")
 

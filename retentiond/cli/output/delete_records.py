@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from retentiond.cli.options import Output
+from retentiond.formatting import printable, say_bytes, say_many, say_stored
 from retentiond.model import Outcome
 from retentiond.tools.delete_records.partitions import Item
 from retentiond.tools.delete_records.request import offset_of
-from retentiond.words import printable, say_bytes, say_many, say_stored
 
 
 def show(items: Sequence[Item], output: Output, out: TextIO, *, dry_run: bool) -> None:

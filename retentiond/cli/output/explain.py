@@ -9,14 +9,7 @@ from rich.console import Console
 from retentiond.cli.output.plan import STYLES, say_problems
 from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, say
 from retentiond.config.durations import say_duration
-from retentiond.model import PlanRow
-from retentiond.tell.answers import YOUTH, KeptRecords, SimilarPartitions, TopicAnswer
-from retentiond.tell.explain.partition import Explanation, TopicExplanation
-from retentiond.tell.explain.readers import COMMITTED
-from retentiond.tell.group_answers import GroupAnswer
-from retentiond.tell.reasons import UNSEEN, say_groups_only, short
-from retentiond.tell.report import CycleReport
-from retentiond.words import (
+from retentiond.formatting import (
     say_about,
     say_amount,
     say_any,
@@ -28,6 +21,13 @@ from retentiond.words import (
     say_stored,
     shell_argument,
 )
+from retentiond.model import PlanRow
+from retentiond.tell.answers import YOUTH, KeptRecords, SimilarPartitions, TopicAnswer
+from retentiond.tell.explain.partition import Explanation, TopicExplanation
+from retentiond.tell.explain.readers import COMMITTED
+from retentiond.tell.group_answers import GroupAnswer
+from retentiond.tell.reasons import UNSEEN, say_groups_only, short
+from retentiond.tell.report import CycleReport
 
 GROUPS = (
     Column("GROUP", ColumnKind.NAME),

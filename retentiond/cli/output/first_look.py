@@ -16,13 +16,7 @@ from retentiond.cli.output.table import (
     say,
 )
 from retentiond.config.durations import say_duration
-from retentiond.model import Verdict
-from retentiond.tell.answers import NOTHING, YOUTH, ClusterAnswer, Keeper, KeptRecords, TopicAnswer
-from retentiond.tell.first_look.document import first_look_document
-from retentiond.tell.first_look.policy import NOTHING_UNSEEN, UnseenReaders
-from retentiond.tell.reasons import UNSEEN, short
-from retentiond.tell.report import CycleReport
-from retentiond.words import (
+from retentiond.formatting import (
     printable,
     say_amount,
     say_bytes,
@@ -32,6 +26,12 @@ from retentiond.words import (
     say_names,
     say_share,
 )
+from retentiond.model import Verdict
+from retentiond.tell.answers import NOTHING, YOUTH, ClusterAnswer, Keeper, KeptRecords, TopicAnswer
+from retentiond.tell.first_look.document import first_look_document
+from retentiond.tell.first_look.policy import NOTHING_UNSEEN, UnseenReaders
+from retentiond.tell.reasons import UNSEEN, short
+from retentiond.tell.report import CycleReport
 
 MOST_TOPICS = 100
 """Of a table, which are those that free the most; JSON has all."""

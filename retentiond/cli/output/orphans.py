@@ -14,9 +14,9 @@ from retentiond.cli.output.table import (
     printer,
     say,
 )
+from retentiond.formatting import rfc3339, say_many
 from retentiond.model import Failure
 from retentiond.tools.orphans.orphan import Fate, Orphan, Scan
-from retentiond.words import rfc3339, say_many
 
 DIRECTORIES = (
     Column("LOG DIRECTORY", ColumnKind.NAME),

@@ -18,11 +18,7 @@ from retentiond.cli.output.table import (
     printer,
     say,
 )
-from retentiond.model import Verdict
-from retentiond.tell.answers import PartitionAnswer, TopicAnswer
-from retentiond.tell.reasons import UNSEEN
-from retentiond.tell.report import CycleReport, document
-from retentiond.words import (
+from retentiond.formatting import (
     printable,
     say_any,
     say_bytes,
@@ -32,6 +28,10 @@ from retentiond.words import (
     say_share,
     say_stored,
 )
+from retentiond.model import Verdict
+from retentiond.tell.answers import PartitionAnswer, TopicAnswer
+from retentiond.tell.reasons import UNSEEN
+from retentiond.tell.report import CycleReport, document
 
 STYLES = {Verdict.DELETE: "green", Verdict.NOTHING: "dim", Verdict.HOLD: "yellow"}
 

@@ -16,10 +16,10 @@ from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, pr
 from retentiond.config import Config, ExternalReader, TopicPolicy
 from retentiond.config.durations import MINUTE_MS, format_duration
 from retentiond.errors import UsageError
+from retentiond.formatting import rfc3339, say_about, say_count, say_many, say_name, say_verb
 from retentiond.history.past import Past
 from retentiond.history.recommend import Recommendation, Why
 from retentiond.kafka.interface import INTERNAL_TOPICS
-from retentiond.words import rfc3339, say_about, say_count, say_many, say_name, say_verb
 
 COLUMNS = (
     Column("TOPIC", ColumnKind.NAME),

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from retentiond.cli.output.simulate import figure, say_timeline, timeline_document
 from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, printer, say
+from retentiond.formatting import rfc3339, say_bytes, say_count, say_many, say_name, say_names
 from retentiond.history.report import (
     KeepingGroup,
     LogDirFilling,
@@ -24,7 +25,6 @@ from retentiond.history.report import (
     TopicSaving,
 )
 from retentiond.tell import charts
-from retentiond.words import rfc3339, say_bytes, say_count, say_many, say_name, say_names
 
 GIB = 1 << 30
 

@@ -12,10 +12,18 @@ from rich.console import Console
 from retentiond.cli.options import Output
 from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, printer, say
 from retentiond.config.durations import format_duration
+from retentiond.formatting import (
+    rfc3339,
+    say_about,
+    say_bytes,
+    say_count,
+    say_many,
+    say_name,
+    say_share,
+)
 from retentiond.history.missed import Missed
 from retentiond.history.simulate import SimulatedTopic, Simulation
 from retentiond.history.timeline import Timeline
-from retentiond.words import rfc3339, say_about, say_bytes, say_count, say_many, say_name, say_share
 
 COLUMNS = (
     Column("TOPIC", ColumnKind.NAME),

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from retentiond.words import printable
+from retentiond.formatting import printable
 
 LEAST_NAME_WIDTH = 12
 

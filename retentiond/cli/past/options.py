@@ -128,8 +128,8 @@ def answered(
 
 
 def _opened(table: HistoryTable, config: Config, asked: Period, lookback_ms: int) -> Past:
+    from retentiond.formatting import say_names
     from retentiond.history.past import open_past
-    from retentiond.words import say_names
 
     since_ms, until_ms, options = asked
     past = open_past(table, config.spark.master, since_ms, until_ms, lookback_ms, options)
@@ -187,7 +187,7 @@ def asked_replay(
 def refuse_unseen(past: Past, asked: Period, changed: Iterable[str]) -> None:
     """``changed``: topics of --set. Without a record of one, the answer would be that of the
     unchanged policy. Raises `UsageError`."""
-    from retentiond.words import say_names
+    from retentiond.formatting import say_names
 
     seen = set(past.topic_ids["topic"].to_pylist())
     if unseen := [topic for topic in changed if topic not in seen]:

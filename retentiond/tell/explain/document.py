@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from retentiond.formatting import rfc3339
 from retentiond.model import PlanRow
 from retentiond.tell.answers import SimilarPartitions
 from retentiond.tell.explain.partition import Explanation, TopicExplanation
 from retentiond.tell.group_answers import GroupAnswer
 from retentiond.tell.report import partition_document
-from retentiond.words import rfc3339
 
 
 def topic_document(explained: TopicExplanation) -> dict[str, Any]:

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 from retentiond.config.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from retentiond.errors import KafkaUnavailable, UsageError
+from retentiond.formatting import say_about
 from retentiond.kafka.interface import Kafka
 from retentiond.memory.remembered import EndsSeen, Remembered
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import PartitionReading, Snapshot, partitions_of
 from retentiond.tell.explain.freeing import CHECK_INTERVAL, DELETE_DELAY, BrokerConfigs
 from retentiond.tell.report import CycleReport
-from retentiond.words import say_about
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from retentiond.disks.broker_disks import DiskReport
+from retentiond.formatting import say_about, say_bytes
 from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Failure, Verdict
 from retentiond.tell.answers import PartitionAnswer
-from retentiond.words import say_about, say_bytes
 
 CHECK_INTERVAL = "log.retention.check.interval.ms"
 

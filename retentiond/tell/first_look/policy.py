@@ -17,12 +17,12 @@ from typing import NamedTuple
 from retentiond.config import Config
 from retentiond.config.values import Pattern
 from retentiond.errors import UsageError
+from retentiond.formatting import say_name
 from retentiond.kafka.interface import INTERNAL_TOPICS
 from retentiond.kafka.settings.logins import AWS_MECHANISM, REGION
 from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
 from retentiond.model import GroupKind
 from retentiond.snapshot import GroupReading
-from retentiond.words import say_name
 
 
 def first_look(

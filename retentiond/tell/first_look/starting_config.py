@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from retentiond.config.durations import HOUR_MS, MINUTE_MS
 from retentiond.config.tree import listed
+from retentiond.formatting import printable, say_bytes, say_count, say_estimate, say_name
 from retentiond.kafka.settings.logins import CLIENT_SECRET
 from retentiond.model import Reason
 from retentiond.tell.answers import ClusterAnswer, TopicAnswer
 from retentiond.tell.first_look.policy import NOTHING_UNSEEN, UnseenReaders
 from retentiond.tell.reasons import UNSEEN
-from retentiond.words import printable, say_bytes, say_count, say_estimate, say_name
 
 SECRETS = ("sasl.password", "ssl.key.password", CLIENT_SECRET)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from retentiond.formatting import label
 from retentiond.memory.remembered import LastCommits
 from retentiond.model import Verdict
 from retentiond.tell.answers import TopicAnswer
@@ -12,7 +13,6 @@ from retentiond.tell.group_answers import GroupAnswer, GroupOnTopics, group_on_t
 from retentiond.tell.page.overview import Paged, paged
 from retentiond.tell.page.topic import reader
 from retentiond.tell.report import CycleReport
-from retentiond.words import label
 
 
 @dataclass(frozen=True, slots=True)

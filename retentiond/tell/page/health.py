@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from retentiond.disks.broker_disks import DiskReport
+from retentiond.formatting import say_bytes, say_many
 from retentiond.state.pause import Pause
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import DaemonStatus
-from retentiond.words import say_bytes, say_many
 
 GOOD, INFO, WARN, BAD = "good", "info", "warn", "bad"
 """How much a finding matters."""

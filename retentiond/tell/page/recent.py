@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from retentiond.formatting import say_bytes, say_count, say_many, say_share
 from retentiond.history.hourly import SPANS, Hourly, Recent, TimeRange, Values
 from retentiond.history.keeper import HistoryKeeper
-from retentiond.words import say_bytes, say_count, say_many, say_share
 
 LEAST_KNOWN = 2
 """So many stretches make a line."""

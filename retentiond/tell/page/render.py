@@ -15,11 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from retentiond.model import Verdict
-from retentiond.tell.answers import cause
-from retentiond.tell.page.group import address
-from retentiond.tell.reasons import UNSEEN, remedy, say_groups_only, short
-from retentiond.words import (
+from retentiond.formatting import (
     printable,
     say_amount,
     say_bytes,
@@ -31,6 +27,10 @@ from retentiond.words import (
     shell_argument,
     shell_word,
 )
+from retentiond.model import Verdict
+from retentiond.tell.answers import cause
+from retentiond.tell.page.group import address
+from retentiond.tell.reasons import UNSEEN, remedy, say_groups_only, short
 
 HERE = Path(__file__).parent
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from retentiond.config import Config, TopicPolicy
 from retentiond.config.durations import MINUTE_MS, say_duration
 from retentiond.errors import KafkaUnavailable
+from retentiond.formatting import say_about
 from retentiond.gather.topics import EnabledTopic
 from retentiond.kafka.brokers import NEWEST_RELEASE, ApiVersions, Brokers
 from retentiond.kafka.errors.connection_check import address_of, problem_with
@@ -25,7 +26,6 @@ from retentiond.kafka.errors.remedies import (
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Failure
 from retentiond.tools.doctor.finding import Clocks, Finding, Level, about, ok, some, unchecked
-from retentiond.words import say_about
 
 OLDEST_RELEASE = (3, 0)
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 from retentiond.act.evidence import Evidence
 from retentiond.config import ExternalReader
 from retentiond.errors import KafkaUnavailable
+from retentiond.formatting import say_name, say_names
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing
 from retentiond.gather.topics import EnabledTopic
@@ -18,7 +19,6 @@ from retentiond.kafka.interface import CoordinatorState
 from retentiond.kafka.topics import Operations
 from retentiond.memory.remembered import Remembered
 from retentiond.model import Failure, TopicPartition
-from retentiond.words import say_name, say_names
 
 T = TypeVar("T")
 U = TypeVar("U")

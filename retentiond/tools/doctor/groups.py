@@ -12,13 +12,13 @@ from retentiond.act.evidence import Evidence
 from retentiond.act.rule import counting, relevant_groups
 from retentiond.config import ExternalReader, TopicPolicy
 from retentiond.config.tree import listed
+from retentiond.formatting import say_many, say_name
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing
 from retentiond.gather.topics import EnabledTopic
 from retentiond.model import Failure
 from retentiond.tell.first_look.policy import MAY_RESTORE, unseen_readers
 from retentiond.tools.doctor.finding import Finding, Level, about, ok, some
-from retentiond.words import say_many, say_name
 
 REMEDIES = {
     "GROUP_AUTHORIZATION_FAILED": "grant this principal DESCRIBE on GROUP",

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retentiond.errors import SparkUnavailable
+from retentiond.formatting import without_parameters
 from retentiond.model import Failure
 from retentiond.tools.doctor.finding import Finding, Level, ok
-from retentiond.words import without_parameters
 
 LEAST_JAVA = 17
 

@@ -17,6 +17,7 @@ from retentiond.config.durations import DAY_MS, HOUR_MS, MINUTE_MS, say_duration
 from retentiond.disks.log_dirs import disk_reading
 from retentiond.disks.predictions import is_tiered
 from retentiond.errors import RetentiondError
+from retentiond.formatting import say_about, say_bytes, say_many
 from retentiond.gather.topics import EnabledTopic
 from retentiond.kafka.interface import Kafka, OffsetBound
 from retentiond.model import Failure, TopicPartition
@@ -29,7 +30,6 @@ from retentiond.tools.doctor.finding import (
     ok,
     unchecked,
 )
-from retentiond.words import say_about, say_bytes, say_many
 
 LONG_MS = DAY_MS
 """A segment that stays open no longer than this, or than the consumed retention, is fine."""

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from retentiond.formatting import say_bytes
 from retentiond.memory.remembered import Remembered
 from retentiond.state.pause import Pause, read_pause
 from retentiond.state.state_dir import holder_of
 from retentiond.tools.doctor.finding import Finding, Level, ok
-from retentiond.words import say_bytes
 
 LEAST_BYTES = 1 << 30
 

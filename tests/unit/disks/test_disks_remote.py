@@ -22,12 +22,12 @@ from retentiond.disks.predictions import (
     with_predictions,
     with_remote,
 )
+from retentiond.formatting import say_estimate, say_stored
 from retentiond.model import PlanRow, TopicPartition
 from retentiond.snapshot import Snapshot
 from retentiond.tell.explain.freeing import CleanerIntervals, on_disk
 from retentiond.tell.metrics import Metrics
 from retentiond.tell.report import CycleReport, document
-from retentiond.words import say_estimate, say_stored
 from tests.support.builders.disk_readings import AT, reading
 from tests.support.builders.gather_worlds import config as policy
 from tests.support.builders.gather_worlds import entry, healthy, snapshot

@@ -11,11 +11,11 @@ import pytest
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import Orphans
 from retentiond.disks.stuck import Stuck, StuckCause
+from retentiond.formatting import rfc3339
 from retentiond.model import Failure, GroupKind, Outcome, Reason, TopicPartition
 from retentiond.snapshot import GroupReading
 from retentiond.tell.reasons import tool_options
 from retentiond.tell.report import GroupCount, count_groups, document, figures
-from retentiond.words import rfc3339
 from tests.support.builders.guard_readings import Reading
 from tests.support.builders.reports import outcome, report, row, row_json, turned_down, unread
 

@@ -8,12 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from retentiond.history.judge import ANEW, UNREAD
-from retentiond.model import VERDICT_OF, GroupKind, Reason, Verdict
-from retentiond.tell.answers import CAUSED_BY_A_GROUP
-from retentiond.tell.first_look.starting_config import DISABLING
-from retentiond.tell.reasons import REASON_TEXTS, remedy, short, tool_options
-from retentiond.words import (
+from retentiond.formatting import (
     label,
     say_bytes,
     say_count,
@@ -24,6 +19,11 @@ from retentiond.words import (
     shell_argument,
     shell_word,
 )
+from retentiond.history.judge import ANEW, UNREAD
+from retentiond.model import VERDICT_OF, GroupKind, Reason, Verdict
+from retentiond.tell.answers import CAUSED_BY_A_GROUP
+from retentiond.tell.first_look.starting_config import DISABLING
+from retentiond.tell.reasons import REASON_TEXTS, remedy, short, tool_options
 from tests.support.builders.reports import row
 
 
