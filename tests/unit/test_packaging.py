@@ -7,7 +7,8 @@ import importlib.metadata
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT: dict[str, Any] = PYPROJECT["project"]
-PROVIDERS = importlib.metadata.packages_distributions()
 OF_AN_EXTRA = {"retentiond/spark/connect.py": "connect", "retentiond/kafka/settings/aws.py": "aws"}
 """The files that only those load who have installed it."""
+
+
+@cache
+def providers() -> Mapping[str, list[str]]:
+    """The distributions of each top-level module. Not at import: it reads what each one installed,
+    for seconds, in every process that collects this file."""
+    return importlib.metadata.packages_distributions()
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -50,12 +57,12 @@ def test_every_import_is_declared(file: Path) -> None:
     extras = PROJECT["optional-dependencies"][extra] if extra else []
     declared = names(PROJECT["dependencies"]) | names(extras)
     for module in imported(file):
-        assert declared & set(map(normal, PROVIDERS[module])), module
+        assert declared & set(map(normal, providers()[module])), module
 
 
 def test_every_dependency_is_imported_somewhere() -> None:
     modules = {module for file in (ROOT / "retentiond").rglob("*.py") for module in imported(file)}
-    used = {normal(name) for module in modules for name in PROVIDERS[module]}
+    used = {normal(name) for module in modules for name in providers()[module]}
     extras = [each for extra in PROJECT["optional-dependencies"].values() for each in extra]
     assert names(PROJECT["dependencies"] + extras) - used == UNIMPORTED
 
