@@ -14,12 +14,6 @@ from pyspark.sql import DataFrame
 
 from retentiond import garbage_collection
 from retentiond.config import PolicyConflict
-from retentiond.decide.bounds import (
-    commits_by_partition,
-    commits_of_failed,
-    commits_on_replaced_records,
-    with_bounds,
-)
 from retentiond.decide.detail import Decided, decided_rows, detail, replaced_records
 from retentiond.decide.groups import (
     groups_by_topic,
@@ -28,9 +22,17 @@ from retentiond.decide.groups import (
     silent_groups,
     without_excluded,
 )
+from retentiond.decide.rule import (
+    commits_by_partition,
+    commits_of_failed,
+    commits_on_replaced_records,
+    topic_holds,
+    with_binding,
+    with_bounds,
+    with_reason,
+)
 from retentiond.decide.star_schema import StarSchema, frames, small
 from retentiond.decide.tables import star_schema
-from retentiond.decide.verdict import topic_holds, with_binding, with_reason
 from retentiond.model import VERDICT_OF, PlanRow, Reason
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions

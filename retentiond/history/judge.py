@@ -14,8 +14,7 @@ from collections.abc import Iterable
 
 from pyspark.sql import DataFrame
 
-from retentiond.decide.bounds import with_bounds
-from retentiond.decide.verdict import with_reason, with_topic_reason
+from retentiond.decide.rule import with_bounds, with_reason, with_topic_reason
 from retentiond.model import VERDICT_OF, Reason, Verdict
 
 ANEW = (

@@ -20,8 +20,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from retentiond.decide.bounds import commits_by_partition
 from retentiond.decide.groups import groups_by_topic
+from retentiond.decide.rule import commits_by_partition
 from retentiond.history.entries import day_of
 from retentiond.history.past import Past
 from retentiond.history.question import TopicQuestion

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from retentiond.decide.bounds import least_of_all
+from retentiond.decide.rule import least_of_all
 from retentiond.history.judge import judged_by_commits, judged_by_record
 from retentiond.history.past import Past
 from retentiond.history.question import TopicQuestion

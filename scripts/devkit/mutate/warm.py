@@ -40,7 +40,7 @@ FIRST = {
     "act.read_back": ["delete", "reconcile"],
     "act.request": ["delete", "pause"],
     "act.rule": ["guard", "pause"],
-    "decide.bounds": ["bounds"],
+    "decide.rule": ["rule"],
     "decide.detail": ["tables", "reasons"],
     "decide.limits": ["limits"],
     "decide.tables": ["tables"],

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame
 
-from retentiond.decide.bounds import commits_by_partition, commits_of_failed
 from retentiond.decide.groups import (
     groups_by_topic,
     relevant_groups,
@@ -21,9 +20,9 @@ from retentiond.decide.plan import (
     judged_partitions,
     without_doubts,
 )
+from retentiond.decide.rule import commits_by_partition, commits_of_failed, topic_holds
 from retentiond.decide.star_schema import StarSchema
 from retentiond.decide.tables import star_schema
-from retentiond.decide.verdict import topic_holds
 from retentiond.spark.session import SparkSessions
 from tests.support.builders.guard_readings import crowded, healthy
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retentiond.decide.bounds import commits_by_partition
+from retentiond.decide.rule import commits_by_partition
 from retentiond.spark.session import SparkSessions
 
 pytestmark = pytest.mark.spark
