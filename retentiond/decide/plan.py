@@ -31,8 +31,7 @@ from retentiond.decide.rule import (
     with_bounds,
     with_reason,
 )
-from retentiond.decide.star_schema import StarSchema, frames, small
-from retentiond.decide.tables import star_schema
+from retentiond.decide.star_schema import StarSchema, frames, small, star_schema
 from retentiond.model import VERDICT_OF, PlanRow, Reason
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions

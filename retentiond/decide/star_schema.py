@@ -1,66 +1,114 @@
 """A snapshot as a star schema of integer tables, which is how Spark is fast.
 
-A name costs Spark several times what a number does, so every name stays behind and its
-position in the snapshot goes: ``topic_id``, ``partition_id`` and ``group_id`` are positions in
+A name costs Spark several times what a number does. So every name stays behind, and its position
+in the snapshot goes: ``topic_id``, ``partition_id`` and ``group_id`` are positions in
 `Snapshot.topics`, `.partitions` and `.groups`. Groups are sorted by name, so the smallest
 ``group_id`` is the first by name.
 
-A table in parts is counted by several tasks, which then exchange what they have found, and what is
+A table in parts is counted by several tasks, which then exchange what they have found. What is
 joined to it goes to each of them first, in a job of its own. That pays for many commits only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.model import GroupKind
+from retentiond.snapshot import EPOCH_SCHEMA, VANISHED, Snapshot, offsets_beside
+
 T = TypeVar("T")
 U = TypeVar("U")
+
+
+def _flag(name: str) -> pa.Field:
+    return pa.field(name, pa.bool_(), nullable=False)
+
+
+def _position(name: str) -> pa.Field:
+    return pa.field(name, pa.int32(), nullable=False)
+
+
+TOPICS = pa.schema(
+    [
+        _position("topic_id"),
+        _flag("conflict"),
+        _flag("internal"),
+        _flag("deletes"),
+        _flag("compacts"),
+        _flag("allow_compacted"),
+        _flag("failed"),
+        _flag("recreated"),
+        _flag("hidden"),
+        pa.field("consumed_retention_ms", pa.int64()),
+        pa.field("forced_retention_ms", pa.int64()),
+        pa.field("min_groups", pa.int32(), nullable=False),
+        pa.field("changelog_group_id", pa.int32()),  # the first that restores its state from it
+    ]
+)
+"""``hidden``: groups may be hidden from the topic, so nobody is known to be absent."""
+PARTITIONS = pa.schema(
+    [
+        _position("partition_id"),
+        _position("topic_id"),
+        pa.field("log_start_offset", pa.int64()),
+        pa.field("high_watermark", pa.int64()),
+        pa.field("last_stable_offset", pa.int64()),
+        pa.field("retention_offset", pa.int64()),
+        _flag("failed"),
+    ]
+)
+GROUPS = pa.schema([_position("group_id")])
+"""``failed`` and ``vanished``."""
+COMMITS = pa.schema(
+    [
+        _position("group_id"),
+        _position("partition_id"),
+        _position("topic_id"),  # the partition's, so that Spark need not look it up
+        pa.field("offset", pa.int64()),  # null: it could not be read
+    ]
+)
+"""``commits``, ``remembered`` and ``stale``."""
+EPOCHS = pa.schema([*EPOCH_SCHEMA, _position("topic_id"), _flag("shares")])
+"""``shares``: whether it is a share group."""
+GROUPS_OF_TOPICS = pa.schema([_position("group_id"), _position("topic_id")])
+"""``readers``, ``required`` and ``excluded``."""
 
 
 @dataclass(frozen=True, slots=True)
 class StarSchema(Generic[T]):
     """The tables that a plan is worked out from: `pyarrow.Table`s, or the DataFrames of them.
 
-    ===============  =========================  ==================================================
-    table            grain                      columns beside the ids, as ``?`` nullable
-    ===============  =========================  ==================================================
-    ``topics``       topic_id                   conflict, internal, deletes, compacts,
-                                                allow_compacted, failed, recreated, hidden: boolean;
-                                                consumed_retention_ms?, forced_retention_ms?: long;
-                                                min_groups: int; changelog_group_id?: int, the
-                                                first that restores its state from the topic
-    ``partitions``   partition_id, (topic_id)   log_start_offset?, high_watermark?,
-                                                last_stable_offset?, retention_offset?: long;
-                                                failed: boolean
-    ``commits``      group_id, partition_id,    offset?: long; null is a commit that is unread
-                     (topic_id)
-    ``epochs``       group_id, partition_id,    offset, leader_epoch, known_epoch?, end_offset?:
-                     (topic_id)                 see `EPOCH_SCHEMA`; shares: boolean, whether it is
-                                                a share group
-    ``failed``       group_id
-    ``remembered``   group_id, partition_id,    offset?: long
-                     (topic_id)
-    ``stale``        group_id, partition_id,    offset: long; see `Snapshot.stale`
-                     (topic_id)
-    ``readers``      group_id, topic_id         now, or by what earlier cycles saw
-    ``vanished``     group_id
-    ``required``     group_id, topic_id
-    ``excluded``     group_id, topic_id
-    ===============  =========================  ==================================================
+    ==============  ========================  ==================  ================================
+    table           grain                     columns             rows
+    ==============  ========================  ==================  ================================
+    ``topics``      topic_id                  `TOPICS`            every topic
+    ``partitions``  partition_id              `PARTITIONS`        every partition
+    ``commits``     group_id, partition_id    `COMMITS`           every commit
+    ``epochs``      group_id, partition_id    `EPOCHS`            see `EPOCH_SCHEMA`
+    ``failed``      group_id                  `GROUPS`            groups unread as a whole
+    ``remembered``  group_id, partition_id    `COMMITS`           see `_beyond`
+    ``stale``       group_id, partition_id    `COMMITS`           see `Snapshot.stale`
+    ``readers``     group_id, topic_id        `GROUPS_OF_TOPICS`  now, or by what was seen before
+    ``vanished``    group_id                  `GROUPS`            remembered, and not listed
+    ``required``    group_id, topic_id        `GROUPS_OF_TOPICS`  by the policy
+    ``excluded``    group_id, topic_id        `GROUPS_OF_TOPICS`  by the policy
+    ==============  ========================  ==================  ================================
 
-    ``failed`` are the groups that are unread as a whole, ``vanished`` those that are remembered and
-    not listed. From there on, a table without rows is
-    None: on most clusters that are most of them, and each would cost Spark a step.
+    From ``epochs`` on, a table without rows is None: on most clusters that are most of them, and
+    each would cost Spark a step.
 
-    ``complete`` says whether the listing of groups was, and a topic's ``hidden`` that groups may
-    be hidden from it; then nobody is known to be absent. ``group_count`` is at least 1.
-    ``in_one_part``: each of the DataFrames is, so what meets in a join need not travel.
+    ``complete`` says whether the listing of groups was; where it was not, nobody is known to be
+    absent. ``group_count`` is at least 1. ``in_one_part``: each of the DataFrames is, so what meets
+    in a join need not travel.
     """
 
     complete: bool
@@ -117,3 +165,161 @@ def frames(session: SparkSession, tables: StarSchema[pa.Table]) -> StarSchema[Da
 def small(table: DataFrame, star: StarSchema[DataFrame]) -> DataFrame:
     """A table of few rows, to be joined to a larger one of the star."""
     return table.hint("shuffle_hash") if star.in_one_part else F.broadcast(table)
+
+
+def star_schema(snapshot: Snapshot) -> StarSchema[pa.Table]:
+    """The snapshot as Arrow tables.
+
+    A conflict has no retention, requires nobody and excludes nobody.
+    """
+    partitions = _partitions(snapshot)
+    readers = snapshot.readers | snapshot.remembered_readers
+    return StarSchema(
+        complete=not snapshot.problems,
+        group_count=max(1, len(snapshot.groups)),
+        topics=_topics(snapshot),
+        partitions=partitions,
+        commits=_commits(snapshot.commits, partitions),
+        epochs=_some(_epochs(snapshot, partitions)),
+        failed=_some(
+            _table(GROUPS, [at for at, group in enumerate(snapshot.groups) if group.failure])
+        ),
+        remembered=_some(_commits(_beyond(snapshot.remembered, snapshot.commits), partitions)),
+        stale=_some(_commits(snapshot.stale, partitions)),
+        readers=_some(
+            _table(
+                GROUPS_OF_TOPICS,
+                [reader.group for reader in readers],
+                [reader.topic for reader in readers],
+            )
+        ),
+        vanished=_some(
+            _table(
+                GROUPS,
+                [at for at, group in enumerate(snapshot.groups) if group.state == VANISHED],
+            )
+        ),
+        required=_some(_required(snapshot)),
+        excluded=_some(excluded_groups(snapshot)),
+    )
+
+
+def _some(table: pa.Table) -> pa.Table | None:
+    return table if table.num_rows else None
+
+
+def _topics(snapshot: Snapshot) -> pa.Table:
+    topics = snapshot.topics
+    rules = [None if isinstance(each.policy, PolicyConflict) else each.policy for each in topics]
+    return _table(
+        TOPICS,
+        range(len(topics)),
+        [policy is None for policy in rules],
+        [topic.is_internal for topic in topics],
+        ["delete" in topic.cleanup_policy for topic in topics],
+        ["compact" in topic.cleanup_policy for topic in topics],
+        [policy is not None and policy.allow_compacted for policy in rules],
+        [topic.failure is not None for topic in topics],
+        [topic.recreated for topic in topics],
+        [snapshot.hides_groups_of(topic) for topic in topics],
+        [policy and policy.consumed_retention_ms for policy in rules],
+        [topic.forced_retention_ms for topic in topics],
+        [policy.min_groups if policy else 0 for policy in rules],
+        _restoring(snapshot),
+    )
+
+
+def _restoring(snapshot: Snapshot) -> list[int | None]:
+    """Of each topic the first group by name that restores its state from it, and counts there."""
+    first: list[int | None] = [None] * len(snapshot.topics)
+    for group, topic in sorted(snapshot.changelogs, reverse=True):
+        if not snapshot.topics[topic].policy.excludes(snapshot.groups[group].group_id):
+            first[topic] = group
+    return first
+
+
+def _partitions(snapshot: Snapshot) -> pa.Table:
+    """A conflict says no retention, so none of its partitions has a retention offset."""
+    conflicts = {
+        position
+        for position, topic in enumerate(snapshot.topics)
+        if isinstance(topic.policy, PolicyConflict)
+    }
+    partitions = snapshot.partitions
+    return _table(
+        PARTITIONS,
+        range(len(partitions)),
+        [each.topic for each in partitions],
+        [each.log_start_offset for each in partitions],
+        [each.high_watermark for each in partitions],
+        [each.last_stable_offset for each in partitions],
+        [None if each.topic in conflicts else each.retention_offset for each in partitions],
+        [each.failure is not None for each in partitions],
+    )
+
+
+def _commits(commits: pa.Table, partitions: pa.Table) -> pa.Table:
+    """`COMMIT_SCHEMA` with the topic of each partition: `COMMITS`."""
+    topic_ids = partitions["topic_id"].take(commits["partition_id"])
+    return pa.Table.from_arrays(
+        [commits["group_id"], commits["partition_id"], topic_ids, commits["offset"]],
+        schema=COMMITS,
+    )
+
+
+def _epochs(snapshot: Snapshot, partitions: pa.Table) -> pa.Table:
+    """`EPOCH_SCHEMA` with the topic of each partition and the kind of each group: `EPOCHS`."""
+    epochs = snapshot.epochs
+    shares = [snapshot.groups[at].kind is GroupKind.SHARE for at in epochs["group_id"].to_pylist()]
+    return pa.Table.from_arrays(
+        [
+            *epochs.columns,
+            partitions["topic_id"].take(epochs["partition_id"]),
+            pa.array(shares, pa.bool_()),
+        ],
+        schema=EPOCHS,
+    )
+
+
+def _beyond(remembered: pa.Table, commits: pa.Table) -> pa.Table:
+    """The remembered commits that the same group's commit of now is missing for, or lies below.
+
+    The others say nothing that the commit does not, and on most clusters that is all of them.
+    """
+    readable = commits.filter(pc.is_valid(commits["offset"]))
+    is_reached = offsets_beside(remembered, readable) >= remembered["offset"].to_numpy()
+    return remembered.filter(pa.array(~is_reached))
+
+
+def _required(snapshot: Snapshot) -> pa.Table:
+    positions = {group.group_id: position for position, group in enumerate(snapshot.groups)}
+    pairs = [
+        (positions[group_id], topic_id)
+        for topic_id, topic in enumerate(snapshot.topics)
+        if isinstance(topic.policy, TopicPolicy)
+        for group_id in topic.policy.required_groups
+    ]
+    return _table(GROUPS_OF_TOPICS, [pair[0] for pair in pairs], [pair[1] for pair in pairs])
+
+
+def excluded_groups(snapshot: Snapshot) -> pa.Table:
+    """`GROUPS_OF_TOPICS`: who does not count on a topic, whatever the trace.
+
+    Each policy is asked once about each group, however many topics it is for.
+    """
+    topics_of: dict[TopicPolicy, list[int]] = {}
+    for topic_id, topic in enumerate(snapshot.topics):
+        if isinstance(topic.policy, TopicPolicy):
+            topics_of.setdefault(topic.policy, []).append(topic_id)
+    group_ids = [np.empty(0, np.int32)]
+    topic_ids = [np.empty(0, np.int32)]
+    for policy, topics in topics_of.items():
+        groups = [at for at, group in enumerate(snapshot.groups) if policy.excludes(group.group_id)]
+        group_ids.append(np.tile(np.array(groups, np.int32), len(topics)))
+        topic_ids.append(np.repeat(np.array(topics, np.int32), len(groups)))
+    return _table(GROUPS_OF_TOPICS, np.concatenate(group_ids), np.concatenate(topic_ids))
+
+
+def _table(schema: pa.Schema, *columns: Iterable[Any]) -> pa.Table:
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)

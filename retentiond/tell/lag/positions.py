@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from retentiond.decide.tables import excluded_groups
+from retentiond.decide.star_schema import excluded_groups
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import PlanRow, Reason
 from retentiond.snapshot import Integers, PartitionReading, Snapshot

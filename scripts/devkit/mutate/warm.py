@@ -41,9 +41,9 @@ FIRST = {
     "act.request": ["delete", "pause"],
     "act.rule": ["guard", "pause"],
     "decide.rule": ["rule"],
-    "decide.detail": ["tables", "reasons"],
+    "decide.detail": ["star_schema", "reasons"],
     "decide.limits": ["limits"],
-    "decide.tables": ["tables"],
+    "decide.star_schema": ["star_schema"],
 }
 """The tests of its package that are likely to find a mutant of a module: they go first."""
 

@@ -21,8 +21,7 @@ from retentiond.decide.plan import (
     without_doubts,
 )
 from retentiond.decide.rule import commits_by_partition, commits_of_failed, topic_holds
-from retentiond.decide.star_schema import StarSchema
-from retentiond.decide.tables import star_schema
+from retentiond.decide.star_schema import StarSchema, star_schema
 from retentiond.spark.session import SparkSessions
 from tests.support.builders.guard_readings import crowded, healthy
 

@@ -9,9 +9,15 @@ from hypothesis import given, settings
 
 from retentiond.config import PolicyConflict
 from retentiond.config.values import Pattern
-from retentiond.decide import tables
 from retentiond.decide.detail import Decided, detail
-from retentiond.decide.tables import star_schema
+from retentiond.decide.star_schema import (
+    COMMITS,
+    GROUPS,
+    GROUPS_OF_TOPICS,
+    PARTITIONS,
+    TOPICS,
+    star_schema,
+)
 from retentiond.model import TopicPartition
 from retentiond.snapshot import VANISHED
 from tests.support import oracle
@@ -33,16 +39,16 @@ from tests.support.strategies import worlds
 def test_the_tables_have_the_schemas_that_the_plan_is_written_for() -> None:
     made = star_schema(crowded().snapshot())
 
-    assert made.topics.schema == tables.TOPICS
-    assert made.partitions.schema == tables.PARTITIONS
+    assert made.topics.schema == TOPICS
+    assert made.partitions.schema == PARTITIONS
     assert made.failed is not None
-    assert made.failed.schema == tables.GROUPS
+    assert made.failed.schema == GROUPS
     for commits in (made.commits, made.remembered):
         assert commits is not None
-        assert commits.schema == tables.COMMITS
+        assert commits.schema == COMMITS
     for pairs in (made.readers, made.required, made.excluded):
         assert pairs is not None
-        assert pairs.schema == tables.GROUPS_OF_TOPICS
+        assert pairs.schema == GROUPS_OF_TOPICS
     assert made.complete
 
 
@@ -212,7 +218,7 @@ def test_a_snapshot_of_nothing_is_a_star_of_empty_tables() -> None:
     made = star_schema(Reading().snapshot())
 
     assert made.partitions.num_rows == made.commits.num_rows == 0
-    assert made.commits.schema == tables.COMMITS
+    assert made.commits.schema == COMMITS
 
 
 @settings(max_examples=300, deadline=None)
