@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pyspark
 
 from retentiond import __version__, garbage_collection
-from retentiond.act.read_back import reconcile
+from retentiond.act.delete import reconcile
 from retentiond.clock import Stop, now_ms
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, run_cycle

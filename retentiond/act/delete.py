@@ -2,7 +2,12 @@
 
 Invariant: what will be deleted is on disk before its request goes out, and its outcome after.
 At whatever point the process ends, the journal therefore says nothing false: an intent without
-outcome is open, and `retentiond.act.read_back` reads back what it can.
+outcome is open, and `reconcile` reads back what it can when the next process starts.
+
+Invariant: an offset that was requested counts as spent. It becomes `deleted` once the log start
+offset of the same topic has reached it, with a word that nobody knows who moved it, and stays
+`unknown` until then. It never becomes `failed`, because a request without an answer may come true
+later.
 
 `retentiond.act.request` sends the requests. Its last question before each one is whether what was
 decided still stands: no pause, no new configuration, evidence that is young enough.
@@ -10,17 +15,25 @@ decided still stands: no pause, no new configuration, evidence that is young eno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from retentiond.act.approved import Approved, Journal
-from retentiond.act.read_back import read_log_starts
-from retentiond.act.request import ATTEMPTS, BACKOFF_S, Requester, WantedDeletion, not_attempted
+from retentiond.act.approved import Approved, Journal, Unsettled
+from retentiond.act.request import (
+    ATTEMPTS,
+    BACKOFF_S,
+    Proof,
+    Requester,
+    WantedDeletion,
+    not_attempted,
+    read_log_starts,
+)
 from retentiond.clock import Stop, seconds_since_boot
 from retentiond.errors import OtherCluster
 from retentiond.kafka.interface import Kafka
-from retentiond.model import DeletionOutcome
+from retentiond.model import DeletionOutcome, Outcome
 
 MAX_EVIDENCE_AGE_S = 5.0
 """How long after the second reading began a request may still go out."""
@@ -135,3 +148,52 @@ def execute(
         outcomes.extend(settled)
         journal.settle(cycle_id, settled, now())
     return tuple(outcomes[before:])
+
+
+def reconcile(journal: Journal, kafka: Kafka, now_ms: int) -> tuple[DeletionOutcome, ...]:
+    """The outcomes that are new: proven, given up, or of an intent that had none.
+
+    Asks the cluster for the partitions in question only, and for nothing when there are none.
+    Raises `KafkaUnavailable` when the cluster doesn't say who it is, `StateError`.
+    """
+    unsettled = journal.unsettled(kafka.cluster_id())
+    log_starts = read_log_starts(kafka, {each.topic_partition for each in unsettled})
+    proofs = [
+        (each, log_starts.proof(each.topic_partition, each.topic_id, each.cutoff))
+        for each in unsettled
+    ]
+    gone = [(each, proof) for each, proof in proofs if proof.topic_is_gone]
+    news = [
+        (each, proof)
+        for each, proof in proofs
+        if not proof.topic_is_gone and (proof.log_start_offset is not None or each.outcome is None)
+    ]
+    return (
+        *_settle(journal, gone, now_ms, give_up=True),
+        *_settle(journal, news, now_ms, give_up=False),
+    )
+
+
+def _settle(
+    journal: Journal, proofs: Iterable[tuple[Unsettled, Proof]], now_ms: int, *, give_up: bool
+) -> list[DeletionOutcome]:
+    by_cycle: defaultdict[str, list[DeletionOutcome]] = defaultdict(list)
+    for each, proof in proofs:
+        by_cycle[each.cycle_id].append(_outcome(each, proof))
+    for cycle_id, outcomes in by_cycle.items():
+        journal.settle(cycle_id, outcomes, now_ms, give_up=give_up)
+    return [outcome for outcomes in by_cycle.values() for outcome in outcomes]
+
+
+def _outcome(unsettled: Unsettled, proof: Proof) -> DeletionOutcome:
+    topic, partition = unsettled.topic_partition
+    if proof.log_start_offset is not None:
+        return DeletionOutcome(
+            topic, partition, Outcome.DELETED, proof.log_start_offset, proof.note
+        )
+    what = (
+        "the daemon stopped before the outcome was recorded"
+        if unsettled.outcome is None
+        else "the outcome was never proven"
+    )
+    return DeletionOutcome(topic, partition, Outcome.UNKNOWN, error=f"{what}; {proof.note}")

@@ -10,18 +10,30 @@ itself makes an outcome `deleted`, only a refusal of the one request that went o
 `failed`. The rest is `unknown`: a request that timed out may still be applied, and a leader that
 says it leads no more may have moved its log start before it lost the lead (KIP-107: it waits for
 its followers in between).
+
+Where no answer is clear, the log start offset is read back. Invariant: it can prove that records
+are gone, never that they stay (a frozen leader applies a timed-out request minutes later), and not
+who deleted them: Kafka's own retention moves it, too. It proves nothing about a topic of the same
+name with another id. The id is read *after* the offset: ids never come back, so an unchanged one
+held when the offset was read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from retentiond.act.read_back import GONE, LogStarts, Proof, not_read
 from retentiond.clock import Stop
 from retentiond.errors import OtherCluster
-from retentiond.kafka.interface import DeleteAnswer, DeleteFailure, RequestResult, Target
+from retentiond.kafka.interface import (
+    DeleteAnswer,
+    DeleteFailure,
+    OffsetBound,
+    RequestResult,
+    Target,
+    TopicDescription,
+)
 from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
 
 ATTEMPTS = 3
@@ -32,7 +44,7 @@ BACKOFF_S = 0.5
 
 NO_EFFECT = (RequestResult.REFUSED, RequestResult.NOT_SENT)
 
-UNPROVABLE = Proof(None, "no log start offset can prove it")
+GONE = "the records were gone {when}; whether this request deleted them is not known"
 
 T = TypeVar("T", bound=Target)
 
@@ -185,3 +197,89 @@ def _read_back(
 def not_attempted(at: TopicPartition, why: str) -> DeletionOutcome:
     """The outcome where no request went out."""
     return DeletionOutcome(*at, Outcome.NOT_ATTEMPTED, error=why)
+
+
+class LogStartSource(Protocol):
+    """The part of `retentiond.kafka.interface.Kafka` that is asked here."""
+
+    def topic_names(self) -> frozenset[str]: ...
+
+    def describe_topics(
+        self, names: Collection[str]
+    ) -> Mapping[str, TopicDescription | Failure]: ...
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], bound: OffsetBound
+    ) -> Mapping[TopicPartition, int | Failure]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """``log_start_offset`` is at or above the cutoff, or None: that is not proven. ``note`` says
+    what is known, in words.
+
+    ``topic_is_gone``: the topic of that id is no more, so that asking again is of no use.
+    """
+
+    log_start_offset: int | None
+    note: str
+    topic_is_gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogStarts:
+    """The log start offsets of some partitions, and their topics as they were right after.
+
+    ``topics`` holds None for a topic that is not in the cluster's metadata.
+    """
+
+    offsets: Mapping[TopicPartition, int | Failure]
+    topics: Mapping[str, TopicDescription | Failure | None]
+
+    def proof(self, partition: TopicPartition, topic_id: str, cutoff: int) -> Proof:
+        """Whether the records below ``cutoff`` of that very topic are gone."""
+        described = self.topics.get(partition.topic, _UNREAD)
+        if described is None:
+            return Proof(None, "the topic no longer exists", topic_is_gone=True)
+        if isinstance(described, Failure):
+            return Proof(None, f"the topic could not be read back ({described})")
+        if described.topic_id is None:
+            return Proof(None, "the topic's id could not be read back")
+        if described.topic_id != topic_id:
+            return Proof(None, "the topic was recreated meanwhile", topic_is_gone=True)
+        log_start = self.offsets.get(partition, _UNREAD)
+        if isinstance(log_start, Failure):
+            return Proof(None, f"the log start offset could not be read back ({log_start})")
+        if log_start < cutoff:
+            return Proof(None, f"the log start offset was {log_start} when read back")
+        return Proof(log_start, GONE.format(when="by the time it was read back"))
+
+
+def read_log_starts(kafka: LogStartSource, partitions: Collection[TopicPartition]) -> LogStarts:
+    """Asks for those partitions only. Raises nothing: what can't be read proves nothing."""
+    names = {partition.topic for partition in partitions}
+    if not names:
+        return LogStarts({}, {})
+    try:
+        offsets = kafka.offsets(partitions, OffsetBound.LOG_START)
+        described = kafka.describe_topics(names)
+        topics: dict[str, TopicDescription | Failure | None] = dict(described)
+        unclear = {name for name, topic in described.items() if isinstance(topic, Failure)}
+        if unclear:
+            topics |= dict.fromkeys(unclear - kafka.topic_names())
+    except Exception as exc:  # noqa: BLE001 - whatever fails here, the answer is "not proven"
+        unread = Failure(type(exc).__name__, str(exc))
+        return LogStarts({}, dict.fromkeys(names, unread))
+    return LogStarts(offsets, topics)
+
+
+def not_read(partitions: Collection[TopicPartition]) -> LogStarts:
+    """In place of a reading when there is no time for one."""
+    stopping = Failure("STOPPING", "retentiond is stopping")
+    return LogStarts({}, {partition.topic: stopping for partition in partitions})
+
+
+_UNREAD = Failure("NO_ANSWER", "the reading does not mention it")
+
+
+UNPROVABLE = Proof(None, "no log start offset can prove it")

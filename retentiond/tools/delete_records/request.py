@@ -18,8 +18,13 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol
 
-from retentiond.act.read_back import LogStartSource, read_log_starts
-from retentiond.act.request import Requester, WantedDeletion, not_attempted
+from retentiond.act.request import (
+    LogStartSource,
+    Requester,
+    WantedDeletion,
+    not_attempted,
+    read_log_starts,
+)
 from retentiond.clock import Stop
 from retentiond.errors import OtherCluster, StateError, UsageError
 from retentiond.kafka.interface import KAFKAS_HIGH_WATERMARK, DeleteAnswer, OffsetBound, Target

@@ -34,10 +34,9 @@ TESTS = {
 FIRST = {
     "act.approved": ["approved", "guard"],
     "act.carry_out": ["turns", "pause"],
-    "act.delete": ["delete", "pause"],
+    "act.delete": ["delete", "pause", "reconcile"],
     "act.evidence": ["guard"],
     "act.guard": ["guard"],
-    "act.read_back": ["delete", "reconcile"],
     "act.request": ["delete", "pause"],
     "act.rule": ["guard", "pause"],
     "decide.rule": ["rule"],

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 from unittest import mock
 
-from retentiond.act.read_back import reconcile
+from retentiond.act.delete import reconcile
 from retentiond.clock import Stopped, Uptime
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, run_cycle

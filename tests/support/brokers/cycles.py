@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from retentiond.act.read_back import reconcile
+from retentiond.act.delete import reconcile
 from retentiond.clock import Uptime, now_ms, uptime
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, run_cycle

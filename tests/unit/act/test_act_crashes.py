@@ -16,8 +16,7 @@ from threading import Event
 
 import pytest
 
-from retentiond.act.delete import EvidenceAge, Pace, execute
-from retentiond.act.read_back import reconcile
+from retentiond.act.delete import EvidenceAge, Pace, execute, reconcile
 from retentiond.kafka.interface import DeleteFailure, OffsetBound, TopicDescription
 from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
 from retentiond.state.audit import Audit

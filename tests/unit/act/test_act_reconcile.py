@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.act.read_back import GONE, reconcile
+from retentiond.act.delete import reconcile
+from retentiond.act.request import GONE
 from retentiond.errors import KafkaUnavailable
 from retentiond.model import DeletionOutcome, Outcome, TopicPartition
 from retentiond.state.audit import Audit
