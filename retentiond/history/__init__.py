@@ -1,3 +1,5 @@
-"""What each cycle saw, kept as a Delta table of Parquet files, and what the past says about a
-policy. A report and its snapshot come in; simulations, recommendations and reports go out, and
-nothing of it is ever evidence for a deletion."""
+"""What each cycle saw, kept as a Delta table of Parquet files.
+
+A finished cycle comes in; rows of the table go out, and sums for the status page. Nothing of it is
+ever evidence for a deletion. `retentiond.history.ask` reads the table for a question.
+"""

@@ -20,13 +20,13 @@ from pyspark.sql import SparkSession
 from retentiond.config import TopicPolicy
 from retentiond.decide.plan import decide
 from retentiond.errors import RetentiondError
-from retentiond.history.past import open_past
-from retentiond.history.question import questions
-from retentiond.history.recommend import recommend
-from retentiond.history.replay import Replay
-from retentiond.history.report import report, without_retentiond
+from retentiond.history.ask.past import open_past
+from retentiond.history.ask.question import questions
+from retentiond.history.ask.recommend import recommend
+from retentiond.history.ask.replay import Replay
+from retentiond.history.ask.report import report, without_retentiond
+from retentiond.history.ask.simulate import simulate
 from retentiond.history.schema import SCHEMA, CommitState, RowKind
-from retentiond.history.simulate import simulate
 from retentiond.history.table import HistoryTable
 from retentiond.model import GroupKind, Reason
 from retentiond.snapshot import (

@@ -11,9 +11,8 @@ from typing import Any
 from playwright.sync_api import Browser, sync_playwright
 
 from retentiond.cli.output.report import html
-from retentiond.history.hourly import SPANS, Hourly, Recent
-from retentiond.history.past import Past
-from retentiond.history.report import (
+from retentiond.history.ask.past import EntryRow, Past, timeline
+from retentiond.history.ask.report import (
     KeepingGroup,
     LogDirFilling,
     Point,
@@ -21,7 +20,7 @@ from retentiond.history.report import (
     StoppedGroup,
     TopicSaving,
 )
-from retentiond.history.timeline import EntryRow, timeline
+from retentiond.history.hourly import SPANS, Hourly, Recent
 from tests.browser.conftest import Site
 from tests.support import scenes
 from tests.support.builders import recent_days

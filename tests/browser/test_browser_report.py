@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, Request
 
 from retentiond.cli.output.report import html
-from retentiond.history.past import Past
-from retentiond.history.report import (
+from retentiond.history.ask.past import EntryRow, Past, timeline
+from retentiond.history.ask.report import (
     KeepingGroup,
     LogDirFilling,
     Point,
@@ -18,7 +18,6 @@ from retentiond.history.report import (
     StoppedGroup,
     TopicSaving,
 )
-from retentiond.history.timeline import EntryRow, timeline
 
 pytestmark = pytest.mark.browser
 

@@ -21,9 +21,9 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from retentiond import config as configuration
 from retentiond.errors import HistoryUnavailable
-from retentiond.history.past import Past, history_at, open_past
-from retentiond.history.question import questions
-from retentiond.history.replay import PARTITION_BITS, TOPIC_BITS, Replay
+from retentiond.history.ask.past import Past, history_at, open_past
+from retentiond.history.ask.question import questions
+from retentiond.history.ask.replay import PARTITION_BITS, TOPIC_BITS, Replay
 from retentiond.history.table import HistoryTable
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver

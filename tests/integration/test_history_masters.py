@@ -17,13 +17,13 @@ from retentiond.cli.output import report as reported
 from retentiond.cli.output import simulate as simulated
 from retentiond.config import TopicPolicy
 from retentiond.errors import HistoryUnavailable
-from retentiond.history.past import Past, history_at, open_past, workers_explained
-from retentiond.history.question import TopicQuestion, questions
-from retentiond.history.recommend import recommend, without_retention
-from retentiond.history.replay import Replay
-from retentiond.history.report import report, without_retentiond
-from retentiond.history.session import LARGE_JOBS
-from retentiond.history.simulate import simulate
+from retentiond.history.ask.past import Past, history_at, open_past
+from retentiond.history.ask.question import TopicQuestion, questions
+from retentiond.history.ask.recommend import recommend, without_retention
+from retentiond.history.ask.replay import Replay
+from retentiond.history.ask.report import report, without_retentiond
+from retentiond.history.ask.rows import LARGE_JOBS, workers_explained
+from retentiond.history.ask.simulate import simulate
 from retentiond.history.table import HistoryTable
 from retentiond.spark.session import SparkSessions
 from tests.support.brokers.spark_processes import in_a_process, standalone

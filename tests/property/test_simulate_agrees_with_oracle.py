@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from retentiond.config import ExternalReader, PolicyConflict, TopicPolicy
 from retentiond.config.values import Pattern
-from retentiond.history.past import Past, history_at, open_past
-from retentiond.history.question import TopicQuestion, questions
-from retentiond.history.recommend import Recommendation, Why, recommend, without_retention
-from retentiond.history.replay import Replay
-from retentiond.history.report import report, without_retentiond
-from retentiond.history.session import LARGE_JOBS, LONGEST_S
-from retentiond.history.simulate import SimulatedTopic, simulate
+from retentiond.history.ask.past import Past, history_at, open_past
+from retentiond.history.ask.question import TopicQuestion, questions
+from retentiond.history.ask.recommend import Recommendation, Why, recommend, without_retention
+from retentiond.history.ask.replay import Replay
+from retentiond.history.ask.report import report, without_retentiond
+from retentiond.history.ask.rows import LARGE_JOBS, LONGEST_S
+from retentiond.history.ask.simulate import SimulatedTopic, simulate
 from retentiond.spark.session import SparkSessions
 from tests.support import past_oracle
 from tests.support.builders.past_clusters import (

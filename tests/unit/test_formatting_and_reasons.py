@@ -19,7 +19,7 @@ from retentiond.formatting import (
     shell_argument,
     shell_word,
 )
-from retentiond.history.judge import ANEW, UNREAD
+from retentiond.history.ask.judge import ANEW, UNREAD
 from retentiond.model import VERDICT_OF, GroupKind, Reason, Verdict
 from retentiond.tell.answers import CAUSED_BY_A_GROUP
 from retentiond.tell.first_look.starting_config import DISABLING

@@ -17,8 +17,8 @@ from retentiond.config import Config, ExternalReader, TopicPolicy
 from retentiond.config.durations import MINUTE_MS, format_duration
 from retentiond.errors import UsageError
 from retentiond.formatting import rfc3339, say_about, say_count, say_many, say_name, say_verb
-from retentiond.history.past import Past
-from retentiond.history.recommend import Recommendation, Why
+from retentiond.history.ask.past import Past
+from retentiond.history.ask.recommend import Recommendation, Why
 from retentiond.kafka.interface import INTERNAL_TOPICS
 
 COLUMNS = (

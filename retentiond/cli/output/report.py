@@ -16,7 +16,7 @@ from rich.console import Console
 from retentiond.cli.output.simulate import figure, say_timeline, timeline_document
 from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, printer, say
 from retentiond.formatting import rfc3339, say_bytes, say_count, say_many, say_name, say_names
-from retentiond.history.report import (
+from retentiond.history.ask.report import (
     KeepingGroup,
     LogDirFilling,
     Point,

@@ -21,9 +21,9 @@ from retentiond.formatting import (
     say_name,
     say_share,
 )
-from retentiond.history.missed import Missed
-from retentiond.history.simulate import SimulatedTopic, Simulation
-from retentiond.history.timeline import Timeline
+from retentiond.history.ask.missed import Missed
+from retentiond.history.ask.past import Timeline
+from retentiond.history.ask.simulate import SimulatedTopic, Simulation
 
 COLUMNS = (
     Column("TOPIC", ColumnKind.NAME),

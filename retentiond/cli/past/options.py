@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from retentiond.config import Config
-    from retentiond.history.past import Past
-    from retentiond.history.question import PolicyFor
-    from retentiond.history.replay import Replay
-    from retentiond.history.session import Tasks
+    from retentiond.history.ask.past import Past
+    from retentiond.history.ask.question import PolicyFor
+    from retentiond.history.ask.replay import Replay
+    from retentiond.history.ask.rows import Tasks
     from retentiond.history.table import HistoryTable
 
 T = TypeVar("T")
@@ -97,8 +97,8 @@ def answered(
     It is asked in a thread of its own: Ctrl-C ends the wait, whatever Spark or a store is at. Then
     nobody waits for that thread any more, and the process ends here.
     """
-    from retentiond.history.past import history_at, workers_explained
-    from retentiond.history.session import divide, sessions_for, tasks_of
+    from retentiond.history.ask.past import history_at
+    from retentiond.history.ask.rows import divide, sessions_for, tasks_of, workers_explained
 
     sessions = sessions_for(config.spark)
     tasks: list[Callable[[], Tasks]] = []
@@ -110,7 +110,7 @@ def answered(
             past = _opened(table, config, asked, lookback_ms)
             with sessions.use() as session, workers_explained(past.table.place):
                 tasks.append(tasks_of(session, config.spark.master))
-                divide(session, config.spark, past.recorded_rows)
+                divide(session, config.spark, past.row_count)
                 return question(past, session)
         finally:
             sessions.stop()
@@ -129,7 +129,7 @@ def answered(
 
 def _opened(table: HistoryTable, config: Config, asked: Period, lookback_ms: int) -> Past:
     from retentiond.formatting import say_names
-    from retentiond.history.past import open_past
+    from retentiond.history.ask.past import open_past
 
     since_ms, until_ms, options = asked
     past = open_past(table, config.spark.master, since_ms, until_ms, lookback_ms, options)
@@ -172,8 +172,8 @@ def asked_replay(
     in_force: PolicyFor,
 ) -> Replay:
     """Raises `UsageError` where no topic is asked about."""
-    from retentiond.history.question import questions
-    from retentiond.history.replay import Replay
+    from retentiond.history.ask.question import questions
+    from retentiond.history.ask.replay import Replay
 
     topics = {topic for topic in past.topic_ids["topic"].to_pylist() if is_asked(topic)}
     if not topics:

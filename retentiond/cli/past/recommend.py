@@ -14,8 +14,8 @@ from retentiond.cli.past.options import TopicPatterns, answered, asked_replay, m
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from retentiond.history.past import Past
-    from retentiond.history.recommend import Recommendation
+    from retentiond.history.ask.past import Past
+    from retentiond.history.ask.recommend import Recommendation
 
 
 def recommend(  # noqa: PLR0917 - typer hands each option over by its name
@@ -52,10 +52,9 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     """
     path = set_up(context, config, debug)
     from retentiond.cli.output.recommend import refuse_to_overwrite, show, write
-    from retentiond.history.past import never_deletable
-    from retentiond.history.recommend import recommend as recommended
-    from retentiond.history.recommend import without_retention
-    from retentiond.history.replay import Replay
+    from retentiond.history.ask.recommend import never_deletable, without_retention
+    from retentiond.history.ask.recommend import recommend as recommended
+    from retentiond.history.ask.replay import Replay
 
     in_force = load(path)
     asked, is_asked = period(since), matching(topic)

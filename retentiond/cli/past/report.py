@@ -15,8 +15,8 @@ from retentiond.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from retentiond.history.past import Past
-    from retentiond.history.report import Report
+    from retentiond.history.ask.past import Past
+    from retentiond.history.ask.report import Report
 
 
 class ReportOutput(StrEnum):
@@ -71,9 +71,9 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     if file is not None and not file.parent.is_dir():
         raise UsageError(f"there is no folder {file.parent} for {file.name}; make it first")
     from retentiond.cli.output.report import html, json_text, table_text
-    from retentiond.history.replay import Replay
-    from retentiond.history.report import report as reported
-    from retentiond.history.report import without_retentiond
+    from retentiond.history.ask.replay import Replay
+    from retentiond.history.ask.report import report as reported
+    from retentiond.history.ask.report import without_retentiond
 
     loaded, asked = load(path), period(since)
 

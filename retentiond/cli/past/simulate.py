@@ -21,8 +21,8 @@ from retentiond.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from retentiond.history.past import Past
-    from retentiond.history.simulate import Simulation
+    from retentiond.history.ask.past import Past
+    from retentiond.history.ask.simulate import Simulation
 
 
 def simulate(  # noqa: PLR0917 - typer hands each option over by its name
@@ -69,8 +69,8 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     if policy is not None and changes:
         raise UsageError("give either --policy or --set: a file of --policy has every setting")
     from retentiond.cli.output.simulate import show
-    from retentiond.history.question import tried_policy
-    from retentiond.history.simulate import simulate as simulated
+    from retentiond.history.ask.question import tried_policy
+    from retentiond.history.ask.simulate import simulate as simulated
 
     in_force = load(path)
     asked, is_asked = period(since, until), matching(topic)

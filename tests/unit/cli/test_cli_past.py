@@ -13,9 +13,8 @@ from retentiond.cli.output.recommend import external_entry
 from retentiond.cli.output.report import table_text
 from retentiond.cli.output.simulate import retention
 from retentiond.config import ExternalReader, load
-from retentiond.history.past import Past
-from retentiond.history.report import KeepingGroup, Report, StoppedGroup, TopicSaving
-from retentiond.history.timeline import EntryRow, timeline
+from retentiond.history.ask.past import EntryRow, Past, timeline
+from retentiond.history.ask.report import KeepingGroup, Report, StoppedGroup, TopicSaving
 from tests.support.builders.past_clusters import PastCluster, PastEntry, partition_row
 from tests.unit.cli.conftest import CONFIG, Command
 

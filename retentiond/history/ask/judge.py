@@ -1,8 +1,8 @@
 """What the rule says of each partition at each entry, by what was recorded of it.
 
 The rule is asked with a retention of 0, so its cutoff is bound by readers, open transactions and
-the end alone: `retentiond.history.replay` adds the age. Invariant: what the live rule holds has no
-bound here, and neither has what the record doesn't tell.
+the end alone. `retentiond.history.ask.replay` adds the age. Invariant: what the live rule holds
+has no bound here, and neither has what the record doesn't tell.
 
 The log start offset is taken to be below everything: the record has the one that the daemon of
 that time has left, and where a simulated one lies follows from all that was deleted before.
@@ -75,7 +75,7 @@ JUDGED = (
 
 
 def judged_by_record(recorded: DataFrame) -> DataFrame:
-    """``recorded`` is of `retentiond.history.replay`. Same grain.
+    """``recorded`` is of `retentiond.history.ask.replay`. Same grain.
 
     Columns: log, order: long; weight?, retention?: see there; log_start_offset?, high_watermark?,
     size_bytes?: long, as recorded; bound?: long, the cutoff under a retention of 0, null where
@@ -87,7 +87,7 @@ def judged_by_record(recorded: DataFrame) -> DataFrame:
 
 def judged_by_commits(counted: DataFrame) -> DataFrame:
     """The same with other groups than counted then. ``counted`` has the columns of
-    `retentiond.history.replay` and of `retentiond.history.readers.counted`."""
+    `retentiond.history.ask.replay` and of `retentiond.history.ask.readers.counted`."""
     return judged(counted, [each for each in FACTS if each not in OF_GROUPS], CAUSES_COUNTED)
 
 

@@ -19,12 +19,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from retentiond.config import TopicPolicy
-from retentiond.history.missed import DOUBTFUL, Doubt, asked_by, doubts_of, readers_below
-from retentiond.history.past import EntrySelection, Past
-from retentiond.history.question import TopicQuestion
-from retentiond.history.replay import PARTITION_BITS, TOPIC_BITS, Replay
+from retentiond.history.ask.missed import DOUBTFUL, Doubt, asked_by, doubts_of, readers_below
+from retentiond.history.ask.past import EntrySelection, Past
+from retentiond.history.ask.question import TopicQuestion
+from retentiond.history.ask.replay import PARTITION_BITS, TOPIC_BITS, Replay
+from retentiond.history.ask.simulate import SimulatedTopic, simulate
 from retentiond.history.schema import RowKind
-from retentiond.history.simulate import SimulatedTopic, simulate
+from retentiond.history.table import quoted
+from retentiond.model import Reason
 
 ENOUGH_MS = 7 * 86_400_000
 """A week has whatever comes back each day, and most of what comes back each week."""
@@ -136,6 +138,18 @@ def _with(question: TopicQuestion, retention_ms: int | None) -> TopicQuestion:
     return replace(question, retention_ms=retention_ms, policy=policy)
 
 
+def never_deletable(past: Past) -> frozenset[str]:
+    """Topics of which every row says `Reason.NOT_DELETABLE`, or that the topic was not read."""
+    held, unread = quoted(Reason.NOT_DELETABLE.value), quoted(Reason.OFFSET_UNREADABLE.value)
+    found = past.query(
+        "SELECT topic FROM history "
+        f"WHERE kind = {quoted(RowKind.PARTITION.value)} AND {{within}} GROUP BY topic "
+        f"HAVING bool_or(coalesce(reason, '') = {held}) "
+        f"AND bool_and(coalesce(reason, '') IN ({held}, {unread}))"
+    )
+    return frozenset(found["topic"].to_pylist())
+
+
 def _returns(replay: Replay, doubts: Sequence[Doubt]) -> dict[str, _Return]:
     """By topic, the one that needs the longest retention."""
     if not doubts:
@@ -231,8 +245,7 @@ def _rewound(replay: Replay, returns: dict[str, _Return]) -> DataFrame:
         EntrySelection(topic, first, moments[each.moment].entry.entry - 1)
         for topic, each in returns.items()
     ]
-    commits = replay.past.rows(
-        replay.session,
+    commits = replay.rows(
         RowKind.COMMIT,
         ["group", "topic", "partition", "committed_offset"],
         before,

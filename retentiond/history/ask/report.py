@@ -14,11 +14,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from retentiond.history.past import EntrySelection, Past
-from retentiond.history.question import TopicQuestion
-from retentiond.history.replay import Replay
+from retentiond.history.ask.past import EntrySelection, Past
+from retentiond.history.ask.question import TopicQuestion
+from retentiond.history.ask.replay import Replay
+from retentiond.history.ask.simulate import FIGURES, of_all_topics, over_time, topic_moments
 from retentiond.history.schema import RowKind
-from retentiond.history.simulate import FIGURES, of_all_topics, over_time, topic_moments
 from retentiond.model import Outcome, Reason
 
 DAY_MS = 86_400_000
@@ -173,7 +173,7 @@ def _deletions(replay: Replay) -> DataFrame:
     """Grain: topic, day. Columns: topic; day_ms: long; records: long; deletions: long."""
     period = replay.past.timeline.period
     return (
-        replay.past.rows(replay.session, RowKind.DELETION, ["at", "topic", "records", "outcome"])
+        replay.rows(RowKind.DELETION, ["at", "topic", "records", "outcome"])
         .where(
             (F.col("outcome") == Outcome.DELETED.value)
             & F.col("topic").isin([each.topic for each in replay.questions])
@@ -203,7 +203,7 @@ def _newest(replay: Replay) -> DataFrame:
     """The partitions at the newest entry. Grain: topic, partition."""
     columns = ["topic", "partition", "reason", "groups", "binding_group", "min_committed_offset"]
     figures = ["log_start_offset", "high_watermark", "size_bytes"]
-    rows = replay.past.rows(replay.session, RowKind.PARTITION, [*columns, *figures])
+    rows = replay.rows(RowKind.PARTITION, [*columns, *figures])
     return rows.where(
         (F.col("entry") == replay.past.timeline.period[-1].entry.entry)
         & F.col("topic").isin([each.topic for each in replay.questions])
@@ -242,7 +242,7 @@ def _moves(
     """Of those rows, and of no pair of group and topic in ``without``. Grain: group, topic,
     partition. Columns: see `_last_moves`."""
     columns = ["at", "group", "topic", "partition", "committed_offset"]
-    rows = replay.past.rows(replay.session, RowKind.COMMIT, columns, selections).where(
+    rows = replay.rows(RowKind.COMMIT, columns, selections).where(
         F.col("topic").isin([each.topic for each in replay.questions])
     )
     if without is not None:
@@ -322,8 +322,9 @@ def _stopped(newest: pa.Table, moved: pa.Table, until_ms: int) -> tuple[StoppedG
 def _log_dirs(replay: Replay) -> list[tuple[LogDirFilling, list[Point]]]:
     timeline = replay.past.timeline
     moments = {each.entry.entry: each for each in timeline.period}
-    rows = replay.past.rows(
-        replay.session, RowKind.LOG_DIR, ["broker", "log_dir", "total_bytes", "usable_bytes"]
+    rows = replay.rows(
+        RowKind.LOG_DIR,
+        ["broker", "log_dir", "total_bytes", "usable_bytes"],
     ).orderBy("broker", "log_dir", "entry")
     width = max(1, len(moments) // POINTS)
     by_dir: dict[tuple[int, str], list[tuple[int, int, int, int]]] = {}

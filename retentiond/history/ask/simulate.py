@@ -14,9 +14,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from retentiond.history.missed import DOUBTFUL, Missed, doubts_of, missed
-from retentiond.history.past import Past
-from retentiond.history.replay import Replay
+from retentiond.history.ask.missed import DOUBTFUL, Missed, doubts_of, missed
+from retentiond.history.ask.past import Past
+from retentiond.history.ask.replay import Replay
 
 SIMULATED_BYTES = """
     CASE WHEN high_watermark > log_start_offset AND start >= log_start_offset

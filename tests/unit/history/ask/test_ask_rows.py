@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from retentiond.config import Spark
-from retentiond.history.session import PARTS, divide
+from retentiond.history.ask.rows import PARTS, divide
 
 
 @pytest.mark.parametrize(

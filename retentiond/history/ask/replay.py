@@ -12,7 +12,7 @@ bits, see `TOPIC_BITS`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 import pyarrow as pa
@@ -20,10 +20,11 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from retentiond.decide.rule import least_of_all
-from retentiond.history.judge import judged_by_commits, judged_by_record
-from retentiond.history.past import Past
-from retentiond.history.question import TopicQuestion
-from retentiond.history.readers import RecordedReaders, counted
+from retentiond.history.ask.judge import judged_by_commits, judged_by_record
+from retentiond.history.ask.past import EntrySelection, Past
+from retentiond.history.ask.question import TopicQuestion
+from retentiond.history.ask.readers import RecordedReaders, counted
+from retentiond.history.ask.rows import recorded_rows, table_of
 from retentiond.history.schema import RowKind
 from retentiond.model import Outcome
 
@@ -66,7 +67,17 @@ class Replay:
         self.past = past
         self.session = session
         self.questions = questions
-        self.logs = _logs(past.topic_ids, questions)
+        self.numbers = {each.topic: number for number, each in enumerate(questions)}
+        self.logs = _logs(past.topic_ids, self.numbers)
+
+    def rows(
+        self,
+        kind: RowKind,
+        columns: Sequence[str],
+        selections: Sequence[EntrySelection] | None = None,
+    ) -> DataFrame:
+        """As `recorded_rows`."""
+        return recorded_rows(self.past, self.session, kind, columns, selections)
 
     def starts(self, only: Sequence[TopicQuestion] | None = None) -> DataFrame:
         """Grain: log, order; the moments of the period.
@@ -113,8 +124,7 @@ class Replay:
         )
 
     def _readers(self, asked: Sequence[TopicQuestion]) -> RecordedReaders:
-        numbers = {each.topic: number for number, each in enumerate(self.questions)}
-        return RecordedReaders(self.past, {numbers[each.topic]: each for each in asked})
+        return RecordedReaders(self.past, {self.numbers[each.topic]: each for each in asked})
 
     def _distance(self, retention_ms: int) -> int:
         """Of two orders that are the retention apart; see `Timeline.order`."""
@@ -129,9 +139,7 @@ class Replay:
         rows outside the period null but for the high watermark and the reason; and of each topic:
         retention?: int, its place among the ``retentions``; consumed_retention_ms?: long;
         min_groups: int; conflict, is_known: boolean."""
-        rows = self.past.rows(
-            self.session, RowKind.PARTITION, ["topic", "topic_id", "partition", *FIGURES]
-        )
+        rows = self.rows(RowKind.PARTITION, ["topic", "topic_id", "partition", *FIGURES])
         if len(asked) < len(self.questions):
             rows = rows.where(F.col("topic").isin([each.topic for each in asked]))
         of_logs = self.logs.join(_of_topics(asked, retentions), "topic", join_type="inner")
@@ -163,9 +171,7 @@ class Replay:
     def _deletions(self, asked: Sequence[TopicQuestion]) -> DataFrame:
         """What retentiond itself has deleted. Grain: log, order, cutoff, not unique. Columns: log,
         order, deleted: long."""
-        rows = self.past.rows(
-            self.session, RowKind.DELETION, ["topic", "partition", "cutoff", "outcome"]
-        ).where(
+        rows = self.rows(RowKind.DELETION, ["topic", "partition", "cutoff", "outcome"]).where(
             (F.col("outcome") == Outcome.DELETED.value)
             & F.col("topic").isin([each.topic for each in asked])
         )
@@ -212,10 +218,10 @@ def _of_topics(asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> pa.
     )
 
 
-def _logs(ids: pa.Table, questions: Sequence[TopicQuestion]) -> pa.Table:
-    """Grain: topic, topic_id. Columns: those; base: long, the number of the log of partition 0;
-    first_entry, next_entry: long, within which the topic had that id."""
-    numbers = {each.topic: number for number, each in enumerate(questions)}
+def _logs(ids: pa.Table, numbers: Mapping[str, int]) -> pa.Table:
+    """``numbers``: of the topics that are asked about. Grain: topic, topic_id. Columns: those;
+    base: long, the number of the log of partition 0; first_entry, next_entry: long, within which
+    the topic had that id."""
     by_topic: dict[str, list[tuple[int, str]]] = {}
     for row in ids.to_pylist():
         if row["topic"] in numbers:
@@ -234,15 +240,18 @@ def _logs(ids: pa.Table, questions: Sequence[TopicQuestion]) -> pa.Table:
             else:
                 begin = end = 0  # its id could not be read meanwhile: no deletion is of that log
             rows.append((topic, topic_id, base, begin, end))
-    columns = zip(*rows, strict=True) if rows else ([], [], [], [], [])
-    types = (pa.string(), pa.string(), pa.int64(), pa.int64(), pa.int64())
-    names = ("topic", "topic_id", "base", "first_entry", "next_entry")
-    return pa.table(
-        {
-            name: pa.array(column, kind)
-            for name, column, kind in zip(names, columns, types, strict=True)
-        }
-    )
+    return table_of(rows, LOGS)
+
+
+LOGS = pa.schema(
+    {
+        "topic": pa.string(),
+        "topic_id": pa.string(),
+        "base": pa.int64(),
+        "first_entry": pa.int64(),
+        "next_entry": pa.int64(),
+    }
+)
 
 
 def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:

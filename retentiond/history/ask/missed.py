@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from retentiond.history.question import TopicQuestion
-from retentiond.history.readers import in_force
-from retentiond.history.replay import PARTITION_BITS, TOPIC_BITS, Replay
+from retentiond.history.ask.question import TopicQuestion
+from retentiond.history.ask.readers import in_force
+from retentiond.history.ask.replay import PARTITION_BITS, TOPIC_BITS, Replay
 from retentiond.history.schema import RowKind
 
 BUCKET = 16
@@ -158,7 +158,7 @@ def occurrences(below: DataFrame) -> DataFrame:
 
 def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
     """Of groups that count, at the moments of the doubts and some before. As
-    `retentiond.history.readers.in_force`."""
+    `retentiond.history.ask.readers.in_force`."""
     past, asked = replay.past, asked_by(replay, doubts)
     moments, number = past.timeline.moments, past.timeline.number
     selections = [
@@ -169,8 +169,7 @@ def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
         )
         for each in doubts
     ]
-    rows = past.rows(
-        replay.session,
+    rows = replay.rows(
         RowKind.COMMIT,
         ["group", "topic", "partition", "committed_offset"],
         selections,
@@ -208,10 +207,6 @@ def _that_count(commits: DataFrame, replay: Replay, asked: Sequence[TopicQuestio
 
 def _numbers(replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
     """Grain: topic. Columns: topic; number: long."""
-    wanted = {each.topic for each in asked}
-    numbers = {
-        each.topic: number for number, each in enumerate(replay.questions) if each.topic in wanted
-    }
-    return replay.session.createDataFrame(
-        pa.table({"topic": list(numbers), "number": pa.array(numbers.values(), pa.int64())})
-    )
+    topics = [each.topic for each in asked]
+    numbers = pa.array([replay.numbers[topic] for topic in topics], pa.int64())
+    return replay.session.createDataFrame(pa.table({"topic": topics, "number": numbers}))

@@ -22,11 +22,12 @@ from pyspark.sql import functions as F
 
 from retentiond.decide.groups import groups_by_topic
 from retentiond.decide.rule import commits_by_partition
+from retentiond.history.ask.past import Past
+from retentiond.history.ask.question import TopicQuestion
+from retentiond.history.ask.rows import recorded_rows, table_of
 from retentiond.history.entries import day_of
-from retentiond.history.past import Past
-from retentiond.history.question import TopicQuestion
 from retentiond.history.schema import CommitState, RowKind
-from retentiond.history.table import explained, quoted
+from retentiond.history.table import quoted
 from retentiond.model import GroupKind
 
 
@@ -130,7 +131,7 @@ class RecordedReaders:
         commit, reader = quoted(RowKind.COMMIT.value), quoted(RowKind.READER.value)
         has_commit = f"kind = {commit} AND committed_offset IS NOT NULL"
         parts = ["day", *(f"entry >= {each}" for each in self._whole_within_a_day)]
-        return self._rows(
+        return self._queried(
             f"""SELECT topic, "group",
                 min(CASE WHEN state IS NOT NULL OR {has_commit} THEN entry END) AS first_entry,
                 min(CASE WHEN state IS NULL AND {has_commit} THEN entry END) AS first_old
@@ -152,7 +153,7 @@ class RecordedReaders:
     def _kinds(self) -> Mapping[str, set[str]]:
         """All that a group, or an external reader, was recorded as."""
         found: defaultdict[str, set[str]] = defaultdict(set)
-        for row in self._rows(
+        for row in self._queried(
             'SELECT DISTINCT "group", group_kind FROM history '
             f"WHERE kind = {quoted(RowKind.GROUP.value)} AND {{within}}"
         ):
@@ -164,7 +165,7 @@ class RecordedReaders:
         """Groups that were unread as a whole, and when."""
         of_groups = f"kind = {quoted(RowKind.GROUP.value)} AND {{within}}"
         is_unread = "state = 'unreadable' AND complete IS NOT TRUE"
-        rows = self._rows(
+        rows = self._queried(
             f'SELECT "group", entry, {is_unread} AS is_unread FROM history WHERE {of_groups} AND '
             f'"group" IN (SELECT "group" FROM history WHERE {of_groups} AND {is_unread}) '
             'ORDER BY "group", entry'
@@ -197,20 +198,29 @@ class RecordedReaders:
             numbers = [number for _, number in run]
             yield MomentRange(numbers[0], numbers[-1])
 
-    def _rows(self, sql: str) -> list[dict[str, Any]]:
-        """``{within}`` stands for: of this cluster, and this time."""
-        moments = self.past.timeline.moments
-        days = [day_of(each.entry.at_ms) for each in moments]
-        within = (
-            f"cluster_id = {quoted(self.past.cluster_id)} "
-            f"AND day BETWEEN {quoted(min(days))} AND {quoted(max(days))} "
-            f"AND entry BETWEEN {moments[0].entry.entry} AND {moments[-1].entry.entry}"
-        )
-        with explained(self.past.table.place):
-            found: list[dict[str, Any]] = (
-                self.past.table.query(sql.replace("{within}", within)).read_all().to_pylist()
-            )
-        return found
+    def _queried(self, sql: str) -> list[dict[str, Any]]:
+        """As `Past.query`."""
+        rows: list[dict[str, Any]] = self.past.query(sql).to_pylist()
+        return rows
+
+
+NUMBERED_TRACES = pa.schema(
+    {
+        "topic": pa.int64(),
+        "group": pa.int32(),
+        "first": pa.int32(),
+        "last": pa.int32(),
+        "committed": pa.bool_(),
+        "required": pa.bool_(),
+        "failed": pa.bool_(),
+    }
+)
+"""`Trace` with numbers for groups."""
+
+NUMBERED_PAIRS = pa.schema(
+    {"topic": pa.string(), "group": pa.string(), "id": pa.int32(), "number": pa.int64()}
+)
+"""A topic and a group that commits there, by names and by numbers."""
 
 
 def counted(recorded: DataFrame, readers: RecordedReaders) -> DataFrame:
@@ -244,15 +254,9 @@ def counted(recorded: DataFrame, readers: RecordedReaders) -> DataFrame:
 
 def _relevant(session: SparkSession, readers: RecordedReaders, ids: Mapping[str, int]) -> DataFrame:
     """Grain: topic, moment, group_id. Columns: those; committed, required, failed: boolean."""
-    columns = list(zip(*readers.traces, strict=True)) or [()] * len(Trace._fields)
-    types = (pa.int64(), pa.string(), pa.int32(), pa.int32(), *(pa.bool_() for _ in range(3)))
-    traces = {
-        name: pa.array(column, kind)
-        for name, column, kind in zip(Trace._fields, columns, types, strict=True)
-    }
-    traces["group"] = pa.array([ids[each.group] for each in readers.traces], pa.int32())
+    numbered = ((each.topic, ids[each.group], *each[2:]) for each in readers.traces)
     return (
-        session.createDataFrame(pa.table(traces))
+        session.createDataFrame(table_of(numbered, NUMBERED_TRACES))
         .repartition("topic")
         .selectExpr(
             "topic",
@@ -274,18 +278,12 @@ def _commits(session: SparkSession, readers: RecordedReaders, ids: Mapping[str, 
     null where it proves nothing."""
     pairs = {(each.topic, each.group) for each in readers.traces if each.committed}
     rows = [(readers.questions[number].topic, group, ids[group], number) for number, group in pairs]
-    of_pairs = {"topic": pa.string(), "group": pa.string(), "id": pa.int32(), "number": pa.int64()}
-    columns = list(zip(*rows, strict=True)) or [()] * len(of_pairs)
-    numbered = session.createDataFrame(
-        pa.table(
-            {
-                name: pa.array(column, kind)
-                for (name, kind), column in zip(of_pairs.items(), columns, strict=True)
-            }
-        )
-    )
-    made = readers.past.rows(
-        session, RowKind.COMMIT, ["group", "topic", "partition", "committed_offset", "state"]
+    numbered = session.createDataFrame(table_of(rows, NUMBERED_PAIRS))
+    made = recorded_rows(
+        readers.past,
+        session,
+        RowKind.COMMIT,
+        ["group", "topic", "partition", "committed_offset", "state"],
     ).join(F.broadcast(numbered), ["topic", "group"], "inner")
     return in_force(
         made.selectExpr(

@@ -9,7 +9,7 @@ import pytest
 
 from retentiond.config import Config, ExternalReader, TopicPolicy
 from retentiond.config.values import Pattern
-from retentiond.history.question import TopicQuestion, tried_policy
+from retentiond.history.ask.question import TopicQuestion, tried_policy
 
 IN_FORCE = TopicPolicy(enabled=True, consumed_retention_ms=1000)
 READER = ExternalReader(name="etl", offsets="/etl.json")

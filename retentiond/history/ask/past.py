@@ -1,0 +1,311 @@
+"""The history of one cluster over a time: its entries, and how much time surely passed between
+them.
+
+Invariant: entries are ordered by their number, never by their time, because clocks go back. A
+record counts as old only when it surely was, so a clock that jumped makes nothing older.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from retentiond.errors import HistoryUnavailable, UsageError
+from retentiond.history.entries import day_of
+from retentiond.history.schema import RowKind
+from retentiond.history.table import HistoryFile, HistoryTable, explained, is_remote, quoted
+
+LONG = 3
+"""An entry stands for what follows it, up to so many times the usual interval."""
+
+DAY_MS = 86_400_000
+
+TEXTS = dict.fromkeys(("cluster_id", "topic", "topic_id"), pa.string())
+
+HOW_TO_BEGIN = "the daemon (retentiond run) writes it while history.enabled is true"
+
+
+class EntryRow(NamedTuple):
+    """An entry as its row of kind ``cycle`` tells it."""
+
+    entry: int
+    at_ms: int
+    complete: bool
+    dry_run: bool
+    observed_ms: int | None
+    is_whole: bool
+    read_ms: int = 0
+
+
+class Moment(NamedTuple):
+    """An entry in its place: the ``number``-th of the timeline, ``elapsed_ms`` after the first.
+
+    ``weight_ms``: the time that it stands for; None where it lies before or after the period, and
+    only tells what was there at that time.
+    """
+
+    number: int
+    entry: EntryRow
+    elapsed_ms: int
+    weight_ms: int | None
+
+
+class Gap(NamedTuple):
+    """A time without entries."""
+
+    from_ms: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """``usual_ms``: the interval between entries, as a median; 0 where there is but one."""
+
+    moments: tuple[Moment, ...]
+    since_ms: int
+    until_ms: int
+    usual_ms: int
+    gaps: tuple[Gap, ...]
+
+    @property
+    def period(self) -> tuple[Moment, ...]:
+        """Without those that lie before or after it."""
+        return tuple(each for each in self.moments if each.weight_ms is not None)
+
+    @property
+    def observed_ms(self) -> int:
+        """From the first entry of the period to its last."""
+        period = self.period
+        return period[-1].elapsed_ms - period[0].elapsed_ms if period else 0
+
+    @property
+    def longest_read_ms(self) -> int:
+        """A record that stands in an entry may be so much younger than that."""
+        return max(each.entry.read_ms for each in self.moments)
+
+    @property
+    def scale(self) -> int:
+        """More than there are moments; see `order`."""
+        return len(self.moments) + 1
+
+    def order(self, moment: Moment) -> int:
+        """One number to sort by: strictly increasing, and ``a`` surely lies ``ms`` or more before
+        ``b`` just where ``order(a) <= order(b) - ms * scale`` and ``a`` does not come after ``b``.
+        """
+        return moment.elapsed_ms * self.scale + moment.number
+
+    def number(self, order: int) -> int:
+        """Of the moment with that `order`."""
+        return order % self.scale
+
+
+class EntrySelection(NamedTuple):
+    """Of the rows of a topic: those of these entries, both included."""
+
+    topic: str
+    first_entry: int
+    last_entry: int
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """``other_clusters``: ids of those whose entries stand in the same table, and are left out.
+    ``topic_ids``: grain topic, topic_id; columns: those, as strings, and first_entry: long.
+    ``is_local``: Spark itself can read the files."""
+
+    table: HistoryTable
+    files: tuple[HistoryFile, ...]
+    cluster_id: str
+    other_clusters: tuple[str, ...]
+    timeline: Timeline
+    topic_ids: pa.Table
+    is_local: bool
+
+    @property
+    def row_count(self) -> int:
+        """Of all kinds, in the files of that time; without those that somebody else has written."""
+        return sum(each.rows or 0 for each in self.files)
+
+    def query(self, sql: str) -> pa.Table:
+        """What is small, in a tenth of the time that Spark takes for it. ``{within}`` stands for:
+        of this cluster, and this time."""
+        entries = [each.entry for each in self.timeline.moments]
+        days = [day_of(each.at_ms) for each in entries]
+        within = (
+            f"cluster_id = {quoted(self.cluster_id)} "
+            f"AND day BETWEEN {quoted(min(days))} AND {quoted(max(days))} "
+            f"AND entry BETWEEN {entries[0].entry} AND {entries[-1].entry}"
+        )
+        return _queried(self.table, sql.replace("{within}", within))
+
+    def commits_at(self, topic: str, first: Moment, last: Moment) -> EntrySelection:
+        """What tells all commits on the topic that are in force from one moment to another: from
+        the last entry before in which all of them stand."""
+        before = self.timeline.moments[: first.number + 1]
+        begin = next((each for each in reversed(before) if each.entry.is_whole), before[0])
+        return EntrySelection(topic, begin.entry.entry, last.entry.entry)
+
+
+def history_at(place: str | Path) -> HistoryTable:
+    """Raises `UsageError` where there is none, `HistoryUnavailable` where it can't be read."""
+    try:
+        return HistoryTable.open(place)
+    except HistoryUnavailable as error:
+        if error.kind == "missing":
+            raise UsageError(f"{error}: {HOW_TO_BEGIN}") from error
+        raise
+
+
+def open_past(  # noqa: PLR0917
+    table: HistoryTable,
+    master: str,
+    since_ms: int,
+    until_ms: int,
+    lookback_ms: int = 0,
+    options: str = "--since",
+) -> Past:
+    """What the history says of that period, of the cluster with the newest entry; and what
+    ``lookback_ms`` before it says. ``master``: where Spark works. ``options``: those that say which
+    period it is.
+
+    Raises `UsageError` where there is nothing, `HistoryUnavailable` where it can't be read.
+    """
+    days = [day_of(max(0, each)) for each in (since_ms - lookback_ms - DAY_MS, until_ms)]
+    files = table.files(since_day=days[0], until_day=days[1])
+    cycles = _cycles(table, *days)
+    within = cycles.filter(pc.less_equal(cycles["at"], pa.scalar(_time(until_ms))))
+    if not within.num_rows:
+        raise UsageError(
+            f"the history in {table.place} has no entry of that time: {HOW_TO_BEGIN}, or choose "
+            f"another {options}"
+        )
+    newest = within.sort_by([("at", "descending")])["cluster_id"][0].as_py()
+    own = read_entries(within.filter(pc.equal(within["cluster_id"], newest)))
+    others = sorted(set(within["cluster_id"].to_pylist()) - {newest})
+    found = timeline(own, since_ms, until_ms, lookback_ms)
+    if not found.period:
+        raise UsageError(
+            f"the history in {table.place} has no entry of that time; its newest is of "
+            f"{_time(own[-1].at_ms):%Y-%m-%d %H:%M} UTC: choose another {options}"
+        )
+    first, last = found.moments[0].entry.entry, found.moments[-1].entry.entry
+    topic_ids = _queried(
+        table,
+        "SELECT topic, topic_id, min(entry) AS first_entry FROM history "
+        f"WHERE {_of(RowKind.PARTITION, *days)} AND cluster_id = {quoted(newest)} "
+        f"AND entry BETWEEN {first} AND {last} GROUP BY topic, topic_id",
+    )
+    return Past(
+        table,
+        tuple(each for each in files if each.cluster_id in (None, newest)),
+        newest,
+        tuple(others),
+        found,
+        topic_ids,
+        is_local=master.startswith("local") and not is_remote(table.place),
+    )
+
+
+def read_entries(rows: pa.Table) -> list[EntryRow]:
+    """``rows`` of kind ``cycle``, of one cluster."""
+    columns = ("entry", "at", "complete", "dry_run", "observed_ms", "is_whole", "read_ms")
+    found = zip(*(_values(rows, name) for name in columns), strict=True)
+    return sorted(
+        EntryRow(entry, at, bool(complete), bool(dry_run), observed, bool(is_whole), read or 0)
+        for entry, at, complete, dry_run, observed, is_whole, read in found
+    )
+
+
+def _values(rows: pa.Table, name: str) -> Sequence[int | None]:
+    column = rows[name]
+    if name == "at":
+        return [at // 1000 for at in column.cast(pa.int64()).to_pylist()]
+    values: list[int | None] = column.to_pylist()
+    return values
+
+
+def timeline(
+    every: Sequence[EntryRow], since_ms: int, until_ms: int, lookback_ms: int = 0
+) -> Timeline:
+    """The entries of that period, those of ``lookback_ms`` before it, and those back to one in
+    which all commits stand, if there is one."""
+    steps = [
+        max(0, later.at_ms - sooner.at_ms) if later.observed_ms is None else later.observed_ms
+        for sooner, later in pairwise(every)
+    ]
+    within = [since_ms <= each.at_ms <= until_ms for each in every]
+    if True not in within:
+        return Timeline((), since_ms, until_ms, 0, (Gap(since_ms, until_ms),))
+    first, last = within.index(True), len(within) - 1 - within[::-1].index(True)
+    usual_ms = _usual(steps[first:last])
+    begin, before_ms = first, 0
+    while begin and before_ms < lookback_ms:
+        begin -= 1
+        before_ms += steps[begin]
+    begin = next((at for at in range(begin, -1, -1) if every[at].is_whole), begin)
+    elapsed_ms, moments = 0, []
+    for at in range(begin, last + 1):
+        weight = _weight(steps[at] if at < last else usual_ms, usual_ms) if within[at] else None
+        moments.append(Moment(at - begin, every[at], elapsed_ms, weight))
+        elapsed_ms += steps[at] if at < last else 0
+    gaps = tuple(_gaps(every[first : last + 1], steps[first:last], since_ms, until_ms, usual_ms))
+    return Timeline(tuple(moments), since_ms, until_ms, usual_ms, gaps)
+
+
+def _usual(steps: Sequence[int]) -> int:
+    known = [step for step in steps if step]
+    return int(median(known)) if known else 0
+
+
+def _weight(step: int, usual_ms: int) -> int:
+    """Where no time is known to have passed at all, each entry counts alike."""
+    if not usual_ms:
+        return 1
+    return step if step <= LONG * usual_ms else usual_ms
+
+
+def _gaps(
+    every: Sequence[EntryRow], steps: Sequence[int], since_ms: int, until_ms: int, usual_ms: int
+) -> Iterator[Gap]:
+    if every[0].at_ms - since_ms > LONG * usual_ms:
+        yield Gap(since_ms, every[0].at_ms)
+    for (sooner, later), step in zip(pairwise(every), steps, strict=True):
+        if step > LONG * usual_ms:
+            yield Gap(sooner.at_ms, later.at_ms)
+    if until_ms - every[-1].at_ms > LONG * usual_ms:
+        yield Gap(every[-1].at_ms, until_ms)
+
+
+def _cycles(table: HistoryTable, since_day: str, until_day: str) -> pa.Table:
+    columns = ["entry", "at", "cluster_id", "complete", "dry_run"]
+    columns += ["observed_ms", "read_ms", "is_whole"]
+    where = _of(RowKind.CYCLE, since_day, until_day)
+    return _queried(table, f"SELECT {', '.join(columns)} FROM history WHERE {where}")
+
+
+def _of(kind: RowKind, since_day: str, until_day: str) -> str:
+    days = f"{quoted(since_day)} AND {quoted(until_day)}"
+    return f"kind = {quoted(kind.value)} AND day BETWEEN {days}"
+
+
+def _queried(table: HistoryTable, sql: str) -> pa.Table:
+    """The rows of the query; `TEXTS` and times have the types of `SCHEMA`."""
+    found = table.query(sql)
+    with explained(table.place):
+        rows = found.read_all()
+        types = {"at": pa.timestamp("us", "UTC"), **TEXTS}
+        return rows.cast(
+            pa.schema([(each.name, types.get(each.name, each.type)) for each in rows.schema])
+        )
+
+
+def _time(epoch_ms: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=max(0, epoch_ms))
