@@ -12,8 +12,7 @@ from typing import Annotated
 import typer
 
 from retentiond.cli.options import AuditOutput, ConfigPath, Debug, load, set_up, topics
-from retentiond.cli.output.stdout import while_read
-from retentiond.cli.output.table import print_json_list, printer, say
+from retentiond.cli.output.printing import print_json_list, printer, say, while_read
 from retentiond.errors import UsageError
 from retentiond.formatting import say_many, say_verb
 from retentiond.model import Outcome

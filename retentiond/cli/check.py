@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
-from retentiond.cli.output.table import printer, say
+from retentiond.cli.output.printing import printer, say
 from retentiond.errors import UsageError
 
 INTERNAL = "internal to Kafka, so nothing is ever deleted from it."

@@ -24,7 +24,7 @@ from retentiond.cli.options import (
     start_without_configuration,
     topics,
 )
-from retentiond.cli.output.table import print_json, printer
+from retentiond.cli.output.printing import print_json, printer
 from retentiond.errors import UsageError
 from retentiond.kafka.settings.properties import ClientSettings
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from retentiond.cli.options import CONSUMED_RETENTION, Output, one_engine
 from retentiond.cli.output.first_look import show_first_look
-from retentiond.cli.output.table import printer, say
+from retentiond.cli.output.printing import printer, say
 from retentiond.config import Config
 from retentiond.config.durations import parse_duration
 from retentiond.config.values import INT64_MAX

@@ -11,7 +11,7 @@ import typer
 
 from retentiond.cli import options as completion
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
-from retentiond.cli.output.table import (
+from retentiond.cli.output.printing import (
     Column,
     ColumnKind,
     Row,

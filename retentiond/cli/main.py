@@ -24,7 +24,7 @@ from typer.core import TyperGroup
 
 from retentiond import __version__
 from retentiond.cli.options import INTERRUPTED, ConfigPath, Debug, Settings
-from retentiond.cli.output.stdout import Stdout
+from retentiond.cli.output.printing import Stdout
 from retentiond.errors import ConfigError, RetentiondError, StateError, UsageError
 from retentiond.formatting import printable
 

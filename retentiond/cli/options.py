@@ -148,7 +148,7 @@ def one_engine(
 ) -> Iterator[Engine]:
     """For one cycle, with a spinner. ``settings``: the clients', where they are not those of the
     configuration."""
-    from retentiond.cli.output.plan import progress
+    from retentiond.cli.output.printing import progress
     from retentiond.engine import Engine
 
     engine = Engine(config, threading.Event(), lambda *_: None, settings, once=True)

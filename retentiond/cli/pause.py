@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
-from retentiond.cli.output.table import printer, say
+from retentiond.cli.output.printing import printer, say
 from retentiond.formatting import rfc3339
 from retentiond.state.actions import record_action
 from retentiond.state.pause import UNSAID, Pause, read_pause, remove_pause, write_pause

@@ -8,7 +8,7 @@ from typing import Any, TextIO, TypeVar
 
 from rich.console import Console
 
-from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, printer, say
+from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, printer, say
 from retentiond.formatting import rfc3339, say_any, say_many, say_name
 from retentiond.model import Outcome
 from retentiond.state.actions import Action

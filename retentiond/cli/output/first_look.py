@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from retentiond.cli.options import Output
 from retentiond.cli.output.plan import say_problems
-from retentiond.cli.output.table import (
+from retentiond.cli.output.printing import (
     Column,
     ColumnKind,
     Row,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retentiond.cli.options import Output
-from retentiond.cli.output.table import (
+from retentiond.cli.output.printing import (
     Column,
     ColumnKind,
     Row,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from rich.console import Console
 
 from retentiond.cli.options import Output
-from retentiond.cli.output.table import (
+from retentiond.cli.output.printing import (
     Column,
     ColumnKind,
     Row,
@@ -54,17 +52,6 @@ WITH_REMOTE = (
     *COLUMNS[7:],
 )
 """Where a topic of the plan is tiered: bytes on the disks and, by estimate, in remote storage."""
-
-
-@contextmanager
-def progress(what: str) -> Iterator[None]:
-    """A spinner on stderr while something takes long; nothing where that is no terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(f"{what} …"):
-        yield
 
 
 def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:

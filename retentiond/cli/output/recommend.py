@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from retentiond.cli.options import Output
+from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, printer, say
 from retentiond.cli.output.simulate import figure, retention, say_timeline, timeline_document
-from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, printer, say
 from retentiond.config import Config, ExternalReader, TopicPolicy
 from retentiond.config.durations import MINUTE_MS, format_duration
 from retentiond.errors import UsageError

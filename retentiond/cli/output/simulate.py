@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from retentiond.cli.options import Output
-from retentiond.cli.output.table import Column, ColumnKind, Row, print_table, printer, say
+from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, printer, say
 from retentiond.config.durations import format_duration
 from retentiond.formatting import (
     rfc3339,

@@ -22,7 +22,7 @@ from retentiond.cli import audit as audit_command
 from retentiond.cli.output import audit as output
 from retentiond.cli.output import audit_export
 from retentiond.cli.output.audit_export import SCHEMA, export_deletions
-from retentiond.cli.output.table import print_json, print_json_list
+from retentiond.cli.output.printing import print_json, print_json_list
 from retentiond.errors import StateError, UsageError
 from retentiond.model import GroupKind, Outcome, Plan
 from retentiond.state.actions import actions_in

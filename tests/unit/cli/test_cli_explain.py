@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from retentiond.cli.output.explain import show_partition, show_topic
-from retentiond.cli.output.table import printer
+from retentiond.cli.output.printing import printer
 from retentiond.tell.explain.evidence import ExplainedPlan
 from retentiond.tell.explain.partition import explained
 from retentiond.tell.report import CycleReport

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from retentiond.cli.options import Output
-from retentiond.cli.output.plan import progress, show
+from retentiond.cli.output.plan import show
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.model import Outcome, PlanRow, Reason, TopicPartition
@@ -191,24 +191,6 @@ def test_json_is_all_there_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> N
     assert json.loads(captured.out)["cycle_id"] == "0123456789ab"
     assert captured.out.endswith("}\n")
     assert captured.err == ""
-
-
-def test_in_a_pipe_long_steps_show_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress("reading the cluster"):
-        pass
-    assert capsys.readouterr() == ("", "")
-
-
-def test_on_a_terminal_long_steps_show_progress_on_stderr(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    with progress("reading the cluster"):
-        pass
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "reading the cluster …" in captured.err
 
 
 def test_while_it_is_paused_the_table_ends_with_why(capsys: pytest.CaptureFixture[str]) -> None:

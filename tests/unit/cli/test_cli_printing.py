@@ -1,4 +1,4 @@
-"""stdout that nobody reads any more, and one without room."""
+"""stdout that nobody reads any more, and one without room; progress on stderr."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from retentiond.cli.output.stdout import Stdout, while_read
+from retentiond.cli.output.printing import Stdout, progress, while_read
 from retentiond.model import Outcome
 from tests.support.builders.reports import outcome, report, row
 from tests.unit.cli.conftest import CONFIG, Command, OneCycle
@@ -84,3 +84,21 @@ def test_a_long_list_ends_with_its_reader(unread: int, monkeypatch: pytest.Monke
             print("a line of a long list", flush=True)
     assert seen == [0]
     assert stdout.reader_is_gone
+
+
+def test_in_a_pipe_long_steps_show_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("reading the cluster"):
+        pass
+    assert capsys.readouterr() == ("", "")
+
+
+def test_on_a_terminal_long_steps_show_progress_on_stderr(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with progress("reading the cluster"):
+        pass
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "reading the cluster …" in captured.err
