@@ -98,9 +98,9 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     folder = state_dir or load(path).state_dir
 
     if export is not None:
-        from retentiond.cli.output.audit_export import refuse_unfit
+        from retentiond.cli.output.audit import refuse_export
 
-        refuse_unfit(export)
+        refuse_export(export)
     if actions:
         _show_actions(folder, output)
         return
@@ -142,7 +142,7 @@ def _show(deletions: Iterator[DeletionRecord], output: AuditOutput, *, with_evid
 
 
 def _export(deletions: Iterator[DeletionRecord], file: Path, *, with_evidence: bool) -> None:
-    from retentiond.cli.output.audit_export import export_deletions
+    from retentiond.cli.output.audit import export_deletions
 
     count = export_deletions(deletions, file, with_evidence=with_evidence)
     say(printer(), f"{say_many(count, 'deletion')} written to {file}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retentiond.cli.options import CONSUMED_RETENTION, Output, one_engine
+from retentiond.cli.output.files import new_file, refuse_unfit
 from retentiond.cli.output.first_look import show_first_look
 from retentiond.cli.output.printing import printer, say
 from retentiond.config import Config
@@ -30,6 +31,8 @@ from retentiond.tell.first_look.policy import (
 )
 from retentiond.tell.first_look.starting_config import Origin, environment_of, starting_config
 
+WRITE_CONFIG = "--write-config"
+
 
 @dataclass(frozen=True, slots=True)
 class FirstLook:
@@ -49,7 +52,7 @@ def take_first_look(wanted: FirstLook, output: Output) -> PlannedCycle:
     """
     retention_ms = milliseconds(wanted.consumed_retention or CONSUMED_RETENTION)
     if wanted.write_config is not None:
-        _refuse_to_overwrite(wanted.write_config)
+        refuse_unfit(wanted.write_config, WRITE_CONFIG)
     settings = client_settings(wanted.servers, wanted.command_config)
     config = first_look(settings, wanted.topics, retention_ms)
     looked, every_topic = _looked(config, settings)
@@ -97,17 +100,6 @@ def milliseconds(written: str) -> int:
     return ms
 
 
-def _refuse_to_overwrite(path: Path) -> None:
-    if path.exists() or path.is_symlink():
-        raise _exists(path)
-    if not path.parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent} for {path.name}; make it first")
-
-
-def _exists(path: Path) -> UsageError:
-    return UsageError(f"{path} exists and is not overwritten; give --write-config another name")
-
-
 def _origin(settings: ClientSettings, snapshot: Snapshot, retention_ms: int) -> Origin:
     return Origin(
         cluster_id=snapshot.cluster_id,
@@ -126,13 +118,8 @@ def _write(path: Path, looked: PlannedCycle, origin: Origin, unseen: UnseenReade
         snapshot.topics[position].name: groups
         for position, groups in readers_by_topic(snapshot).items()
     }
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(starting_config(seen, readers, origin, unseen))
-    except FileExistsError as error:
-        raise _exists(path) from error
-    except OSError as error:
-        raise UsageError(f"{path} can't be written ({error.strerror}); choose another") from error
+    with new_file(path, WRITE_CONFIG) as unfinished:
+        unfinished.write_text(starting_config(seen, readers, origin, unseen), encoding="utf-8")
 
 
 def _say_written(path: Path, kafka: Mapping[str, str]) -> None:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from retentiond.cli.output import recommend as recommended
 from retentiond.cli.output import report as reported
-from retentiond.cli.output import simulate as simulated
+from retentiond.cli.past import recommend as recommended
+from retentiond.cli.past import simulate as simulated
 from retentiond.config import TopicPolicy
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.ask.past import Past, history_at, open_past

@@ -1,14 +1,24 @@
-"""How the audit log looks: a table for people, JSON and CSV for programs."""
+"""How the audit log looks: a table for people, JSON and CSV for programs, and files of deletions.
+
+Parquet has the field names of JSON.
+"""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
+import pyarrow as pa
+from pyarrow import parquet
 from rich.console import Console
 
+from retentiond.cli.output.files import new_file, refuse_unfit
 from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, printer, say
+from retentiond.errors import UsageError
 from retentiond.formatting import rfc3339, say_any, say_many, say_name
 from retentiond.model import Outcome
 from retentiond.state.actions import Action
@@ -192,3 +202,85 @@ def _action_row(action: Action) -> Row:
 def _outcome(deletion: DeletionRecord) -> str:
     """An intent that is still open may have reached the broker: nobody knows."""
     return str(deletion.outcome or Outcome.UNKNOWN)
+
+
+GROUP_ROWS = 5_000
+"""So many rows are in memory at a time."""
+
+_TEXT, _FIGURE, _TIME = pa.string(), pa.int64(), pa.timestamp("ms", "UTC")
+
+SCHEMA = pa.schema(
+    [
+        ("cycle_id", _TEXT),
+        ("cluster_id", _TEXT),
+        ("topic", _TEXT),
+        ("partition", _FIGURE),
+        ("topic_id", _TEXT),
+        ("log_start_offset", _FIGURE),
+        ("high_watermark", _FIGURE),
+        ("min_committed_offset", _FIGURE),
+        ("binding_group", _TEXT),
+        ("binding_committed_offset", _FIGURE),
+        ("retention_offset", _FIGURE),
+        ("cutoff", _FIGURE),
+        ("verdict", _TEXT),
+        ("reason", _TEXT),
+        ("groups", _FIGURE),
+        ("records", _FIGURE),
+        ("predicted_bytes", _FIGURE),
+        ("predicted_remote_bytes", _FIGURE),
+        ("consumed_retention_ms", _FIGURE),
+        ("only_groups", _TEXT),
+        ("detail", _TEXT),
+        ("freed_bytes", _FIGURE),
+        ("evidence_at", _TIME),
+        ("requested_at", _TIME),
+        ("outcome", _TEXT),
+        ("low_watermark", _FIGURE),
+        ("error", _TEXT),
+        ("evidence", pa.map_(_TEXT, _FIGURE)),  # by group, its committed offset
+    ]
+)
+"""One row for each deletion."""
+
+
+EXPORT = "--export"
+
+
+def refuse_export(path: Path) -> None:
+    """Raises `UsageError` for a file that can't be made, before anything is read."""
+    if path.suffix not in {".parquet", ".csv"}:
+        raise UsageError(f"{EXPORT} {path}: give a name that ends with .parquet or .csv")
+    refuse_unfit(path, EXPORT)
+
+
+def export_deletions(
+    deletions: Iterable[DeletionRecord], path: Path, *, with_evidence: bool
+) -> int:
+    """How many there were. ``with_evidence``: CSV has a line for each group then."""
+    with new_file(path, EXPORT) as unfinished:
+        if path.suffix != ".csv":
+            return _write_parquet(deletions, unfinished)
+        with unfinished.open("w", encoding="utf-8", newline="") as file:
+            return write_csv(deletions, file, with_evidence=with_evidence)
+
+
+def _write_parquet(deletions: Iterable[DeletionRecord], path: Path) -> int:
+    rows, count = map(_parquet_row, deletions), 0
+    with parquet.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+        while group := list(islice(rows, GROUP_ROWS)):
+            writer.write_table(pa.Table.from_pylist(group, SCHEMA))
+            count += len(group)
+    return count
+
+
+def _parquet_row(deletion: DeletionRecord) -> dict[str, Any]:
+    return document(deletion) | {
+        "evidence_at": _time(deletion.evidence_at_ms),
+        "requested_at": _time(deletion.requested_at_ms),
+        "evidence": [(group.group_id, group.committed_offset) for group in deletion.evidence],
+    }
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from rich.console import Console
 
 from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, printer, say
-from retentiond.cli.output.simulate import figure, say_timeline, timeline_document
+from retentiond.cli.past.options import figure, say_timeline, timeline_document
 from retentiond.formatting import rfc3339, say_bytes, say_count, say_many, say_name, say_names
 from retentiond.history.ask.report import (
     KeepingGroup,

@@ -1,28 +1,32 @@
-"""What the commands about recorded history share: their options, and how they come to the past."""
+"""What the commands about recorded history share.
+
+Their options, how they come to the past, and how they say which part of it they know.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
 from retentiond.cli.options import INTERRUPTED, topics
+from retentiond.cli.output.printing import say
 from retentiond.errors import UsageError
+from retentiond.formatting import rfc3339, say_about, say_bytes, say_many, say_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.console import Console
 
     from retentiond.config import Config
-    from retentiond.history.ask.past import Past
+    from retentiond.history.ask.past import Past, Timeline
     from retentiond.history.ask.question import PolicyFor
     from retentiond.history.ask.replay import Replay
     from retentiond.history.ask.rows import Tasks
@@ -104,7 +108,7 @@ def answered(
     tasks: list[Callable[[], Tasks]] = []
 
     def find() -> T:
-        table = history_at(history_place(config))
+        table = history_at(config.history_path)
         sessions.begin()
         try:
             past = _opened(table, config, asked, lookback_ms)
@@ -128,7 +132,6 @@ def answered(
 
 
 def _opened(table: HistoryTable, config: Config, asked: Period, lookback_ms: int) -> Past:
-    from retentiond.formatting import say_names
     from retentiond.history.ask.past import open_past
 
     since_ms, until_ms, options = asked
@@ -159,11 +162,6 @@ def _await(work: Future[T], tasks: Sequence[Callable[[], Tasks]]) -> None:
             progress.update(bar, completed=done, total=known or None)
 
 
-def history_place(config: Config) -> str:
-    """Where the configuration says that the history is."""
-    return config.history_path
-
-
 def asked_replay(
     past: Past,
     session: SparkSession,
@@ -187,7 +185,6 @@ def asked_replay(
 def refuse_unseen(past: Past, asked: Period, changed: Iterable[str]) -> None:
     """``changed``: topics of --set. Without a record of one, the answer would be that of the
     unchanged policy. Raises `UsageError`."""
-    from retentiond.formatting import say_names
 
     seen = set(past.topic_ids["topic"].to_pylist())
     if unseen := [topic for topic in changed if topic not in seen]:
@@ -197,19 +194,45 @@ def refuse_unseen(past: Past, asked: Period, changed: Iterable[str]) -> None:
         )
 
 
-def write_whole(file: Path, text: str) -> None:
-    """In place of what stands there: all of it, or nothing. Raises `UsageError`."""
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        if file.is_symlink() or (file.exists() and not file.is_file()):
-            file.write_text(text, encoding="utf-8")  # a device or a pipe is not replaced
-            return
-        try:
-            unfinished.write_text(text, encoding="utf-8")
-            if file.exists():
-                shutil.copymode(file, unfinished)
-            unfinished.replace(file)
-        finally:
-            unfinished.unlink(missing_ok=True)
-    except OSError as error:
-        raise UsageError(f"{file} can't be written ({error.strerror}); choose another") from error
+MOST_SHOWN = 20
+"""Lines of one kind."""
+
+
+def timeline_document(timeline: Timeline) -> dict[str, Any]:
+    return {
+        "since": rfc3339(timeline.since_ms),
+        "until": rfc3339(timeline.until_ms),
+        "entries": len(timeline.period),
+        "gaps": [
+            {"from": rfc3339(gap.from_ms), "until": rfc3339(gap.until_ms)} for gap in timeline.gaps
+        ],
+    }
+
+
+def say_timeline(console: Console, timeline: Timeline) -> None:
+    """What there is to judge by, and what is not."""
+    period = timeline.period
+    say(
+        console,
+        f"{say_many(len(period), 'entry', 'entries')} from {rfc3339(period[0].entry.at_ms)} to "
+        f"{rfc3339(period[-1].entry.at_ms)}.",
+    )
+    for gap in timeline.gaps[:MOST_SHOWN]:
+        say(
+            console,
+            f"no entries for {say_about(gap.until_ms - gap.from_ms)}, from {rfc3339(gap.from_ms)} "
+            f"to {rfc3339(gap.until_ms)}: nothing is known of that time",
+        )
+    if len(timeline.gaps) > MOST_SHOWN:
+        say(console, f"and {say_many(len(timeline.gaps) - MOST_SHOWN, 'gap')} more")
+
+
+def figure(count: int | None) -> str:
+    return "?" if count is None else say_bytes(count)
+
+
+def retention(ms: int) -> str:
+    """``6h``; ``at once``: as soon as consumed."""
+    from retentiond.config.durations import format_duration
+
+    return format_duration(ms) if ms else "at once"

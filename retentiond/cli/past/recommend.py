@@ -2,20 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
-from retentiond.cli.past.options import TopicPatterns, answered, asked_replay, matching, period
+from retentiond.cli.output.files import new_file, refuse_unfit
+from retentiond.cli.output.printing import (
+    Column,
+    ColumnKind,
+    Row,
+    print_json,
+    print_table,
+    printer,
+    say,
+)
+from retentiond.cli.past.options import (
+    TopicPatterns,
+    answered,
+    asked_replay,
+    figure,
+    matching,
+    period,
+    retention,
+    say_timeline,
+    timeline_document,
+)
+from retentiond.errors import UsageError
+from retentiond.formatting import rfc3339, say_about, say_count, say_many, say_name, say_verb
+from retentiond.kafka.interface import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from retentiond.config import Config, ExternalReader, TopicPolicy
     from retentiond.history.ask.past import Past
     from retentiond.history.ask.recommend import Recommendation
+
+WRITE_CONFIG = "--write-config"
+
+MINUTE_MS = 60_000
 
 
 def recommend(  # noqa: PLR0917 - typer hands each option over by its name
@@ -32,7 +61,7 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     write_config: Annotated[
         Path | None,
         typer.Option(
-            "--write-config",
+            WRITE_CONFIG,
             metavar="FILE",
             help="Write a configuration with these retentions, for `simulate --policy` and to take "
             "over from.",
@@ -51,7 +80,6 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     Example: retentiond recommend --write-config tried.yaml
     """
     path = set_up(context, config, debug)
-    from retentiond.cli.output.recommend import refuse_to_overwrite, show, write
     from retentiond.history.ask.recommend import never_deletable, without_retention
     from retentiond.history.ask.recommend import recommend as recommended
     from retentiond.history.ask.replay import Replay
@@ -59,7 +87,7 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     in_force = load(path)
     asked, is_asked = period(since), matching(topic)
     if write_config is not None:
-        refuse_to_overwrite(write_config)
+        refuse_unfit(write_config, WRITE_CONFIG)
 
     def is_enabled(name: str) -> bool:
         return is_asked(name) and in_force.policy_for(name) is not None
@@ -79,3 +107,206 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     show(past, found, safety, output)
     if write_config is not None:
         write(write_config, in_force, found, never)
+
+
+COLUMNS = (
+    Column("TOPIC", ColumnKind.NAME),
+    Column("RETENTION", ColumnKind.FIGURE),
+    Column("BECAUSE", ColumnKind.TEXT),
+    Column("MEAN", ColumnKind.FIGURE),
+    Column("SIMULATED MEAN", ColumnKind.FIGURE),
+)
+
+
+def show(past: Past, found: Sequence[Recommendation], safety: float, output: Output) -> None:
+    """Prints the result to stdout."""
+    if output is Output.JSON:
+        print_json(
+            {
+                **timeline_document(past.timeline),
+                "safety": safety,
+                "topics": [_document(each) for each in found],
+            }
+        )
+        return
+    console = printer()
+    print_table(console, COLUMNS, map(_row, found))
+    say_timeline(console, past.timeline)
+    short = [each for each in found if each.is_short]
+    if short:
+        say(
+            console,
+            f"{say_count(len(short))} of {say_many(len(found), 'topic')} "
+            f"{say_verb(len(short), 'was', 'were')} observed for too short a time (less than "
+            "7 days, or than three times the retention): nothing shorter than that time is "
+            "recommended for them.",
+        )
+
+
+def _document(each: Recommendation) -> dict[str, Any]:
+    because: dict[str, Any] = {"kind": each.because.why.value}
+    if each.because.at_ms is not None:
+        because |= {
+            "group": each.because.group,
+            "at": rfc3339(each.because.at_ms),
+            "ms": each.because.ms,
+        }
+    return {
+        "topic": each.topic,
+        "retention_ms": each.retention_ms,
+        "because": because,
+        "observed_ms": each.observed_ms,
+        "observed_enough": not each.is_short,
+        "simulated_mean_bytes": each.simulated.simulated_mean_bytes,
+        "mean_bytes": each.simulated.mean_bytes,
+    }
+
+
+def _row(each: Recommendation) -> Row:
+    return Row(
+        [
+            each.topic,
+            _minutes(each.retention_ms),
+            _because(each),
+            figure(each.simulated.mean_bytes),
+            figure(each.simulated.simulated_mean_bytes),
+        ],
+        "yellow" if each.is_short else "",
+    )
+
+
+def _because(each: Recommendation) -> str:
+    from retentiond.history.ask.recommend import Why
+
+    because = each.because
+    observed = _observed(each) if each.is_short else ""
+    if because.why is Why.NONE_SEEN or because.at_ms is None:
+        return observed or "nobody came back"
+    what = "went back" if because.why is Why.REWIND else "came late"
+    seen = (
+        f"group {say_name(because.group or '')} {what} by {say_about(because.ms or 0)} at "
+        f"{rfc3339(because.at_ms)}"
+    )
+    return f"{seen}; {observed}" if observed else seen
+
+
+def _observed(each: Recommendation) -> str:
+    return f"observed for {say_about(each.observed_ms)} only"
+
+
+def _minutes(ms: int) -> str:
+    return retention(_whole_minutes(ms) * MINUTE_MS)
+
+
+def _whole_minutes(ms: int) -> int:
+    return -(-ms // MINUTE_MS)
+
+
+HEAD = """\
+# Retentions that `retentiond recommend` worked out of what was recorded. Try them on the past:
+#   retentiond simulate --policy {path}
+# Take the entries over into your configuration; it has what else the clients need.
+"""
+
+
+def write(
+    path: Path, config: Config, found: Sequence[Recommendation], never: Collection[str]
+) -> None:
+    """Whole minutes, rounded up. ``never``: topics that nothing can be deleted from, which are left
+    out. Raises `UsageError`."""
+    from retentiond.config import TopicPolicy
+
+    entries, left_out = [], []
+    for each in found:
+        policy = config.policy_for(each.topic)
+        if each.topic in never or each.topic in INTERNAL_TOPICS:
+            left_out.append(f"# {each.topic}: left out, because nothing is ever deleted from it\n")
+        elif isinstance(policy, TopicPolicy):
+            short = f"# {_observed(each)}\n" if each.is_short else ""
+            entries.append(short + _dumped([_entry(each, policy)]))
+    if not entries:
+        raise UsageError(f"{path} is not written: no topic here can ever be deleted from")
+    document = {
+        "kafka": {"bootstrap.servers": config.kafka["bootstrap.servers"]},
+        "state_dir": str(config.state_dir),
+    }
+    text = "".join([_dumped(document), "topics:\n", *left_out, *entries])
+    with new_file(path, WRITE_CONFIG) as unfinished:
+        unfinished.write_text(HEAD.format(path=path) + text, encoding="utf-8")
+
+
+def _dumped(value: Any) -> str:
+    import yaml
+
+    return yaml.safe_dump(_literal(value), sort_keys=False, allow_unicode=True, width=100)
+
+
+def _entry(each: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
+    """All that the topic's policy says, because an exact name's entry takes nothing from others."""
+    from retentiond.config.durations import format_duration
+
+    groups: dict[str, Any] = {
+        "required": list(policy.required_groups),
+        "exclude": [regex.pattern for regex in policy.excluded],
+        "external": [external_entry(reader) for reader in policy.external_readers],
+        "min": policy.min_groups,
+    }
+    if policy.only:
+        groups["only"] = [regex.pattern for regex in policy.only]
+    if policy.forget_vanished_after_ms is not None:
+        groups["forget_vanished_after"] = format_duration(policy.forget_vanished_after_ms)
+    return {
+        "name": each.topic,
+        "retention.commitoffset.enable": True,
+        "retention.commitoffset.minutes": _whole_minutes(each.retention_ms),
+        "groups": groups,
+        "allow_compacted": policy.allow_compacted,
+        "groups_visible": "assumed" if policy.assumes_visible_groups else "checked",
+    }
+
+
+SECRET = "see your configuration"
+"""In place of what may be one. A reader without it can't be read, and holds."""
+
+
+def external_entry(reader: ExternalReader) -> dict[str, Any]:
+    from retentiond.config.durations import format_duration
+
+    entry: dict[str, Any] = {"name": reader.name}
+    if reader.spark_checkpoint is not None:
+        entry["spark_checkpoint"] = str(reader.spark_checkpoint)
+    if reader.offsets is not None:
+        entry["offsets"] = reader.offsets
+    if reader.headers:
+        entry["headers"] = dict.fromkeys(reader.headers, SECRET)
+    if reader.ca is not None:
+        entry["ca"] = str(reader.ca)
+    paths: dict[str, Any] = {}
+    for path in reader.paths or ():
+        if path.partition is None:
+            paths.setdefault(path.topic, []).append(str(path))
+        else:
+            of_topic = paths.setdefault(path.topic, {})
+            of_topic.setdefault(str(path.partition), []).append(str(path))
+    if paths:
+        entry["paths"] = paths
+    if (place := reader.connect_offsets) is None:
+        return entry | {"max_age": format_duration(reader.max_age_ms)}
+    entry["connect_offsets"] = {"topic": place.topic, "connector": place.connector}
+    if place.cluster is not None:
+        entry["connect_offsets"]["cluster"] = place.cluster
+    if place.kafka is not None:
+        servers = "bootstrap.servers"
+        entry["connect_offsets"]["kafka"] = {servers: place.kafka[servers]}
+    return entry
+
+
+def _literal(value: Any) -> Any:
+    """``${`` would be substituted when the file is read."""
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, list):
+        return [_literal(each) for each in value]
+    if isinstance(value, dict):
+        return {_literal(key): _literal(each) for key, each in value.items()}
+    return value

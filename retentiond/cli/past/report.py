@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
-from retentiond.cli.past.options import answered, asked_replay, matching, period, write_whole
-from retentiond.errors import UsageError
+from retentiond.cli.output.files import refuse_without_folder, replace_file
+from retentiond.cli.past.options import answered, asked_replay, matching, period
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,8 +68,8 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     Example: retentiond report --output json | jq .total
     """
     path = set_up(context, config, debug)
-    if file is not None and not file.parent.is_dir():
-        raise UsageError(f"there is no folder {file.parent} for {file.name}; make it first")
+    if file is not None:
+        refuse_without_folder(file)
     from retentiond.cli.output.report import html, json_text, table_text
     from retentiond.history.ask.replay import Replay
     from retentiond.history.ask.report import report as reported
@@ -88,4 +88,4 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     if file is None:
         typer.echo(text, nl=False)
         return
-    write_whole(file, text)
+    replace_file(file, text)

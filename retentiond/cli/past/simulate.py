@@ -1,28 +1,46 @@
-"""``retentiond simulate``: what a policy would have deleted in the past, and what it had cost."""
+"""``retentiond simulate``: what a policy would have deleted in the past, and what that had cost."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
+from retentiond.cli.output.printing import (
+    Column,
+    ColumnKind,
+    Row,
+    print_json,
+    print_table,
+    printer,
+    say,
+)
 from retentiond.cli.past.options import (
+    MOST_SHOWN,
     TopicPatterns,
     answered,
     asked_replay,
+    figure,
     matching,
     period,
     refuse_unseen,
+    retention,
+    say_timeline,
+    timeline_document,
 )
 from retentiond.errors import UsageError
+from retentiond.formatting import rfc3339, say_bytes, say_count, say_many, say_name, say_share
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.console import Console
 
+    from retentiond.history.ask.missed import Missed
     from retentiond.history.ask.past import Past
-    from retentiond.history.ask.simulate import Simulation
+    from retentiond.history.ask.simulate import SimulatedTopic, Simulation
 
 
 def simulate(  # noqa: PLR0917 - typer hands each option over by its name
@@ -68,7 +86,6 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     path = set_up(context, config, debug)
     if policy is not None and changes:
         raise UsageError("give either --policy or --set: a file of --policy has every setting")
-    from retentiond.cli.output.simulate import show
     from retentiond.history.ask.question import tried_policy
     from retentiond.history.ask.simulate import simulate as simulated
 
@@ -83,3 +100,107 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
         )
 
     show(answered(in_force, asked, question, tried.longest_ms), output)
+
+
+COLUMNS = (
+    Column("TOPIC", ColumnKind.NAME),
+    Column("RETENTION", ColumnKind.FIGURE),
+    Column("MEAN", ColumnKind.FIGURE),
+    Column("PEAK", ColumnKind.FIGURE, spare=True),
+    Column("SIMULATED MEAN", ColumnKind.FIGURE),
+    Column("SIMULATED PEAK", ColumnKind.FIGURE, spare=True),
+    Column("RECORDS DELETED", ColumnKind.FIGURE, spare=True),
+    Column("MISSED", ColumnKind.FIGURE),
+)
+
+
+def show(simulation: Simulation, output: Output) -> None:
+    """Prints the result to stdout."""
+    if output is Output.JSON:
+        print_json(document(simulation))
+        return
+    console = printer()
+    print_table(console, COLUMNS, (_row(each) for each in simulation.topics))
+    say_timeline(console, simulation.past.timeline)
+    _say_missed(console, simulation.total.missed)
+    say(console, _summary(simulation.total))
+
+
+def document(simulation: Simulation) -> dict[str, Any]:
+    timeline = simulation.past.timeline
+    return {
+        **timeline_document(timeline),
+        "topics": [
+            {
+                "topic": each.topic,
+                "retention_ms": each.retention_ms,
+                **_figures(each),
+                "missed": [_missed(lost) for lost in each.missed],
+            }
+            for each in simulation.topics
+        ],
+        "total": _figures(simulation.total),
+    }
+
+
+def _figures(topic: SimulatedTopic) -> dict[str, int | None]:
+    return {
+        "mean_bytes": topic.mean_bytes,
+        "peak_bytes": topic.peak_bytes,
+        "simulated_mean_bytes": topic.simulated_mean_bytes,
+        "simulated_peak_bytes": topic.simulated_peak_bytes,
+        "simulated_records_deleted": topic.simulated_records_deleted,
+    }
+
+
+def _missed(lost: Missed) -> dict[str, Any]:
+    return {
+        "group": lost.group,
+        "partition": lost.partition,
+        "at": rfc3339(lost.at_ms),
+        "committed_offset": lost.committed_offset,
+        "log_start_offset": lost.log_start_offset,
+        "records": lost.records,
+    }
+
+
+def _row(topic: SimulatedTopic) -> Row:
+    lost = sum(each.records for each in topic.missed)
+    return Row(
+        [
+            topic.topic,
+            "-" if topic.retention_ms is None else retention(topic.retention_ms),
+            figure(topic.mean_bytes),
+            figure(topic.peak_bytes),
+            figure(topic.simulated_mean_bytes),
+            figure(topic.simulated_peak_bytes),
+            say_count(topic.simulated_records_deleted),
+            say_count(lost) if lost else "-",
+        ],
+        "red" if lost else "",
+    )
+
+
+def _say_missed(console: Console, losses: Iterable[Missed]) -> None:
+    every = sorted(losses, key=lambda each: (each.at_ms, each.topic, each.partition, each.group))
+    for each in every[:MOST_SHOWN]:
+        say(
+            console,
+            f"missed: {rfc3339(each.at_ms)} group {say_name(each.group)} stood at "
+            f"{each.committed_offset} of {each.topic}-{each.partition}, where the log would have "
+            f"begun at {each.log_start_offset}: {say_many(each.records, 'record')}",
+        )
+    if len(every) > MOST_SHOWN:
+        say(console, f"and {len(every) - MOST_SHOWN} more: see --output json")
+
+
+def _summary(total: SimulatedTopic) -> str:
+    deleted = f"{say_many(total.simulated_records_deleted, 'record')} deleted"
+    if total.mean_bytes is None or total.simulated_mean_bytes is None:
+        return f"{deleted}; the bytes of all topics together are not known."
+    saved = total.mean_bytes - total.simulated_mean_bytes
+    kept = (
+        f"{say_bytes(total.simulated_mean_bytes)} on average, where {say_bytes(total.mean_bytes)}"
+    )
+    share = f" ({say_share(saved, total.mean_bytes)} less)" if saved > 0 else ""
+    return f"{deleted}; {kept} were there{share}."

@@ -20,8 +20,7 @@ import pytest
 from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.cli import audit as audit_command
 from retentiond.cli.output import audit as output
-from retentiond.cli.output import audit_export
-from retentiond.cli.output.audit_export import SCHEMA, export_deletions
+from retentiond.cli.output.audit import SCHEMA, export_deletions
 from retentiond.cli.output.printing import print_json, print_json_list
 from retentiond.errors import StateError, UsageError
 from retentiond.model import GroupKind, Outcome, Plan
@@ -355,7 +354,7 @@ def test_a_log_is_shown_as_it_is_read_whatever_its_size(
             log.execute("INSERT INTO actions VALUES (NULL, 1, 'anna', 'pause', NULL, 'x', 0)")
     monkeypatch.chdir(folder)
     monkeypatch.setattr(output, "TABLE_ROWS", 50)
-    monkeypatch.setattr(audit_export, "GROUP_ROWS", 50)
+    monkeypatch.setattr(output, "GROUP_ROWS", 50)
     out = (folder / "stdout").open("w", buffering=1)
     monkeypatch.setattr(sys, "stdout", out)
     sizes: list[int] = []

@@ -9,9 +9,9 @@ from typing import Any
 import psutil
 import pytest
 
-from retentiond.cli.output.recommend import external_entry
 from retentiond.cli.output.report import table_text
-from retentiond.cli.output.simulate import retention
+from retentiond.cli.past.options import retention
+from retentiond.cli.past.recommend import external_entry
 from retentiond.config import ExternalReader, load
 from retentiond.history.ask.past import EntryRow, Past, timeline
 from retentiond.history.ask.report import KeepingGroup, Report, StoppedGroup, TopicSaving
