@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from retentiond.cli.options import (
-    CONSUMED_RETENTION,
     BootstrapServer,
     CommandConfig,
     ConfigPath,
@@ -17,6 +16,7 @@ from retentiond.cli.options import (
     Debug,
     Output,
     OutputFormat,
+    consumed_retention_ms,
     load,
     one_engine,
     refuse_without_server,
@@ -99,11 +99,11 @@ def configured_source(path: Path) -> Source:
 def unconfigured_source(
     at: ExplainedPlace, servers: str, consumed_retention: str | None, command_config: Path | None
 ) -> Source:
-    from retentiond.cli.first_look import client_settings, milliseconds
+    from retentiond.cli.first_look import client_settings
     from retentiond.state.state import StoredState
     from retentiond.tell.first_look.policy import first_look
 
-    retention_ms = milliseconds(consumed_retention or CONSUMED_RETENTION)
+    retention_ms = consumed_retention_ms(consumed_retention)
     settings = client_settings(servers, command_config)
     policy = first_look(settings, [re.escape(at.topic)], retention_ms)
     return Source(policy, StoredState(), "a look without a configuration", settings)

@@ -3,71 +3,90 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from retentiond.cli.options import CONSUMED_RETENTION, Output, one_engine
+from retentiond.cli.options import Output, consumed_retention_ms, one_engine
 from retentiond.cli.output.files import new_file, refuse_unfit
-from retentiond.cli.output.first_look import show_first_look
-from retentiond.cli.output.printing import printer, say
+from retentiond.cli.output.printing import (
+    Column,
+    ColumnKind,
+    Row,
+    print_json,
+    print_table,
+    printer,
+    say,
+)
+from retentiond.cli.plan import say_problems
 from retentiond.config import Config
-from retentiond.config.durations import parse_duration
-from retentiond.config.values import INT64_MAX
+from retentiond.config.durations import say_duration
 from retentiond.cycle import PlannedCycle, plan_cycle
 from retentiond.errors import ConfigError, UsageError
-from retentiond.formatting import rfc3339
+from retentiond.formatting import (
+    printable,
+    rfc3339,
+    say_amount,
+    say_bytes,
+    say_count,
+    say_estimate,
+    say_many,
+    say_names,
+    say_share,
+)
 from retentiond.kafka.settings import tls
 from retentiond.kafka.settings.command_config import read_settings
 from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
 from retentiond.memory.remembered import readers_by_topic
+from retentiond.model import Verdict
 from retentiond.snapshot import Snapshot
 from retentiond.state.state import StoredState
+from retentiond.tell.answers import NOTHING, YOUTH, ClusterAnswer, Keeper, KeptRecords, TopicAnswer
+from retentiond.tell.first_look.document import first_look_document
 from retentiond.tell.first_look.policy import (
+    NOTHING_UNSEEN,
     UnseenReaders,
     first_look,
     kafka_section,
     unseen_readers,
 )
 from retentiond.tell.first_look.starting_config import Origin, environment_of, starting_config
+from retentiond.tell.reasons import UNSEEN, short
+from retentiond.tell.report import CycleReport
 
 WRITE_CONFIG = "--write-config"
 
 
-@dataclass(frozen=True, slots=True)
-class FirstLook:
-    """What a first look is asked for, as the options give it."""
-
-    servers: str
-    command_config: Path | None
-    consumed_retention: str | None
-    topics: Sequence[str]
-    write_config: Path | None
-
-
-def take_first_look(wanted: FirstLook, output: Output) -> PlannedCycle:
+def take_first_look(
+    *,
+    servers: str,
+    command_config: Path | None,
+    consumed_retention: str | None,
+    topics: Sequence[str],
+    write_config: Path | None,
+    output: Output,
+) -> PlannedCycle:
     """Looks, shows it and writes the configuration, if one is asked for.
 
     Raises `UsageError` and `ConfigError` before anything is asked of the cluster.
     """
-    retention_ms = milliseconds(wanted.consumed_retention or CONSUMED_RETENTION)
-    if wanted.write_config is not None:
-        refuse_unfit(wanted.write_config, WRITE_CONFIG)
-    settings = client_settings(wanted.servers, wanted.command_config)
-    config = first_look(settings, wanted.topics, retention_ms)
+    retention_ms = consumed_retention_ms(consumed_retention)
+    if write_config is not None:
+        refuse_unfit(write_config, WRITE_CONFIG)
+    settings = client_settings(servers, command_config)
+    config = first_look(settings, topics, retention_ms)
     looked, every_topic = _looked(config, settings)
-    if wanted.topics and not looked.report.plan.rows:
+    if topics and not looked.report.plan.rows:
         raise UsageError(
-            f"no topic of the cluster is called {' or '.join(wanted.topics)}, Kafka's own left "
+            f"no topic of the cluster is called {' or '.join(topics)}, Kafka's own left "
             "aside; --topic is a regular expression that a topic's whole name matches"
         )
     unseen = unseen_readers(every_topic, looked.snapshot.groups)
     show_first_look(looked.report, retention_ms, output, unseen)
-    if wanted.write_config is not None:
+    if write_config is not None:
         origin = _origin(settings, looked.snapshot, retention_ms)
-        _write(wanted.write_config, looked, origin, unseen)
+        _write(write_config, looked, origin, unseen)
         if output is Output.TABLE:
-            _say_written(wanted.write_config, origin.kafka)
+            _say_written(write_config, origin.kafka)
     return looked
 
 
@@ -88,16 +107,6 @@ def _looked(config: Config, settings: ClientSettings) -> tuple[PlannedCycle, fro
         engine.warm_up()
         looked = plan_cycle(engine.context, config, StoredState())
         return looked, engine.context.kafka.topic_names()
-
-
-def milliseconds(written: str) -> int:
-    ms = parse_duration(written)
-    if ms is None or ms > INT64_MAX:
-        raise UsageError(
-            f"--consumed-retention {written!a} is no duration; "
-            "give a number with its unit (ms, s, m, h or d), as in 24h or 7d"
-        )
-    return ms
 
 
 def _origin(settings: ClientSettings, snapshot: Snapshot, retention_ms: int) -> Origin:
@@ -130,3 +139,178 @@ def _say_written(path: Path, kafka: Mapping[str, str]) -> None:
         f"{path} is a configuration to start from, which deletes nothing yet.{expects} "
         f"Next: retentiond check --config {path}",
     )
+
+
+MOST_TOPICS = 100
+"""Of a table, which are those that free the most; JSON has all."""
+
+MOST_KEEPERS = 2
+"""Of a cell."""
+
+MOST_OF_CLUSTER = 4
+"""Keepers that the closing lines name."""
+
+COLUMNS = (
+    Column("TOPIC", ColumnKind.NAME),
+    Column("ON DISK", ColumnKind.FIGURE),
+    Column("FREES", ColumnKind.FIGURE),
+    Column("OF ALL", ColumnKind.FIGURE),
+    Column("RECORDS", ColumnKind.FIGURE),
+    Column("WHO KEEPS THE REST", ColumnKind.TEXT),
+)
+"""``OF ALL`` is the share of all logs in the cluster that the topic would free."""
+
+REMOTE_COLUMNS = (Column("REMOTE", ColumnKind.FIGURE), Column("FREES", ColumnKind.FIGURE))
+"""Where a topic is tiered: what it has in remote storage, and would free there, by estimate."""
+
+WITHOUT_BYTES = (
+    Column("TOPIC", ColumnKind.NAME),
+    Column("RECORDS", ColumnKind.FIGURE),
+    Column("WOULD GO", ColumnKind.FIGURE),
+    Column("SHARE", ColumnKind.FIGURE),
+    Column("WHO KEEPS THE REST", ColumnKind.TEXT),
+)
+
+
+def show_first_look(
+    report: CycleReport,
+    retention_ms: int,
+    output: Output,
+    unseen: UnseenReaders = NOTHING_UNSEEN,
+) -> None:
+    """Prints it to stdout."""
+    if output is Output.JSON:
+        print_json(first_look_document(report, retention_ms, unseen))
+        return
+    look, console = report.answers, printer()
+    age = f"of {say_duration(retention_ms)}" if retention_ms else "of 0"
+    say(console, f"What a consumed retention {age} would free:\n")
+    shown = look.by_frees[:MOST_TOPICS]
+    has_bytes = look.known_frees.local is not None
+    print_table(
+        console,
+        _columns(look) if has_bytes else WITHOUT_BYTES,
+        (_row(topic, look, retention_ms) for topic in shown),
+    )
+    if len(shown) < len(look.topics):
+        more = say_many(len(look.topics) - len(shown), "more topic")
+        say(console, f"… and {more} that would free no more than these: see --output json.")
+    say(console, "")
+    say_problems(console, report)
+    for line in _closing(report, retention_ms, unseen):
+        say(console, printable(line))
+
+
+def _row(topic: TopicAnswer, look: ClusterAnswer, retention_ms: int) -> Row:
+    kept = "; ".join(_kept(topic, retention_ms)) or "-"
+    records = _if_any(topic.records, say_count(topic.records))
+    if look.known_frees.local is None:
+        cells = [
+            topic.topic,
+            "?" if topic.unread == len(topic.partitions) else say_count(topic.log_records),
+            records,
+            _if_any(topic.records, say_share(topic.records, topic.log_records)),
+        ]
+    else:
+        remote = _remote(topic) if look.is_tiered else []
+        cells = [topic.topic, *_bytes(topic, look.log_bytes), *remote, records]
+    return Row([*cells, kept], _style(topic))
+
+
+def _columns(look: ClusterAnswer) -> tuple[Column, ...]:
+    return (*COLUMNS[:4], *REMOTE_COLUMNS, *COLUMNS[4:]) if look.is_tiered else COLUMNS
+
+
+def _bytes(topic: TopicAnswer, all_logs: int | None) -> list[str]:
+    """ON DISK, FREES, OF ALL."""
+    size, freed = topic.size.local, topic.frees_of_size.local
+    return [
+        "?" if size is None else say_bytes(size),
+        "?" if freed is None else _if_any(freed, say_bytes(freed)),
+        "?" if freed is None or all_logs is None else _if_any(freed, say_share(freed, all_logs)),
+    ]
+
+
+def _remote(topic: TopicAnswer) -> list[str]:
+    """REMOTE, FREES."""
+    return [
+        "-" if each == 0 else say_estimate(each) for each in (topic.size.remote, topic.frees.remote)
+    ]
+
+
+def _if_any(figure: int, said: str) -> str:
+    return said if figure else "-"
+
+
+def _style(topic: TopicAnswer) -> str:
+    if topic.records:
+        return "green"
+    return "yellow" if topic.verdicts[Verdict.HOLD] else "dim"
+
+
+def _kept(topic: TopicAnswer, retention_ms: int) -> Iterator[str]:
+    if topic.owner is not None:
+        yield topic.owner.short
+    for each in topic.kept[:MOST_KEEPERS]:
+        is_all = each.records == topic.log_records
+        share = "" if is_all else f"{say_share(each.records, topic.log_records)} "
+        yield f"{share}{say_keeper(each.keeper, retention_ms)}"
+    if len(topic.kept) > MOST_KEEPERS:
+        yield f"{len(topic.kept) - MOST_KEEPERS} more"
+    if topic.unread:
+        yield f"{say_many(topic.unread, 'partition')} unread"
+
+
+def say_keeper(keeper: Keeper, retention_ms: int) -> str:
+    if keeper == YOUTH and retention_ms:
+        return f"younger than {say_duration(retention_ms)}"
+    return short(*keeper)
+
+
+def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> Iterator[str]:
+    look = report.answers
+    frees = look.known_frees
+    topics = sum(topic.records > 0 for topic in look.topics)
+    records = (
+        f"{say_count(look.records)} of {say_many(look.log_records, 'record')} "
+        f"in {say_count(topics)} of {say_many(len(look.topics), 'topic')}"
+    )
+    cluster = f"Cluster {report.plan.cluster_id}"
+    if frees.local is None:
+        yield f"{cluster}: {records} would go. How many bytes that is could not be read."
+    else:
+        freed = f"{'' if look.is_bytes_known else 'at least '}{say_bytes(frees.local)}"
+        share = ""
+        if look.log_bytes is not None:
+            share = f" of {say_bytes(look.log_bytes)} in logs "
+            share += f"({say_share(frees.local, look.log_bytes)})"
+        remote = f" and {say_estimate(frees.remote)} in remote storage" if look.is_tiered else ""
+        yield f"{cluster}: {freed}{share}{remote} would be freed, {records}."
+    if frees == NOTHING and look.records:
+        yield (
+            "A broker frees whole segments and never the one that it writes to, so no disk space "
+            "follows from these records yet."
+        )
+    kept = [
+        f"{say_keeper(each.keeper, retention_ms)} ({_about(each)})"
+        for each in look.kept[:MOST_OF_CLUSTER]
+    ]
+    if kept:
+        more = f"; {len(look.kept) - len(kept)} more" if len(look.kept) > len(kept) else ""
+        yield f"Most of the rest stays because: {'; '.join(kept)}{more}."
+    theirs = sum(topic.owner is not None and topic.records > 0 for topic in look.topics)
+    if theirs:
+        belongs = "1 of these topics belongs" if theirs == 1 else f"{theirs} of these topics belong"
+        yield f"By name {belongs} to another system, which had better delete there itself."
+    yield UNSEEN
+    for sentence in unseen.evidence:
+        yield f"There may be some: {sentence}."
+    if unseen.streams:
+        named = say_names(sorted(unseen.streams), MOST_KEEPERS)
+        yield f"Sources of Kafka Streams ({named}) may be changelogs, which nothing tells."
+    yield "Nothing was deleted."
+
+
+def _about(kept: KeptRecords) -> str:
+    about = "" if kept.size.local is None else "about "
+    return about + say_amount(kept.records, *kept.size)

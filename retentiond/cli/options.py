@@ -136,6 +136,21 @@ def refuse_without_server(options: Mapping[str, object]) -> None:
             raise UsageError(f"{option} goes with --bootstrap-server, without a configuration")
 
 
+def consumed_retention_ms(given: str | None) -> int:
+    """That of a first look; ``given``: by the option. Raises `UsageError`."""
+    from retentiond.config.durations import parse_duration
+    from retentiond.config.values import INT64_MAX
+
+    written = given or CONSUMED_RETENTION
+    ms = parse_duration(written)
+    if ms is None or ms > INT64_MAX:
+        raise UsageError(
+            f"--consumed-retention {written!a} is no duration; "
+            "give a number with its unit (ms, s, m, h or d), as in 24h or 7d"
+        )
+    return ms
+
+
 def start_logging(debug: bool) -> None:
     from retentiond.tell import logs
 

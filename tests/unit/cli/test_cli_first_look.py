@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from retentiond import config as configuration
+from retentiond.cli.first_look import show_first_look
 from retentiond.cli.options import Output
-from retentiond.cli.output.first_look import show_first_look
 from retentiond.config import Config
 from retentiond.cycle import PlannedCycle
 from retentiond.kafka.settings.properties import ClientSettings, translate

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
+from retentiond.cli.first_look import show_first_look
 from retentiond.cli.options import Output
-from retentiond.cli.output.first_look import show_first_look
-from retentiond.cli.output.plan import show
+from retentiond.cli.plan import show
 from retentiond.disks.broker_disks import BrokerDisks, DiskReport
 from retentiond.disks.predictions import (
     Remote,
