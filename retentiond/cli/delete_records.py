@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from retentiond.cli import options as completion
 from retentiond.cli.options import Debug, Output, OutputFormat
 from retentiond.errors import ConfigError, RetentiondError, UsageError
+from retentiond.formatting import printable, say_bytes, say_many, say_stored
 from retentiond.kafka.settings.command_config import read_settings
 from retentiond.kafka.settings.properties import ClientSettings
+from retentiond.model import Outcome
 from retentiond.state_places import user_state_dir
 
 LOOK_UP_TIMEOUT_S = 10.0
@@ -26,8 +27,8 @@ LOOK_UP_TIMEOUT_S = 10.0
 if TYPE_CHECKING:
     from retentiond.kafka.cluster import KafkaCluster
     from retentiond.kafka.confluent.client import RecordsClient
-    from retentiond.tools.delete_records.bounds import CommitsByGroup, LookUps
-    from retentiond.tools.delete_records.partitions import Item, TopicSource
+    from retentiond.tools.delete_records.bounds import Targets
+    from retentiond.tools.delete_records.partitions import Item
 
 
 def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
@@ -119,6 +120,8 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     if groups and not to_committed:
         raise UsageError(f"{groups[0]!a} goes with nothing; groups follow --to-committed")
 
+    from retentiond.tools.delete_records.bounds import read_targets
+
     wanted = read_targets(
         file=offset_json_file,
         topics=topic or (),
@@ -126,6 +129,8 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         to_datetime=to_datetime,
         groups=(*(to_committed or ()), *(groups or ())),
     )
+    for warning in wanted.warnings:
+        print(f"retentiond: warning: {offset_json_file}: {warning}", file=sys.stderr)
     may_ask = sys.stdin.isatty() and not yes
     if wanted.explicit is None and not (yes or dry_run or may_ask):
         raise UsageError(
@@ -155,8 +160,7 @@ def delete_targets(
     may_ask: bool,
 ) -> bool:
     """Deletes, or with ``dry_run`` only shows; whether any partition failed."""
-    from retentiond.cli.output.delete_records import show
-    from retentiond.tools.delete_records.bounds import preview, refuse_hopeless
+    from retentiond.tools.delete_records.partitions import preview, refuse_hopeless
     from retentiond.tools.delete_records.request import RequestAudit, delete
 
     audit = None if dry_run else RequestAudit(state_dir or user_state_dir())
@@ -177,7 +181,7 @@ def delete_targets(
             audit.requested(bootstrap_server, items)
             items = delete(records, items, settings.request_timeout_s, kafka)
             audit.settled(items)
-    show(items, output, sys.stdout, dry_run=dry_run)
+    show(items, output, dry_run=dry_run)
     if audit is not None and audit.unrecorded is not None:
         raise RetentiondError(f"the outcome above is not in the audit log: {audit.unrecorded}")
     return any(item.has_failed for item in items)
@@ -207,98 +211,90 @@ def _hasty(settings: ClientSettings) -> ClientSettings:
 
 
 def _confirm(items: Sequence[Item]) -> None:
-    from retentiond.cli.output.delete_records import lines, spanned
-
     for line in lines(items):
         print(line, file=sys.stderr)
     pending = [item for item in items if item.is_pending]
     typer.confirm(f"Delete {spanned(pending)}?", abort=True, err=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """``explicit``: the entries of a file; None where the rest says how to work targets out.
-
-    ``before_ms``: only records from before that time, epoch milliseconds. Both bounds together
-    mean that both must hold.
-    """
-
-    explicit: tuple[Item, ...] | None = None
-    topics: tuple[str, ...] = ()
-    before_ms: int | None = None
-    groups: tuple[str, ...] = ()
-
-    def items(self, topics: TopicSource, kafka: Callable[[], LookUps]) -> list[Item]:
-        """One for each partition. Raises `RetentiondError` where nothing can be said of any."""
-        from retentiond.tools.delete_records.bounds import Bounds, read_commits, work_out
-        from retentiond.tools.delete_records.partitions import find
-
-        if self.explicit is not None:
-            return find(topics, self.explicit)
-        commits: CommitsByGroup = read_commits(kafka(), self.groups) if self.groups else {}
-        names = self.topics or sorted({at.topic for each in commits.values() for at in each})
-        if not names:
-            raise UsageError(f"no group of {', '.join(map(ascii, self.groups))} has any commit")
-        return work_out(kafka(), names, Bounds(self.before_ms, commits))
+def show(items: Sequence[Item], output: Output, *, dry_run: bool) -> None:
+    """Plain lines and no table: a rich one would take longer than the deletion."""
+    if output is Output.JSON:
+        document = {"dry_run": dry_run, "partitions": [*map(_document, items)]}
+        json.dump(document, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+        return
+    for line in lines(items):
+        print(line)
+    print(summary(items, dry_run=dry_run))
 
 
-def read_targets(
-    *,
-    file: Path | None,
-    topics: Sequence[str],
-    older_than: str | None,
-    to_datetime: str | None,
-    groups: Sequence[str],
-) -> Targets:
-    """Offline. Raises `UsageError`, and `ConfigError` for the file."""
-    from retentiond.tools.delete_records.offsets_file import read_offsets_file
+def lines(items: Sequence[Item]) -> Iterator[str]:
+    """What is known of each: its low watermark, what would be deleted, or why nothing is."""
+    names = [printable(str(item.at)) for item in items]
+    width = max(map(len, names), default=0)
+    for name, item in zip(names, items, strict=True):
+        yield f"{name:{width}}  {printable(_said(item))}"
 
-    by_time = [text for text in (older_than, to_datetime) if text is not None]
-    if file is not None:
-        if topics or by_time or groups:
-            raise UsageError("--offset-json-file names every offset: leave the other bounds out")
-        read = read_offsets_file(file)
-        for warning in read.warnings:
-            print(f"retentiond: warning: {file}: {warning}", file=sys.stderr)
-        return Targets(read.items)
-    if len(by_time) > 1:
-        raise UsageError("choose --older-than or --to-datetime")
-    if by_time and not topics and not groups:
-        raise UsageError("--older-than and --to-datetime need --topic")
-    if not by_time and not groups:
-        raise UsageError(
-            "nothing says what to delete: --offset-json-file, or --topic with --older-than, "
-            "--to-datetime or --to-committed"
+
+def summary(items: Sequence[Item], *, dry_run: bool) -> str:
+    """How many partitions of each kind; in a dry run also how many records."""
+    failed = sum(item.has_failed for item in items)
+    left_out = sum(item.target is None and not item.has_failed for item in items)
+    rest = f"{failed:,} failed, {left_out:,} left out"
+    if dry_run:
+        asked = [item for item in items if item.is_pending]
+        return f"{spanned(asked)}; {rest}; nothing was deleted"
+    done = sum(item.outcome is Outcome.DELETED for item in items)
+    return f"{say_many(done, 'partition')} done, {rest}"
+
+
+def spanned(pending: Sequence[Item]) -> str:
+    """As in ``13 records from 2 partitions``, after a preview."""
+    records = sum(item.records or 0 for item in pending)
+    known = [item.predicted_bytes for item in pending if item.predicted_bytes is not None]
+    remote = [each for item in pending if (each := item.predicted_remote_bytes) is not None]
+    freed = ""
+    if len(known) == len(pending) > 0:
+        freed = (
+            f" (about {_on_disk(sum(known), sum(remote) if len(remote) == len(pending) else None)})"
         )
-    if "" in topics or "" in groups:
-        raise UsageError("the name of a topic or group is empty")
-    before_ms = _before_ms(older_than, to_datetime)
-    return Targets(None, tuple(topics), before_ms, tuple(dict.fromkeys(groups)))
+    return f"{say_many(records, 'record')} from {say_many(len(pending), 'partition')}{freed}"
 
 
-def _before_ms(older_than: str | None, to_datetime: str | None) -> int | None:
-    if older_than is not None:
-        from retentiond.config.durations import parse_duration
+def _said(item: Item) -> str:
+    if item.outcome is Outcome.DELETED:
+        return f"low watermark {item.low_watermark}"
+    if item.outcome is Outcome.UNKNOWN:
+        return f"unknown: {item.error}"
+    if item.outcome is Outcome.FAILED:
+        return f"error: {item.error}"
+    if item.target is None:
+        return f"left out: {item.error}"
+    if item.records is None:
+        return f"up to {item.target}, of which nothing more can be read"
+    freed = item.predicted_bytes
+    remote = item.predicted_remote_bytes
+    on_disk = "" if freed is None else f", about {_on_disk(freed, remote)}"
+    records = say_many(item.records, "record")
+    return f"from {item.log_start_offset} to {item.cutoff}: {records}{on_disk}"
 
-        age_ms = parse_duration(older_than)
-        now_ms = time.time_ns() // 1_000_000
-        if age_ms is None or age_ms > now_ms:
-            raise UsageError(f"--older-than {older_than!a}: expected a time as in 7d, 12h or 90m")
-        return now_ms - age_ms
-    return None if to_datetime is None else _epoch_ms(to_datetime)
+
+def _on_disk(local: int, remote: int | None) -> str:
+    return f"{say_bytes(local)} on disk" if remote == 0 else say_stored(local, remote)
 
 
-def _epoch_ms(text: str) -> int:
-    """Of a time in UTC, if it names no zone. Negative ones have a meaning of their own in Kafka."""
-    try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        at_ms = round(moment.timestamp() * 1000)
-    except (ValueError, OverflowError) as error:
-        raise UsageError(
-            f"--to-datetime {text!a}: expected a time as in 2026-02-01T12:00:00+01:00"
-        ) from error
-    if at_ms < 0:
-        raise UsageError(f"--to-datetime {text!a}: expected a time from 1970 on")
-    return at_ms
+def _document(item: Item) -> dict[str, Any]:
+    return {
+        "topic": item.topic,
+        "partition": item.partition,
+        "offset": item.written_target,
+        "log_start_offset": item.log_start_offset,
+        "high_watermark": item.high_watermark,
+        "records": item.records,
+        "predicted_bytes": item.predicted_bytes,
+        "predicted_remote_bytes": item.predicted_remote_bytes,
+        "outcome": item.outcome.value,
+        "low_watermark": item.low_watermark,
+        "error": item.error,
+    }

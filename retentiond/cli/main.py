@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -24,7 +25,6 @@ from typer.core import TyperGroup
 
 from retentiond import __version__
 from retentiond.cli.options import INTERRUPTED, ConfigPath, Debug, Settings
-from retentiond.cli.output.printing import Stdout
 from retentiond.errors import ConfigError, RetentiondError, StateError, UsageError
 from retentiond.formatting import printable
 
@@ -103,6 +103,41 @@ def common(
     ] = False,
 ) -> None:
     context.obj = Settings(config, debug)
+
+
+class Stdout:
+    """In place of the stream, whose reader may go before the end, as in ``| head -1``.
+
+    What is printed then goes nowhere, and the command ends as it would have: an exit code tells of
+    its work, which nobody undoes by looking away.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.reader_is_gone = False
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            return self._discard(len(text))
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._discard(0)
+
+    def _discard(self, written: int) -> int:
+        """From now on, and what the stream still holds."""
+        self.reader_is_gone = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stream.fileno())
+        os.close(nowhere)
+        return written
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def main() -> None:

@@ -1,8 +1,6 @@
 """What commands print: tables and sentences for people, and JSON for programs.
 
-No value is taken for markup, and no figure is cut short. The reader of stdout may go before the
-end, as in ``| head -1``. What is printed then goes nowhere, and the command ends as it would have:
-an exit code tells of the command's work, which nobody undoes by looking away.
+No value is taken for markup, and no figure is cut short.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from textwrap import indent
-from typing import Any, NamedTuple, TextIO, TypeVar
+from typing import NamedTuple, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -130,37 +128,6 @@ def progress(what: str) -> Iterator[None]:
         return
     with console.status(f"{what} …"):
         yield
-
-
-class Stdout:
-    """In place of the stream, of which it has everything else."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self.reader_is_gone = False
-
-    def write(self, text: str) -> int:
-        try:
-            return self._stream.write(text)
-        except BrokenPipeError:
-            return self._discard(len(text))
-
-    def flush(self) -> None:
-        try:
-            self._stream.flush()
-        except BrokenPipeError:
-            self._discard(0)
-
-    def _discard(self, written: int) -> int:
-        """From now on, and what the stream still holds."""
-        self.reader_is_gone = True
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self._stream.fileno())
-        os.close(nowhere)
-        return written
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 def while_read(values: Iterable[T]) -> Iterator[T]:

@@ -1,4 +1,4 @@
-"""Targets that are worked out, and what deleting up to them would do.
+"""What is asked to be deleted, and the targets that are worked out of it.
 
 Each bound only ever lowers the target. It starts from the end (the last stable offset, at most
 the high watermark), which is read *before* the look-ups by time and after the commits: "no
@@ -7,31 +7,17 @@ record is younger" (Kafka's -1) means that end, and never what was written since
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from datetime import UTC, datetime
+from pathlib import Path
 
 from retentiond.errors import KafkaUnavailable, UsageError
-from retentiond.kafka.interface import AGE_NOT_YET_KNOWN, OffsetBound, TopicConfig, TopicDescription
-from retentiond.model import Commit, Failure, TopicPartition
-from retentiond.tools.delete_records.partitions import Item, TopicSource, describe
-
-
-class LookUps(TopicSource, Protocol):
-    """The part of `retentiond.kafka.interface.Kafka` that is asked here."""
-
-    def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]: ...
-
-    def offsets(
-        self, partitions: Collection[TopicPartition], bound: OffsetBound
-    ) -> Mapping[TopicPartition, int | Failure]: ...
-
-    def offsets_at(
-        self, timestamps_ms: Mapping[TopicPartition, int]
-    ) -> Mapping[TopicPartition, int | Failure | None]: ...
-
-    def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]: ...
-
+from retentiond.kafka.interface import AGE_NOT_YET_KNOWN, OffsetBound, TopicDescription
+from retentiond.model import Failure, TopicPartition
+from retentiond.tools.delete_records.offsets_file import read_offsets_file
+from retentiond.tools.delete_records.partitions import Item, LookUps, TopicSource, describe, find
 
 CommitsByGroup = Mapping[str, Mapping[TopicPartition, int | None]]
 """By group; None where a commit could not be read."""
@@ -156,40 +142,84 @@ def _bounded(
     return replace(seen, target=target)
 
 
-def preview(kafka: LookUps, items: Sequence[Item]) -> list[Item]:
-    """The pending items with log start offset and high watermark, where they can be read."""
-    pending = [item.at for item in items if item.is_pending]
-    if not pending:
-        return list(items)
-    starts = kafka.offsets(pending, OffsetBound.LOG_START)
-    ends = kafka.offsets(pending, OffsetBound.HIGH_WATERMARK)
-    return [
-        replace(
-            item,
-            log_start_offset=_known(starts[item.at]),
-            high_watermark=_known(ends[item.at]),
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """``explicit``: the entries of a file; None where the rest says how to work targets out.
+
+    ``before_ms``: only records from before that time, epoch milliseconds. Both bounds together
+    mean that both must hold. ``warnings``: sentences about the file.
+    """
+
+    explicit: tuple[Item, ...] | None = None
+    topics: tuple[str, ...] = ()
+    before_ms: int | None = None
+    groups: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def items(self, topics: TopicSource, kafka: Callable[[], LookUps]) -> list[Item]:
+        """One for each partition. Raises `RetentiondError` where nothing can be said of any."""
+        if self.explicit is not None:
+            return find(topics, self.explicit)
+        commits = read_commits(kafka(), self.groups) if self.groups else {}
+        names = self.topics or sorted({at.topic for each in commits.values() for at in each})
+        if not names:
+            raise UsageError(f"no group of {', '.join(map(ascii, self.groups))} has any commit")
+        return work_out(kafka(), names, Bounds(self.before_ms, commits))
+
+
+def read_targets(
+    *,
+    file: Path | None,
+    topics: Sequence[str],
+    older_than: str | None,
+    to_datetime: str | None,
+    groups: Sequence[str],
+) -> Targets:
+    """Offline. Raises `UsageError`, and `ConfigError` for the file."""
+    by_time = [text for text in (older_than, to_datetime) if text is not None]
+    if file is not None:
+        if topics or by_time or groups:
+            raise UsageError("--offset-json-file names every offset: leave the other bounds out")
+        read = read_offsets_file(file)
+        return Targets(read.items, warnings=read.warnings)
+    if len(by_time) > 1:
+        raise UsageError("choose --older-than or --to-datetime")
+    if by_time and not topics and not groups:
+        raise UsageError("--older-than and --to-datetime need --topic")
+    if not by_time and not groups:
+        raise UsageError(
+            "nothing says what to delete: --offset-json-file, or --topic with --older-than, "
+            "--to-datetime or --to-committed"
         )
-        if item.is_pending
-        else item
-        for item in items
-    ]
+    if "" in topics or "" in groups:
+        raise UsageError("the name of a topic or group is empty")
+    before_ms = _before_ms(older_than, to_datetime)
+    return Targets(None, tuple(topics), before_ms, tuple(dict.fromkeys(groups)))
 
 
-def refuse_hopeless(items: Sequence[Item]) -> list[Item]:
-    """In a dry run, where no broker is asked: what one would refuse, or can't be seen."""
-    return [_refused(item) if item.is_pending else item for item in items]
+def _before_ms(older_than: str | None, to_datetime: str | None) -> int | None:
+    if older_than is not None:
+        from retentiond.config.durations import parse_duration  # noqa: PLC0415 - slow, seldom used
+
+        age_ms = parse_duration(older_than)
+        now_ms = time.time_ns() // 1_000_000
+        if age_ms is None or age_ms > now_ms:
+            raise UsageError(f"--older-than {older_than!a}: expected a time as in 7d, 12h or 90m")
+        return now_ms - age_ms
+    return None if to_datetime is None else _epoch_ms(to_datetime)
 
 
-def _refused(item: Item) -> Item:
-    if item.log_start_offset is None or item.high_watermark is None:
-        return item.failed("its offsets can't be read now; see to its leader")
-    if isinstance(item.target, int) and item.target > item.high_watermark:
-        return item.failed(
-            f"OFFSET_OUT_OF_RANGE: offset {item.target} is beyond the high watermark "
-            f"{item.high_watermark}; nothing would be deleted"
-        )
-    return item
-
-
-def _known(answer: int | Failure) -> int | None:
-    return None if isinstance(answer, Failure) else answer
+def _epoch_ms(text: str) -> int:
+    """Of a time in UTC, if it names no zone. Negative ones have a meaning of their own in Kafka."""
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        at_ms = round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"--to-datetime {text!a}: expected a time as in 2026-02-01T12:00:00+01:00"
+        ) from error
+    if at_ms < 0:
+        raise UsageError(f"--to-datetime {text!a}: expected a time from 1970 on")
+    return at_ms

@@ -1,4 +1,4 @@
-"""One partition on its way through ``retentiond delete-records``, looked up in the metadata.
+"""One partition on its way through ``retentiond delete-records``: looked up, and previewed.
 
 Kafka's own tool asks for an unknown topic again and again for a minute. And only names that can
 be a topic's reach librdkafka: it cuts one off at a NUL, which would make it another topic's.
@@ -11,14 +11,36 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from retentiond.kafka.interface import OffsetBound, Target, TopicDescription
-from retentiond.model import Failure, Outcome, TopicPartition
+from retentiond.kafka.interface import (
+    KAFKAS_HIGH_WATERMARK,
+    OffsetBound,
+    Target,
+    TopicConfig,
+    TopicDescription,
+)
+from retentiond.model import Commit, Failure, Outcome, TopicPartition
 
 
 class TopicSource(Protocol):
     def describe_topics(
         self, names: Collection[str]
     ) -> Mapping[str, TopicDescription | Failure]: ...
+
+
+class LookUps(TopicSource, Protocol):
+    """The part of `retentiond.kafka.interface.Kafka` that is asked here."""
+
+    def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]: ...
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], bound: OffsetBound
+    ) -> Mapping[TopicPartition, int | Failure]: ...
+
+    def offsets_at(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | Failure | None]: ...
+
+    def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +84,11 @@ class Item:
     def cutoff(self) -> int | None:
         """The target as an offset, where it is one or the high watermark is known."""
         return self.high_watermark if self.target is OffsetBound.HIGH_WATERMARK else self.target
+
+    @property
+    def written_target(self) -> int | None:
+        """The target as the offsets file has it: -1 is the high watermark."""
+        return KAFKAS_HIGH_WATERMARK if self.target is OffsetBound.HIGH_WATERMARK else self.target
 
     @property
     def records(self) -> int | None:
@@ -125,3 +152,42 @@ def _explained(topic: TopicDescription | Failure) -> TopicDescription | Failure:
             "UNKNOWN_TOPIC_OR_PARTITION", "there is no such topic, or you may not describe it"
         )
     return topic
+
+
+def preview(kafka: LookUps, items: Sequence[Item]) -> list[Item]:
+    """The pending items with log start offset and high watermark, where they can be read."""
+    pending = [item.at for item in items if item.is_pending]
+    if not pending:
+        return list(items)
+    starts = kafka.offsets(pending, OffsetBound.LOG_START)
+    ends = kafka.offsets(pending, OffsetBound.HIGH_WATERMARK)
+    return [
+        replace(
+            item,
+            log_start_offset=_known(starts[item.at]),
+            high_watermark=_known(ends[item.at]),
+        )
+        if item.is_pending
+        else item
+        for item in items
+    ]
+
+
+def refuse_hopeless(items: Sequence[Item]) -> list[Item]:
+    """In a dry run, where no broker is asked: what one would refuse, or can't be seen."""
+    return [_refused(item) if item.is_pending else item for item in items]
+
+
+def _refused(item: Item) -> Item:
+    if item.log_start_offset is None or item.high_watermark is None:
+        return item.failed("its offsets can't be read now; see to its leader")
+    if isinstance(item.target, int) and item.target > item.high_watermark:
+        return item.failed(
+            f"OFFSET_OUT_OF_RANGE: offset {item.target} is beyond the high watermark "
+            f"{item.high_watermark}; nothing would be deleted"
+        )
+    return item
+
+
+def _known(answer: int | Failure) -> int | None:
+    return None if isinstance(answer, Failure) else answer

@@ -27,7 +27,7 @@ from retentiond.act.request import (
 )
 from retentiond.clock import Stop
 from retentiond.errors import OtherCluster, StateError, UsageError
-from retentiond.kafka.interface import KAFKAS_HIGH_WATERMARK, DeleteAnswer, OffsetBound, Target
+from retentiond.kafka.interface import DeleteAnswer, Target
 from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
 from retentiond.state.actions import action_now, record_action
 from retentiond.state.pause import read_pause
@@ -92,7 +92,7 @@ OUTCOME = "delete-records-outcome"
 def request_detail(arguments: Sequence[str], servers: str, items: Sequence[Item]) -> str:
     """JSON: the partitions that will be asked for."""
     partitions = [
-        {"topic": item.topic, "partition": item.partition, "offset": offset_of(item)}
+        {"topic": item.topic, "partition": item.partition, "offset": item.written_target}
         for item in items
         if item.is_pending
     ]
@@ -117,13 +117,6 @@ def outcome_detail(items: Sequence[Item]) -> str:
             ]
         }
     )
-
-
-def offset_of(item: Item) -> int | None:
-    """The target as the offsets file has it: -1 is the high watermark."""
-    if item.target is OffsetBound.HIGH_WATERMARK:
-        return KAFKAS_HIGH_WATERMARK
-    return item.target
 
 
 class RequestAudit:

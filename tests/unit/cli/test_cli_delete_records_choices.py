@@ -15,7 +15,17 @@ from tests.unit.cli.conftest import Command
 
 SERVER = ("--bootstrap-server", "localhost:1")
 
-HEAVY = ("pyspark", "pyarrow", "numpy", "pandas", "kafka", "apscheduler", "structlog", "yaml")
+HEAVY = (
+    "pyspark",
+    "pyarrow",
+    "numpy",
+    "pandas",
+    "kafka",
+    "apscheduler",
+    "structlog",
+    "yaml",
+    "rich.console",
+)
 
 
 @pytest.fixture

@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
-from retentiond.cli.output.printing import Stdout, progress, while_read
+from retentiond.cli.delete_records import show
+from retentiond.cli.main import Stdout
+from retentiond.cli.options import Output
+from retentiond.cli.output.printing import progress, while_read
 from retentiond.model import Outcome
+from retentiond.tools.delete_records.partitions import Item
 from tests.support.builders.reports import outcome, report, row
 from tests.unit.cli.conftest import CONFIG, Command, OneCycle
 
@@ -102,3 +106,14 @@ def test_on_a_terminal_long_steps_show_progress_on_stderr(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "reading the cluster …" in captured.err
+
+
+def test_the_outcome_of_many_partitions_ends_with_its_reader(
+    unread: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was deleted is deleted, so the command ends as it would have."""
+    with os.fdopen(os.dup(unread), "w") as stream:
+        stdout = Stdout(stream)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        show([Item("orders", number, 1) for number in range(5000)], Output.TABLE, dry_run=True)
+    assert stdout.reader_is_gone

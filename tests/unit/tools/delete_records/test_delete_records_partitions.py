@@ -6,8 +6,7 @@ import pytest
 
 from retentiond.kafka.interface import OffsetBound
 from retentiond.model import Outcome
-from retentiond.tools.delete_records.bounds import preview, refuse_hopeless
-from retentiond.tools.delete_records.partitions import Item, find
+from retentiond.tools.delete_records.partitions import Item, find, preview, refuse_hopeless
 from tests.support.builders.deletable_topics import AT, Deletable, topic
 
 CLUSTER = {"orders": topic(partitions=3), "one": topic("one")}
