@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
-from retentiond.cli.output.printing import print_json, printer, say
+from retentiond.cli.output.printing import print_json, printer, progress, say
 from retentiond.formatting import printable
 from retentiond.kafka.settings.properties import translate
 
@@ -48,11 +48,10 @@ STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
 def examine_and_show(path: Path, output: Output, *, with_spark: bool) -> bool:
     """Whether there is a problem."""
-    from retentiond.cli.output.printing import progress
+    from retentiond.clock import now_ms
     from retentiond.tools.doctor.examine import examine
     from retentiond.tools.doctor.finding import Level
     from retentiond.tools.doctor.host import spark_version, try_spark
-    from retentiond.tools.doctor.read_cluster import now_ms
 
     loaded = load(path)
     with progress("examining"):

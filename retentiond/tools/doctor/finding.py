@@ -72,6 +72,13 @@ def unchecked(subject: str, why: Failure | str, remedy: str | None = None) -> Fi
     return Finding(Level.WARNING, subject, f"could not be checked: {why}", remedy)
 
 
+def grant(options: str, operation: str, resource: str) -> str:
+    """A remedy: the command that grants a right. ``options``: `tool_options`."""
+    return (
+        f"kafka-acls {options} --add --allow-principal User:NAME --operation {operation} {resource}"
+    )
+
+
 def checked(
     subject: str, value: T | Failure, check: Callable[[T], Iterable[Finding]]
 ) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""Who reads the enabled topics, and whether all groups can be read.
+"""Whether every group can be seen and read, and who reads the enabled topics.
 
 Who counts on a topic is the guard's to say (`retentiond.act.rule`).
 """
@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from retentiond.act.evidence import Evidence
 from retentiond.act.rule import counting, relevant_groups
-from retentiond.config import ExternalReader, TopicPolicy
+from retentiond.config import Config, ExternalReader, TopicPolicy
 from retentiond.config.tree import listed
 from retentiond.formatting import say_many, say_name
 from retentiond.gather.external_positions import Position
-from retentiond.gather.groups import GroupListing
+from retentiond.gather.groups import GroupListing, problems
 from retentiond.gather.topics import EnabledTopic
+from retentiond.kafka.interface import CoordinatorState
 from retentiond.model import Failure
 from retentiond.tell.first_look.policy import MAY_RESTORE, unseen_readers
-from retentiond.tools.doctor.finding import Finding, Level, about, ok, some
+from retentiond.tell.reasons import tool_options
+from retentiond.tools.doctor.finding import Finding, Level, about, grant, ok, some
 
 REMEDIES = {
     "GROUP_AUTHORIZATION_FAILED": "grant this principal DESCRIBE on GROUP",
@@ -29,6 +32,54 @@ REMEDIES = {
     "or have its consumers use group.protocol=classic",
 }
 """By the error's code."""
+
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def check_groups_visible(state: CoordinatorState, config: Config) -> Iterator[Finding]:
+    """Whether every group can be seen, as far as rights and coordinators go."""
+    options = tool_options(config.kafka)
+    level = Level.WARNING if _assumes_visible(config) else Level.PROBLEM
+    if not state.may_describe_cluster:
+        yield Finding(
+            level,
+            "DESCRIBE on CLUSTER",
+            "is not granted: Kafka hides groups from this principal, so nothing is deleted"
+            if level is Level.PROBLEM
+            else "is not granted: Kafka may hide groups from this principal, as the policy assumes "
+            "it does not",
+            grant(options, "Describe", "--cluster"),
+        )
+    if not state.may_ask:
+        yield Finding(
+            Level.PROBLEM,
+            "DESCRIBE on GROUP *",
+            "is not granted: a group that can't be read holds every topic that it may read",
+            grant(options, "Describe", "--group '*'"),
+        )
+    if not state.may_describe_offsets:
+        yield Finding(
+            Level.PROBLEM,
+            f"DESCRIBE on {OFFSETS_TOPIC}",
+            "is not granted, so groups could go missing unnoticed, and nothing is deleted",
+            grant(options, "Describe", f"--topic {OFFSETS_TOPIC}"),
+        )
+    seen = replace(state, may_describe_offsets=True)  # that is said
+    for sentence in problems(seen, seen):
+        yield Finding(
+            Level.PROBLEM,
+            "group coordinators",
+            f"{sentence}, and nothing is deleted",
+            "start the brokers that hold __consumer_offsets, or wait until they have loaded it",
+        )
+    if state.may_describe_cluster and state.may_ask and state.may_describe_offsets:
+        yield ok("rights on cluster and groups", "DESCRIBE is granted, so no group is hidden")
+
+
+def _assumes_visible(config: Config) -> bool:
+    enabled = [policy for policy in config.policies if policy.enabled]
+    return bool(enabled) and all(policy.assumes_visible_groups for policy in enabled)
 
 
 def check_groups(listing: GroupListing) -> Iterator[Finding]:

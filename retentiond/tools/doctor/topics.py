@@ -1,8 +1,11 @@
-"""What the policy's entries match, and what keeps an enabled topic from losing a record."""
+"""What the policy's entries match, what keeps an enabled topic from losing a record, and what the
+principal may do there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
 from retentiond.config.durations import say_duration
@@ -10,11 +13,20 @@ from retentiond.gather.topics import NO_ID, EnabledTopic
 from retentiond.kafka.topics import Operations
 from retentiond.model import Failure
 from retentiond.tell.first_look.policy import owner
-from retentiond.tools.doctor.finding import Finding, Level, about, ok
-from retentiond.tools.doctor.rights import UNKNOWN_TOPIC
+from retentiond.tools.doctor.finding import (
+    MOST_NAMED,
+    Finding,
+    Level,
+    about,
+    grant,
+    ok,
+    unchecked,
+)
 
 DELETABLE = "delete"
 COMPACTED = "compact"
+
+UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
 def check_topics(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Finding]:
@@ -177,3 +189,59 @@ def check_entries(
         yield ok("dry_run", "is true: nothing is deleted until it is set to false")
     if enabled:
         yield ok("topics", f"{len(enabled)} of {len(visible)} topics are enabled")
+
+
+class Right(NamedTuple):
+    operation: str
+    acl: str  # as kafka-acls calls it
+    without: str
+
+
+ON_TOPICS = (
+    Right("DESCRIBE", "Describe", "offsets can't be read there, and everything is held"),
+    Right(
+        "DESCRIBE_CONFIGS",
+        "DescribeConfigs",
+        "retention can't be read there, and everything is held",
+    ),
+    Right("DELETE", "Delete", "nothing can be deleted there"),
+)
+
+
+def check_topic_rights(
+    found: Mapping[str, Operations | Failure], options: str
+) -> Iterator[Finding]:
+    """DESCRIBE, DESCRIBE_CONFIGS and DELETE on each enabled topic. `check_entries`
+    tells of one that does not exist. ``options``: `tool_options`."""
+    lacking: defaultdict[Right, list[str]] = defaultdict(list)
+    failed: dict[str, Failure] = {}
+    complete = 0
+    for topic, operations in found.items():
+        if isinstance(operations, Failure):
+            if operations.code == "TOPIC_AUTHORIZATION_FAILED":
+                lacking[ON_TOPICS[0]].append(topic)
+            elif operations.code != UNKNOWN_TOPIC:
+                failed[topic] = operations
+            continue
+        missing = [right for right in ON_TOPICS if right.operation not in operations]
+        for right in missing:
+            lacking[right].append(topic)
+        complete += not missing
+    for right, topics in lacking.items():
+        yield from about(
+            Level.PROBLEM,
+            "topic",
+            topics,
+            f"{right.operation} is not granted: {right.without}",
+            grant(options, right.acl, _resource(topics)),
+        )
+    for topic, failure in failed.items():
+        yield unchecked(f"topic {topic}", failure)
+    if complete:
+        allowed = ", ".join(right.operation for right in ON_TOPICS)
+        yield ok("rights on topics", f"{allowed} are granted on {complete} enabled topics")
+
+
+def _resource(topics: Collection[str]) -> str:
+    named = topics if len(topics) <= MOST_NAMED else ["TOPIC"]
+    return " ".join(f"--topic {topic}" for topic in named)

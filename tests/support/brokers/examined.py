@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from retentiond.clock import now_ms
 from retentiond.config import Config
 from retentiond.kafka.settings.properties import translate
 from retentiond.tools.doctor.examine import Examination, examine
 from retentiond.tools.doctor.finding import Finding, Level
-from retentiond.tools.doctor.read_cluster import now_ms
 from tests.support.brokers.command import consumed, settings
 
 

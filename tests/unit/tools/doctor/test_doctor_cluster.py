@@ -9,7 +9,8 @@ from retentiond.kafka.interface import CoordinatorState
 from retentiond.model import Failure, TopicPartition
 from retentiond.tools.doctor.cluster import check_apis, check_brokers, check_leaders
 from retentiond.tools.doctor.finding import Level
-from retentiond.tools.doctor.rights import check_groups_visible, check_topic_rights
+from retentiond.tools.doctor.groups import check_groups_visible
+from retentiond.tools.doctor.topics import check_topic_rights
 from tests.support.builders.examined_clusters import (
     REFUSED,
     SPOKEN,

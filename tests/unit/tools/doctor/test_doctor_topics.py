@@ -13,6 +13,7 @@ from retentiond.kafka.topics import Operations
 from retentiond.memory.remembered import NOTHING, GroupOnTopic, LastCommits, Remembered
 from retentiond.model import Commit, Failure, GroupKind
 from retentiond.snapshot import GroupReading
+from retentiond.tools.doctor.examine import evidence_about
 from retentiond.tools.doctor.finding import Finding, Level
 from retentiond.tools.doctor.groups import (
     check_changelogs,
@@ -21,7 +22,6 @@ from retentiond.tools.doctor.groups import (
     check_readers,
     check_unseen,
 )
-from retentiond.tools.doctor.read_cluster import evidence_about
 from retentiond.tools.doctor.topics import check_entries, check_topics, deletable
 from tests.support.builders.examined_clusters import DAY_MS, bad, config, only, topic
 

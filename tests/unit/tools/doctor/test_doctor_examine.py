@@ -12,7 +12,12 @@ from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.client import Client
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import Failure
-from retentiond.tools.doctor.examine import of_cluster
+from retentiond.tools.doctor.examine import (
+    of_cluster,
+    read_cluster,
+    value_or_failure,
+    with_short_timeouts,
+)
 from retentiond.tools.doctor.finding import (
     Clocks,
     ExaminedCluster,
@@ -23,7 +28,6 @@ from retentiond.tools.doctor.finding import (
     checked,
     some,
 )
-from retentiond.tools.doctor.read_cluster import read_cluster, value_or_failure, with_short_timeouts
 from tests.support.builders.examined_clusters import DAY_MS, bad, broker, brokers, config
 from tests.support.fakes import FakeCluster
 
@@ -49,9 +53,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
         "topic_rights": {"orders": ALL},
     }
     for name, answer in answers.items():
-        monkeypatch.setattr(
-            f"retentiond.tools.doctor.read_cluster.{name}", lambda *_, told=answer: told
-        )
+        monkeypatch.setattr(f"retentiond.tools.doctor.examine.{name}", lambda *_, told=answer: told)
     return fake
 
 
