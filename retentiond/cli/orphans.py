@@ -22,8 +22,7 @@ from retentiond.tools.orphans.broker_process import identify
 if TYPE_CHECKING:
     from retentiond.config import Http
     from retentiond.tools.orphans.orphan import Orphan
-    from retentiond.tools.orphans.scan import RemovalTerms
-    from retentiond.tools.orphans.session import Approve, Session
+    from retentiond.tools.orphans.scan import Approve, RemovalTerms, Session
 
 
 def orphans(  # noqa: PLR0917 - typer hands each option over by its name
@@ -170,7 +169,7 @@ def _session(
     wanted: OrphansOptions, stop: threading.Event, *, while_down: bool
 ) -> Iterator[Session]:
     from retentiond.tools.orphans.remove import AuditedRemovals
-    from retentiond.tools.orphans.session import KafkaReplicas, Session
+    from retentiond.tools.orphans.scan import KafkaReplicas, Session
 
     disks = identify(wanted.log_dirs)
     where = wanted.state_dir or user_state_dir()

@@ -10,8 +10,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 from retentiond.config.durations import say_duration
+from retentiond.errors import UsageError
 from retentiond.kafka.log_dirs import ClusterView, TopicReplicas, TopicReplicasAnswer
 from retentiond.model import Failure, TopicPartition
 from retentiond.tools.orphans.broker_process import BrokerLogDirs
@@ -114,6 +116,26 @@ def objection(contents: Contents, observed_ms: int, conditions: Conditions) -> s
 def _rough(ms: int) -> str:
     """To the second, from below; two units are enough."""
     return " ".join(say_duration(max(1000, -(-ms // 1000) * 1000)).split()[:4])
+
+
+class AssignmentSource(Protocol):
+    """Raises `KafkaUnavailable` when no broker answers."""
+
+    def replicas(self, topics: Collection[str]) -> ClusterView: ...
+
+    def retention_ms(self, broker: int) -> int | Failure | None: ...
+
+    def time_ms(self) -> int | Failure | None:
+        """The cluster's clock; None where it does not tell."""
+
+
+def refuse_another(view: ClusterView, disks: BrokerLogDirs) -> None:
+    """Raises `UsageError` where the directories are another cluster's."""
+    if view.cluster_id != disks.cluster_id:
+        raise UsageError(
+            f"the directories belong to cluster {disks.cluster_id}, and --bootstrap-server is "
+            f"cluster {view.cluster_id}; name a broker of the directories' own cluster"
+        )
 
 
 class Assignment(StrEnum):

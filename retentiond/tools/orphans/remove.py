@@ -33,8 +33,14 @@ from retentiond.tools.orphans.broker_process import (
 from retentiond.tools.orphans.contents import Gone, files, opened, read_contents, unknown_file
 from retentiond.tools.orphans.folder import METADATA, PartitionFolder, name_for_deletion, parse
 from retentiond.tools.orphans.memory import OrphanMemoryFile, key
-from retentiond.tools.orphans.orphan import Assignment, Orphan, judge, problems
-from retentiond.tools.orphans.scan import AssignmentSource, refuse_another
+from retentiond.tools.orphans.orphan import (
+    Assignment,
+    AssignmentSource,
+    Orphan,
+    judge,
+    problems,
+    refuse_another,
+)
 
 
 class RemovalJournal(Protocol):
@@ -218,8 +224,7 @@ OUTCOME = "orphan-removal-outcome"
 
 
 class AuditedRemovals:
-    """A `RemovalJournal`: one removal after the other, two rows for
-    each."""
+    """A `RemovalJournal`: one removal after the other, two rows for each."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir

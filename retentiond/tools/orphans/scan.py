@@ -1,21 +1,35 @@
-"""One look: the directories, then the cluster, then what is remembered. Nothing is changed."""
+"""One look: the directories, then the cluster, then what is remembered.
+
+`scan` changes nothing; a `Session` keeps what it saw, and makes the removals that it allows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import NamedTuple
 
-from retentiond.clock import Uptime, earlier_time, elapsed_ms, uptime
-from retentiond.errors import UsageError
+from retentiond.clock import Uptime, earlier_time, elapsed_ms, now_ms, uptime
+from retentiond.kafka import brokers, log_dirs
+from retentiond.kafka.client import Client
 from retentiond.kafka.log_dirs import ClusterView
+from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Failure, TopicPartition
-from retentiond.tools.orphans.broker_process import BrokerLogDirs
+from retentiond.state.pause import read_pause
+from retentiond.tools.orphans.broker_process import (
+    BrokerLogDirs,
+    OpenFiles,
+    OpenFilesUnknown,
+    open_files,
+    running_broker,
+)
 from retentiond.tools.orphans.contents import Contents, Gone, read_contents
 from retentiond.tools.orphans.folder import FolderKind, PartitionFolder, UnknownFolder, list_folders
-from retentiond.tools.orphans.memory import Key, OrphanMemory, key
+from retentiond.tools.orphans.memory import Key, OrphanMemory, OrphanMemoryFile, key
 from retentiond.tools.orphans.orphan import (
     Assignment,
+    AssignmentSource,
     Conditions,
     Fate,
     Judgement,
@@ -24,20 +38,11 @@ from retentiond.tools.orphans.orphan import (
     judge,
     objection,
     problems,
+    refuse_another,
 )
+from retentiond.tools.orphans.remove import DOWN, RemovalJournal, Remover, held_open
 
 CUT_OFF = "its removal was cut off"
-
-
-class AssignmentSource(Protocol):
-    """Raises `KafkaUnavailable` when no broker answers."""
-
-    def replicas(self, topics: Collection[str]) -> ClusterView: ...
-
-    def retention_ms(self, broker: int) -> int | Failure | None: ...
-
-    def time_ms(self) -> int | Failure | None:
-        """The cluster's clock; None where it does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,11 @@ class RemovalTerms:
 class HostClocks(NamedTuple):
     """``host_time_ms`` dates what is seen; only ``uptime`` says how much time has passed."""
 
-    host_time_ms: Callable[[], int]
+    host_time_ms: Callable[[], int] = now_ms
     uptime: Callable[[], Uptime] = uptime
+
+
+HOSTS_CLOCKS = HostClocks()
 
 
 def scan(
@@ -79,10 +87,10 @@ def scan(
             f"broker {disks.broker} does not tell its log.retention.* ({retention}); "
             "grant DESCRIBE_CONFIGS on the cluster, or give --retention"
         )
-    (now_ms, unread), up = earlier_time(clocks.host_time_ms(), cluster.time_ms()), clocks.uptime()
+    (at_ms, unread), up = earlier_time(clocks.host_time_ms(), cluster.time_ms()), clocks.uptime()
     lacks.extend(unread)
     passed_ms = elapsed_ms(memory.looked_at, up)
-    conditions = Conditions(now_ms, terms.after_ms, retention, not lacks, passed_ms)
+    conditions = Conditions(at_ms, terms.after_ms, retention, not lacks, passed_ms)
     orphans: list[Orphan] = []
     for folder, judgement in _judged(folders, view, disks, memory):
         if judgement.assignment is Assignment.UNCLEAR:
@@ -93,14 +101,7 @@ def scan(
                 unclear.append(orphan)
             elif orphan is not None:
                 orphans.append(orphan)
-    taken = Scan(
-        disks,
-        now_ms,
-        tuple(orphans),
-        tuple(unclear),
-        tuple(lacks),
-        retention,
-    )
+    taken = Scan(disks, at_ms, tuple(orphans), tuple(unclear), tuple(lacks), retention)
     kept = remembered(taken, folders, memory)
     kept = replace(kept, was_alive=kept.was_alive or is_alive)
     if not lacks:
@@ -117,14 +118,6 @@ def _retention(
     if isinstance(told, Failure) and memory.retention_ms is not None:
         return memory.retention_ms
     return told
-
-
-def refuse_another(view: ClusterView, disks: BrokerLogDirs) -> None:
-    if view.cluster_id != disks.cluster_id:
-        raise UsageError(
-            f"the directories belong to cluster {disks.cluster_id}, and --bootstrap-server is "
-            f"cluster {view.cluster_id}; name a broker of the directories' own cluster"
-        )
 
 
 def remembered(
@@ -222,3 +215,95 @@ def _since(
     if since_ms is None or not contents.changed_ms <= since_ms <= conditions.now_ms:
         return conditions.now_ms
     return since_ms
+
+
+Approve = Callable[[Sequence[Orphan]], bool]
+"""Asked before the first removal of a look, with all that may go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """``approve``: None looks only. ``stopping`` is asked before each removal.
+
+    ``while_down``: removes also while the broker is down.
+    """
+
+    disks: BrokerLogDirs
+    cluster: AssignmentSource
+    terms: RemovalTerms
+    state_dir: Path
+    journal: RemovalJournal
+    approve: Approve | None = None
+    stopping: Callable[[], bool] = lambda: False
+    while_down: bool = True
+    clocks: HostClocks = HOSTS_CLOCKS
+
+    def run(self) -> Scan:
+        """Raises `RetentiondError`."""
+        memory_file = OrphanMemoryFile(self.state_dir, self.disks)
+        with memory_file.locked():
+            taken, memory = scan(
+                self.disks, self.cluster, memory_file.read(), self.terms, self.clocks
+            )
+            memory_file.write(memory)
+            taken = replace(taken, orphans=tuple(self._closed(taken.orphans)))
+            due = [orphan for orphan in taken.orphans if orphan.fate is Fate.REMOVABLE]
+            if self.approve is None or not due or not self.approve(due):
+                return taken
+            return replace(taken, orphans=self._removed(taken.orphans, memory_file))
+
+    def _closed(self, orphans: Sequence[Orphan]) -> Iterator[Orphan]:
+        """What is held open, or may be at any moment, is kept; looking changes nothing."""
+        known: dict[Path, tuple[int | None, OpenFiles]] = {}
+        for orphan in orphans:
+            if orphan.fate is not Fate.REMOVABLE:
+                yield orphan
+                continue
+            log_dir = orphan.folder.log_dir
+            try:
+                if log_dir not in known:
+                    broker = running_broker(log_dir)
+                    known[log_dir] = (broker, open_files(broker))
+            except OpenFilesUnknown as unseen:
+                yield orphan.kept(str(unseen))
+                continue
+            broker, files = known[log_dir]
+            reason = held_open(orphan, files, broker)
+            if broker is None and not self.while_down:
+                reason = DOWN
+            yield orphan if reason is None else orphan.kept(reason)
+
+    def _removed(
+        self, orphans: Sequence[Orphan], memory_file: OrphanMemoryFile
+    ) -> tuple[Orphan, ...]:
+        remover = Remover(
+            self.disks,
+            self.cluster,
+            memory_file,
+            self.journal,
+            why_paused=lambda: read_pause(self.state_dir),
+            while_down=self.while_down,
+        )
+        return tuple(
+            remover.remove(orphan)
+            if orphan.fate is Fate.REMOVABLE and not self.stopping()
+            else orphan
+            for orphan in orphans
+        )
+
+
+class KafkaReplicas:
+    def __init__(self, settings: ClientSettings) -> None:
+        self._connection = Client(settings)
+
+    def replicas(self, topics: Collection[str]) -> ClusterView:
+        return log_dirs.read_replicas(self._connection, topics)
+
+    def retention_ms(self, broker: int) -> int | Failure | None:
+        return log_dirs.read_retention_ms(self._connection, broker)
+
+    def time_ms(self) -> int | Failure | None:
+        return brokers.cluster_time(self._connection)
+
+    def close(self) -> None:
+        self._connection.close()

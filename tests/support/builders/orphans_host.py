@@ -14,8 +14,7 @@ from retentiond.kafka.log_dirs import ClusterView, TopicReplicas, TopicReplicasA
 from retentiond.model import Failure
 from retentiond.tools.orphans.broker_process import identify
 from retentiond.tools.orphans.orphan import Orphan, Scan
-from retentiond.tools.orphans.scan import HostClocks, RemovalTerms
-from retentiond.tools.orphans.session import Approve, Session
+from retentiond.tools.orphans.scan import Approve, HostClocks, RemovalTerms, Session
 
 BROKER = 7
 

@@ -23,7 +23,7 @@ from retentiond.errors import (
 )
 from retentiond.kafka.log_dirs import ClusterView
 from retentiond.state.pause import Pause, write_pause
-from retentiond.tools.orphans import broker_process, memory, remove, session
+from retentiond.tools.orphans import broker_process, memory, remove, scan
 from retentiond.tools.orphans.contents import read_contents
 from retentiond.tools.orphans.folder import PartitionFolder
 from retentiond.tools.orphans.memory import OrphanMemory, OrphanMemoryFile
@@ -183,7 +183,7 @@ def test_what_is_opened_between_the_look_and_the_removal_stays(
 ) -> None:
     folder = host.put("gone-0")
     nobody = broker_process.OpenFiles({}, {})
-    monkeypatch.setattr(session, "open_files", lambda _: nobody)
+    monkeypatch.setattr(scan, "open_files", lambda _: nobody)
     with process(host, folder / LOG, is_broker=True) as pid:
         assert only(host.remove()).reason == f"the broker (pid {pid}) has it open"
     assert host.names() == {"gone-0"}
