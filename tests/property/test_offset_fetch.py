@@ -10,7 +10,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from kafka.protocol.consumer import OffsetFetchResponse
 
-from retentiond.kafka.wire.offset_fetch import BATCHED_OFFSETS, decode_offsets
+from retentiond.kafka.wire.by_hand import BATCHED_OFFSETS, decode_offsets
 from retentiond.model import Commit
 
 Group = OffsetFetchResponse.OffsetFetchResponseGroup

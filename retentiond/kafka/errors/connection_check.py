@@ -21,7 +21,6 @@ from retentiond.kafka.errors.remedies import (
 )
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.kafka.settings.tls import INLINE_CERTIFICATE, client_context
-from retentiond.kafka.wire.encoding import API_VERSIONS, NO_METADATA
 
 WITH_PORT = re.compile(r"(.+):(\d{1,5})")
 
@@ -33,8 +32,16 @@ TIMEOUT_S = 3.0
 ALERT_S = 1.0
 """How soon after the handshake a broker tells that it refuses a certificate."""
 
+API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+"""A request that every listener answers before any login: its length, the key and version of
+ApiVersions, correlation id 1 and no client id. It is written by hand because no client that comes
+to no connection can send it."""
+
 METADATA = 3
-"""The key of its requests. A controller answers, and takes none of them."""
+"""The key of Metadata. A controller answers ApiVersions, and does not take this request."""
+
+NO_METADATA = struct.pack(">ihhihi", 14, METADATA, 1, 1, -1, 0)
+"""A Metadata request about no topics at all, made in the same way."""
 
 LONGEST_ANSWER = 1 << 20
 

@@ -17,8 +17,8 @@ from retentiond.kafka.client import Client
 from retentiond.kafka.errors.kafka_python import failure_of_code
 from retentiond.kafka.groups.coordinators import ask_coordinators
 from retentiond.kafka.network_client import NetworkClient
-from retentiond.kafka.wire.messages import DescribeShareGroupOffsetsRequest
-from retentiond.kafka.wire.offset_fetch import (
+from retentiond.kafka.wire import DescribeShareGroupOffsetsRequest
+from retentiond.kafka.wire.by_hand import (
     BATCHED_OFFSETS,
     BatchedOffsetFetchRequest,
     BatchedOffsets,

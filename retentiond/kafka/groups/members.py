@@ -20,7 +20,7 @@ from retentiond.kafka.errors.kafka_python import failure_of_code
 from retentiond.kafka.groups.coordinators import ask_coordinators
 from retentiond.kafka.interface import GroupMembers, ListedGroup
 from retentiond.kafka.network_client import NetworkClient
-from retentiond.kafka.wire.messages import (
+from retentiond.kafka.wire import (
     ConsumerGroupDescribeRequest,
     ShareGroupDescribeRequest,
     StreamsGroupDescribeRequest,

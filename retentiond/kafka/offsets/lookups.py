@@ -26,10 +26,10 @@ from retentiond.kafka.interface import EpochEnd, OffsetBound, PartitionEpoch
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.offsets import by_time
 from retentiond.kafka.offsets.leaders import Leader, Leaders
-from retentiond.kafka.wire.list_offsets import (
+from retentiond.kafka.wire.by_hand import (
     A_CLIENT,
-    LOCAL_VERSION,
-    VERSION,
+    LIST_OFFSETS_VERSION,
+    LOCAL_START_VERSION,
     ListOffsets,
     OffsetQuery,
 )
@@ -96,7 +96,7 @@ class Offsets:
         self, partitions: Collection[TopicPartition], bound: OffsetBound
     ) -> Mapping[TopicPartition, int | Failure]:
         which, isolation = _BOUNDS[bound]
-        version = LOCAL_VERSION if bound is OffsetBound.LOCAL_START else VERSION
+        version = LOCAL_START_VERSION if bound is OffsetBound.LOCAL_START else LIST_OFFSETS_VERSION
         request = partial(ListOffsets, isolation, version=version)
         asked = _Asked(dict.fromkeys(partitions, which), request, BOUNDS_PER_REQUEST)
         return self._look_up(asked, _offset)

@@ -15,7 +15,7 @@ from retentiond.kafka.client import Client
 from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.settings.properties import USUAL_IN_FLIGHT
-from retentiond.kafka.wire.offset_fetch import (
+from retentiond.kafka.wire.by_hand import (
     BATCHED_OFFSETS,
     BatchedOffsetFetchRequest,
     decode_offsets,

@@ -13,7 +13,7 @@ from retentiond.kafka.groups import members as module
 from retentiond.kafka.groups.commits import share_offsets
 from retentiond.kafka.groups.coordinators import NO_COORDINATOR, NOT_ANSWERED
 from retentiond.kafka.interface import GroupMembers, ListedGroup
-from retentiond.kafka.wire.messages import (
+from retentiond.kafka.wire import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
     ShareGroupDescribeRequest,

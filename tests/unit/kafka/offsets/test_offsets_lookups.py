@@ -15,7 +15,7 @@ from retentiond.kafka.offsets import leaders
 from retentiond.kafka.offsets import lookups as offsets
 from retentiond.kafka.offsets.leaders import Leaders
 from retentiond.kafka.offsets.lookups import Offsets
-from retentiond.kafka.wire.list_offsets import VERSION
+from retentiond.kafka.wire.by_hand import LIST_OFFSETS_VERSION
 from retentiond.model import Failure, TopicPartition
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient
 
@@ -93,7 +93,7 @@ def answered(
 
 def decoded(request: Any) -> ListOffsetsRequest:
     """As a broker reads it."""
-    return ListOffsetsRequest[VERSION].decode(request.encode())
+    return ListOffsetsRequest[LIST_OFFSETS_VERSION].decode(request.encode())
 
 
 def cluster(

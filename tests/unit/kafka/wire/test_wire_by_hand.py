@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from retentiond.kafka.wire.list_offsets import VERSION, ListOffsets, OffsetQuery
+from retentiond.kafka.wire.by_hand import LIST_OFFSETS_VERSION, ListOffsets, OffsetQuery
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 
@@ -46,7 +46,7 @@ def by_kafka_python(
 
 def sent(request: ListOffsetsRequest) -> bytes:
     """As its connection does it."""
-    request.API_VERSION = VERSION
+    request.API_VERSION = LIST_OFFSETS_VERSION
     request.with_header(correlation_id=7, client_id="retentiond")
     encoded: bytes = request.encode(framed=True, header=True)
     return encoded
