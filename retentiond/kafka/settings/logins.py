@@ -6,6 +6,7 @@ Kafka the two are one mechanism.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 from collections.abc import Mapping
@@ -121,6 +122,14 @@ def _refuse_aws(properties: Mapping[str, str], protocol: str) -> None:
         raise _refusal(ROLE, f"set either this or {PROFILE}; a profile may name a role")
     if region_of(properties) is None:
         raise _refusal(REGION, "it can't be told from bootstrap.servers here; set it")
+
+
+def require_signer() -> None:
+    """Raises `ConfigError` where the extra ``aws`` is not installed, which signs the tokens."""
+    if importlib.util.find_spec("aws_msk_iam_sasl_signer") is None:
+        raise _refusal(
+            "sasl.mechanism", f"{AWS_MECHANISM} is not installed; install retentiond[aws]"
+        )
 
 
 def region_of(properties: Mapping[str, str]) -> str | None:

@@ -1,5 +1,10 @@
-"""Tokens for OAUTHBEARER: from an endpoint, by the OAuth 2.0 client credentials grant, from a file
-that somebody else renews, or signed for Amazon's brokers. One source for both clients."""
+"""Tokens for OAUTHBEARER. One source for both clients.
+
+A token comes from an endpoint, by the OAuth 2.0 client credentials grant, or from a file that
+somebody else renews. For Amazon MSK it is an address, signed with the credentials that AWS's own
+clients find. The signer is the extra ``aws``, which few need: it is imported when the first token
+is signed.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +25,15 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from retentiond.clock import seconds_since_boot
 from retentiond.exchange import NoAnswer, exchange
-from retentiond.kafka.settings import aws
 from retentiond.kafka.settings.logins import (
     AUDIENCE,
     CLIENT_ID,
     CLIENT_SECRET,
     ENDPOINT_CA,
     FILE,
+    PROFILE,
     REGION,
+    ROLE,
     SCOPE,
     URL,
     URL_ENCODE,
@@ -45,6 +51,9 @@ DEFAULT_LIFETIME_S = 300
 
 FILE_LIFETIME_S = 60
 """How long librdkafka may log in by the token that a file held; then it is read again."""
+
+AWS_SESSION = "retentiond"
+"""What the role's session is called in AWS's own logs."""
 
 
 class NoToken(OSError):
@@ -103,7 +112,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]  # untyped base
 
 def _source(settings: Mapping[str, str]) -> Callable[[], Token]:
     if REGION in settings:
-        return lambda: _lasting(*aws.sign(settings))
+        return lambda: _lasting(*_signed(settings))
     if settings[URL].startswith(FILE):
         path = urllib.request.url2pathname(settings[URL].removeprefix(FILE))
         return lambda: _read(Path(path))
@@ -168,6 +177,26 @@ def _credentials(settings: Mapping[str, str]) -> str:
     if settings.get(URL_ENCODE, "true") == "true":
         parts = [urllib.parse.quote(part, safe="") for part in parts]
     return base64.b64encode(":".join(parts).encode()).decode()
+
+
+def _signed(settings: Mapping[str, str]) -> tuple[str, float]:
+    """A token, and for how many seconds it is taken. Raises OSError saying why there is none."""
+    from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as signer  # noqa: N813, PLC0415
+
+    region = settings[REGION]
+    try:
+        if ROLE in settings:
+            signed = signer.generate_auth_token_from_role_arn(region, settings[ROLE], AWS_SESSION)
+        elif PROFILE in settings:
+            signed = signer.generate_auth_token_from_profile(region, settings[PROFILE])
+        else:
+            signed = signer.generate_auth_token(region)
+    except AttributeError:  # it looks into credentials that it has not found
+        raise OSError("no AWS credentials are found") from None
+    except Exception as error:
+        raise OSError(str(error) or type(error).__name__) from error
+    token, expires_at_ms = signed
+    return token, expires_at_ms / 1000 - time.time()
 
 
 def _trusting(authorities: str) -> ssl.SSLContext:

@@ -15,7 +15,7 @@ from typing import Any
 
 from retentiond.errors import ConfigError
 from retentiond.kafka.errors.remedies import SettingNames
-from retentiond.kafka.settings import aws, logins
+from retentiond.kafka.settings import logins
 from retentiond.kafka.settings.logins import (
     AWS_MECHANISM,
     KERBEROS,
@@ -147,7 +147,7 @@ def translate(properties: Mapping[str, str]) -> ClientSettings:
     logins.refuse_contradictions(properties)
     tokens = logins.token_settings(properties)
     if logins.mechanism_of(properties) == AWS_MECHANISM:
-        aws.require_signer()
+        logins.require_signer()
         confluent |= dict.fromkeys(MECHANISM_NAMES & confluent.keys(), TOKEN_MECHANISM)
     return ClientSettings(
         confluent=confluent,
