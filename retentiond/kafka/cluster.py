@@ -12,7 +12,7 @@ from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster
 from retentiond.kafka import brokers, log_dirs, topics
 from retentiond.kafka.client import Client
 from retentiond.kafka.confluent.client import RecordsClient
-from retentiond.kafka.groups import commits, listing, members
+from retentiond.kafka.groups import coordinators, listing, members
 from retentiond.kafka.interface import (
     CoordinatorState,
     DeleteAnswer,
@@ -132,10 +132,10 @@ class KafkaCluster:
         return self._timed("list_groups", listing.list_groups, self._client)
 
     def commits(self, group_ids: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
-        return self._timed("offset_fetch", commits.commits, self._client, group_ids)
+        return self._timed("offset_fetch", coordinators.commits, self._client, group_ids)
 
     def share_offsets(self, group_ids: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
-        return self._timed("share_offsets", commits.share_offsets, self._client, group_ids)
+        return self._timed("share_offsets", coordinators.share_offsets, self._client, group_ids)
 
     def members(self, listed: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
         return self._timed("describe_groups", members.members, self._client, listed)

@@ -15,7 +15,7 @@ from kafka.protocol.consumer import OffsetCommitRequest
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.client import Client
-from retentiond.kafka.groups.coordinators import coordinators
+from retentiond.kafka.groups.coordinators import find_coordinators
 from retentiond.kafka.interface import OffsetBound
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.settings.properties import translate
@@ -81,7 +81,7 @@ class Stage:
             at = topic.OffsetCommitRequestPartition(
                 partition_index=partition, committed_offset=offset, committed_metadata=""
             )
-            (node,) = (await coordinators(network, [group])).values()
+            (node,) = (await find_coordinators(network, [group])).values()
             assert isinstance(node, int)
             answer = await network.send(
                 OffsetCommitRequest(

@@ -1,9 +1,14 @@
-"""Asks each group's coordinator, many groups in one request.
+"""What each group's coordinator is asked, many groups in one request, and what it has committed.
 
-A group is listed by its coordinator, so who listed it a moment ago is asked first.
+A group is listed by its coordinator, so the broker that listed it a moment ago is asked first.
 
-One unreadable group must not blind the batch that it was asked in, nor be lost in it: a batch
-that fails is asked again group by group, and every group comes back, if only as a `Failure`.
+One unreadable group must not blind the batch that it was asked in, nor be lost in it. A batch that
+fails is asked again group by group, and every group comes back, if only as a `Failure`. Errors are
+read per group and per partition.
+
+Commits come by OffsetFetch (KIP-709). A share group commits nothing: its coordinator keeps the
+start offset of each share-partition (KIP-932). Every record below it has been acknowledged or
+given up, so it is the group's bound.
 """
 
 from __future__ import annotations
@@ -11,17 +16,28 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
+from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
+from retentiond.kafka.client import Client
 from retentiond.kafka.errors.kafka_python import failure_of_code, failure_of_exception
 from retentiond.kafka.errors.remedies import with_group_grant
 from retentiond.kafka.network_client import NetworkClient
-from retentiond.model import Failure
+from retentiond.kafka.wire import DescribeShareGroupOffsetsRequest
+from retentiond.kafka.wire.by_hand import (
+    BATCHED_OFFSETS,
+    BatchedOffsetFetchRequest,
+    BatchedOffsets,
+)
+from retentiond.model import Commit, Failure
 
 T = TypeVar("T")
 
 GROUPS_PER_REQUEST = 100
 """Where an answer has as many members, and as much about each, as a group likes."""
+
+GROUPS_PER_OFFSET_FETCH = 300
+"""A commit takes some 23 bytes of an answer: a megabyte and a half where each group has 200."""
 
 BATCHED = 4
 """FindCoordinator takes many groups since this version (KIP-699, Kafka 3.0)."""
@@ -45,19 +61,23 @@ async def ask_coordinators(
     failed = [name for name, answer in found.items() if isinstance(answer, Failure)]
     if failed:
         await network.offsets_topic()  # a coordinator may have joined since the last metadata
-        found.update(await _ask(network, await coordinators(network, failed), request, read, 1))
+        found.update(
+            await _ask(network, await find_coordinators(network, failed), request, read, 1)
+        )
     return found
 
 
 async def _listed_or_asked(
     network: NetworkClient, groups: Collection[str]
 ) -> dict[str, int | Failure]:
-    """Each group's coordinator. One that is one no more says so, and is asked for anew."""
+    """Each group's coordinator. One that is it no more says so, and is looked up anew."""
     listed_by = network.listed_by()
     found: dict[str, int | Failure] = {
         group: listed_by[group] for group in groups if group in listed_by
     }
-    return found | await coordinators(network, [group for group in groups if group not in found])
+    return found | await find_coordinators(
+        network, [group for group in groups if group not in found]
+    )
 
 
 async def _ask(
@@ -80,14 +100,15 @@ async def _ask(
             found.update(dict.fromkeys(names, failure_of_exception(answer)))
         else:
             found.update(read(answer))
-    return {group: _explained(answer) for group, answer in found.items()}
+    return {
+        group: with_group_grant(answer) if isinstance(answer, Failure) else answer
+        for group, answer in found.items()
+    }
 
 
-def _explained(answer: T | Failure) -> T | Failure:
-    return with_group_grant(answer) if isinstance(answer, Failure) else answer
-
-
-async def coordinators(network: NetworkClient, groups: Collection[str]) -> dict[str, int | Failure]:
+async def find_coordinators(
+    network: NetworkClient, groups: Collection[str]
+) -> dict[str, int | Failure]:
     """Each group's coordinator, asked anew: nothing is cached across calls."""
     if not groups:
         return {}
@@ -105,3 +126,77 @@ async def coordinators(network: NetworkClient, groups: Collection[str]) -> dict[
         for row in answer.coordinators
     }
     return {group: found.get(group, NO_COORDINATOR) for group in groups}
+
+
+GroupCommits = Sequence[Commit] | Failure
+
+
+def commits(client: Client, groups: Collection[str]) -> Mapping[str, GroupCommits]:
+    """All commits of each group. A failure on one partition is a commit without offset."""
+
+    async def ask(network: NetworkClient) -> dict[str, GroupCommits]:
+        return await ask_coordinators(
+            network, groups, offset_fetch, read_commits, groups_per_request=GROUPS_PER_OFFSET_FETCH
+        )
+
+    return client.run(ask) if groups else {}
+
+
+def offset_fetch(groups: Sequence[str]) -> Any:
+    """All partitions of the groups. Offsets of open transactions are left out, not waited for:
+    the last stable commit is the lower bound."""
+    asked = [
+        OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups
+    ]
+    return BatchedOffsetFetchRequest(
+        groups=asked, min_version=BATCHED_OFFSETS, max_version=BATCHED_OFFSETS
+    )
+
+
+def read_commits(answer: BatchedOffsets) -> dict[str, GroupCommits]:
+    """The response to `offset_fetch`, by group."""
+    return {
+        group.group_id: failure_of_code(group.error_code) if group.error_code else group.commits
+        for group in answer.groups
+    }
+
+
+def share_offsets(client: Client, groups: Collection[str]) -> Mapping[str, GroupCommits]:
+    """The start offset of every share-partition of each group, as commits.
+
+    One that isn't known yet, or couldn't be read, is a commit without offset.
+    """
+
+    async def ask(network: NetworkClient) -> dict[str, GroupCommits]:
+        return await ask_coordinators(network, groups, _share_request, _read_share)
+
+    return client.run(ask) if groups else {}
+
+
+def _share_request(groups: Sequence[str]) -> Any:
+    asked = [
+        DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
+            group_id=group, topics=None
+        )
+        for group in groups
+    ]
+    return DescribeShareGroupOffsetsRequest(groups=asked)
+
+
+def _read_share(answer: Any) -> dict[str, GroupCommits]:
+    return {group.group_id: _start_offsets(group) for group in answer.groups}
+
+
+def _start_offsets(group: Any) -> GroupCommits:
+    if group.error_code:
+        return failure_of_code(group.error_code, group.error_message)
+    return [
+        Commit(
+            topic.topic_name,
+            partition.partition_index,
+            None if partition.error_code or partition.start_offset < 0 else partition.start_offset,
+            None if partition.leader_epoch < 0 else partition.leader_epoch,
+        )
+        for topic in group.topics
+        for partition in topic.partitions
+    ]

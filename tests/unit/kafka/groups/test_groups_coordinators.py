@@ -10,8 +10,8 @@ import pytest
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 
-from retentiond.kafka.groups import commits as module
-from retentiond.kafka.groups.commits import GROUPS_PER_REQUEST, GroupCommits, commits
+from retentiond.kafka.groups import coordinators as module
+from retentiond.kafka.groups.coordinators import GROUPS_PER_OFFSET_FETCH, GroupCommits, commits
 from retentiond.kafka.settings.properties import USUAL_IN_FLIGHT
 from retentiond.model import Commit, Failure
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, names
@@ -74,7 +74,7 @@ SEVEN = [Commit("orders", 0, 7)]
 def test_groups_are_asked_in_batches_of_their_coordinator() -> None:
     nodes = {
         name: 1 + number % 2
-        for number, name in enumerate(names("group", range(2 * GROUPS_PER_REQUEST + 30)))
+        for number, name in enumerate(names("group", range(2 * GROUPS_PER_OFFSET_FETCH + 30)))
     }
     answers, brokers = read(Coordinators(nodes))
     assert answers == dict.fromkeys(nodes, SEVEN)
@@ -83,8 +83,8 @@ def test_groups_are_asked_in_batches_of_their_coordinator() -> None:
     assert sorted(len(batch) for _, batch in batches) == [
         15,
         15,
-        GROUPS_PER_REQUEST,
-        GROUPS_PER_REQUEST,
+        GROUPS_PER_OFFSET_FETCH,
+        GROUPS_PER_OFFSET_FETCH,
     ]
     assert len(brokers.sent(FindCoordinatorRequest)) == 1
 
@@ -186,7 +186,7 @@ def test_a_commit_below_zero_stays_as_one_without_an_offset(offset: int) -> None
 def test_never_more_than_a_few_requests_wait_for_one_broker(
     nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "GROUPS_PER_REQUEST", 1)
+    monkeypatch.setattr(module, "GROUPS_PER_OFFSET_FETCH", 1)
     wanted = {name: 1 + at % nodes for at, name in enumerate(names("group", range(100)))}
     answers, brokers = read(Coordinators(wanted))
     assert len(answers) == 100
@@ -195,8 +195,8 @@ def test_never_more_than_a_few_requests_wait_for_one_broker(
 
 def test_a_request_names_no_more_groups_than_it_may() -> None:
     _, brokers = read(
-        Coordinators(dict.fromkeys(names("group", range(3 * GROUPS_PER_REQUEST + 25)), 1))
+        Coordinators(dict.fromkeys(names("group", range(3 * GROUPS_PER_OFFSET_FETCH + 25)), 1))
     )
     assert [len(asked(each)) for each in brokers.sent(OffsetFetchRequest)] == [
-        GROUPS_PER_REQUEST
+        GROUPS_PER_OFFSET_FETCH
     ] * 3 + [25]

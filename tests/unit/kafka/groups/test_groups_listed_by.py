@@ -11,7 +11,7 @@ from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 
-from retentiond.kafka.groups.commits import commits
+from retentiond.kafka.groups.coordinators import commits
 from retentiond.kafka.groups.listing import list_groups
 from retentiond.kafka.network_client import FRESH_S
 from retentiond.model import Commit
