@@ -12,7 +12,7 @@ from retentiond.gather.external_groups import NO_EXTERNAL, with_external
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.commit_columns import NOT_TOLD, CommitColumns
+from retentiond.kafka.groups.commit_columns import NOT_TOLD, CommitColumns
 from retentiond.model import Commit, GroupKind
 from retentiond.snapshot import (
     ABSENT,

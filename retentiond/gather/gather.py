@@ -24,7 +24,7 @@ from retentiond.gather.groups import (
 )
 from retentiond.gather.offsets import OffsetReads, ends, tiered_among, young_since
 from retentiond.gather.topics import EnabledTopic, enabled_topics, topics_gone
-from retentiond.kafka.commit_columns import CommitColumns
+from retentiond.kafka.groups.commit_columns import CommitColumns
 from retentiond.kafka.interface import Kafka, OffsetBound
 from retentiond.model import TopicPartition
 from retentiond.snapshot import Snapshot

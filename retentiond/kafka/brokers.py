@@ -27,8 +27,12 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from retentiond import __version__
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.kafka_python import failure_of_code, failure_of_exception
-from retentiond.kafka.network_client import NetworkClient, metadata_request
+from retentiond.kafka.network_client import (
+    NetworkClient,
+    failure_of_code,
+    failure_of_exception,
+    metadata_request,
+)
 from retentiond.model import Failure, TopicPartition
 
 NAMES = {key.value: key.name for key in ApiKey}

@@ -1,31 +1,54 @@
-"""kafka-python's client, for requests that its public methods can't express.
+"""kafka-python's client, for requests that its public methods can't express, and how it fails.
 
 The public methods raise on the first error of a batch, cache coordinators for ever and list
 groups from a broker list that may be minutes old. So retentiond sends the protocol's requests
 itself, over a `retentiond.kafka.network_client.NetworkClient`.
+
+kafka-python writes how a connection failed to its log, and tells no caller. While it looks for a
+first broker it takes a refused login or a bad certificate for something that passes, tries again
+until its time is up, and then says that it could not bootstrap. It throws away what a broker has
+said right before it hung up, as one does that refuses a login. It picks at random among the servers
+to start from, and waits for one that is frozen for as long as there is time. So `FailedConnections`
+wraps two methods of its connection manager, one of them private.
 """
 
 from __future__ import annotations
 
 import logging
+import ssl
 import threading
+import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.errors import (
+    IllegalSaslStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
 from kafka.net.compat import KafkaNetClient
 
 from retentiond.errors import KafkaUnavailable, OtherCluster
 from retentiond.kafka.cluster_identity import ClusterIdentity
-from retentiond.kafka.errors.kafka_python import FailedConnections
+from retentiond.kafka.errors.connection_check import lasting_problem, problem_with
+from retentiond.kafka.errors.remedies import (
+    ConnectionProblem,
+    ProblemKind,
+    no_answer_from,
+    unavailable,
+)
 from retentiond.kafka.network_client import (
     NetworkClient,
     Throttled,
     ignore_throttling,
     prove_connections,
 )
-from retentiond.kafka.settings.oauth import TokenSource
+from retentiond.kafka.settings.oauth import NoToken, TokenSource
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.kafka.settings.tls import (
     FileStamps,
@@ -35,6 +58,8 @@ from retentiond.kafka.settings.tls import (
 )
 
 T = TypeVar("T")
+
+Received = tuple[bytes, BaseException | None]
 
 CONNECT_TIMEOUT_MS = 10_000
 """How long to try to reach any broker."""
@@ -156,3 +181,142 @@ SECRETIVE = ("kafka.admin.client", "kafka.net.connection", "kafka.protocol.parse
 
 def _is_no_debugging(record: logging.LogRecord) -> bool:
     return record.levelno > logging.DEBUG
+
+
+FIRST_TRY_MS = 2_000
+"""For each server to start from, before it is looked what is wrong with them."""
+
+PATIENCE_S = 2.0
+"""For servers that all refuse at once: one of them may just be starting."""
+
+AT_ONCE_S = 0.5
+"""An attempt that fails so soon was refused."""
+
+OF_THE_LOGIN = {
+    IllegalSaslStateError: ProblemKind.NO_LOGIN,
+    NoToken: ProblemKind.NO_TOKEN,
+    SaslAuthenticationFailedError: ProblemKind.LOGIN_REFUSED,
+    UnsupportedSaslMechanismError: ProblemKind.OTHER_MECHANISM,
+}
+
+
+class FailedConnections:
+    """Knows for each broker how the last connection to it failed, if it did."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self._failed: dict[object, BaseException] = {}  # by node id
+        self._servers: dict[object, str] = {}
+        self._start()
+
+    def _start(self) -> None:
+        """Looks for a first broker from now on."""
+        self._since = time.monotonic()
+        self._tried_at: dict[object, float] = {}
+        self._refused: set[object] = set()
+        self._has_looked = False
+
+    def watch(self, manager: Any) -> None:
+        """Sees to it that no connection of this new client goes unnoticed.
+
+        Once every broker to start from has failed for good, its next attempt raises how. What
+        befell an earlier client is forgotten: somebody may have mended it.
+        """
+        self._failed.clear()
+        self._start()
+        connect, build_transport = manager.get_connection, manager._build_transport
+
+        def get_connection(node_id: object, **options: Any) -> Any:
+            if not manager.bootstrapped and "timeout_ms" in options:  # it looks for a first broker
+                options["timeout_ms"] = self._turn(manager, node_id, options["timeout_ms"])
+            made = connect(node_id, **options)
+            if made.initializing:
+                made.init_future.add_callback(partial(self._succeeded, node_id))
+                made.init_future.add_errback(partial(self._note, manager, node_id))
+            return made
+
+        async def attentive_transport(*node: Any, **options: Any) -> Any:
+            transport = await build_transport(*node, **options)
+            transport._sock_recv = partial(last_words, transport._sock_recv)
+            return transport
+
+        manager.get_connection = get_connection
+        manager._build_transport = attentive_transport
+
+    def explained(self, error: BaseException) -> KafkaUnavailable:
+        """What to raise for a request that failed with ``error``."""
+        at_fault = sorted(self._failed.items(), key=lambda each: not is_final(each[1]))
+        for node_id, failure in at_fault[:1]:
+            server = self._servers[node_id]
+            if problem := _of_login(failure) or problem_with(server, self._settings):
+                return unavailable(server, problem, self._settings.words)
+        if isinstance(error, KafkaTimeoutError) and not at_fault:  # connected, and then hung up
+            server = self._settings.bootstrap_servers.split(",")[0]
+            if problem := problem_with(server, self._settings):
+                return unavailable(server, problem, self._settings.words)
+        return no_answer_from(self._settings.bootstrap_servers, error, self._settings.words)
+
+    def _turn(self, manager: Any, node_id: object, timeout_ms: float) -> float:
+        """How long this server to start from may take. None is tried twice before each was once:
+        raises `NodeNotReadyError`, upon which the next is picked, or what is wrong with all."""
+        starting = {broker.node_id for broker in manager.cluster.bootstrap_brokers()}
+        until = time.monotonic() + timeout_ms / 1000
+        if starting <= self._tried_at.keys():
+            self._raise_if_in_vain(starting)
+        elif node_id in self._tried_at:
+            raise NodeNotReadyError(node_id)
+        now = self._tried_at[node_id] = time.monotonic()
+        if now >= until:  # looking took all that there was
+            raise KafkaTimeoutError("none of the servers to start from has answered in time")
+        left_ms = 1000 * (until - now)
+        return left_ms if self._has_looked else min(left_ms, FIRST_TRY_MS)
+
+    def _raise_if_in_vain(self, starting: set[object]) -> None:
+        if all(is_final(self._failed.get(node)) for node in starting):
+            raise next(iter(self._failed.values()))
+        if not self._has_looked:
+            self._has_looked = True
+            if wrong := lasting_problem(self._settings):
+                raise wrong
+        if starting <= self._refused and time.monotonic() - self._since > PATIENCE_S:
+            raise KafkaTimeoutError("none of the servers to start from answers")
+
+    def _succeeded(self, node_id: object, _: object) -> None:
+        self._failed.pop(node_id, None)
+
+    def _note(self, manager: Any, node_id: object, error: BaseException) -> None:
+        broker = manager.cluster.broker_metadata(node_id)
+        if broker is not None:
+            self._servers[node_id] = f"{broker.host}:{broker.port}"
+            self._failed[node_id] = error
+        if time.monotonic() - self._tried_at.get(node_id, 0.0) < AT_ONCE_S:
+            self._refused.add(node_id)
+        else:
+            self._refused.discard(node_id)
+
+
+def is_final(error: BaseException | None) -> bool:
+    """Whether the next attempt would end in the same way: it is about a login or a certificate."""
+    if isinstance(error, (*OF_THE_LOGIN, ssl.SSLError)):
+        return True
+    causes = () if error is None else (error.__context__, *error.args)
+    return any(isinstance(cause, BaseException) and is_final(cause) for cause in causes)
+
+
+def last_words(receive: Callable[[], Received]) -> Received:
+    """What was received, and why there will be no more: the end comes again when asked again."""
+    data, end = receive()
+    return (data, None) if data else (data, end)
+
+
+def _of_login(error: BaseException) -> ConnectionProblem | None:
+    for kind, problem in OF_THE_LOGIN.items():
+        if isinstance(error, kind):
+            return ConnectionProblem(problem, _words(error))
+    return None
+
+
+def _words(error: BaseException) -> str:
+    """The broker's own, on one line."""
+    said = " ".join(str(each) for each in error.args)
+    return " ".join(said.removeprefix(f"{type(error).__name__}: ").split())

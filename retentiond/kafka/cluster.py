@@ -29,9 +29,9 @@ from retentiond.kafka.interface import (
 )
 from retentiond.kafka.last_records import LastRecords
 from retentiond.kafka.network_client import NetworkClient
-from retentiond.kafka.offsets.leaders import Leaders
 from retentiond.kafka.offsets.lookups import Offsets
 from retentiond.kafka.settings.properties import ClientSettings, translate
+from retentiond.kafka.topics import Leaders
 from retentiond.model import Commit, Failure, TopicPartition
 
 P = ParamSpec("P")

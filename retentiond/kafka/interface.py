@@ -260,9 +260,9 @@ class Kafka(Protocol):
         """Groups of all kinds. Raises `KafkaUnavailable` if a broker did not answer."""
 
     def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
-        """All commits of each group. A real cluster's are `CommitColumns`, this package's own
-        sequence for a million of them (`retentiond.kafka.commit_columns`: only who reads commits
-        loads numpy)."""
+        """All commits of each group. A real cluster's are `CommitColumns`, a sequence for a million
+        of them. It has a file of its own, `retentiond.kafka.groups.commit_columns`, so that only
+        who reads commits loads numpy."""
 
     def share_offsets(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
         """The start offset of every share-partition of share groups, as commits (KIP-932)."""

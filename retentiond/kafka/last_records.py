@@ -26,12 +26,11 @@ from kafka.structs import TopicPartition as PartitionOfClient
 from retentiond.clock import seconds_since_boot
 from retentiond.kafka import topics
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.kafka_python import failure_of_code, failure_of_exception
 from retentiond.kafka.errors.remedies import with_topic_grant
 from retentiond.kafka.interface import KeyedRecord, OffsetBound
-from retentiond.kafka.network_client import NetworkClient
-from retentiond.kafka.offsets.leaders import Leader, Leaders
+from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
 from retentiond.kafka.offsets.lookups import Offsets
+from retentiond.kafka.topics import Leader, Leaders
 from retentiond.model import Failure, TopicPartition
 
 MOST_SECONDS = 30.0

@@ -22,17 +22,20 @@ from kafka.protocol.admin import DescribeClusterRequest, DescribeLogDirsRequest
 
 from retentiond.kafka.brokers import request_for, settings_in
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.kafka_python import failure_of_code, failure_of_exception
 from retentiond.kafka.interface import LogDir, LogDirs, Replica
-from retentiond.kafka.network_client import NetworkClient, metadata_request
+from retentiond.kafka.network_client import (
+    UNKNOWN_TOPIC,
+    NetworkClient,
+    failure_of_code,
+    failure_of_exception,
+    metadata_request,
+)
 from retentiond.kafka.topics import as_kafka_prints_it
 from retentiond.model import Failure, TopicPartition
 
 NOT_ALLOWED = Failure(
     "CLUSTER_AUTHORIZATION_FAILED", "its log directories are only shown with DESCRIBE on CLUSTER"
 )
-
-UNKNOWN_TOPIC = 3
 
 Assigned = dict[TopicPartition, tuple[int, ...]]
 

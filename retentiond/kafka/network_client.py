@@ -1,6 +1,6 @@
 """Sends requests to brokers and awaits their answers, on the I/O thread of one live client.
 
-This file, and `errors/kafka_python.py` for what a failed connection says, touch what is private to
+This file, and `retentiond.kafka.client` for what a failed connection says, touch what is private to
 kafka-python's clients; its version is pinned for that reason.
 """
 
@@ -19,6 +19,7 @@ from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from retentiond.kafka.cluster_identity import ClusterIdentity
+from retentiond.model import Failure
 
 T = TypeVar("T")
 
@@ -30,9 +31,27 @@ LATER_S = 0.01
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
+UNKNOWN_TOPIC = 3
+"""Kafka's error code: there is no such topic."""
+
 WITH_RIGHTS = 10
 """The last version of Metadata that tells what the principal may do with the cluster; later ones
 leave that to a request of its own (KIP-700)."""
+
+
+def failure_of_exception(error: BaseException) -> Failure:
+    """A kafka-python exception as a value; its class name is the code."""
+    if isinstance(error, kp_errors.BrokerResponseError):
+        return Failure(error.message or type(error).__name__, error.description or str(error))
+    return Failure(type(error).__name__, str(error))
+
+
+def failure_of_code(code: int, message: str | None = None) -> Failure:
+    """A protocol error code as a value, with the message the broker sent, if any."""
+    if code not in kp_errors.kafka_errors:
+        return Failure(f"ERROR_{code}", message or "this version does not know that error")
+    error = kp_errors.for_code(code)
+    return Failure(error.message or error.__name__, message or error.description or "")
 
 
 def metadata_request(names: Iterable[str] | None, **more: Any) -> Any:

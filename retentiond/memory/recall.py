@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.gather.assemble import commit_rows
-from retentiond.kafka.commit_columns import CommitColumns
+from retentiond.kafka.groups.commit_columns import CommitColumns
 from retentiond.memory.remembered import GroupOnTopic, LastCommits, Remembered, is_forgotten
 from retentiond.snapshot import (
     ABSENT,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from retentiond.config import TopicPolicy
 from retentiond.gather.assemble import commit_rows
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.commit_columns import CommitColumns
+from retentiond.kafka.groups.commit_columns import CommitColumns
 from retentiond.model import Commit
 from retentiond.snapshot import COMMIT_SCHEMA, GroupTopic, PartitionReading, TopicReading
 

@@ -1,5 +1,5 @@
 """What is wrong with a connection or a request, as a sentence with what to do about it.
 
-In come errors and logs of both clients; out go a `Failure` for one answer, and `KafkaUnavailable`
-where there can't be any.
+In come a server that could not be reached, and failures of either client; out go the
+`KafkaUnavailable` to raise, and failures that name their remedy. Neither client is imported here.
 """

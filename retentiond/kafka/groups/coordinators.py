@@ -20,9 +20,8 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.kafka_python import failure_of_code, failure_of_exception
 from retentiond.kafka.errors.remedies import with_group_grant
-from retentiond.kafka.network_client import NetworkClient
+from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
 from retentiond.kafka.wire import DescribeShareGroupOffsetsRequest
 from retentiond.kafka.wire.by_hand import (
     BATCHED_OFFSETS,

@@ -23,18 +23,18 @@ from kafka.protocol.admin import ListGroupsRequest
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.kafka_python import failure_of_code, failure_of_exception
 from retentiond.kafka.groups.coordinators import GROUPS_PER_REQUEST, offset_fetch, read_commits
 from retentiond.kafka.interface import CoordinatorState, ListedGroup
-from retentiond.kafka.network_client import NetworkClient, offsets_topic_request
+from retentiond.kafka.network_client import (
+    UNKNOWN_TOPIC,
+    NetworkClient,
+    failure_of_code,
+    failure_of_exception,
+    offsets_topic_request,
+)
 from retentiond.model import Failure, GroupKind
 
-CONSUMER_PROTOCOL = "consumer"
-
 NO_ERROR = 0
-
-UNKNOWN_TOPIC = 3
-"""No ``__consumer_offsets`` yet: nobody has committed."""
 
 KINDS = frozenset(kind.value for kind in GroupKind)
 

@@ -16,10 +16,9 @@ from kafka.protocol.consumer.metadata import (
 )
 
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.kafka_python import failure_of_code
 from retentiond.kafka.groups.coordinators import ask_coordinators
 from retentiond.kafka.interface import GroupMembers, ListedGroup
-from retentiond.kafka.network_client import NetworkClient
+from retentiond.kafka.network_client import NetworkClient, failure_of_code
 from retentiond.kafka.wire import (
     ConsumerGroupDescribeRequest,
     ShareGroupDescribeRequest,

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from retentiond.kafka.interface import AGE_NOT_YET_KNOWN
-from retentiond.kafka.offsets.leaders import Leader
+from retentiond.kafka.topics import Leader
 from retentiond.model import Failure, TopicPartition
 
 Found = dict[TopicPartition, int | Failure | None]

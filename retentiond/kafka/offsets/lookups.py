@@ -20,12 +20,11 @@ from kafka.protocol.consumer import (
 )
 
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.kafka_python import failure_of_code, failure_of_exception
 from retentiond.kafka.errors.remedies import with_topic_grant
 from retentiond.kafka.interface import EpochEnd, OffsetBound, PartitionEpoch
-from retentiond.kafka.network_client import NetworkClient
+from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
 from retentiond.kafka.offsets import by_time
-from retentiond.kafka.offsets.leaders import Leader, Leaders
+from retentiond.kafka.topics import Leader, Leaders
 from retentiond.kafka.wire.by_hand import (
     A_CLIENT,
     LIST_OFFSETS_VERSION,

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from kafka.protocol.api_header import RequestHeader
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest, OffsetFetchResponse
 
-from retentiond.kafka.commit_columns import CommitColumns
+from retentiond.kafka.groups.commit_columns import CommitColumns
 
 INT16, INT32, INT64 = (struct.Struct(kind) for kind in (">h", ">i", ">q"))
 

@@ -13,8 +13,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from retentiond.kafka import topics
 from retentiond.kafka.interface import TopicConfig
-from retentiond.kafka.offsets.leaders import Leader, Leaders
-from retentiond.kafka.topics import KEYS
+from retentiond.kafka.topics import KEYS, Leader, Leaders
 from retentiond.model import Failure, TopicPartition
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from retentiond.errors import KafkaUnavailable
+from retentiond.kafka import client
 from retentiond.kafka.client import CONNECT_TIMEOUT_MS, Client
 from retentiond.kafka.confluent.client import RecordsClient
-from retentiond.kafka.errors import kafka_python
 from retentiond.kafka.errors.connection_check import problem_with
 from retentiond.kafka.errors.remedies import (
     ConnectionProblem,
@@ -232,9 +232,7 @@ def test_what_was_refused_is_tried_anew_by_the_next_request(
         refuse(connection)
 
     # Connections are then kafka-python's own only.
-    monkeypatch.setattr(
-        kafka_python, "problem_with", lambda *_: ConnectionProblem(ProblemKind.EXPIRED)
-    )
+    monkeypatch.setattr(client, "problem_with", lambda *_: ConnectionProblem(ProblemKind.EXPIRED))
     with closing(Server(greet)) as server:
         connection = Client(tls(pki, server.address))
         for _ in range(2):

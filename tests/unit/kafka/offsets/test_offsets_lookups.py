@@ -10,11 +10,11 @@ from kafka.errors import KafkaConnectionError, RequestTimedOutError
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
+from retentiond.kafka import topics
 from retentiond.kafka.interface import OffsetBound
-from retentiond.kafka.offsets import leaders
 from retentiond.kafka.offsets import lookups as offsets
-from retentiond.kafka.offsets.leaders import Leaders
 from retentiond.kafka.offsets.lookups import Offsets
+from retentiond.kafka.topics import Leaders
 from retentiond.kafka.wire.by_hand import LIST_OFFSETS_VERSION
 from retentiond.model import Failure, TopicPartition
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient
@@ -167,7 +167,7 @@ def test_who_leads_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) ->
         client.offsets(LED.keys(), OffsetBound.LOG_START)
     assert len(brokers.sent(MetadataRequest)) == 1
 
-    monkeypatch.setattr(leaders, "FRESH_S", 0.0)
+    monkeypatch.setattr(topics, "FRESH_S", 0.0)
     client.offsets(LED.keys(), OffsetBound.LOG_START)
     assert len(brokers.sent(MetadataRequest)) == 2
 
@@ -265,8 +265,8 @@ def test_what_nobody_leads_and_what_is_not_there_fail_in_their_place() -> None:
 
     found = client.offsets([*led, *missing], OffsetBound.LOG_START)
 
-    assert found[TopicPartition("orders", 2)] is leaders.NO_LEADER
-    assert found[missing[0]] is leaders.NO_PARTITION
+    assert found[TopicPartition("orders", 2)] is topics.NO_LEADER
+    assert found[missing[0]] is topics.NO_PARTITION
     assert isinstance(found[missing[1]], Failure)
     assert {at for at, each in found.items() if isinstance(each, int)} == LED.keys()
 

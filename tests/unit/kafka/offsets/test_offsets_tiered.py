@@ -10,8 +10,8 @@ import pytest
 
 from retentiond.kafka.offsets import by_time
 from retentiond.kafka.offsets.by_time import Found
-from retentiond.kafka.offsets.leaders import Leader
 from retentiond.kafka.offsets.lookups import SILENT_LEADER
+from retentiond.kafka.topics import Leader
 from retentiond.model import Failure, TopicPartition
 
 HOUR_MS = 3_600_000

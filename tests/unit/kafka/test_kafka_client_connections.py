@@ -13,10 +13,10 @@ from kafka.errors import (
     UnsupportedSaslMechanismError,
 )
 
+from retentiond.kafka.client import Received, is_final, last_words
 from retentiond.kafka.confluent import admin as module
 from retentiond.kafka.confluent.admin import ConnectionErrors
 from retentiond.kafka.errors.connection_check import address_of
-from retentiond.kafka.errors.kafka_python import Received, is_final, last_words
 from retentiond.kafka.errors.remedies import ConnectionProblem, ProblemKind
 from retentiond.kafka.settings.properties import ClientSettings, translate
 
