@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from retentiond.model import GroupKind
@@ -126,6 +126,12 @@ def say_names(names: Iterable[str], most: int) -> str:
     every = list(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""
     return f"{', '.join(map(say_name, every[:most]))}{more}"
+
+
+def listed(names: Sequence[str], last: str = "and") -> str:
+    """``a, b and c``"""
+    *before, final = names
+    return f"{', '.join(before)} {last} {final}" if before else final
 
 
 def say_ranges(numbers: Iterable[int]) -> str:

@@ -8,9 +8,14 @@ from pydantic import Field, PrivateAttr
 
 from retentiond.config.client_properties import KafkaProperties, Properties, PropertyMap, Users
 from retentiond.config.durations import DAY_MS, MINUTE_MS, say_duration
-from retentiond.config.policy import Policies, PolicyConflict, TopicPolicy, work_out_policies
-from retentiond.config.topics import TopicEntry, TopicRules
-from retentiond.config.tree import listed
+from retentiond.config.policy import (
+    Policies,
+    PolicyConflict,
+    TopicEntry,
+    TopicPolicy,
+    TopicRules,
+    work_out_policies,
+)
 from retentiond.config.values import (
     Count,
     CountOrNull,
@@ -26,6 +31,7 @@ from retentiond.config.values import (
     Text,
     TextOrNull,
 )
+from retentiond.formatting import listed
 from retentiond.state_places import daemon_state_dir
 
 

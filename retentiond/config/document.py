@@ -1,7 +1,9 @@
 """YAML text to a `Tree`, with its ``${NAME}`` and ``${file:PATH}`` substituted.
 
-PyYAML's own constructors read YAML 1.1, keep the last of two equal keys and follow tags and
-aliases anywhere; in a file that decides what is deleted each of these is an error instead.
+A scalar stays as it was written until a setting says what it expects, so nothing is guessed: ``on``
+is no boolean, ``1:30`` is no number, ``0123`` keeps its zero. PyYAML's own constructors read YAML
+1.1, keep the last of two equal keys and follow tags and aliases anywhere; in a file that decides
+what is deleted each of these is an error instead.
 
 What comes from outside is text, never YAML, and is not searched again: a password may hold
 any character. It is never shown. ``$${`` is a plain ``${``.
@@ -10,13 +12,13 @@ any character. It is never shown. ``$${`` is a plain ``${``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
-from retentiond.config.tree import Scalar, Tree, dotted
 from retentiond.errors import ConfigError
 
 # A configuration is five levels deep. PyYAML's C composer recurses without a limit and takes
@@ -30,6 +32,23 @@ _MOST_VALUES = 500_000
 _PLAIN, _UNTAGGED = "plain", "untagged"
 
 _Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One value of the file. ``plain``: it may be read as a number, a boolean or null."""
+
+    text: str
+    plain: bool = True  # written without quotes, or wholly substituted
+    substituted: bool = False  # holds text from outside the file: maybe a secret, never shown
+
+    @property
+    def is_null(self) -> bool:
+        literal = self.plain and not self.substituted
+        return literal and self.text in {"", "~", "null", "Null", "NULL"}
+
+
+Tree: TypeAlias = "Scalar | list[Tree] | dict[str, Tree]"
 
 
 class _Loader(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc] # C or Python
@@ -219,3 +238,42 @@ def _content(path: Path) -> str:
     except UnicodeDecodeError:  # its text would show the content
         raise ConfigError(f"expected UTF-8 text in the file {str(path)!r}") from None
     return text.removesuffix("\n").removesuffix("\r")
+
+
+_LONGEST_ECHO = 60
+
+
+def dotted(parts: Iterable[str | int]) -> str:
+    """The path of a key as operators write it: ``topics[2].groups.exclude[1]``."""
+    path = ""
+    for part in parts:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        else:
+            key = part if part and part.isprintable() else repr(part)
+            path += f".{_shortened(key)}" if path else _shortened(key)
+    return path
+
+
+def shown(value: object) -> str:
+    """A value as an error message may show it: on one line, short, and without secrets."""
+    match value:
+        case Scalar(substituted=True):
+            words = "the substituted value"
+        case Scalar() if value.is_null:
+            words = "nothing"
+        case Scalar(text=text, plain=True) if text.isprintable():
+            words = text
+        case Scalar(text=text):
+            words = f"the text {text!r}"
+        case Mapping():
+            words = "a mapping"
+        case list() | tuple():
+            words = "a list"
+        case _:
+            words = repr(value)
+    return _shortened(words)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]}…"

@@ -1,7 +1,9 @@
-"""What the configuration says about one topic, worked out once for every entry.
+"""What the configuration says about topics: the file's sections, and a policy for each entry.
 
-An entry refines ``defaults``, which refine what is built in, setting by setting. An exact name
-beats every pattern; patterns that treat a topic differently are a conflict, never a guess.
+KIP-68's keys are literal: ``retention.commitoffset.hours`` is one key. A setting of None was not
+set in its place. An entry refines ``defaults``, which refine what is built in, setting by setting.
+An exact name beats every pattern; patterns that treat a topic differently are a conflict, never a
+guess.
 """
 
 from __future__ import annotations
@@ -9,18 +11,124 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Annotated, Self, TypeVar
 
-from retentiond.config.durations import HOUR_MS
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+
+from retentiond.config.durations import HOUR_MS, MINUTE_MS
 from retentiond.config.external_reader import ExternalReader
-from retentiond.config.topics import GroupRules, TopicEntry, TopicRules
-from retentiond.config.values import Pattern
+from retentiond.config.values import (
+    INT64_MAX,
+    Count,
+    CountingPatterns,
+    Duration,
+    Flag,
+    Pattern,
+    Regex,
+    Section,
+    Text,
+    TopicName,
+    Visibility,
+    refused,
+    whole,
+)
 from retentiond.errors import ConfigError
 
 _T = TypeVar("_T")
 
 _FLAG = re.compile(r"\(\?[a-zA-Z-]+\)")
 """A flag that holds for what follows it, as in ``(?i)orders``."""
+
+# Kafka's times are int64 milliseconds.
+Hours = Annotated[int, Field(ge=0, le=INT64_MAX // HOUR_MS), BeforeValidator(whole)]
+Minutes = Annotated[int, Field(ge=0, le=INT64_MAX // MINUTE_MS), BeforeValidator(whole)]
+Milliseconds = Annotated[int, Field(ge=0, le=INT64_MAX), BeforeValidator(whole)]
+
+
+class GroupRules(Section):
+    """Which groups decide over a topic."""
+
+    required: tuple[Text, ...] | None = None
+    """Groups that must have committed on the topic; it is held until they have. By default none."""
+
+    exclude: tuple[Regex, ...] | None = None
+    """Regular expressions (RE2 syntax); a group whose whole id matches one does not count.
+    By default none."""
+
+    only: CountingPatterns | None = None
+    """Regular expressions (RE2 syntax), one or more; a group whose whole id matches none of them
+    does not count: what it has not read may be deleted. A dot stands for a line break, too. By
+    default every group counts."""
+
+    external: tuple[ExternalReader, ...] | None = None
+    """Readers that keep their position elsewhere than in Kafka; each counts as a group. By default
+    none."""
+
+    min: Count | None = None
+    """The least number of groups that must count; with fewer the topic is held. By default 1."""
+
+    forget_vanished_after_ms: Duration | None = Field(default=None, alias="forget_vanished_after")
+    """How long a group that has vanished holds what it has not read: a number with its unit, as
+    in 30d. Only time in which cycles saw that it was gone counts. By default it holds until an
+    operator forgets it."""
+
+
+class TopicRules(Section):
+    """What holds for topics: for all of them under `defaults`, for some under `topics`."""
+
+    enable: Flag | None = Field(default=None, alias="retention.commitoffset.enable")
+    """Whether consumed records are deleted. By default false."""
+
+    hours: Hours | None = Field(default=None, alias="retention.commitoffset.hours")
+    """The consumed retention: how long a record stays at least, in hours. 0 is "as soon as
+    consumed". By default 168; any unit set on a topic beats all units of `defaults`."""
+
+    minutes: Minutes | None = Field(default=None, alias="retention.commitoffset.minutes")
+    """The consumed retention in minutes; beats hours."""
+
+    ms: Milliseconds | None = Field(default=None, alias="retention.commitoffset.ms")
+    """The consumed retention in milliseconds; beats minutes and hours."""
+
+    groups: GroupRules | None = None
+    """Which groups count; each key set on a topic beats the same key of `defaults`."""
+
+    allow_compacted: Flag | None = None
+    """Whether records of a topic with cleanup.policy `compact,delete` may be deleted.
+    By default false."""
+
+    groups_visible: Visibility | None = None
+    """`checked`: hold while Kafka may hide groups from retentiond's principal. `assumed`: go on,
+    with a warning in each cycle. By default checked."""
+
+    @property
+    def consumed_retention_ms(self) -> int | None:
+        """The consumed retention set here, None where no unit is."""
+        if self.ms is not None:
+            return self.ms
+        if self.minutes is not None:
+            return self.minutes * MINUTE_MS
+        return None if self.hours is None else self.hours * HOUR_MS
+
+
+class TopicEntry(TopicRules):
+    """One entry of `topics`: a topic by its name, or all whose name matches a pattern."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["name"]}, {"required": ["pattern"]}]}
+    )
+
+    name: TopicName | None = None
+    """The topic's exact name; beats every pattern."""
+
+    pattern: Regex | None = None
+    """A regular expression (RE2 syntax) that must match a topic's whole name."""
+
+    @model_validator(mode="after")
+    def _one_of_name_and_pattern(self) -> Self:
+        if (self.name is None) == (self.pattern is None):
+            both_or_none = "not both" if self.name else "here are neither"
+            raise refused(f"expected either a name or a pattern, {both_or_none}")
+        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaV
 from pydantic_core import core_schema
 
 from retentiond.config.config import Config, HttpFile, Secured
-from retentiond.config.document import read_document, substitute
-from retentiond.config.tree import dotted, shown
+from retentiond.config.document import dotted, read_document, shown, substitute
 from retentiond.config.values import Section
 from retentiond.errors import ConfigError
 from retentiond.state_places import SYSTEM_STATE_DIR

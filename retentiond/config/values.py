@@ -26,8 +26,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from retentiond.config.document import Scalar, shown
 from retentiond.config.durations import DAY_MS, DURATION, SECOND_MS, format_duration, parse_duration
-from retentiond.config.tree import Scalar, listed, shown
+from retentiond.formatting import listed
 
 MOST_BYTES = 256 * 1024
 """Of a compiled pattern: what is larger would be linear, and slow all the same."""

@@ -16,9 +16,8 @@ from pydantic import ValidationError
 
 from retentiond.config import Config, ExternalReader, PolicyConflict, TopicPolicy
 from retentiond.config.document import read_document
-from retentiond.config.policy import refined
+from retentiond.config.policy import TopicEntry, refined
 from retentiond.config.reader import path_of, sentence_of
-from retentiond.config.topics import TopicEntry
 from retentiond.errors import ConfigError, UsageError
 
 PolicyFor: TypeAlias = Callable[[str], TopicPolicy | PolicyConflict | None]

@@ -12,8 +12,7 @@ from dataclasses import replace
 from retentiond.act.evidence import Evidence
 from retentiond.act.rule import counting, relevant_groups
 from retentiond.config import Config, ExternalReader, TopicPolicy
-from retentiond.config.tree import listed
-from retentiond.formatting import say_many, say_name
+from retentiond.formatting import listed, say_many, say_name
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing, problems
 from retentiond.gather.topics import EnabledTopic

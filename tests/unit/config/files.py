@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from retentiond.config import Config, parse
-from retentiond.config.document import read_document
-from retentiond.config.tree import Scalar, Tree
+from retentiond.config.document import Scalar, Tree, read_document
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[2] / "config"

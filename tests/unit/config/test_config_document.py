@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.config.document import read_document
-from retentiond.config.tree import Scalar
+from retentiond.config.document import Scalar, read_document
 from retentiond.errors import ConfigError
 
 

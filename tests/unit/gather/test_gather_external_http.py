@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from retentiond.config import ExternalReader
-from retentiond.config.tree import Scalar
+from retentiond.config.document import Scalar
 from retentiond.gather import external_positions
 from retentiond.gather.external_positions import read_external
 from retentiond.model import Commit, Failure
