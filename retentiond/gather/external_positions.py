@@ -60,10 +60,6 @@ class _Position(NamedTuple):
     written_at: float
 
 
-class _Unusable(Exception):
-    """Why there is no position, in a sentence."""
-
-
 Position: TypeAlias = "tuple[Commit, ...] | Failure"  # next offsets, or why they are unknown
 
 
@@ -79,7 +75,7 @@ def read_external(reader: ExternalReader, now_ms: int, kafka: Kafka) -> Position
         )
         _check_age(position, reader, now_ms)
         return _commits(position.next_offsets)
-    except (_Unusable, NoPosition) as error:
+    except NoPosition as error:
         return Failure(EXTERNAL_READER, str(error))
     except Exception as error:  # noqa: BLE001 - whatever it was, the position is unknown
         return Failure(EXTERNAL_READER, f"its position can't be read ({_why(error)})")
@@ -94,7 +90,7 @@ def _check_age(position: _Position, reader: ExternalReader, now_ms: int) -> None
             if age_ms > 0
             else (f"{-age_ms // 1000} s ahead of the clock, more")
         )
-        raise _Unusable(
+        raise NoPosition(
             f"its position is {away} than max_age ({format_duration(reader.max_age_ms)})"
         )
 
@@ -109,20 +105,20 @@ def _of_spark(checkpoint: Path) -> _Position:
     try:
         done = max(int(file.name) for file in (checkpoint / "commits").iterdir() if _is_batch(file))
     except (FileNotFoundError, ValueError):
-        raise _Unusable(f"no batch is committed in {checkpoint}") from None
+        raise NoPosition(f"no batch is committed in {checkpoint}") from None
     written_at = _committed_at(checkpoint / "commits" / str(done))
     body, _ = _of_file(checkpoint / "offsets" / str(done))
     text = body.decode()
     _check_values(text)
     lines = text.splitlines()
     if not lines or lines[0] != "v1":
-        raise _Unusable(f"{checkpoint}/offsets/{done} is of a version that is not known")
+        raise NoPosition(f"{checkpoint}/offsets/{done} is of a version that is not known")
     next_offsets: dict[str, Any] = {}
     for line in lines[2:]:  # after the version and the query's own settings
         if (source := _of_kafka(line)) is not None:
             for topic, partitions in source.items():
                 if topic in next_offsets:
-                    raise _Unusable(f"two sources of {checkpoint} read topic {topic}")
+                    raise NoPosition(f"two sources of {checkpoint} read topic {topic}")
                 next_offsets[topic] = partitions
     return _Position(next_offsets, written_at)
 
@@ -136,7 +132,7 @@ def _committed_at(file: Path) -> float:
     except (ValueError, RecursionError):
         is_whole = False
     if version not in SPARK_COMMIT_VERSIONS or not is_whole:
-        raise _Unusable(f"{file} is no commit that Spark would start from")
+        raise NoPosition(f"{file} is no commit that Spark would start from")
     return written_at
 
 
@@ -158,7 +154,7 @@ def _of_connect(wanted: ConnectOffsets, kafka: Kafka) -> tuple[Commit, ...]:
     """As of now, so their age says nothing."""
     records = kafka.last_records(wanted.topic, wanted.kafka)
     if isinstance(records, Failure):
-        raise _Unusable(f"topic {wanted.topic} can't be read ({records})")
+        raise NoPosition(f"topic {wanted.topic} can't be read ({records})")
     return connector_commits(records, wanted, _parsed_json)
 
 
@@ -166,7 +162,7 @@ def _parsed_json(text: bytes) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError):
-        raise _Unusable("its offsets topic has a record that is no JSON") from None
+        raise NoPosition("its offsets topic has a record that is no JSON") from None
 
 
 def _of_document(reader: ExternalReader, now_ms: int) -> _Position:
@@ -186,7 +182,7 @@ def _by_paths(paths: Sequence[OffsetsPath], document: Any) -> dict[str, dict[int
         try:
             found = path.follow(document)
         except LookupError as error:
-            raise _Unusable(f"it has {error.args[0]} on the path {_shown(str(path))}") from None
+            raise NoPosition(f"it has {error.args[0]} on the path {_shown(str(path))}") from None
         of_topic = smallest.setdefault(path.topic, {})
         for each in found:
             offsets = each if path.partition is None else {str(path.partition): each}
@@ -201,11 +197,11 @@ def _of_file(path: Path) -> tuple[bytes, float]:
     """What is in it, and when it was written. A pipe or a device may never end."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise _Unusable("its position can't be read (not a regular file)")
+        raise NoPosition("its position can't be read (not a regular file)")
     with path.open("rb") as file:
         body = file.read(MOST_BYTES + 1)
     if len(body) > MOST_BYTES:
-        raise _Unusable(f"{path} has more than {MOST_BYTES} bytes")
+        raise NoPosition(f"{path} has more than {MOST_BYTES} bytes")
     return body, status.st_mtime
 
 
@@ -219,22 +215,22 @@ def _parsed(body: bytes, *, json_only: bool) -> Any:
             return json.loads(text, object_pairs_hook=_unique)
         except ValueError:
             if json_only:
-                raise _Unusable("its position is no JSON, which paths with * need") from None
+                raise NoPosition("its position is no JSON, which paths with * need") from None
             if len(body) > MOST_YAML_BYTES:
-                raise _Unusable(
+                raise NoPosition(
                     f"its position is no JSON, and has more than {MOST_YAML_BYTES} bytes"
                 ) from None
             _check_events(text)
             return yaml.load(text, _Yaml)
     except (yaml.YAMLError, ValueError, RecursionError):
-        raise _Unusable("its position is neither JSON nor YAML") from None
+        raise NoPosition("its position is neither JSON nor YAML") from None
 
 
 def _check_values(text: str) -> None:
     """Before anything is built: between two values there is a comma in JSON, and no name has one.
     How deep they lie within each other is bounded by Python."""
     if text.count(",") >= MOST_VALUES:
-        raise _Unusable(f"its position has more than {MOST_VALUES} values")
+        raise NoPosition(f"its position has more than {MOST_VALUES} values")
 
 
 def _check_events(text: str) -> None:
@@ -242,11 +238,11 @@ def _check_events(text: str) -> None:
     depth = 0
     for event in yaml.parse(text, yaml.BaseLoader):
         if isinstance(event, yaml.AliasEvent):
-            raise _Unusable("its position has a YAML alias; write out what it stands for")
+            raise NoPosition("its position has a YAML alias; write out what it stands for")
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > MOST_DEPTH:
-            raise _Unusable(f"its position has more than {MOST_DEPTH} levels")
+            raise NoPosition(f"its position has more than {MOST_DEPTH} levels")
 
 
 class _Yaml(yaml.BaseLoader):
@@ -264,7 +260,7 @@ class _Yaml(yaml.BaseLoader):
 def _unique(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
     """Of two values of one key, one would be lost without a word."""
     if len({key for key, _ in pairs if isinstance(key, str)}) < len(pairs):
-        raise _Unusable("its position has a key that is given twice or is no text")
+        raise NoPosition("its position has a key that is given twice or is no text")
     return dict(pairs)
 
 
@@ -277,14 +273,14 @@ def _fetched(reader: ExternalReader, now_ms: int) -> tuple[bytes, float]:
             request, most_bytes=MOST_BYTES, most_seconds=MOST_SECONDS, context=context
         )
     except NoAnswer as error:
-        raise _Unusable(f"its address {error}") from None
+        raise NoPosition(f"its address {error}") from None
     except (urllib.error.URLError, http.client.HTTPException, ValueError) as error:
-        raise _Unusable(f"its address can't be read ({_why(error)})") from None
+        raise NoPosition(f"its address can't be read ({_why(error)})") from None
     modified = answer.headers.get("Last-Modified")
     try:
         written_at = parsedate_to_datetime(modified).timestamp() if modified else now_ms / 1000
     except (ValueError, TypeError, OverflowError):
-        raise _Unusable("its address answers with an invalid date") from None
+        raise NoPosition("its address answers with an invalid date") from None
     return answer.body, written_at
 
 
@@ -292,21 +288,21 @@ def _trusting(ca: Path) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca)
     except (OSError, ssl.SSLError) as error:
-        raise _Unusable(f"the certificates of its ca can't be read ({_why(error)})") from None
+        raise NoPosition(f"the certificates of its ca can't be read ({_why(error)})") from None
 
 
 def _commits(next_offsets: Any) -> tuple[Commit, ...]:
     """Checked: ``{topic: {partition: next offset}}``, the partitions as numbers or texts."""
     if not isinstance(next_offsets, Mapping):
-        raise _Unusable("its position is no mapping of topics")
+        raise NoPosition("its position is no mapping of topics")
     found = []
     for topic, partitions in next_offsets.items():
         if not isinstance(topic, str) or not isinstance(partitions, Mapping):
-            raise _Unusable(f"its position of topic {_shown(topic)} is no mapping of partitions")
+            raise NoPosition(f"its position of topic {_shown(topic)} is no mapping of partitions")
         for partition, offset in partitions.items():
             found.append(Commit(topic, _whole(partition, topic), _whole(offset, topic)))
     if len({(commit.topic, commit.partition) for commit in found}) < len(found):
-        raise _Unusable("its position names a partition twice")
+        raise NoPosition("its position names a partition twice")
     return tuple(found)
 
 
@@ -316,7 +312,7 @@ def _whole(value: Any, topic: str) -> int:
         number = int(value)
         if 0 <= number < 2**63:
             return number
-    raise _Unusable(
+    raise NoPosition(
         f"its position of topic {_shown(topic)} holds {_shown(value)} where a number belongs"
     )
 

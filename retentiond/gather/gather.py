@@ -11,9 +11,7 @@ from pathlib import Path
 from retentiond.clock import Time, earlier_time
 from retentiond.config import Config
 from retentiond.errors import StateOfOtherCluster
-from retentiond.gather.assemble import assemble
-from retentiond.gather.commit_epochs import with_epochs
-from retentiond.gather.external_groups import external_readers
+from retentiond.gather.assemble import assemble, external_readers
 from retentiond.gather.external_positions import read_external
 from retentiond.gather.groups import (
     GroupListing,
@@ -22,7 +20,7 @@ from retentiond.gather.groups import (
     standstill_s,
     with_completeness,
 )
-from retentiond.gather.offsets import OffsetReads, ends, tiered_among, young_since
+from retentiond.gather.offsets import OffsetReads, ends, tiered_among, with_epochs, young_since
 from retentiond.gather.topics import EnabledTopic, enabled_topics, topics_gone
 from retentiond.kafka.groups.commit_columns import CommitColumns
 from retentiond.kafka.interface import Kafka, OffsetBound

@@ -1,26 +1,39 @@
-"""Each partition's offsets, in the order that makes them comparable.
+"""What the leaders say of each partition: its offsets, and whether commits belong to its log.
 
-The ends are read *before* the look-ups by time: where no record is young enough, Kafka
-answers -1, and the end read earlier is then a bound that no later record can have passed.
-They are read *after* the commits: a group that keeps up may commit past an older end, and
-would look like one that committed beyond it.
+The order of the questions makes the answers comparable. The ends are read *before* the look-ups by
+time: where no record is young enough, Kafka answers -1, and the end read earlier is then a bound
+that no later record can have passed. They are read *after* the commits: a group that keeps up may
+commit past an older end, and would look like one that committed beyond it.
+
+An unclean election cuts a log off below what groups have read, and other records take the place of
+theirs. As soon as the new log has grown past an old commit, only the leader epoch that was
+committed with it tells (KIP-320). Epochs are asked about after the ends were read, so the leaders
+that answer are those whose ends they are. A topic that is recreated begins again at the same epoch.
+What tells there is the memory of earlier readings (`retentiond.memory.recall`), and it tells of
+clients that commit no epoch, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from retentiond.config import TopicPolicy
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.interface import Kafka, OffsetBound
+from retentiond.kafka.interface import EpochEnd, Kafka, OffsetBound, PartitionEpoch
 from retentiond.model import Failure, TopicPartition
-from retentiond.snapshot import PartitionReading
+from retentiond.snapshot import EPOCH_SCHEMA, Integers, PartitionReading, Snapshot, partitions_of
 
 NOT_ASKED = Failure("NOT_ASKED", "this reading is about other partitions")
 
 NOT_ANSWERED = Failure("NOT_ANSWERED", "the broker left the partition out of its answer")
+
+NO_EPOCH = Failure("NOT_ANSWERED", "the leader left a leader epoch out of its answer")
 
 NO_RETENTION = Failure("NO_RETENTION", "no single consumed retention applies to the topic")
 
@@ -132,3 +145,64 @@ class OffsetReads:
         if isinstance(last_stable, Failure):
             return last_stable
         return min(high_watermark, last_stable)
+
+
+def with_epochs(snapshot: Snapshot, kafka: Kafka) -> Snapshot:
+    """The snapshot with `Snapshot.epochs`; a partition whose leader does not tell is unread."""
+    rows = _deletable(snapshot)
+    if not rows.num_rows:
+        return snapshot
+    partitions = rows["partition_id"].to_numpy()
+    epochs = rows["leader_epoch"].to_numpy()
+    pairs, which = np.unique(np.stack([partitions, epochs]), axis=1, return_inverse=True)
+    names = partitions_of(snapshot)
+    asked = [PartitionEpoch(names[at], epoch) for at, epoch in pairs.T.tolist()]
+    told = kafka.epoch_ends(asked)
+    answers = [told.get(each, NO_EPOCH) for each in asked]
+    unread = {
+        at: answer
+        for at, answer in zip(pairs[0].tolist(), answers, strict=True)
+        if isinstance(answer, Failure)
+    }
+    ends = [each if isinstance(each, EpochEnd) else None for each in answers]
+    is_past = np.array([end is not None for end in ends])[which.ravel()]
+    past = rows.filter(pa.array(is_past))
+    if not past.num_rows and not unread:
+        return snapshot
+    of_rows = [ends[pair] or EpochEnd(None, None) for pair in which.ravel()[is_past].tolist()]
+    columns = [past[name] for name in ("group_id", "partition_id", "offset", "leader_epoch")]
+    columns += [
+        pa.array([end.known_epoch for end in of_rows], EPOCH_SCHEMA.field("known_epoch").type),
+        pa.array([end.end_offset for end in of_rows], EPOCH_SCHEMA.field("end_offset").type),
+    ]
+    return replace(
+        snapshot,
+        epochs=pa.Table.from_arrays(columns, schema=EPOCH_SCHEMA),
+        partitions=tuple(
+            replace(each, failure=each.failure or unread[at]) if at in unread else each
+            for at, each in enumerate(snapshot.partitions)
+        ),
+    )
+
+
+def _deletable(snapshot: Snapshot) -> pa.Table:
+    """The commits with an epoch between the log start and the high watermark: one at or below the
+    log start frees nothing, and one beyond the end holds as it is."""
+    commits = snapshot.commits
+    # An epoch stands only beside an offset that could be read.
+    rows = commits.filter(pc.is_valid(commits["leader_epoch"]))
+    partitions, offsets = rows["partition_id"].to_numpy(), rows["offset"].to_numpy()
+    starts, ends = _bounds(snapshot.partitions)
+    return rows.filter(pa.array((starts[partitions] < offsets) & (offsets <= ends[partitions])))
+
+
+def _bounds(
+    partitions: Sequence[PartitionReading],
+) -> tuple[Integers, Integers]:
+    """Log starts and high watermarks; where one is unread, no offset lies between them."""
+    none = np.iinfo(np.int64)
+    starts = [
+        none.max if each.log_start_offset is None else each.log_start_offset for each in partitions
+    ]
+    ends = [none.min if each.high_watermark is None else each.high_watermark for each in partitions]
+    return np.array(starts, np.int64), np.array(ends, np.int64)

@@ -15,8 +15,7 @@ from typing import TypeVar
 from retentiond.act.evidence import Evidence
 from retentiond.config import Config, ExternalReader
 from retentiond.errors import KafkaUnavailable, RetentiondError
-from retentiond.gather.assemble import assemble
-from retentiond.gather.external_groups import external_readers
+from retentiond.gather.assemble import assemble, external_readers
 from retentiond.gather.external_positions import Position, read_external
 from retentiond.gather.groups import GroupListing, read_groups
 from retentiond.gather.topics import EnabledTopic, enabled_topics
