@@ -20,7 +20,8 @@ from retentiond.kafka.brokers import librdkafka_version
 from retentiond.kafka.cluster import KafkaCluster, Observer
 from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.model import DeletionOutcome
-from retentiond.spark.session import ONCE, SparkSessions
+from retentiond.spark.session import SparkSessions
+from retentiond.spark.tuning import ONCE
 from retentiond.state.audit_age import MOST_S
 from retentiond.state.state import State
 from retentiond.tell.report import CycleReport

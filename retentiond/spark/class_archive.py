@@ -37,9 +37,10 @@ from retentiond.snapshot import (
     Snapshot,
     TopicReading,
 )
-from retentiond.spark import packaging
+from retentiond.spark import tuning
 from retentiond.spark.jvm import CLASS_ARCHIVE, JAVA_OPTIONS
-from retentiond.spark.session import ONCE, SparkSessions
+from retentiond.spark.session import SparkSessions
+from retentiond.spark.tuning import ONCE
 from retentiond.tell import logs
 
 MASTER = "local[2]"
@@ -136,7 +137,7 @@ def example() -> Snapshot:
 def main() -> int:
     logs.configure()
     try:
-        packaging.make(packaging.HOME)
+        tuning.make(tuning.HOME)
         make(CLASS_ARCHIVE)
     except (RetentiondError, OSError) as error:
         print(f"Spark's classes are not kept: {error}", file=sys.stderr)

@@ -24,6 +24,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import structlog
 from py4j.java_gateway import java_import
 from pyspark import SparkContext, accumulators
@@ -32,7 +33,8 @@ from pyspark.serializers import UTF8Deserializer, read_int
 from pyspark.sql import SparkSession
 
 from retentiond.errors import SparkUnavailable
-from retentiond.spark.packaging import PYSPARK
+
+PYSPARK = Path(pyspark.__file__).parent
 
 EXIT_S = 3.0
 """A JVM that has nothing to do at its end takes far less."""

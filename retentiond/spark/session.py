@@ -1,4 +1,9 @@
-"""The Spark session: tuned for small jobs, made when it is needed, and anew when it died."""
+"""The Spark session: made when it is needed, and anew when it died.
+
+A Spark Connect server may be gone at any moment. PySpark's client asks a server that is gone again
+and again, for ten minutes and more; a cycle would hang as long. So the server must answer before a
+session is made, and is asked again for a few seconds only.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import importlib.util
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -16,92 +22,21 @@ from pyspark.sql import SparkSession
 
 from retentiond.errors import ConfigError, SparkUnavailable
 from retentiond.formatting import without_parameters
-from retentiond.spark import packaging
-from retentiond.spark.jvm import DRIVER_HOST, EXIT_S, JAVA_OPTIONS, Jvm
-from retentiond.spark.packaging import hide_pandas, show_pandas
-
-JOBS = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",  # planning anew costs more than a small job
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
-    # A larger table (below 48 MB by default) would become rows in the plan itself, which every
-    # rule of the optimizer walks; a smaller one spares a job.
-    "spark.sql.execution.arrow.localRelationThreshold": "1m",
-    # What is in one part stays there: Spark takes a table whose size it does not know for one of
-    # exabytes, and anything of more than 128 MB would be shuffled before a join.
-    "spark.sql.defaultSizeInBytes": str(2**30),
-    "spark.sql.maxSinglePartitionBytes": str(2**63 - 1),
-    "spark.sql.session.timeZone": "UTC",
-}
-"""What any session understands, over Spark Connect too."""
-
-APPLICATION = {
-    "spark.app.name": "retentiond",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.ui.retainedJobs": "5",  # these bound what the listeners remember for ever
-    "spark.ui.retainedStages": "5",
-    "spark.ui.retainedTasks": "50",
-    "spark.sql.ui.retainedExecutions": "5",
-    "spark.driver.memory": "1g",
-    # Each task clears a page for each of its hash tables; 16 MB of them for a few kB of data
-    # would triple the heap.
-    "spark.buffer.pageSize": "1m",
-    # Each broadcast begins a thread until there are so many, 128 by default; large plans have some.
-    "spark.sql.broadcastExchange.maxThreadThreshold": "16",
-    # One plan is more than the 100 classes that Spark keeps by default: it would compile all of
-    # them again each time, which takes three times as long as the plan itself.
-    "spark.sql.codegen.cache.maxEntries": "2000",
-    # Else every step of building a plan asks the JVM three times who called it.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
-    JAVA_OPTIONS: " ".join(
-        (
-            "-XX:+UseSerialGC",
-            # A heap that grows as it must: Java would begin with a 64th of the host's memory, and
-            # keep two thirds more than it needs.
-            "-Xms64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40",
-            # What a plan is made of outlives a collection or two: it would be taken for lasting,
-            # and every sixth plan would wait for a collection of all that there is.
-            "-XX:SurvivorRatio=3",
-            # What Java's compilers leave behind goes back to the host every ten seconds, in 2 ms; a
-            # Java that can't do that (17.0.9 and newer can) is to start all the same.
-            "-XX:+IgnoreUnrecognizedVMOptions",
-            "-XX:+UnlockExperimentalVMOptions -XX:TrimNativeHeapInterval=10000",
-            # Out of memory in one thread, Spark may wait for its answer for ever: a dead JVM is
-            # told.
-            "-XX:+ExitOnOutOfMemoryError",
-        )
-    ),
-}
-"""What a driver of its own is started with."""
-
-ONCE = {JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:TieredStopAtLevel=1"}
-"""For a single plan: Java's optimizing compiler would take as much time again, and end too late."""
-
-LARGE = {
-    JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:Tier4InvocationThreshold=100000 "
-    "-XX:Tier4MinInvocationThreshold=12000 -XX:Tier4CompileThreshold=300000 "
-    "-XX:Tier4BackEdgeThreshold=800000 -XX:NewRatio=1 -XX:MinHeapFreeRatio=70 "
-    "-XX:MaxHeapFreeRatio=90"
-}
-"""For few plans over millions of rows: only what runs for all of them is worth being optimized.
-By Java's own thresholds, a twentieth of these, the compiler took a third of a question's time. The
-heap grows at once to what rows need that live as long as a task."""
-
-LOOPBACK = {
-    DRIVER_HOST: "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    # Else a plan's rows leave by a port that takes the first client that comes, whoever it is:
-    # one that still looks for a server that had this port before would end the plan.
-    "spark.python.unix.domain.socket.enabled": "true",
-}
-"""For a master in the same JVM: nobody else has business with it."""
+from retentiond.spark import tuning
+from retentiond.spark.jvm import EXIT_S, Jvm
+from retentiond.spark.tuning import APPLICATION, JOBS, LOOPBACK, hide_pandas, show_pandas
 
 PYTHON = "spark.pyspark.python"
 """The interpreter of Spark's workers, for what they do in Python."""
 
 CONNECT = "sc://"
 """How the address of a Spark Connect server begins."""
+
+SERVER_ANSWER_S = 5.0
+"""How long the server may take to accept a connection."""
+
+RETRIES = 4
+"""Of one request to the server: after 0.05, 0.2, 0.8 and 3.2 s."""
 
 STOP_S = 2.0
 """How long `SparkSessions.stop` waits for a session that is just being made, or at work."""
@@ -283,9 +218,7 @@ class SparkSessions:
     def _make(self) -> SparkSession:
         try:
             if self._master.startswith(CONNECT):
-                from retentiond.spark.connect import connect  # noqa: PLC0415 - brings pandas, gRPC
-
-                self._session = connect(self._master)
+                self._session = _connected(self._master)
                 for name, value in {**JOBS, **self._conf}.items():
                     self._session.conf.set(name, value)
                 return self._session
@@ -307,7 +240,7 @@ class SparkSessions:
         python = self._settings.get(PYTHON) or (sys.executable if self._is_local else None)
         if python:
             os.environ.setdefault("PYSPARK_PYTHON", python)  # else the first on the PATH
-        return Jvm(self._settings, packaging.environment(self._master), self._exit_s)
+        return Jvm(self._settings, tuning.environment(self._master), self._exit_s)
 
     @property
     def _is_local(self) -> bool:
@@ -338,6 +271,34 @@ def _configured(builder: SparkSession.Builder, conf: Mapping[str, str]) -> Spark
     for name, value in conf.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _connected(url: str) -> SparkSession:
+    """A new session at a server. Raises `SparkUnavailable`, and what PySpark raises."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415 - brings pandas
+
+    _await_server(url)
+    # The error that follows says as much, and stderr is for JSON lines.
+    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
+    session = SparkSession.builder.remote(url).create()
+    session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES)])
+    return session
+
+
+def _await_server(url: str) -> None:
+    import grpc  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra, which ships no types
+    from pyspark.sql.connect.client import DefaultChannelBuilder  # noqa: PLC0415 - brings pandas
+
+    channel = DefaultChannelBuilder(url).toChannel()
+    try:
+        grpc.channel_ready_future(channel).result(timeout=SERVER_ANSWER_S)
+    except grpc.FutureTimeoutError as error:
+        raise SparkUnavailable(
+            f"no Spark Connect server answers at {without_parameters(url)}: "
+            "start it, or correct spark.master"
+        ) from error
+    finally:
+        channel.close()
 
 
 def _first_line(error: Exception) -> str:

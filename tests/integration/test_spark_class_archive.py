@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from retentiond.decide.plan import decide
-from retentiond.spark import class_archive, jvm, packaging
+from retentiond.spark import class_archive, jvm, tuning
 from retentiond.spark.session import SparkSessions
 from tests.support.brokers.spark_processes import in_a_process
 
@@ -52,7 +52,7 @@ def main_at(archive: Path) -> int:
     """In this process, whose logs it configures."""
     with (
         mock.patch.object(class_archive, "CLASS_ARCHIVE", archive),
-        mock.patch.object(packaging, "HOME", archive.with_name("spark")),
+        mock.patch.object(tuning, "HOME", archive.with_name("spark")),
     ):
         return class_archive.main()
 
@@ -68,8 +68,8 @@ def test_it_is_said_where_nothing_can_be_kept(tmp_path: Path) -> None:
 
 def jars_of_a_jvm_that_plans(home: Path) -> list[str]:
     """Those that it has open, in this process, which has no other."""
-    packaging.HOME = home
-    packaging.make(home)
+    tuning.HOME = home
+    tuning.make(home)
     sessions = SparkSessions("local[2]", {})
     try:
         assert decide(sessions, class_archive.example())
@@ -84,7 +84,7 @@ def test_a_plan_needs_none_of_the_jars_that_are_left_out(tmp_path: Path) -> None
     opened, _ = in_a_process(folder(tmp_path / "plan"), jars_of_a_jvm_that_plans, tmp_path / "home")
 
     assert len(opened) > 100
-    assert not [name for name in opened if name.startswith(packaging.NEEDLESS)]
+    assert not [name for name in opened if name.startswith(tuning.NEEDLESS)]
 
 
 def folder(path: Path) -> Path:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT: dict[str, Any] = PYPROJECT["project"]
 OF_AN_EXTRA = {
-    "retentiond/spark/connect.py": "connect",
+    "retentiond/spark/session.py": "connect",
     "retentiond/kafka/settings/oauth.py": "aws",
 }
 """The files that import what an extra brings, where it is installed and needed."""

@@ -20,8 +20,8 @@ from retentiond.errors import HistoryUnavailable
 from retentiond.history.ask.past import EntrySelection, Past
 from retentiond.history.schema import SCHEMA, RowKind
 from retentiond.history.table import STORE, HistoryFile, is_remote, shown
-from retentiond.spark.packaging import show_pandas
-from retentiond.spark.session import CONNECT, LARGE, SPARK_FAILURES, SparkSessions
+from retentiond.spark.session import CONNECT, SPARK_FAILURES, SparkSessions
+from retentiond.spark.tuning import LARGE, show_pandas
 
 LONGEST_S = 24 * 3600.0
 """A question takes as long as it takes; whoever asks is there to end it."""

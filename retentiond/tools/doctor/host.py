@@ -79,7 +79,8 @@ def try_spark(
     master: str, conf: Mapping[str, str], client_version: str, timeout_s: float
 ) -> Iterator[Finding]:
     """Starts it and has it make one row. ``client_version`` is PySpark's."""
-    from retentiond.spark.session import ONCE, SparkSessions  # noqa: PLC0415 - slow, seldom used
+    from retentiond.spark.session import SparkSessions  # noqa: PLC0415 - slow, seldom used
+    from retentiond.spark.tuning import ONCE  # noqa: PLC0415 - as above
 
     sessions = SparkSessions(master, conf, driver=ONCE, timeout_s=timeout_s)
     place = without_parameters(master)

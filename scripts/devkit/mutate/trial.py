@@ -21,7 +21,7 @@ import pytest
 
 from devkit.mutate.mutants import Mutant
 
-KEPT = ("retentiond.spark.session", "retentiond.spark.jvm", "retentiond.spark.connect")
+KEPT = ("retentiond.spark.session", "retentiond.spark.jvm")
 """Modules that the warm Spark session belongs to."""
 
 FRESH = ("retentiond.act", "retentiond.decide", "retentiond.cycle", "retentiond.state", "tests")

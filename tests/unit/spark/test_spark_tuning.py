@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.spark import packaging
+from retentiond.spark import jvm, tuning
 
-JARS = packaging.PYSPARK / "jars"
+JARS = jvm.PYSPARK / "jars"
 
 
 def test_it_has_the_launcher_and_all_jars_but_the_needless_ones(tmp_path: Path) -> None:
     home = tmp_path / "share" / "spark"
-    packaging.make(home)
+    tuning.make(home)
 
     assert (home / "bin" / "spark-submit").is_file()
     assert (home / "python" / "lib").is_dir()  # for what Spark runs in Python
@@ -21,10 +21,10 @@ def test_it_has_the_launcher_and_all_jars_but_the_needless_ones(tmp_path: Path) 
     left_out = {jar.name for jar in JARS.glob("*.jar")} - kept
     assert {name.partition("_")[0] for name in kept} > {"spark-core", "spark-sql", "spark-catalyst"}
     assert left_out
-    assert all(name.startswith(packaging.NEEDLESS) for name in left_out)
+    assert all(name.startswith(tuning.NEEDLESS) for name in left_out)
 
 
-@pytest.mark.parametrize("beginning", packaging.NEEDLESS)
+@pytest.mark.parametrize("beginning", tuning.NEEDLESS)
 def test_what_is_left_out_is_there_to_be_left_out(beginning: str) -> None:
     assert [*JARS.glob(f"{beginning}*.jar")]
 
@@ -35,7 +35,7 @@ def test_it_is_made_anew_where_there_was_one(tmp_path: Path) -> None:
     (home / "jars" / "spark-core_2.12-3.5.0.jar").write_text("of an older Spark")
     (tmp_path / ".spark").mkdir()  # left behind by one that was interrupted
 
-    packaging.make(home)
+    tuning.make(home)
 
     assert not (home / "jars" / "spark-core_2.12-3.5.0.jar").exists()
     assert [each.name for each in tmp_path.iterdir()] == ["spark"]
@@ -49,18 +49,18 @@ def test_it_serves_the_masters_that_need_nothing_of_what_it_lacks(
     master: str, serves: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "spark"
-    monkeypatch.setattr(packaging, "HOME", home)
-    assert packaging.environment(master) == {}
+    monkeypatch.setattr(tuning, "HOME", home)
+    assert tuning.environment(master) == {}
 
-    packaging.make(home)
-    assert packaging.environment(master) == ({"SPARK_HOME": str(home)} if serves else {})
+    tuning.make(home)
+    assert tuning.environment(master) == ({"SPARK_HOME": str(home)} if serves else {})
 
 
 def test_one_whose_spark_has_moved_away_serves_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packaging, "HOME", tmp_path / "spark")
-    monkeypatch.setattr(packaging, "PYSPARK", tmp_path / "removed")
-    packaging.make(packaging.HOME)
+    monkeypatch.setattr(tuning, "HOME", tmp_path / "spark")
+    monkeypatch.setattr(tuning, "PYSPARK", tmp_path / "removed")
+    tuning.make(tuning.HOME)
 
-    assert packaging.environment("local[2]") == {}
+    assert tuning.environment("local[2]") == {}

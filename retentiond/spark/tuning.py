@@ -1,0 +1,167 @@
+"""A small and quick Spark: its settings, links to the jars that a plan needs, and no pandas.
+
+Whenever a name is in no jar, Java has opened every one of them to find that out, and keeps the
+table of contents of each for good. For each kind of table that a jar brings along, Spark loads what
+it takes to read it. Without Hive, Kubernetes and machine learning the JVM is 45 MB smaller, and
+starts a second sooner.
+
+PySpark and pyarrow import pandas wherever it is installed, only to see whether they were given one
+of its tables: a seventh of the daemon's own memory, and half a second of its start. PySpark's
+client of Spark Connect does need it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+import pyspark
+
+from retentiond.spark.jvm import DRIVER_HOST, JAVA_OPTIONS, PYSPARK
+
+JOBS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",  # planning anew costs more than a small job
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
+    # A larger table (below 48 MB by default) would become rows in the plan itself, which every
+    # rule of the optimizer walks; a smaller one spares a job.
+    "spark.sql.execution.arrow.localRelationThreshold": "1m",
+    # What is in one part stays there: Spark takes a table whose size it does not know for one of
+    # exabytes, and anything of more than 128 MB would be shuffled before a join.
+    "spark.sql.defaultSizeInBytes": str(2**30),
+    "spark.sql.maxSinglePartitionBytes": str(2**63 - 1),
+    "spark.sql.session.timeZone": "UTC",
+}
+"""What any session understands, over Spark Connect too."""
+
+APPLICATION = {
+    "spark.app.name": "retentiond",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.retainedJobs": "5",  # these bound what the listeners remember for ever
+    "spark.ui.retainedStages": "5",
+    "spark.ui.retainedTasks": "50",
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.driver.memory": "1g",
+    # Each task clears a page for each of its hash tables; 16 MB of them for a few kB of data
+    # would triple the heap.
+    "spark.buffer.pageSize": "1m",
+    # Each broadcast begins a thread until there are so many, 128 by default; large plans have some.
+    "spark.sql.broadcastExchange.maxThreadThreshold": "16",
+    # One plan is more than the 100 classes that Spark keeps by default: it would compile all of
+    # them again each time, which takes three times as long as the plan itself.
+    "spark.sql.codegen.cache.maxEntries": "2000",
+    # Else every step of building a plan asks the JVM three times who called it.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    JAVA_OPTIONS: " ".join(
+        (
+            "-XX:+UseSerialGC",
+            # A heap that grows as it must: Java would begin with a 64th of the host's memory, and
+            # keep two thirds more than it needs.
+            "-Xms64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40",
+            # What a plan is made of outlives a collection or two: it would be taken for lasting,
+            # and every sixth plan would wait for a collection of all that there is.
+            "-XX:SurvivorRatio=3",
+            # What Java's compilers leave behind goes back to the host every ten seconds, in 2 ms; a
+            # Java that can't do that (17.0.9 and newer can) is to start all the same.
+            "-XX:+IgnoreUnrecognizedVMOptions",
+            "-XX:+UnlockExperimentalVMOptions -XX:TrimNativeHeapInterval=10000",
+            # Out of memory in one thread, Spark may wait for its answer for ever: a dead JVM is
+            # told.
+            "-XX:+ExitOnOutOfMemoryError",
+        )
+    ),
+}
+"""What a driver of its own is started with."""
+
+ONCE = {JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:TieredStopAtLevel=1"}
+"""For a single plan: Java's optimizing compiler would take as much time again, and end too late."""
+
+LARGE = {
+    JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:Tier4InvocationThreshold=100000 "
+    "-XX:Tier4MinInvocationThreshold=12000 -XX:Tier4CompileThreshold=300000 "
+    "-XX:Tier4BackEdgeThreshold=800000 -XX:NewRatio=1 -XX:MinHeapFreeRatio=70 "
+    "-XX:MaxHeapFreeRatio=90"
+}
+"""For few plans over millions of rows: only what runs for all of them is worth being optimized.
+By Java's own thresholds, a twentieth of these, the compiler took a third of a question's time. The
+heap grows at once to what rows need that live as long as a task."""
+
+LOOPBACK = {
+    DRIVER_HOST: "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Else a plan's rows leave by a port that takes the first client that comes, whoever it is:
+    # one that still looks for a server that had this port before would end the plan.
+    "spark.python.unix.domain.socket.enabled": "true",
+}
+"""For a master in the same JVM: nobody else has business with it."""
+
+HOME = Path(sys.prefix) / "share" / "retentiond" / f"spark-{pyspark.__version__}"
+"""What `retentiond.spark.class_archive` makes once for an installation, if somebody has it do
+so."""
+
+NEEDLESS = (
+    # Hive's catalogue of tables
+    *("hive-", "spark-hive", "datanucleus-", "derby"),
+    # Kubernetes as a master
+    *("kubernetes-", "spark-kubernetes", "volcano-", "vertx-"),
+    # machine learning (jts stays: Parquet's reader refers to it)
+    *("spark-mllib", "breeze", "spire", "cats-", "arpack", "JTransforms"),
+    # the server of Spark Connect, the Scala shell, and standby masters
+    *("spark-connect", "spark-repl", "scala-compiler", "curator-", "zookeeper"),
+)
+"""How the names of the jars begin that are left out. What is small stays, whatever it is for."""
+
+SERVED = ("local", "spark://")
+"""How the masters begin whose drivers do without them."""
+
+
+def environment(master: str) -> Mapping[str, str]:
+    """What has PySpark start this Spark for such a master, where there is one whose links lead
+    somewhere."""
+    is_there = (HOME / "bin" / "spark-submit").exists()
+    return {"SPARK_HOME": str(HOME)} if is_there and master.startswith(SERVED) else {}
+
+
+def make(home: Path) -> None:
+    """Raises OSError."""
+    unfinished = home.with_name(f".{home.name}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    (unfinished / "jars").mkdir(parents=True)
+    for part in ("bin", "python"):
+        (unfinished / part).symlink_to(PYSPARK / part)
+    for jar in (PYSPARK / "jars").glob("*.jar"):
+        if not jar.name.startswith(NEEDLESS):
+            (unfinished / "jars" / jar.name).symlink_to(jar)
+    shutil.rmtree(home, ignore_errors=True)
+    os.rename(unfinished, home)
+
+
+class _Hidden(MetaPathFinder):
+    def find_spec(
+        self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+        return None
+
+
+_HIDDEN = _Hidden()
+
+
+def hide_pandas() -> None:
+    """From now on, and for the whole process: as if it were not installed."""
+    if _HIDDEN not in sys.meta_path:
+        sys.meta_path.insert(0, _HIDDEN)
+
+
+def show_pandas() -> None:
+    """As before `hide_pandas`."""
+    if _HIDDEN in sys.meta_path:
+        sys.meta_path.remove(_HIDDEN)
