@@ -1,4 +1,7 @@
-"""Figures and names in sentences: bytes, counts, and text from elsewhere made safe.
+"""Figures and names in sentences: bytes, counts, durations, and text from elsewhere made safe.
+
+A duration is ``90s`` in a file or an option, ``1 minute 30 seconds`` in a sentence, and
+milliseconds inside.
 
 A group id may be empty, 32 kB long, and hold any character, a terminal's control sequences too.
 JSON has each as it is.
@@ -7,6 +10,7 @@ JSON has each as it is.
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -14,6 +18,16 @@ from datetime import UTC, datetime
 from retentiond.model import GroupKind
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+SECOND_MS = 1_000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+
+_DURATION_UNITS_MS = {"d": DAY_MS, "h": HOUR_MS, "m": MINUTE_MS, "s": SECOND_MS, "ms": 1}
+_DURATION_WORDS = {"d": "day", "h": "hour", "m": "minute", "s": "second", "ms": "millisecond"}
+DURATION = re.compile(r"(0|[1-9][0-9]{0,17})(ms|s|m|h|d)")
 
 
 def say_bytes(count: int) -> str:
@@ -73,12 +87,34 @@ def say_verb(count: int, one: str, several: str) -> str:
     return one if count == 1 else several
 
 
+def parse_duration(text: str) -> int | None:
+    """Milliseconds of ``500ms``, ``1s``, ``5m``, ``6h`` or ``7d``; None for anything else."""
+    written = DURATION.fullmatch(text)
+    return int(written[1]) * _DURATION_UNITS_MS[written[2]] if written else None
+
+
+def format_duration(ms: int) -> str:
+    """The shortest text that `parse_duration` reads back as ``ms`` (0 or more)."""
+    unit = next(unit for unit, unit_ms in _DURATION_UNITS_MS.items() if ms % unit_ms == 0)
+    return f"{ms // _DURATION_UNITS_MS[unit]}{unit}"
+
+
+def say_duration(ms: int) -> str:
+    """``ms`` (1 or more) in words, the largest units first: ``1 day 12 hours``."""
+    words = []
+    for unit, unit_ms in _DURATION_UNITS_MS.items():
+        count, ms = divmod(ms, unit_ms)
+        if count:
+            words.append(f"{count} {_DURATION_WORDS[unit]}{'s' if count > 1 else ''}")
+    return " ".join(words)
+
+
 def say_about(ms: int) -> str:
     """A duration by its largest unit, rounded down: ``3 days``, ``12 minutes``, ``0 seconds``."""
-    for unit_ms, unit in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute")):
+    for unit_ms, unit in ((DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute")):
         if ms >= unit_ms:
             return say_many(ms // unit_ms, unit)
-    return say_many(ms // 1_000, "second")
+    return say_many(ms // SECOND_MS, "second")
 
 
 def rfc3339(epoch_ms: int) -> str:

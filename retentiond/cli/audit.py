@@ -14,7 +14,7 @@ import typer
 from retentiond.cli.options import AuditOutput, ConfigPath, Debug, load, set_up, topics
 from retentiond.cli.output.printing import print_json_list, printer, say, while_read
 from retentiond.errors import UsageError
-from retentiond.formatting import say_many, say_verb
+from retentiond.formatting import parse_duration, say_many, say_verb
 from retentiond.model import Outcome
 from retentiond.state.actions import actions_in, count_actions
 from retentiond.state.audit_figures import differences
@@ -181,8 +181,6 @@ def verify_deletions(deletions: Iterable[DeletionRecord]) -> None:
 
 def epoch_ms(text: str, option: str, now_ms: int) -> int:
     """``2h`` is that long before ``now_ms``; a time without a zone is UTC. Raises `UsageError`."""
-    from retentiond.config.durations import parse_duration
-
     age_ms = parse_duration(text)
     if age_ms is not None:
         return now_ms - age_ms

@@ -19,7 +19,6 @@ from retentiond.cli.output.printing import (
 )
 from retentiond.cli.plan import say_problems
 from retentiond.config import Config
-from retentiond.config.durations import say_duration
 from retentiond.cycle import PlannedCycle, plan_cycle
 from retentiond.errors import ConfigError, UsageError
 from retentiond.formatting import (
@@ -28,6 +27,7 @@ from retentiond.formatting import (
     say_amount,
     say_bytes,
     say_count,
+    say_duration,
     say_estimate,
     say_many,
     say_names,

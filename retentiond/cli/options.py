@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retentiond.errors import ConfigError, UsageError
+from retentiond.formatting import parse_duration
 
 if TYPE_CHECKING:
     from retentiond.config import Config
@@ -138,7 +139,6 @@ def refuse_without_server(options: Mapping[str, object]) -> None:
 
 def consumed_retention_ms(given: str | None) -> int:
     """That of a first look; ``given``: by the option. Raises `UsageError`."""
-    from retentiond.config.durations import parse_duration
     from retentiond.config.values import INT64_MAX
 
     written = given or CONSUMED_RETENTION

@@ -14,7 +14,7 @@ import typer
 
 from retentiond.cli.options import Debug, Output, OutputFormat, start_logging
 from retentiond.errors import ConfigError, UsageError
-from retentiond.formatting import printable
+from retentiond.formatting import parse_duration, printable
 from retentiond.kafka.settings.command_config import read_settings
 from retentiond.state_places import make_state_dir, user_state_dir
 from retentiond.tools.orphans.broker_process import identify
@@ -229,8 +229,6 @@ def approval(*, yes: bool) -> Approve:
 
 
 def _duration(option: str, text: str) -> int:
-    from retentiond.config.durations import parse_duration
-
     duration_ms = parse_duration(text)
     if duration_ms is None:
         raise UsageError(f"{option} {text!a}: expected a number and a unit, as in 2h, 7d or 90m")

@@ -7,7 +7,6 @@ from typing import Any
 from pydantic import Field, PrivateAttr
 
 from retentiond.config.client_properties import KafkaProperties, Properties, PropertyMap, Users
-from retentiond.config.durations import DAY_MS, MINUTE_MS, say_duration
 from retentiond.config.policy import (
     Policies,
     PolicyConflict,
@@ -31,7 +30,7 @@ from retentiond.config.values import (
     Text,
     TextOrNull,
 )
-from retentiond.formatting import listed
+from retentiond.formatting import DAY_MS, MINUTE_MS, listed, say_duration
 from retentiond.state_places import daemon_state_dir
 
 

@@ -22,7 +22,6 @@ from pydantic import (
 )
 
 from retentiond.config.client_properties import KafkaProperties, Properties, PropertyMap
-from retentiond.config.durations import DAY_MS
 from retentiond.config.values import (
     Duration,
     File,
@@ -34,6 +33,7 @@ from retentiond.config.values import (
     filled,
     refused,
 )
+from retentiond.formatting import DAY_MS
 
 STEP = r"\[[^\[\]=]+=[^\[\]]*\]|[^.\[\]]+"
 EVERY = "*"

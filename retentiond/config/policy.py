@@ -15,7 +15,6 @@ from typing import Annotated, Self, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from retentiond.config.durations import HOUR_MS, MINUTE_MS
 from retentiond.config.external_reader import ExternalReader
 from retentiond.config.values import (
     INT64_MAX,
@@ -33,6 +32,7 @@ from retentiond.config.values import (
     whole,
 )
 from retentiond.errors import ConfigError
+from retentiond.formatting import HOUR_MS, MINUTE_MS
 
 _T = TypeVar("_T")
 

@@ -27,8 +27,14 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from retentiond.config.document import Scalar, shown
-from retentiond.config.durations import DAY_MS, DURATION, SECOND_MS, format_duration, parse_duration
-from retentiond.formatting import listed
+from retentiond.formatting import (
+    DAY_MS,
+    DURATION,
+    SECOND_MS,
+    format_duration,
+    listed,
+    parse_duration,
+)
 
 MOST_BYTES = 256 * 1024
 """Of a compiled pattern: what is larger would be linear, and slow all the same."""

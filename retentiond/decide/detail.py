@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.config import PolicyConflict
-from retentiond.config.durations import say_duration
-from retentiond.formatting import say_many, say_reader, say_verb
+from retentiond.formatting import say_duration, say_many, say_reader, say_verb
 from retentiond.model import Reason
 from retentiond.snapshot import GroupReading, GroupTopic, PartitionReading, Snapshot, TopicReading
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from retentiond.clock import uptime
-from retentiond.config.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from retentiond.disks.log_dirs import (
     DiskReader,
     DiskReading,
@@ -28,6 +27,7 @@ from retentiond.disks.stuck import (
     uneven_replicas,
     unmoved_log_starts,
 )
+from retentiond.formatting import DAY_MS, HOUR_MS, MINUTE_MS
 from retentiond.kafka.interface import Kafka
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import Snapshot, partitions_of

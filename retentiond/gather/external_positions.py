@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, TypeAlias
 import yaml
 
 from retentiond.config import ExternalReader
-from retentiond.config.durations import format_duration
 from retentiond.config.external_reader import ConnectOffsets, OffsetsPath
 from retentiond.exchange import NoAnswer, exchange
+from retentiond.formatting import format_duration
 from retentiond.gather.connect_offsets import NoPosition, connector_commits
 from retentiond.kafka.interface import Kafka
 from retentiond.model import Commit, Failure

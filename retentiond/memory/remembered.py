@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.config import PolicyConflict, TopicPolicy
-from retentiond.config.durations import MINUTE_MS
+from retentiond.formatting import MINUTE_MS
 from retentiond.model import GroupKind
 from retentiond.snapshot import Snapshot
 

@@ -9,9 +9,12 @@ from dataclasses import replace
 import pytest
 
 from retentiond.formatting import (
+    format_duration,
     label,
+    parse_duration,
     say_bytes,
     say_count,
+    say_duration,
     say_many,
     say_name,
     say_names,
@@ -246,3 +249,22 @@ def test_counts_are_grouped_by_thousands_and_agree_with_their_noun() -> None:
     assert say_count(1_204_331) == "1,204,331"
     assert (say_many(1, "topic"), say_many(2_000, "topic")) == ("1 topic", "2,000 topics")
     assert say_many(2, "entry", "entries") == "2 entries"
+
+
+@pytest.mark.parametrize("ms", [1, 999, 1_000, 90_000, 3_600_000, 86_400_000, 604_800_000])
+def test_a_duration_is_written_as_it_is_read(ms: int) -> None:
+    assert parse_duration(format_duration(ms)) == ms
+
+
+@pytest.mark.parametrize(
+    ("ms", "words"),
+    [
+        (1, "1 millisecond"),
+        (90_000, "1 minute 30 seconds"),
+        (6 * 3_600_000, "6 hours"),
+        (36 * 3_600_000, "1 day 12 hours"),
+        (86_400_001, "1 day 1 millisecond"),
+    ],
+)
+def test_a_duration_in_words_starts_with_its_largest_unit(ms: int, words: str) -> None:
+    assert say_duration(ms) == words

@@ -8,12 +8,12 @@ from rich.console import Console
 
 from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, say
 from retentiond.cli.plan import STYLES, say_problems
-from retentiond.config.durations import say_duration
 from retentiond.formatting import (
     say_about,
     say_amount,
     say_any,
     say_count,
+    say_duration,
     say_many,
     say_name,
     say_names,

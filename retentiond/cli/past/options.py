@@ -19,7 +19,14 @@ import typer
 from retentiond.cli.options import INTERRUPTED, topics
 from retentiond.cli.output.printing import say
 from retentiond.errors import UsageError
-from retentiond.formatting import rfc3339, say_about, say_bytes, say_many, say_names
+from retentiond.formatting import (
+    format_duration,
+    rfc3339,
+    say_about,
+    say_bytes,
+    say_many,
+    say_names,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -233,6 +240,4 @@ def figure(count: int | None) -> str:
 
 def retention(ms: int) -> str:
     """``6h``; ``at once``: as soon as consumed."""
-    from retentiond.config.durations import format_duration
-
     return format_duration(ms) if ms else "at once"

@@ -32,7 +32,15 @@ from retentiond.cli.past.options import (
     timeline_document,
 )
 from retentiond.errors import UsageError
-from retentiond.formatting import rfc3339, say_about, say_count, say_many, say_name, say_verb
+from retentiond.formatting import (
+    format_duration,
+    rfc3339,
+    say_about,
+    say_count,
+    say_many,
+    say_name,
+    say_verb,
+)
 from retentiond.kafka.interface import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
@@ -243,8 +251,6 @@ def _dumped(value: Any) -> str:
 
 def _entry(each: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
     """All that the topic's policy says, because an exact name's entry takes nothing from others."""
-    from retentiond.config.durations import format_duration
-
     groups: dict[str, Any] = {
         "required": list(policy.required_groups),
         "exclude": [regex.pattern for regex in policy.excluded],
@@ -270,8 +276,6 @@ SECRET = "see your configuration"
 
 
 def external_entry(reader: ExternalReader) -> dict[str, Any]:
-    from retentiond.config.durations import format_duration
-
     entry: dict[str, Any] = {"name": reader.name}
     if reader.spark_checkpoint is not None:
         entry["spark_checkpoint"] = str(reader.spark_checkpoint)

@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from retentiond.config.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from retentiond.errors import KafkaUnavailable, UsageError
-from retentiond.formatting import say_about
+from retentiond.formatting import DAY_MS, HOUR_MS, MINUTE_MS, say_about
 from retentiond.kafka.interface import Kafka
 from retentiond.memory.remembered import EndsSeen, Remembered
 from retentiond.model import Failure, TopicPartition

@@ -12,8 +12,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from retentiond.config.durations import HOUR_MS, MINUTE_MS
-from retentiond.formatting import listed, printable, say_bytes, say_count, say_estimate, say_name
+from retentiond.formatting import (
+    HOUR_MS,
+    MINUTE_MS,
+    listed,
+    printable,
+    say_bytes,
+    say_count,
+    say_estimate,
+    say_name,
+)
 from retentiond.kafka.settings.logins import CLIENT_SECRET
 from retentiond.model import Reason
 from retentiond.tell.answers import ClusterAnswer, TopicAnswer

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from retentiond.config.durations import DAY_MS, HOUR_MS
+from retentiond.formatting import DAY_MS, HOUR_MS
 from retentiond.model import Outcome, Verdict
 from retentiond.state.audit_figures import FreedInSlot, Slots, freed_over_time
 from retentiond.tell.answers import (

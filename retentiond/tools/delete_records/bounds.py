@@ -199,7 +199,7 @@ def read_targets(
 
 def _before_ms(older_than: str | None, to_datetime: str | None) -> int | None:
     if older_than is not None:
-        from retentiond.config.durations import parse_duration  # noqa: PLC0415 - slow, seldom used
+        from retentiond.formatting import parse_duration  # noqa: PLC0415 - slow, seldom used
 
         age_ms = parse_duration(older_than)
         now_ms = time.time_ns() // 1_000_000

@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from retentiond.config import Config, TopicPolicy
-from retentiond.config.durations import MINUTE_MS, say_duration
 from retentiond.errors import KafkaUnavailable
-from retentiond.formatting import say_about
+from retentiond.formatting import MINUTE_MS, say_about, say_duration
 from retentiond.gather.topics import EnabledTopic
 from retentiond.kafka.brokers import NEWEST_RELEASE, ApiVersions, Brokers
 from retentiond.kafka.errors.connection_check import address_of, problem_with

@@ -13,11 +13,18 @@ from concurrent.futures import Executor
 from typing import NamedTuple
 
 from retentiond.config import TopicPolicy
-from retentiond.config.durations import DAY_MS, HOUR_MS, MINUTE_MS, say_duration
 from retentiond.disks.log_dirs import disk_reading
 from retentiond.disks.predictions import is_tiered
 from retentiond.errors import RetentiondError
-from retentiond.formatting import say_about, say_bytes, say_many
+from retentiond.formatting import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    say_about,
+    say_bytes,
+    say_duration,
+    say_many,
+)
 from retentiond.gather.topics import EnabledTopic
 from retentiond.kafka.interface import Kafka, OffsetBound
 from retentiond.model import Failure, TopicPartition

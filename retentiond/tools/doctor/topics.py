@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
-from retentiond.config.durations import say_duration
+from retentiond.formatting import say_duration
 from retentiond.gather.topics import NO_ID, EnabledTopic
 from retentiond.kafka.topics import Operations
 from retentiond.model import Failure

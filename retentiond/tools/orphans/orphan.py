@@ -12,8 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from retentiond.config.durations import say_duration
 from retentiond.errors import UsageError
+from retentiond.formatting import say_duration
 from retentiond.kafka.log_dirs import ClusterView, TopicReplicas, TopicReplicasAnswer
 from retentiond.model import Failure, TopicPartition
 from retentiond.tools.orphans.broker_process import BrokerLogDirs

@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from retentiond.config import Config, Http, Limits, Properties
 from retentiond.config.config import MetricSettings, Tls
-from retentiond.config.durations import format_duration, parse_duration, say_duration
 from retentiond.errors import ConfigError
 from retentiond.state_places import daemon_state_dir
 from tests.unit.config.files import HASH, MINIMAL, ONE_TOPIC, parsed
@@ -234,25 +233,6 @@ def test_a_setting_is_read_from_plain_values_too() -> None:
         Config.model_validate(document | {"dry_run": 0})
     with pytest.raises(ValidationError, match="expected a whole number, not True"):
         Config.model_validate(document | {"http": {"port": True}})
-
-
-@pytest.mark.parametrize("ms", [1, 999, 1_000, 90_000, 3_600_000, 86_400_000, 604_800_000])
-def test_a_duration_is_written_as_it_is_read(ms: int) -> None:
-    assert parse_duration(format_duration(ms)) == ms
-
-
-@pytest.mark.parametrize(
-    ("ms", "words"),
-    [
-        (1, "1 millisecond"),
-        (90_000, "1 minute 30 seconds"),
-        (6 * 3_600_000, "6 hours"),
-        (36 * 3_600_000, "1 day 12 hours"),
-        (86_400_001, "1 day 1 millisecond"),
-    ],
-)
-def test_a_duration_in_words_starts_with_its_largest_unit(ms: int, words: str) -> None:
-    assert say_duration(ms) == words
 
 
 def test_the_history_is_kept_beside_the_state_for_thirty_days_by_default() -> None:

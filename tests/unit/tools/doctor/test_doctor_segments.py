@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from retentiond.config.durations import MINUTE_MS
+from retentiond.formatting import MINUTE_MS
 from retentiond.model import Failure, TopicPartition
 from retentiond.tools.doctor.finding import Level, PartitionLog
 from retentiond.tools.doctor.segments import AGES_MS, check_segments, open_for
