@@ -91,16 +91,16 @@ def brokers(client: Client) -> Brokers:
     async def ask(network: NetworkClient) -> Brokers:
         node, metadata = await _metadata(network)
         fenced = await _fenced(network, node)
-        alive = {each.node_id: f"{each.host}:{each.port}" for each in metadata.brokers}
+        living = {each.node_id: f"{each.host}:{each.port}" for each in metadata.brokers}
         partitions = [each for topic in metadata.topics for each in topic.partitions]
         assigned = {replica for each in partitions for replica in each.replica_nodes}
-        answers = await network.send_all([(each, _request()) for each in alive])
-        api_versions = dict(zip(alive, map(_spoken, answers), strict=True))
-        addresses = fenced | alive
+        answers = await network.send_all([(each, _request()) for each in living])
+        api_versions = dict(zip(living, map(_spoken, answers), strict=True))
+        addresses = fenced | living
         return Brokers(
             cluster_id=str(metadata.cluster_id),
             brokers=tuple(
-                Broker(each, addresses.get(each), each in alive, api_versions.get(each, NOT_ALIVE))
+                Broker(each, addresses.get(each), each in living, api_versions.get(each, NOT_ALIVE))
                 for each in sorted({*addresses, *assigned})
             ),
             leaderless=tuple(

@@ -99,7 +99,7 @@ class Client:
         with self._lock:
             self._identity.raise_if_two()
             try:
-                answer = self._live().run(request)
+                answer = self._usable_network().run(request)
             except (KafkaUnavailable, OtherCluster):  # a broker said no; the client is sound
                 raise
             except (KafkaError, OSError) as error:
@@ -117,7 +117,7 @@ class Client:
         with self._lock:
             self._drop()
 
-    def _live(self) -> NetworkClient:
+    def _usable_network(self) -> NetworkClient:
         stamps = file_stamps(self._settings) if has_own_context(self._settings) else ()
         if stamps != self._stamps and self._is_usable():
             self._drop()  # kafka-python itself reads them for each connection

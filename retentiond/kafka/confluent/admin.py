@@ -56,7 +56,7 @@ class Admin:
             self.client()
 
     def of_servers(self, servers: str) -> Admin:
-        """A new client, which has heard of these brokers only."""
+        """A new client that knows these brokers only."""
         confluent = {**self._settings.confluent, "bootstrap.servers": servers}
         settings = replace(self._settings, confluent=confluent, bootstrap_servers=servers)
         return Admin(settings, self._tokens)
@@ -167,7 +167,7 @@ class ConnectionErrors:
         return self.all_down and any(code in FINAL or ALERT in said for (_, code), said in errors)
 
     def explained(self, settings: ClientSettings) -> KafkaUnavailable | None:
-        """What to raise, if something was heard that explains why nothing could be asked."""
+        """What to raise, if one of the errors explains why nothing could be asked."""
         errors = list(self.errors.items())
         for (server, code), said in errors:
             if code == KafkaError._AUTHENTICATION:
