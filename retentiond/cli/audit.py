@@ -16,9 +16,9 @@ from retentiond.cli.output.printing import print_json_list, printer, say, while_
 from retentiond.errors import UsageError
 from retentiond.formatting import parse_duration, say_many, say_verb
 from retentiond.model import Outcome
-from retentiond.state.actions import actions_in, count_actions
 from retentiond.state.audit_figures import differences
 from retentiond.state.audit_records import DeletionFilter, DeletionRecord, read_deletions
+from retentiond.state.operator_actions import actions_in, count_actions
 
 NOTHING_BETWEEN = "--since lies after --until, or at the same time: there is nothing between"
 

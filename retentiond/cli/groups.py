@@ -22,7 +22,7 @@ from retentiond.cli.output.printing import (
 )
 from retentiond.errors import UsageError
 from retentiond.formatting import rfc3339, say_many, say_name
-from retentiond.state.actions import record_action
+from retentiond.state.operator_actions import action_now, record_action
 
 if TYPE_CHECKING:
     from retentiond.memory.remembered import LastCommits
@@ -95,7 +95,6 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
 
     Example: retentiond groups forget reports-2019 --yes
     """
-    from retentiond.state.actions import action_now
     from retentiond.state.groups import GroupMemory, recall
 
     state_dir = load(set_up(context, config, debug)).state_dir
@@ -125,7 +124,6 @@ def accept(
 
     Example: retentiond groups accept
     """
-    from retentiond.state.actions import action_now
     from retentiond.state.groups import GroupMemory, recall
 
     state_dir = load(set_up(context, config, debug)).state_dir

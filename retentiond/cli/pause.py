@@ -9,8 +9,15 @@ import typer
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
 from retentiond.cli.output.printing import printer, say
 from retentiond.formatting import rfc3339
-from retentiond.state.actions import record_action
-from retentiond.state.pause import UNSAID, Pause, read_pause, remove_pause, write_pause
+from retentiond.state.operator_actions import (
+    NO_REASON,
+    Pause,
+    action_now,
+    read_pause,
+    record_action,
+    remove_pause,
+    write_pause,
+)
 from retentiond.state.state_dir import holder_of
 
 
@@ -18,7 +25,7 @@ def pause(
     context: typer.Context,
     reason: Annotated[
         str, typer.Argument(help="Why; shown wherever a deletion is held for it.")
-    ] = UNSAID,
+    ] = NO_REASON,
     config: ConfigPath = None,
     debug: Debug = False,
 ) -> None:
@@ -26,8 +33,6 @@ def pause(
 
     Example: retentiond pause "incident 4711: consumers are being replayed"
     """
-    from retentiond.state.actions import action_now
-
     state_dir = load(set_up(context, config, debug)).state_dir
     pausing = action_now("pause", None, reason)
     paused = Pause(reason, rfc3339(pausing.at_ms), pausing.operator)
@@ -48,8 +53,6 @@ def resume(context: typer.Context, config: ConfigPath = None, debug: Debug = Fal
 
     Example: retentiond resume
     """
-    from retentiond.state.actions import action_now
-
     state_dir = load(set_up(context, config, debug)).state_dir
     before = read_pause(state_dir)
     if before is None:

@@ -15,7 +15,7 @@ from retentiond.model import TopicPartition
 from retentiond.state.audit import Audit
 from retentiond.state.between_cycles import read_awaited, read_stuck, read_waiting
 from retentiond.state.groups import GroupMemory, recall
-from retentiond.state.pause import Pause, read_pause
+from retentiond.state.operator_actions import Pause, read_pause
 from retentiond.state.state_dir import StateLock
 
 

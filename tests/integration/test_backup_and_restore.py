@@ -20,7 +20,7 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_figures import differences
-from retentiond.state.pause import read_pause, remove_pause
+from retentiond.state.operator_actions import read_pause, remove_pause
 from retentiond.state.state import open_state
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from devkit.embedded import EmbeddedKafka, tools
-from retentiond.state.actions import read_actions
+from retentiond.state.operator_actions import read_actions
 from tests.contract.real import RealDriver
 from tests.support.brokers.deleting import RECORDS, TOOL, Bench
 

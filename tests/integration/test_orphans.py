@@ -17,7 +17,7 @@ import bcrypt
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.state.actions import read_actions
+from retentiond.state.operator_actions import read_actions
 from tests.support.brokers.command import HostClock, Process
 from tests.support.brokers.orphaned import COMES_BACK, DAY_MS, STAYS, THIRD, Orphaned
 from tests.support.waiting import eventually

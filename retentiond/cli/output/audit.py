@@ -21,8 +21,8 @@ from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table,
 from retentiond.errors import UsageError
 from retentiond.formatting import rfc3339, say_any, say_many, say_name
 from retentiond.model import Outcome
-from retentiond.state.actions import Action
 from retentiond.state.audit_records import DeletionRecord
+from retentiond.state.operator_actions import Action
 from retentiond.tell.reasons import say_groups_only
 from retentiond.tell.report import row_document
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.formatting import say_bytes, say_many
-from retentiond.state.pause import Pause
+from retentiond.state.operator_actions import Pause
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import DaemonStatus
 

@@ -19,7 +19,7 @@ from retentiond.history.hourly import SPANS
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.model import Verdict
 from retentiond.state.groups import readers_of, topics_read_by
-from retentiond.state.pause import read_pause
+from retentiond.state.operator_actions import read_pause
 from retentiond.tell.page import group, overview, recent, topic
 from retentiond.tell.page import overview as history
 from retentiond.tell.page.health import judge

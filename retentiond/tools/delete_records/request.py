@@ -29,8 +29,7 @@ from retentiond.clock import Stop
 from retentiond.errors import OtherCluster, StateError, UsageError
 from retentiond.kafka.interface import DeleteAnswer, Target
 from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
-from retentiond.state.actions import action_now, record_action
-from retentiond.state.pause import read_pause
+from retentiond.state.operator_actions import action_now, read_pause, record_action
 from retentiond.state_places import make_state_dir
 from retentiond.tools.delete_records.partitions import Item
 

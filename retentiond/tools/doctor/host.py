@@ -22,7 +22,7 @@ from retentiond.errors import SparkUnavailable
 from retentiond.formatting import say_bytes, without_parameters
 from retentiond.memory.remembered import Remembered
 from retentiond.model import Failure
-from retentiond.state.pause import Pause, read_pause
+from retentiond.state.operator_actions import Pause, read_pause
 from retentiond.state.state_dir import holder_of
 from retentiond.tools.doctor.finding import Finding, Level, ok
 

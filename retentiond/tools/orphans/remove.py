@@ -21,7 +21,7 @@ from typing import Protocol
 
 from retentiond.errors import KafkaUnavailable, RetentiondError
 from retentiond.model import TopicPartition
-from retentiond.state.actions import action_now, record_action
+from retentiond.state.operator_actions import action_now, record_action
 from retentiond.state.state_dir import sync
 from retentiond.tools.orphans.broker_process import (
     BrokerLogDirs,

@@ -16,7 +16,7 @@ from retentiond.kafka.client import Client
 from retentiond.kafka.log_dirs import ClusterView
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Failure, TopicPartition
-from retentiond.state.pause import read_pause
+from retentiond.state.operator_actions import read_pause
 from retentiond.tools.orphans.broker_process import (
     BrokerLogDirs,
     OpenFiles,

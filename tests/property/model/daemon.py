@@ -29,7 +29,7 @@ from retentiond.model import PlanRow, Reason, Verdict
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.groups import GroupMemory
-from retentiond.state.pause import Pause, remove_pause, write_pause
+from retentiond.state.operator_actions import Pause, remove_pause, write_pause
 from retentiond.state.state import State, open_state
 from retentiond.tell.group_answers import NO_LAG_READ, LagReport
 from retentiond.tell.lag.margins import LagReader

@@ -11,7 +11,7 @@ import pytest
 from retentiond.act.delete import EvidenceAge, Pace, execute
 from retentiond.act.guard import verify
 from retentiond.model import DeletionOutcome, Outcome, Reason, TopicPartition, Verdict
-from retentiond.state.pause import Pause
+from retentiond.state.operator_actions import Pause
 from tests.support.builders.guard_readings import ORDERS_0, POLICY, Reading, deletion, healthy
 from tests.support.builders.topic_leaders import AT_ONCE, Leaders, Reply, approved
 from tests.unit.act.test_act_delete import NOW, P0, P1, P2, Notebook

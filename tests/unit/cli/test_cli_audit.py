@@ -24,9 +24,9 @@ from retentiond.cli.output.audit import SCHEMA, export_deletions
 from retentiond.cli.output.printing import print_json, print_json_list
 from retentiond.errors import StateError, UsageError
 from retentiond.model import GroupKind, Outcome, Plan
-from retentiond.state.actions import actions_in
 from retentiond.state.audit import Audit
 from retentiond.state.audit_records import DeletionRecord, begun, finished, read_deletions
+from retentiond.state.operator_actions import actions_in
 from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row, row_json
 from tests.unit.cli.conftest import CONFIG, Command
 from tests.unit.tell.test_tell_report import OUTCOME_FIELDS, ROW_FIELDS

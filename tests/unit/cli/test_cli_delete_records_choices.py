@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.state.pause import Pause, write_pause
+from retentiond.state.operator_actions import Pause, write_pause
 from retentiond.state_places import user_state_dir
 from tests.unit.cli.conftest import Command
 
@@ -162,7 +162,7 @@ def test_it_starts_without_what_it_does_not_need() -> None:
 def test_it_deletes_by_one_client_alone() -> None:
     """Kafka-python takes a quarter of a second to load."""
     code = (
-        "import sys, retentiond.state.actions, retentiond.kafka.confluent.client\n"
+        "import sys, retentiond.state.operator_actions, retentiond.kafka.confluent.client\n"
         "import retentiond.kafka.settings.command_config\n"
         "from retentiond.tools.delete_records import offsets_file, request\n"
         "print([name for name in ('kafka', 'pyspark', 'pydantic') if name in sys.modules])"

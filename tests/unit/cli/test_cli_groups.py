@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from retentiond.memory.remembered import GroupOnTopic
-from retentiond.state.actions import read_actions
 from retentiond.state.groups import GroupMemory, recall
 from retentiond.state.groups_file import NAME
+from retentiond.state.operator_actions import read_actions
 from tests.support.builders.gather_worlds import healthy
 from tests.support.builders.group_memories import BILLING, cycle
 from tests.support.fakes import FakeCluster

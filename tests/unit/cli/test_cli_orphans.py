@@ -12,7 +12,7 @@ from retentiond.cli.options import Output
 from retentiond.cli.orphans import approval, metrics_port
 from retentiond.cli.output.orphans import document, show
 from retentiond.errors import ConfigError
-from retentiond.state.actions import read_actions
+from retentiond.state.operator_actions import read_actions
 from retentiond.tools.orphans.remove import AuditedRemovals
 from tests.support.builders.orphans_host import BROKER, CLUSTER, HOUR_MS, OLD_ID, Host
 from tests.unit.cli.conftest import Command

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.state.actions import read_actions
-from retentiond.state.pause import UNSAID, Pause, read_pause
+from retentiond.state.operator_actions import NO_REASON, Pause, read_actions, read_pause
 from tests.unit.cli.conftest import CONFIG, Command
 
 
@@ -52,7 +51,7 @@ def test_a_reason_need_not_be_given(
     assert command("pause", *arguments, "--config", config_file).code == 0
     pause = read_pause(state_dir)
     assert pause is not None
-    assert pause.reason == UNSAID
+    assert pause.reason == NO_REASON
 
 
 def test_a_second_pause_replaces_the_reason_of_the_first(

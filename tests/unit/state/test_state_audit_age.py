@@ -20,10 +20,10 @@ from retentiond.clock import Uptime
 from retentiond.errors import StateReplaced
 from retentiond.model import GroupKind, Outcome
 from retentiond.state import audit_age
-from retentiond.state.actions import Action, read_actions, record_action
 from retentiond.state.audit import Audit
 from retentiond.state.audit_file import log_bytes
 from retentiond.state.audit_records import read_deletions
+from retentiond.state.operator_actions import Action, read_actions, record_action
 from retentiond.state.state_dir import connect
 from tests.support.audited import read_cycles
 from tests.unit.state.test_state_audit import CYCLE, approved, outcome, sql, years_of

@@ -9,7 +9,7 @@ import pytest
 
 from retentiond.errors import StateError
 from retentiond.model import DeletionOutcome, Outcome, Reason, TopicPartition
-from retentiond.state.pause import Pause, write_pause
+from retentiond.state.operator_actions import Pause, write_pause
 from tests.support import scenes
 from tests.support.builders.page_visitor import INTERVAL_MS, Visitor
 

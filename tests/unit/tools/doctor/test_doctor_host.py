@@ -19,7 +19,7 @@ import pytest
 from retentiond.errors import SparkUnavailable
 from retentiond.memory.remembered import Remembered
 from retentiond.model import Failure
-from retentiond.state.pause import Pause, write_pause
+from retentiond.state.operator_actions import Pause, write_pause
 from retentiond.state.state_dir import StateLock
 from retentiond.tools.doctor.finding import Level
 from retentiond.tools.doctor.host import (

@@ -22,7 +22,7 @@ from retentiond.errors import (
     UsageError,
 )
 from retentiond.kafka.log_dirs import ClusterView
-from retentiond.state.pause import Pause, write_pause
+from retentiond.state.operator_actions import Pause, write_pause
 from retentiond.tools.orphans import broker_process, memory, remove, scan
 from retentiond.tools.orphans.contents import read_contents
 from retentiond.tools.orphans.folder import PartitionFolder

@@ -1,22 +1,82 @@
-"""What operators did by hand, in the audit log."""
+"""What operators do by hand: the pause, and a record of each action in the audit log.
+
+While the file of the pause is there, nothing is deleted. It survives restarts, needs no running
+daemon, and can be made with nothing but a shell: ``touch STATE_DIR/paused``. A file that can't be
+read pauses too.
+"""
 
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from retentiond.clock import now_ms, uptime
+from retentiond.formatting import printable
 from retentiond.state.audit_age import observed_ms
 from retentiond.state.audit_file import AUDIT_NAME, open_for_writing, unusable
-from retentiond.state.state_dir import connect
+from retentiond.state.state_dir import connect, remove, write_json
+
+PAUSE_NAME = "paused"
+
+NO_REASON = "no reason was given"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Why nothing is deleted; since when (RFC 3339) and by whom, where that is known."""
+
+    reason: str
+    since: str | None = None
+    by: str | None = None
+
+    def __str__(self) -> str:
+        since = f" since {self.since}" if self.since else ""
+        by = f" by {self.by}" if self.by else ""
+        # Whoever pauses chooses the words, and a terminal shows them.
+        return printable(f"paused{since}{by}: {' '.join(self.reason.split())}")
+
+
+def read_pause(state_dir: Path) -> Pause | None:
+    """None: deletions may go on."""
+    path = state_dir / PAUSE_NAME
+    try:
+        text = path.read_text(errors="replace")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if not path.is_symlink():
+            return None
+        return Pause(f"{path} can't be read ({error.strerror})")
+    except OSError as error:
+        return Pause(f"{path} can't be read ({error.strerror})")
+    try:
+        written = json.loads(text)
+        reason, since, by = (written[key] for key in ("reason", "since", "by"))
+    except (ValueError, KeyError, TypeError, RecursionError):  # written by hand
+        return Pause(" ".join(text.split()) or NO_REASON)
+    return Pause(str(reason or NO_REASON), _text(since), _text(by))
+
+
+def write_pause(state_dir: Path, pause: Pause) -> None:
+    """On disk when it returns. Raises `StateError`."""
+    write_json(state_dir / PAUSE_NAME, asdict(pause), ", so nothing is paused")
+
+
+def remove_pause(state_dir: Path) -> None:
+    """Raises `StateError`."""
+    remove(state_dir / PAUSE_NAME, ", so it stays paused")
+
+
+def _text(written: object) -> str | None:
+    return None if written is None else str(written)
+
 
 PAGE_ROWS = 100
-"""One may name thousands of partitions."""
+"""Few at a time: an action may name thousands of partitions."""
 
 COLUMNS = "at_ms, operator, action, subject, detail"
 
@@ -47,7 +107,7 @@ def action_now(action: str, subject: str | None, detail: str) -> Action:
 
 def record_action(state_dir: Path, action: Action) -> None:
     """On disk when it returns; a running daemon goes on meanwhile. Raises `StateError`."""
-    with _explained(state_dir), closing(open_for_writing(state_dir)) as connection:
+    with _sqlite_errors_translated(state_dir), closing(open_for_writing(state_dir)) as connection:
         age = observed_ms(connection, uptime())
         connection.execute(
             f"INSERT INTO actions ({COLUMNS}, observed_ms) VALUES (?, ?, ?, ?, ?, ?)",
@@ -66,7 +126,7 @@ def actions_in(state_dir: Path) -> Iterator[Action]:
     query = f"SELECT id, {COLUMNS} FROM actions WHERE id > ? ORDER BY id LIMIT {PAGE_ROWS}"
     after = 0
     with (
-        _explained(state_dir),
+        _sqlite_errors_translated(state_dir),
         closing(connect(state_dir / AUDIT_NAME, read_only=True)) as connection,
     ):
         while page := connection.execute(query, (after,)).fetchall():
@@ -77,14 +137,14 @@ def actions_in(state_dir: Path) -> Iterator[Action]:
 def count_actions(state_dir: Path) -> int:
     """How many there are. Raises `StateError` as `actions_in` does."""
     with (
-        _explained(state_dir),
+        _sqlite_errors_translated(state_dir),
         closing(connect(state_dir / AUDIT_NAME, read_only=True)) as connection,
     ):
         return int(connection.execute("SELECT count(*) FROM actions").fetchone()[0])
 
 
 @contextmanager
-def _explained(state_dir: Path) -> Iterator[None]:
+def _sqlite_errors_translated(state_dir: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:

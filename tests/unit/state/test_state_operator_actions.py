@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from retentiond.errors import StateError
-from retentiond.state.pause import NAME, UNSAID, Pause, read_pause, remove_pause, write_pause
+from retentiond.state.operator_actions import (
+    NO_REASON,
+    PAUSE_NAME,
+    Pause,
+    read_pause,
+    remove_pause,
+    write_pause,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -43,8 +50,8 @@ def test_what_somebody_gave_as_a_reason_moves_no_terminal() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b"", UNSAID),
-        (b" \n", UNSAID),
+        (b"", NO_REASON),
+        (b" \n", NO_REASON),
         (b"upgrade of broker 3\n", "upgrade of broker 3"),
         (b"two\nlines", "two lines"),
         (b"17", "17"),
@@ -52,25 +59,25 @@ def test_what_somebody_gave_as_a_reason_moves_no_terminal() -> None:
         (b'"text"', '"text"'),
         (b"[]", "[]"),
         (b'{"reason": "why"}', '{"reason": "why"}'),
-        (b'{"reason": "", "since": null, "by": null}', UNSAID),
+        (b'{"reason": "", "since": null, "by": null}', NO_REASON),
         (b'{"reason": 5, "since": null, "by": null}', "5"),
         (b"Z\xfcrich", "Z\ufffdrich"),
         (b"[" * 100_000, "[" * 100_000),
     ],
 )
 def test_a_file_that_was_written_by_hand_pauses(tmp_path: Path, text: bytes, reason: str) -> None:
-    (tmp_path / NAME).write_bytes(text)
+    (tmp_path / PAUSE_NAME).write_bytes(text)
     assert read_pause(tmp_path) == Pause(reason)
 
 
 def test_a_folder_in_its_place_pauses(tmp_path: Path) -> None:
-    (tmp_path / NAME).mkdir()
-    assert read_pause(tmp_path) == Pause(f"{tmp_path / NAME} can't be read (Is a directory)")
+    (tmp_path / PAUSE_NAME).mkdir()
+    assert read_pause(tmp_path) == Pause(f"{tmp_path / PAUSE_NAME} can't be read (Is a directory)")
 
 
-@pytest.mark.parametrize("target", ["nowhere", NAME])
+@pytest.mark.parametrize("target", ["nowhere", PAUSE_NAME])
 def test_a_link_to_nowhere_pauses(tmp_path: Path, target: str) -> None:
-    (tmp_path / NAME).symlink_to(tmp_path / target)
+    (tmp_path / PAUSE_NAME).symlink_to(tmp_path / target)
     assert "can't be read" in str(read_pause(tmp_path))
 
 
@@ -79,7 +86,7 @@ def test_a_file_that_may_not_be_read_pauses(tmp_path: Path) -> None:
     program = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from retentiond.state.pause import read_pause\n"
+        "from retentiond.state.operator_actions import read_pause\n"
         "directory = os.open(sys.argv[1], os.O_RDONLY)\n"
         "os.chdir(directory)\n"
         "if os.getuid() == 0:\n"
@@ -88,7 +95,7 @@ def test_a_file_that_may_not_be_read_pauses(tmp_path: Path) -> None:
     )
     tmp_path.chmod(0o755)
     write_pause(tmp_path, FULL)
-    (tmp_path / NAME).chmod(0)
+    (tmp_path / PAUSE_NAME).chmod(0)
     done = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path)],
         capture_output=True,
@@ -108,7 +115,7 @@ def test_resuming_removes_the_file_and_may_be_done_twice(tmp_path: Path) -> None
 
 
 def test_a_folder_in_its_place_is_not_removed_and_stays_paused(tmp_path: Path) -> None:
-    (tmp_path / NAME).mkdir()
+    (tmp_path / PAUSE_NAME).mkdir()
     with pytest.raises(StateError, match=r"can't be removed \(.*\), so it stays paused"):
         remove_pause(tmp_path)
     assert read_pause(tmp_path) is not None
