@@ -19,8 +19,7 @@ from retentiond.errors import RetentiondError
 from retentiond.kafka.interface import Kafka
 from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow, TopicPartition
 from retentiond.snapshot import Snapshot, partitions_of
-from retentiond.state.between_cycles import write_awaited, write_stuck
-from retentiond.state.state import State
+from retentiond.state.state import State, write_awaited, write_stuck
 from retentiond.tell.group_answers import LagReport
 from retentiond.tell.lag.margins import LagReader
 

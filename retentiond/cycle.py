@@ -30,8 +30,14 @@ from retentiond.model import Plan, TopicPartition
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import begun, finished
-from retentiond.state.between_cycles import LastComplete, write_last_complete, write_waiting
-from retentiond.state.state import State, StoredState, stored_state_of
+from retentiond.state.state import (
+    LastComplete,
+    State,
+    StoredState,
+    stored_state_of,
+    write_last_complete,
+    write_waiting,
+)
 from retentiond.tell.first_look.policy import unseen_readers
 from retentiond.tell.lag.margins import LagReader
 from retentiond.tell.reasons import tool_options

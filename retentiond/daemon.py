@@ -36,8 +36,7 @@ from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.kafka.cluster import Observer
 from retentiond.state.audit_file import log_bytes
-from retentiond.state.between_cycles import read_last_complete
-from retentiond.state.state import State
+from retentiond.state.state import State, read_last_complete
 from retentiond.tell import logs, metric_definitions
 from retentiond.tell.logs import log_cycle
 from retentiond.tell.metrics import Exposition, HistoryMetrics, Metrics

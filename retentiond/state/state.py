@@ -1,26 +1,49 @@
-"""Everything on disk: in the hands of the one process that may write it, and as a cycle begins."""
+"""What is on disk as a cycle begins, and what one cycle leaves for the next.
+
+One process has the state open and may write it (`State`). A cycle begins with what is stored
+(`StoredState`). Beside the databases each thing that the next cycle needs is a JSON file that is
+replaced as a whole, named tuples as arrays: the bytes to be freed, what is stuck, whose turn it is,
+and when a cycle was last complete. While nothing is stuck, or nobody waits, there is no such file.
+These are information, or order what is done: one that can't be understood is as good as none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from retentiond.disks.freed import Awaited
-from retentiond.disks.stuck import Stuck
+from retentiond.disks.log_dirs import ReplicaKey
+from retentiond.disks.stuck import Stuck, StuckCause
+from retentiond.formatting import rfc3339
 from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.model import TopicPartition
 from retentiond.state.audit import Audit
-from retentiond.state.between_cycles import read_awaited, read_stuck, read_waiting
 from retentiond.state.groups import GroupMemory, recall
 from retentiond.state.operator_actions import Pause, read_pause
-from retentiond.state.state_dir import StateLock
+from retentiond.state.state_dir import StateLock, remove, write_json
+
+AWAITED_NAME = "awaited.json"
+
+STUCK_NAME = "stuck.json"
+
+WAITING_NAME = "waiting.json"
+
+LAST_COMPLETE_NAME = "last_complete.json"
+
+UNREADABLE = (OSError, ValueError, TypeError, KeyError, OverflowError)
+
+SEE_TO = "see to free space and write permission in state_dir"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
+    """For the one process that may write it."""
+
     state_dir: Path
     audit: Audit
     memory: GroupMemory
@@ -43,8 +66,9 @@ def open_state(state_dir: Path) -> Iterator[State]:
 
 
 class StoredState(NamedTuple):
-    """By default there is none. ``stuck``: as the daemon found it, for who can't see it himself.
-    ``waiting``: what earlier cycles left out, the longest first."""
+    """What a cycle begins with; by default nothing is stored. ``stuck``: as the daemon found it,
+    for commands that can't see it themselves. ``waiting``: what earlier cycles left out, what has
+    waited longest first."""
 
     remembered: Remembered = NOTHING
     pause: Pause | None = None
@@ -54,7 +78,7 @@ class StoredState(NamedTuple):
 
 
 def read_stored_state(state_dir: Path) -> StoredState:
-    """Read without a trace."""
+    """For a process that only reads: it leaves no trace."""
     return StoredState(
         recall(state_dir),
         read_pause(state_dir),
@@ -72,3 +96,95 @@ def stored_state_of(state: State) -> StoredState:
         read_awaited(state.state_dir),
         waiting=read_waiting(state.state_dir),
     )
+
+
+def read_awaited(state_dir: Path) -> tuple[Awaited, ...]:
+    """The deletions whose bytes the brokers have yet to free."""
+    try:
+        return tuple(_awaited_of(*each) for each in _read_json(state_dir / AWAITED_NAME))
+    except UNREADABLE:
+        return ()
+
+
+def write_awaited(state_dir: Path, awaited: Sequence[Awaited]) -> None:
+    """Raises `StateError`."""
+    consequence = f", so what deletions free stays unknown; {SEE_TO}"
+    write_json(state_dir / AWAITED_NAME, awaited, consequence)
+
+
+def _awaited_of(cycle_id: str, replica: list[Any], *figures: Any) -> Awaited:
+    (topic, partition), broker, log_dir = replica
+    return Awaited(
+        cycle_id, ReplicaKey(TopicPartition(topic, partition), broker, log_dir), *figures
+    )
+
+
+def read_stuck(state_dir: Path) -> tuple[Stuck, ...]:
+    """As the daemon found them last; each sentence says when. A process that has not compared its
+    readings for a quarter of an hour can't find them itself."""
+    try:
+        stored = _read_json(state_dir / STUCK_NAME)
+        seen = f"as the daemon saw it at {rfc3339(stored['at_ms'])}"
+        return tuple(
+            Stuck(TopicPartition(topic, partition), StuckCause(cause), f"{sentence} ({seen})")
+            for topic, partition, cause, sentence in stored["stuck"]
+        )
+    except UNREADABLE:
+        return ()
+
+
+def write_stuck(state_dir: Path, stuck: Sequence[Stuck], at_ms: int) -> None:
+    """Raises `StateError`."""
+    rows = [[*each.at, each.cause.value, each.sentence] for each in stuck]
+    consequence = f", so `retentiond explain` does not know what is stuck; {SEE_TO}"
+    _write_or_remove(state_dir / STUCK_NAME, rows and {"at_ms": at_ms, "stuck": rows}, consequence)
+
+
+def read_waiting(state_dir: Path) -> tuple[TopicPartition, ...]:
+    """The partitions that limits have left out, the one that has waited longest first."""
+    try:
+        stored = _read_json(state_dir / WAITING_NAME)
+        return tuple(TopicPartition(topic, partition) for topic, partition in stored)
+    except UNREADABLE:
+        return ()
+
+
+def write_waiting(state_dir: Path, waiting: Sequence[TopicPartition]) -> None:
+    """Raises `StateError`."""
+    consequence = f", so what a limit left out would not come first next time; {SEE_TO}"
+    _write_or_remove(state_dir / WAITING_NAME, waiting, consequence)
+
+
+class LastComplete(NamedTuple):
+    """The last complete cycle: which cluster it was about, and when it was planned."""
+
+    cluster_id: str
+    planned_at_ms: int
+
+
+def read_last_complete(state_dir: Path, now_ms: int) -> LastComplete | None:
+    """None: there was none. A time that is still to come is none: the clock has been set."""
+    try:
+        cluster_id, planned_at_ms = _read_json(state_dir / LAST_COMPLETE_NAME)
+        last = LastComplete(str(cluster_id), int(planned_at_ms))
+    except UNREADABLE:
+        return None
+    return last if 0 < last.planned_at_ms <= now_ms else None
+
+
+def write_last_complete(state_dir: Path, last: LastComplete) -> None:
+    """Raises `StateError`."""
+    consequence = f", so after a restart no cycle would seem to have been complete; {SEE_TO}"
+    write_json(state_dir / LAST_COMPLETE_NAME, last, consequence)
+
+
+def _read_json(path: Path) -> Any:
+    return json.loads(path.read_bytes())
+
+
+def _write_or_remove(path: Path, document: object, consequence: str) -> None:
+    """An empty document has no file."""
+    if document:
+        write_json(path, document, consequence)
+    else:
+        remove(path, consequence)

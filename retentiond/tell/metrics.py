@@ -25,7 +25,7 @@ from retentiond.formatting import label
 from retentiond.history.keeper import Status
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Outcome, PlanRow
-from retentiond.state.between_cycles import LastComplete
+from retentiond.state.state import LastComplete
 from retentiond.tell import metric_definitions
 from retentiond.tell.answers import TopicAnswer
 from retentiond.tell.group_answers import LagReport

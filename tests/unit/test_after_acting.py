@@ -22,8 +22,13 @@ from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.model import Failure, TopicPartition
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import read_deletions
-from retentiond.state.between_cycles import AWAITED_NAME, STUCK_NAME, read_awaited
-from retentiond.state.state import open_state, read_stored_state
+from retentiond.state.state import (
+    AWAITED_NAME,
+    STUCK_NAME,
+    open_state,
+    read_awaited,
+    read_stored_state,
+)
 from retentiond.tell.report import CycleReport
 from tests.faults import plain_plan
 from tests.support.fakes import FakeCluster

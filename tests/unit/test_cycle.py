@@ -31,8 +31,7 @@ from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit import Audit
 from retentiond.state.audit_file import AUDIT_NAME
-from retentiond.state.between_cycles import LastComplete, read_last_complete, read_waiting
-from retentiond.state.state import open_state
+from retentiond.state.state import LastComplete, open_state, read_last_complete, read_waiting
 from retentiond.tell.report import CycleReport
 from tests.faults import plain_plan
 from tests.support.fakes import FakeCluster

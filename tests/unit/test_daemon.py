@@ -24,7 +24,7 @@ from retentiond.errors import (
     StateReplaced,
 )
 from retentiond.model import DeletionOutcome, Outcome
-from retentiond.state.between_cycles import LastComplete, write_last_complete
+from retentiond.state.state import LastComplete, write_last_complete
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport, figures
 from retentiond.tell.web import STUCK_S

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from retentiond.errors import StateError
-from retentiond.state.between_cycles import (
+from retentiond.state.state import (
     LAST_COMPLETE_NAME,
     LastComplete,
     read_last_complete,

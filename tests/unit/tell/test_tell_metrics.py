@@ -16,7 +16,7 @@ from retentiond.errors import StateError
 from retentiond.history.keeper import Status
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
-from retentiond.state.between_cycles import LastComplete
+from retentiond.state.state import LastComplete
 from retentiond.tell.group_answers import LagReport
 from retentiond.tell.metric_definitions import ALL, AUDIT_LOG_BYTES, LAST_ORPHAN_LOOK, READY
 from retentiond.tell.metrics import HistoryMetrics, Metrics
