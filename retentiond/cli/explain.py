@@ -31,7 +31,7 @@ from retentiond.kafka.settings.properties import ClientSettings
 if TYPE_CHECKING:
     from retentiond.config import Config
     from retentiond.state.state import StoredState
-    from retentiond.tell.explain.partition import TopicExplanation
+    from retentiond.tell.explain.explanation import TopicExplanation
     from retentiond.tell.report import CycleReport
 
 
@@ -123,7 +123,7 @@ def _explained(at: ExplainedPlace, source: Source) -> tuple[CycleReport, TopicEx
     """Raises `UsageError` for a topic that the policy doesn't enable, or that is not there."""
     from retentiond.cycle import plan_cycle
     from retentiond.tell.explain.evidence import evidence, partitions_at, refuse_unknown
-    from retentiond.tell.explain.partition import explained
+    from retentiond.tell.explain.explanation import explained
 
     if source.config.policy_for(at.topic) is None:
         raise UsageError(
@@ -146,7 +146,7 @@ def _show(
     at: ExplainedPlace, report: CycleReport, explained: TopicExplanation, output: Output
 ) -> None:
     from retentiond.cli.output.explain import show_partition, show_topic
-    from retentiond.tell.explain.document import explanation_document, topic_document
+    from retentiond.tell.explain.explanation import explanation_document, topic_document
     from retentiond.tell.report import evidence_document
 
     if output is Output.JSON:

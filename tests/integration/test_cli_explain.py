@@ -22,9 +22,8 @@ from retentiond.gather.groups import LastCoordinators
 from retentiond.snapshot import partitions_of
 from retentiond.spark.session import SparkSessions
 from retentiond.state.state import open_state, read_stored_state
-from retentiond.tell.explain.document import topic_document
 from retentiond.tell.explain.evidence import evidence
-from retentiond.tell.explain.partition import explained
+from retentiond.tell.explain.explanation import explained, topic_document
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import Document, consumed, run, settings, write
 

@@ -23,8 +23,8 @@ from retentiond.formatting import (
 )
 from retentiond.model import PlanRow
 from retentiond.tell.answers import YOUTH, KeptRecords, SimilarPartitions, TopicAnswer
-from retentiond.tell.explain.partition import Explanation, TopicExplanation
-from retentiond.tell.explain.readers import COMMITTED
+from retentiond.tell.explain.evidence import COMMITTED
+from retentiond.tell.explain.explanation import Explanation, TopicExplanation
 from retentiond.tell.group_answers import GroupAnswer
 from retentiond.tell.reasons import UNSEEN, say_groups_only, short
 from retentiond.tell.report import CycleReport

@@ -1,28 +1,31 @@
-"""What an explanation is made from: a plan, what it rests on, and what age protects.
+"""What an explanation is made from: a plan, what it rests on, and the groups that count.
 
-The consumed retention goes by the records' own time stamps, which producers set. What is known
-of a record's arrival comes from the ends that earlier cycles saw (`retentiond.memory.remembered`):
-
-- A record at or above such an end arrived after it was seen. If it counts as older than the
-  consumed retention although the end was seen within that, its time stamp lies in the past.
-- A record below such an end had arrived when it was seen. If it counts as young although the
-  end was seen before that, its time stamp lies ahead of its arrival.
-
-Both are proofs; where neither is possible, nothing is said.
+That a group counts is the guard's to say (`retentiond.act.rule`); here is by what trace, in words,
+and since when it stands where it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from retentiond.act.evidence import Evidence
+from retentiond.act.rule import candidates, counting
+from retentiond.config import TopicPolicy
 from retentiond.errors import KafkaUnavailable, UsageError
-from retentiond.formatting import DAY_MS, HOUR_MS, MINUTE_MS, say_about
+from retentiond.formatting import DAY_MS, HOUR_MS, MINUTE_MS
 from retentiond.kafka.interface import Kafka
-from retentiond.memory.remembered import EndsSeen, Remembered
+from retentiond.memory.remembered import GroupOnTopic, LastCommits, Remembered
 from retentiond.model import Failure, TopicPartition
-from retentiond.snapshot import PartitionReading, Snapshot, partitions_of
-from retentiond.tell.explain.freeing import CHECK_INTERVAL, DELETE_DELAY, BrokerConfigs
+from retentiond.snapshot import GroupTopic, Snapshot, partitions_of
+from retentiond.tell.explain.sentences import (
+    CHECK_INTERVAL,
+    DELETE_DELAY,
+    Ahead,
+    BrokerConfigs,
+)
+from retentiond.tell.group_answers import TopicReader
 from retentiond.tell.report import CycleReport
 
 
@@ -44,7 +47,8 @@ def evidence(
     remembered: Remembered,
     partitions: Collection[TopicPartition],
 ) -> ExplainedPlan:
-    """Asks what a plan needs not know about the ``partitions``; nothing fails for that."""
+    """With what a plan does not need to know about the ``partitions``, which is asked now. Nothing
+    fails where there is no answer."""
     brokers: BrokerConfigs = {}
     ahead: Mapping[TopicPartition, Ahead] = {}
     try:
@@ -87,19 +91,8 @@ def partitions_at(
     return found
 
 
-LEAST_MS = MINUTE_MS
-"""What clocks and the time that a reading takes may make up for."""
-
 AHEAD_MS = (MINUTE_MS, HOUR_MS, DAY_MS, 30 * DAY_MS, 365 * DAY_MS)
 """How far ahead of the clock records are looked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ahead:
-    """The first record dated ahead of the clock, and by how much at least, in milliseconds."""
-
-    offset: int
-    by_ms: int
 
 
 def dated_ahead(
@@ -122,59 +115,96 @@ def dated_ahead(
     return found
 
 
-def stalled_by(ahead: Ahead, consumed_retention_ms: int) -> str:
-    """What a future-dated record means for its partition."""
-    return (
-        f"The record at offset {ahead.offset} is dated more than {say_about(ahead.by_ms)} in the "
-        f"future: no cutoff passes it until its timestamp is {say_about(consumed_retention_ms)} "
-        "old. Correct the producer's clock, or have brokers stamp the topic's records "
-        "(message.timestamp.type=LogAppendTime); once it is consumed, "
-        "retentiond delete-records --to-committed deletes past it."
+UNREADABLE = "can't be read, so it may read any topic"
+REQUIRED = "is required by the policy"
+SUBSCRIBED = "is subscribed to the topic"
+SEEN = "was seen to read the topic"
+REMEMBERED = "committed here before"
+COMMITTED = "commits on the topic"
+
+
+class TopicReaders(NamedTuple):
+    """``excluded``: the groups that would count if the policy didn't exclude them. Both are sorted
+    by name."""
+
+    counting: tuple[TopicReader, ...]
+    excluded: tuple[str, ...]
+
+
+def topic_readers(snapshot: Snapshot, remembered: Remembered, topic: str) -> TopicReaders:
+    evidence = Evidence(snapshot, [topic])
+    every = candidates(evidence, topic)
+    counting_groups = counting(evidence, topic, every)
+    traces = _traces(snapshot, evidence, topic)
+    return TopicReaders(
+        tuple(
+            _topic_reader(
+                evidence,
+                group_id,
+                traces[group_id],
+                remembered.commits.get(GroupOnTopic(group_id, topic)),
+                now_ms=snapshot.taken_at_ms,
+            )
+            for group_id in counting_groups
+        ),
+        tuple(sorted(every.difference(counting_groups))),
     )
 
 
-def doubts(
-    reading: PartitionReading,
-    ends: Iterable[EndsSeen],
-    consumed_retention_ms: int,
-    now_ms: int,
-) -> tuple[str, ...]:
-    """What is proven about the partition's time stamps, a sentence each.
+def _traces(snapshot: Snapshot, evidence: Evidence, topic: str) -> dict[str, str]:
+    """By group, the strongest trace."""
+    policy = evidence.topics[topic].policy
 
-    ``ends``: what earlier cycles saw, for the same topic id; ``now_ms``: of the look-up by time.
-    """
-    young_since, end = reading.retention_offset, reading.high_watermark
-    if not consumed_retention_ms or young_since is None or end is None:
-        return ()
-    young_from_ms = now_ms - consumed_retention_ms
-    seen = [
-        (each.at_ms, each.high_watermarks[reading.partition])
-        for each in ends
-        if reading.partition in each.high_watermarks
-        and each.high_watermarks[reading.partition] <= end  # else records were lost meanwhile
-        and each.at_ms < now_ms
-    ]
-    behind = [at for at in seen if at[0] >= young_from_ms and at[1] < young_since]
-    before = [at for at in seen if at[0] < young_from_ms and young_since < at[1]]
-    found = []
-    least_ms = min(LEAST_MS, consumed_retention_ms // 2)
-    if behind and (by_ms := max(behind)[0] - young_from_ms) >= least_ms:
-        since_ms, first = max(behind)
-        found.append(
-            f"Age protects nothing here: the records from offset {first} on arrived in the last "
-            f"{say_about(now_ms - since_ms)}, but are dated at least {say_about(by_ms)} before "
-            "they arrived (a backfill, or a producer's clock that is behind), so that they count "
-            f"as older than {say_about(consumed_retention_ms)}. Only the groups' commits keep "
-            "them: name the groups that must read them under groups.required, or have brokers "
-            "stamp the topic's records (message.timestamp.type=LogAppendTime)."
+    def of_topic(readers: Iterable[GroupTopic]) -> Iterable[str]:
+        return (
+            snapshot.groups[reader.group].group_id
+            for reader in readers
+            if snapshot.topics[reader.topic].name == topic
         )
-    if before and (by_ms := young_from_ms - min(before)[0]) >= LEAST_MS:
-        found.append(
-            f"The record at offset {young_since} arrived more than "
-            f"{say_about(now_ms - min(before)[0])} ago and still counts as younger than "
-            f"{say_about(consumed_retention_ms)}: it is dated at least {say_about(by_ms)} after "
-            "it arrived, and no cutoff passes it before it is as old as that. Correct the "
-            "producer's clock, or have brokers stamp the topic's records "
-            "(message.timestamp.type=LogAppendTime)."
+
+    return {
+        **dict.fromkeys(evidence.unreadable, UNREADABLE),
+        **dict.fromkeys(
+            policy.required_groups if isinstance(policy, TopicPolicy) else (), REQUIRED
+        ),
+        **dict.fromkeys(of_topic(snapshot.remembered_readers), SEEN),
+        **dict.fromkeys(of_topic(snapshot.readers), SUBSCRIBED),
+        **{group: REMEMBERED for at in evidence.partitions for group in evidence.remembered(at)},
+        **{group: COMMITTED for at in evidence.partitions for group in evidence.commits(at)},
+    }
+
+
+def _topic_reader(
+    evidence: Evidence, group_id: str, trace: str, last: LastCommits | None, *, now_ms: int
+) -> TopicReader:
+    """``last``: what is remembered of it on the topic."""
+    group = evidence.groups[group_id]
+    committed: dict[int, int] = {}
+    remembered: dict[int, int | None] = {}
+    stands_since_ms: dict[int, int] = {}
+    for at in evidence.partitions:
+        now, before = (
+            found.get(group_id) for found in (evidence.commits(at), evidence.remembered(at))
         )
-    return tuple(found)
+        if now is not None:
+            committed[at.partition] = now
+        if before is None:
+            continue  # one that nobody has seen before may have stood there for long
+        remembered[at.partition] = before
+        if now in (None, before):
+            if last is not None and at.partition in last.moved_at_ms:
+                stands_since_ms[at.partition] = last.moved_at_ms[at.partition]
+        elif now is not None and now > before:  # seen there for the first time now
+            stands_since_ms[at.partition] = now_ms
+    problem = group.failure or group.problem
+    return TopicReader(
+        group_id=group_id,
+        kind=group.kind,
+        committed=committed,
+        stands_since_ms=stands_since_ms,
+        absent_since_ms=last.absent_since_ms if last and trace != COMMITTED else None,
+        remembered=remembered,
+        state=group.state,
+        trace=trace,
+        problem=None if problem is None else str(problem),
+    )

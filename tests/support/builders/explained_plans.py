@@ -13,7 +13,7 @@ from retentiond.snapshot import partitions_of
 from retentiond.state.groups import GroupMemory, recall
 from retentiond.tell.explain.evidence import ExplainedPlan
 from retentiond.tell.explain.evidence import evidence as gathered
-from retentiond.tell.explain.partition import Explanation, TopicExplanation, explained
+from retentiond.tell.explain.explanation import Explanation, TopicExplanation, explained
 from tests.support import oracle
 from tests.support.builders.group_memories import cycle, taken
 from tests.support.builders.reports import report

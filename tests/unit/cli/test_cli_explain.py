@@ -9,7 +9,7 @@ import pytest
 from retentiond.cli.output.explain import show_partition, show_topic
 from retentiond.cli.output.printing import printer
 from retentiond.tell.explain.evidence import ExplainedPlan
-from retentiond.tell.explain.partition import explained
+from retentiond.tell.explain.explanation import explained
 from retentiond.tell.report import CycleReport
 from tests.support.builders.explained_plans import alone, evidence, remember, with_bytes
 from tests.support.builders.gather_worlds import HOUR_MS, ORDERS_1, config, entry, healthy

@@ -25,7 +25,7 @@ from retentiond.disks.predictions import (
 from retentiond.formatting import say_estimate, say_stored
 from retentiond.model import PlanRow, TopicPartition
 from retentiond.snapshot import Snapshot
-from retentiond.tell.explain.freeing import CleanerIntervals, on_disk
+from retentiond.tell.explain.sentences import CleanerIntervals, on_disk
 from retentiond.tell.metrics import Metrics
 from retentiond.tell.report import CycleReport, document
 from tests.support.builders.disk_readings import AT, reading

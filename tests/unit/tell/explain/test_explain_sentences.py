@@ -1,24 +1,142 @@
-"""What is proven of time stamps, and that nothing is said where nothing is."""
+"""What is said of the disks, and of time stamps where something is proven of them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retentiond.disks.broker_disks import NO_DISKS, DiskReport
+from retentiond.disks.stuck import Stuck, StuckCause
+from retentiond.kafka.interface import TopicConfig
 from retentiond.memory.remembered import EndsSeen
-from retentiond.model import Failure, TopicPartition
+from retentiond.model import Failure, Reason, TopicPartition
 from retentiond.snapshot import PartitionReading
-from retentiond.tell.explain.evidence import Ahead, dated_ahead, doubts, stalled_by
+from retentiond.tell.answers import PartitionAnswer
+from retentiond.tell.explain.evidence import dated_ahead
+from retentiond.tell.explain.sentences import (
+    CHECK_INTERVAL,
+    DELETE_DELAY,
+    Ahead,
+    CleanerIntervals,
+    cleaner_intervals,
+    doubts,
+    on_disk,
+    stalled_by,
+)
 from tests.support.builders.explained_plans import evidence, only, remember
 from tests.support.builders.gather_worlds import HOUR_MS, config, entry
+from tests.support.builders.reports import row
 from tests.support.fakes import FakeCluster
 
-DAY_MS = 24 * HOUR_MS
-
 ORDERS = TopicPartition("orders", 0)
+
+DELETES = frozenset({"delete"})
+
+CONFIG = TopicConfig(DELETES, None, None, 2**30, 7 * 86_400_000)
+
+PACE = CleanerIntervals(300_000, 60_000, is_known=True)
+
+DOWN = Failure("DOWN", "it does not answer")
+
+
+def told(interval: int, delay: int) -> dict[str, str]:
+    return {CHECK_INTERVAL: str(interval), DELETE_DELAY: str(delay)}
+
+
+def sentences(
+    predicted: int | None,
+    size: int | None,
+    config: TopicConfig | None = CONFIG,
+    at: CleanerIntervals = PACE,
+) -> list[str]:
+    disk = NO_DISKS if size is None else DiskReport({ORDERS: size})
+    answer = PartitionAnswer(replace(row("orders"), predicted_bytes=predicted), disk)
+    return list(on_disk(answer, config, at))
+
+
+def test_a_deletion_says_what_it_frees_of_what_is_there_and_when() -> None:
+    assert sentences(3 * 2**30, 4 * 2**30) == [
+        "It takes 4.0 GiB on the disks of all replicas.",
+        "Deleting up to the cutoff frees about 3.0 GiB: a broker frees whole segments that are "
+        "deleted to their last record, and never the one that it writes to; a segment holds up "
+        "to 1.0 GiB, or what arrives in 7 days (segment.bytes, segment.ms).",
+        "The brokers look at their logs every 5 minutes (log.retention.check.interval.ms), and "
+        "remove the files 1 minute later (file.delete.delay.ms).",
+    ]
+
+
+def test_a_deletion_within_one_segment_frees_nothing_yet() -> None:
+    _, freed, _ = sentences(0, 5_000)
+    assert freed.startswith("Deleting up to the cutoff frees no disk space yet: a broker frees")
+
+
+def test_what_is_not_known_is_said_to_be_so() -> None:
+    size, freed, _ = sentences(None, None)
+    assert size == "How much it takes on disk is not known."
+    assert freed == "What deleting up to the cutoff would free is not known."
+    disk = DiskReport(problems=("the disks of broker 2 can't be read: DOWN",))
+    size, *_ = on_disk(PartitionAnswer(row("orders"), disk), CONFIG, PACE)
+    assert size == (
+        "How much it takes on disk is not known: the disks of broker 2 can't be read: DOWN."
+    )
+
+
+def test_segments_of_a_topic_whose_configs_are_unread_have_no_size() -> None:
+    _, freed, _ = sentences(1024, 5_000, None)
+    assert freed.endswith("and never the one that it writes to.")
+
+
+@pytest.mark.parametrize("reason", [Reason.NO_GROUP, Reason.TOO_YOUNG])
+def test_where_nothing_is_deleted_nothing_is_freed(reason: Reason) -> None:
+    answer = PartitionAnswer(row("orders", reason=reason), DiskReport({ORDERS: 10}))
+    found = list(on_disk(answer, CONFIG, PACE))
+    assert found == [
+        "It takes 10 B on the disks of all replicas.",
+        "As it stands, nothing is deleted, and nothing is freed.",
+    ]
+
+
+def test_retention_that_is_stuck_is_said_last() -> None:
+    stuck = Stuck(ORDERS, StuckCause.FUTURE_REPLICA, "A move to /b stands still.")
+    disk = DiskReport({ORDERS: 10}, stuck=(stuck,))
+    assert (
+        list(on_disk(PartitionAnswer(row("orders"), disk), CONFIG, PACE))[-1]
+        == "A move to /b stands still."
+    )
+
+
+def test_the_slowest_broker_sets_the_pace() -> None:
+    brokers = {1: told(1_000, 9_000), 2: told(8_000, 2_000)}
+    assert cleaner_intervals(brokers, CONFIG) == CleanerIntervals(8_000, 9_000, is_known=True)
+
+
+def test_a_topics_own_delay_beats_the_brokers() -> None:
+    own = replace(CONFIG, file_delete_delay_ms=5)
+    assert cleaner_intervals({1: told(1_000, 9_000)}, own) == CleanerIntervals(
+        1_000, 5, is_known=True
+    )
+
+
+@pytest.mark.parametrize("brokers", [{}, {1: DOWN}])
+def test_of_brokers_that_do_not_tell_kafkas_defaults_are_assumed(
+    brokers: dict[int, Failure],
+) -> None:
+    found = cleaner_intervals(brokers, None)
+    assert found == CleanerIntervals(300_000, 60_000, is_known=False)
+    assert sentences(1, 2, at=found)[-1].endswith("(file.delete.delay.ms), as far as they tell.")
+
+
+def test_one_broker_that_does_not_tell_leaves_the_pace_in_doubt() -> None:
+    assert cleaner_intervals({1: told(1_000, 2_000), 2: DOWN}, None) == CleanerIntervals(
+        1_000, 2_000, is_known=False
+    )
+
+
+DAY_MS = 24 * HOUR_MS
 
 POLICY = config(entry("orders"))
 """An hour."""

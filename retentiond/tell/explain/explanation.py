@@ -1,0 +1,211 @@
+"""Why the partitions of a topic stand where they do: an explanation, and the same as JSON.
+
+It is what the plan's answers say, with the groups that count, and sentences about the disks and the
+time stamps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from retentiond.config import TopicPolicy
+from retentiond.formatting import rfc3339
+from retentiond.model import PlanRow
+from retentiond.snapshot import PartitionReading, TopicReading
+from retentiond.tell.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
+from retentiond.tell.explain.evidence import ExplainedPlan, topic_readers
+from retentiond.tell.explain.sentences import cleaner_intervals, doubts, on_disk, stalled_by
+from retentiond.tell.group_answers import GroupAnswer, group_answers
+from retentiond.tell.reasons import remedy
+from retentiond.tell.report import partition_document
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One partition.
+
+    ``end`` is the smaller of last stable offset and high watermark, None where one is not known.
+    ``on_disk`` and ``ages`` are sentences; ``ages`` says what is proven of the time stamps.
+    """
+
+    answer: PartitionAnswer
+    end: int | None
+    on_disk: tuple[str, ...]
+    ages: tuple[str, ...]
+
+    @property
+    def row(self) -> PlanRow:
+        return self.answer.row
+
+
+@dataclass(frozen=True, slots=True)
+class TopicExplanation:
+    """``answer`` and ``groups`` (those that count) are about the partitions that are explained.
+    ``excluded``: groups that would count if the policy did not exclude them. ``tool_options``: as
+    of `CycleReport`."""
+
+    answer: TopicAnswer
+    partitions: tuple[Explanation, ...]
+    groups: tuple[GroupAnswer, ...]
+    excluded: tuple[str, ...]
+    tool_options: str = ""
+
+    @property
+    def reasons(self) -> tuple[SimilarPartitions, ...]:
+        """The partitions of one verdict and reason, the most first."""
+        return self.answer.alike(lambda row: row.reason)
+
+    def remedy(self, row: PlanRow) -> str:
+        return remedy(row, self.tool_options)
+
+
+def explained(
+    evidence: ExplainedPlan, topic: str, only: Collection[int] | None = None
+) -> TopicExplanation:
+    """A topic of the plan, ``only`` those partitions if given."""
+    snapshot = evidence.snapshot
+    position, reading = next(
+        (at, each) for at, each in enumerate(snapshot.topics) if each.name == topic
+    )
+    readings = {each.partition: each for each in snapshot.partitions if each.topic == position}
+    answer = next(each for each in evidence.report.answers.topics if each.topic == topic)
+    answer = TopicAnswer(
+        topic,
+        tuple(each for each in answer.partitions if only is None or each.row.partition in only),
+        answer.freed_bytes,
+    )
+    counting, excluded = topic_readers(snapshot, evidence.remembered, topic)
+    return TopicExplanation(
+        answer,
+        tuple(
+            _partition_explained(evidence, each, reading, readings[each.row.partition])
+            for each in answer.partitions
+        ),
+        group_answers(answer, counting),
+        excluded,
+        evidence.report.tool_options,
+    )
+
+
+def _partition_explained(
+    evidence: ExplainedPlan,
+    answer: PartitionAnswer,
+    topic: TopicReading,
+    partition: PartitionReading,
+) -> Explanation:
+    ends = (partition.last_stable_offset, partition.high_watermark)
+    clearing = cleaner_intervals(evidence.brokers, topic.config)
+    return Explanation(
+        answer,
+        end=None if None in ends else min(each for each in ends if each is not None),
+        on_disk=tuple(on_disk(answer, topic.config, clearing)),
+        ages=_about_time_stamps(evidence, answer, topic, partition),
+    )
+
+
+def _about_time_stamps(
+    evidence: ExplainedPlan,
+    answer: PartitionAnswer,
+    topic: TopicReading,
+    partition: PartitionReading,
+) -> tuple[str, ...]:
+    policy = topic.policy
+    if not isinstance(policy, TopicPolicy) or not policy.consumed_retention_ms:
+        return ()
+    retention_ms = policy.consumed_retention_ms
+    if (ahead := evidence.ahead.get(answer.at)) is not None:
+        return (stalled_by(ahead, retention_ms),)  # its arrival proves no more
+    known = evidence.remembered.topics.get(topic.name)
+    ends = known.ends if known is not None and known.topic_id == topic.topic_id else ()
+    return doubts(partition, ends, retention_ms, evidence.snapshot.taken_at_ms)
+
+
+def topic_document(explained: TopicExplanation) -> dict[str, Any]:
+    """All partitions of a topic."""
+    return {
+        "topic": explained.answer.topic,
+        "reasons": [_similar_document(each, explained) for each in explained.reasons],
+        "groups": [_topic_group_document(each) for each in explained.groups],
+        "partitions": [explanation_document(explained, each) for each in explained.partitions],
+    }
+
+
+def explanation_document(explained: TopicExplanation, of: Explanation) -> dict[str, Any]:
+    return {
+        **partition_document(of.answer),
+        "end": of.end,
+        "why": of.answer.why,
+        "remedy": explained.remedy(of.row),
+        "on_disk": list(of.on_disk),
+        "time_stamps": list(of.ages),
+        "kept_by": [
+            {
+                "reason": keeper.reason.value,
+                "binding_group": keeper.group,
+                "records": records,
+                "size_bytes": size.local,
+                "remote_bytes": size.remote,
+            }
+            for keeper, records, size in of.answer.kept
+        ],
+        "relevant_groups": [
+            _partition_group_document(each, of.row)
+            for each in sorted(explained.groups, key=lambda group: group.group_id)
+        ],
+        "excluded_groups": list(explained.excluded),
+    }
+
+
+def _similar_document(alike: SimilarPartitions, explained: TopicExplanation) -> dict[str, Any]:
+    return {
+        "verdict": alike.first.verdict.value,
+        "reason": alike.first.reason.value,
+        "partitions": list(alike.numbers),
+        "records": alike.records,
+        "binding_groups": list(alike.binding_groups),
+        "why": alike.partitions[0].why,
+        "remedy": explained.remedy(alike.first),
+    }
+
+
+def _topic_group_document(group: GroupAnswer) -> dict[str, Any]:
+    return {
+        **_group_document(group),
+        "lag": group.lag,
+        "stands_since": _rfc3339_or_none(group.stands_since_ms),
+        "binds": list(group.binds),
+        "without_commit": list(group.without_commit),
+        "kept_records": group.kept_records,
+        "kept_bytes": group.kept.local,
+        "kept_remote_bytes": group.kept.remote,
+    }
+
+
+def _partition_group_document(group: GroupAnswer, row: PlanRow) -> dict[str, Any]:
+    reader, number = group.reader, row.partition
+    return {
+        **_group_document(group),
+        "committed_offset": reader.committed.get(number),
+        "remembered_offset": reader.remembered.get(number),
+        "lag": group.lags[number],
+        "stands_since": _rfc3339_or_none(reader.stands_since_ms.get(number)),
+        "binds": number in group.binds,
+    }
+
+
+def _group_document(group: GroupAnswer) -> dict[str, Any]:
+    reader = group.reader
+    return {
+        "group": reader.group_id,
+        "kind": None if reader.kind is None else reader.kind.value,
+        "state": reader.state,
+        "counts_because": reader.trace,
+        "absent_since": _rfc3339_or_none(reader.absent_since_ms),
+        "trouble": reader.problem,
+    }
+
+
+def _rfc3339_or_none(epoch_ms: int | None) -> str | None:
+    return None if epoch_ms is None else rfc3339(epoch_ms)

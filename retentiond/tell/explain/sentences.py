@@ -1,0 +1,193 @@
+"""What an explanation says in sentences: of the brokers' disks, and of the records' time stamps.
+
+The consumed retention goes by the records' own time stamps, which producers set. What is known
+of a record's arrival comes from the ends that earlier cycles saw (`retentiond.memory.remembered`):
+
+- A record at or above such an end arrived after it was seen. If it counts as older than the
+  consumed retention although the end was seen within that, its time stamp lies in the past.
+- A record below such an end had arrived when it was seen. If it counts as young although the
+  end was seen before that, its time stamp lies ahead of its arrival.
+
+Both are proofs; where neither is possible, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from retentiond.disks.broker_disks import DiskReport
+from retentiond.formatting import MINUTE_MS, say_about, say_bytes
+from retentiond.kafka.interface import TopicConfig
+from retentiond.memory.remembered import EndsSeen
+from retentiond.model import Failure, Verdict
+from retentiond.snapshot import PartitionReading
+from retentiond.tell.answers import PartitionAnswer
+
+CHECK_INTERVAL = "log.retention.check.interval.ms"
+
+DELETE_DELAY = "log.segment.delete.delay.ms"
+"""What a topic's file.delete.delay.ms is by default."""
+
+KAFKAS_DEFAULTS_MS = {CHECK_INTERVAL: 300_000, DELETE_DELAY: 60_000}
+
+BrokerConfigs = Mapping[int, Mapping[str, str] | Failure]
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerIntervals:
+    """How long, in milliseconds, until brokers look at their logs, and then remove files.
+
+    The slowest broker's; ``is_known`` is False where one did not tell, and these are Kafka's
+    defaults for it.
+    """
+
+    check_interval_ms: int
+    delete_delay_ms: int
+    is_known: bool
+
+
+def cleaner_intervals(brokers: BrokerConfigs, config: TopicConfig | None) -> CleanerIntervals:
+    """``config``: the topic's, whose own delay beats the brokers'."""
+    told = [each for each in brokers.values() if not isinstance(each, Failure)]
+
+    def slowest(name: str) -> int:
+        values = [int(each[name]) for each in told if name in each]
+        return max(values) if values else KAFKAS_DEFAULTS_MS[name]
+
+    own_delay_ms = config.file_delete_delay_ms if config else None
+    return CleanerIntervals(
+        check_interval_ms=slowest(CHECK_INTERVAL),
+        delete_delay_ms=slowest(DELETE_DELAY) if own_delay_ms is None else own_delay_ms,
+        is_known=bool(told) and len(told) == len(brokers),
+    )
+
+
+def on_disk(
+    answer: PartitionAnswer, config: TopicConfig | None, clearing: CleanerIntervals
+) -> Iterator[str]:
+    """What the partition takes, what its deletion frees and when, and what is stuck: a sentence
+    each."""
+    size, frees = answer.size, answer.frees
+    if size.local is None:
+        yield f"How much it takes on disk is not known{_why_unknown(answer.disk)}."
+    else:
+        yield f"It takes {say_bytes(size.local)} on the disks of all replicas."
+    if size.remote is None:
+        yield "How much it takes in remote storage is not known: no record of it is on the disks."
+    elif size.remote:
+        yield f"In remote storage it takes about {say_bytes(size.remote)}."
+    if answer.row.verdict is Verdict.DELETE:
+        yield _freed_by_deletion(frees.local, config)
+        if frees.remote:
+            yield (
+                f"In remote storage it frees about {say_bytes(frees.remote)}, if "
+                "records take as much there as on the disks."
+            )
+        yield _when_it_is_freed(clearing)
+    else:
+        yield "As it stands, nothing is deleted, and nothing is freed."
+    for stuck in answer.stuck:
+        yield stuck.sentence
+
+
+def _why_unknown(disk: DiskReport) -> str:
+    return f": {'; '.join(disk.problems)}" if disk.problems else ""
+
+
+def _freed_by_deletion(predicted_bytes: int | None, config: TopicConfig | None) -> str:
+    if predicted_bytes is None:
+        return "What deleting up to the cutoff would free is not known."
+    rule = (
+        "a broker frees whole segments that are deleted to their last record, and never the one "
+        f"that it writes to{_segment_settings(config)}"
+    )
+    if not predicted_bytes:
+        return f"Deleting up to the cutoff frees no disk space yet: {rule}."
+    return f"Deleting up to the cutoff frees about {say_bytes(predicted_bytes)}: {rule}."
+
+
+def _segment_settings(config: TopicConfig | None) -> str:
+    if config is None or config.segment_bytes is None or config.segment_ms is None:
+        return ""
+    return (
+        f"; a segment holds up to {say_bytes(config.segment_bytes)}, or what arrives in "
+        f"{say_about(config.segment_ms)} (segment.bytes, segment.ms)"
+    )
+
+
+def _when_it_is_freed(clearing: CleanerIntervals) -> str:
+    looks = f"every {say_about(clearing.check_interval_ms)} ({CHECK_INTERVAL})"
+    removes = f"{say_about(clearing.delete_delay_ms)} later (file.delete.delay.ms)"
+    doubt = "" if clearing.is_known else ", as far as they tell"
+    return f"The brokers look at their logs {looks}, and remove the files {removes}{doubt}."
+
+
+LEAST_MS = MINUTE_MS
+"""What clocks and the time that a reading takes may make up for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The first record dated ahead of the clock, and by how much at least, in milliseconds."""
+
+    offset: int
+    by_ms: int
+
+
+def stalled_by(ahead: Ahead, consumed_retention_ms: int) -> str:
+    """What a future-dated record means for its partition."""
+    return (
+        f"The record at offset {ahead.offset} is dated more than {say_about(ahead.by_ms)} in the "
+        f"future: no cutoff passes it until its timestamp is {say_about(consumed_retention_ms)} "
+        "old. Correct the producer's clock, or have brokers stamp the topic's records "
+        "(message.timestamp.type=LogAppendTime); once it is consumed, "
+        "retentiond delete-records --to-committed deletes past it."
+    )
+
+
+def doubts(
+    reading: PartitionReading,
+    ends: Iterable[EndsSeen],
+    consumed_retention_ms: int,
+    now_ms: int,
+) -> tuple[str, ...]:
+    """What is proven about the partition's time stamps, a sentence each.
+
+    ``ends``: what earlier cycles saw, for the same topic id; ``now_ms``: of the look-up by time.
+    """
+    young_since, end = reading.retention_offset, reading.high_watermark
+    if not consumed_retention_ms or young_since is None or end is None:
+        return ()
+    young_from_ms = now_ms - consumed_retention_ms
+    seen = [
+        (each.at_ms, each.high_watermarks[reading.partition])
+        for each in ends
+        if reading.partition in each.high_watermarks
+        and each.high_watermarks[reading.partition] <= end  # else records were lost meanwhile
+        and each.at_ms < now_ms
+    ]
+    behind = [at for at in seen if at[0] >= young_from_ms and at[1] < young_since]
+    before = [at for at in seen if at[0] < young_from_ms and young_since < at[1]]
+    found = []
+    least_ms = min(LEAST_MS, consumed_retention_ms // 2)
+    if behind and (by_ms := max(behind)[0] - young_from_ms) >= least_ms:
+        since_ms, first = max(behind)
+        found.append(
+            f"Age protects nothing here: the records from offset {first} on arrived in the last "
+            f"{say_about(now_ms - since_ms)}, but are dated at least {say_about(by_ms)} before "
+            "they arrived (a backfill, or a producer's clock that is behind), so that they count "
+            f"as older than {say_about(consumed_retention_ms)}. Only the groups' commits keep "
+            "them: name the groups that must read them under groups.required, or have brokers "
+            "stamp the topic's records (message.timestamp.type=LogAppendTime)."
+        )
+    if before and (by_ms := young_from_ms - min(before)[0]) >= LEAST_MS:
+        found.append(
+            f"The record at offset {young_since} arrived more than "
+            f"{say_about(now_ms - min(before)[0])} ago and still counts as younger than "
+            f"{say_about(consumed_retention_ms)}: it is dated at least {say_about(by_ms)} after "
+            "it arrived, and no cutoff passes it before it is as old as that. Correct the "
+            "producer's clock, or have brokers stamp the topic's records "
+            "(message.timestamp.type=LogAppendTime)."
+        )
+    return tuple(found)
