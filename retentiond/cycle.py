@@ -38,10 +38,10 @@ from retentiond.state.state import (
     write_last_complete,
     write_waiting,
 )
-from retentiond.tell.first_look.policy import unseen_readers
 from retentiond.tell.lag.margins import LagReader
 from retentiond.tell.reasons import tool_options
 from retentiond.tell.report import CycleReport, count_groups, group_states
+from retentiond.tell.unseen_readers import unseen_readers
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ def unconfigured_source(
 ) -> Source:
     from retentiond.cli.first_look import client_settings
     from retentiond.state.state import StoredState
-    from retentiond.tell.first_look.policy import first_look
+    from retentiond.tell.first_look import first_look
 
     retention_ms = consumed_retention_ms(consumed_retention)
     settings = client_settings(servers, command_config)

@@ -41,17 +41,17 @@ from retentiond.model import Verdict
 from retentiond.snapshot import Snapshot
 from retentiond.state.state import StoredState
 from retentiond.tell.answers import NOTHING, YOUTH, ClusterAnswer, Keeper, KeptRecords, TopicAnswer
-from retentiond.tell.first_look.document import first_look_document
-from retentiond.tell.first_look.policy import (
-    NOTHING_UNSEEN,
-    UnseenReaders,
+from retentiond.tell.first_look import (
+    Origin,
+    environment_of,
     first_look,
+    first_look_document,
     kafka_section,
-    unseen_readers,
+    starting_config,
 )
-from retentiond.tell.first_look.starting_config import Origin, environment_of, starting_config
 from retentiond.tell.reasons import UNSEEN, short
 from retentiond.tell.report import CycleReport
+from retentiond.tell.unseen_readers import NOTHING_UNSEEN, UnseenReaders, unseen_readers
 
 WRITE_CONFIG = "--write-config"
 

@@ -20,8 +20,8 @@ from typing import NamedTuple
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition, Verdict
-from retentiond.tell.first_look.policy import Owner, owner
 from retentiond.tell.reasons import say_groups_only, short
+from retentiond.tell.unseen_readers import Owner, owner
 
 
 class Stored(NamedTuple):

@@ -25,7 +25,7 @@ from retentiond.formatting import (
 from retentiond.history.ask.judge import ANEW, UNREAD
 from retentiond.model import VERDICT_OF, GroupKind, Reason, Verdict
 from retentiond.tell.answers import CAUSED_BY_A_GROUP
-from retentiond.tell.first_look.starting_config import DISABLING
+from retentiond.tell.first_look import DISABLING
 from retentiond.tell.reasons import REASON_TEXTS, remedy, short, tool_options
 from tests.support.builders.reports import row
 

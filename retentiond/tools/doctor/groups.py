@@ -18,8 +18,8 @@ from retentiond.gather.groups import GroupListing, problems
 from retentiond.gather.topics import EnabledTopic
 from retentiond.kafka.interface import CoordinatorState
 from retentiond.model import Failure
-from retentiond.tell.first_look.policy import MAY_RESTORE, unseen_readers
 from retentiond.tell.reasons import tool_options
+from retentiond.tell.unseen_readers import MAY_RESTORE, unseen_readers
 from retentiond.tools.doctor.finding import Finding, Level, about, grant, ok, some
 
 REMEDIES = {

@@ -1,10 +1,9 @@
-"""The configuration of a first look, and the topics that belong to a system of their own.
+"""Readers that commit nothing to Kafka: topics that have such by their names, and signs of others.
 
-It lives in memory only, and nothing is ever deleted with it.
-
-What reads such topics need not commit (Streams restores from a changelog, Connect starts from its
-topics' beginning), so "every group has read it" says less there than elsewhere. And some systems
-read others' topics without committing: that they are in the cluster is all that can be seen.
+What reads a topic that belongs to a system of its own need not commit (Streams restores from a
+changelog, Connect starts from its topics' beginning), so "every group has read it" says less there
+than elsewhere. And some systems read others' topics without committing: that they are in the
+cluster is all that can be seen.
 """
 
 from __future__ import annotations
@@ -14,59 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from retentiond.config import Config
-from retentiond.config.values import Pattern
-from retentiond.errors import UsageError
 from retentiond.formatting import say_name
-from retentiond.kafka.interface import INTERNAL_TOPICS
-from retentiond.kafka.settings.logins import AWS_MECHANISM, REGION
-from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
 from retentiond.model import GroupKind
 from retentiond.snapshot import GroupReading
 
 
-def first_look(
-    settings: ClientSettings, patterns: Sequence[str], consumed_retention_ms: int
-) -> Config:
-    """``patterns``: regular expressions, one of which a topic's whole name matches; all topics
-    if there is none. Raises `UsageError` for one that is no regular expression."""
-    for pattern in patterns:
-        try:
-            Pattern(pattern)
-        except ValueError as error:
-            raise UsageError(
-                f"--topic {pattern!a} is no regular expression of RE2's syntax ({error}); "
-                "give a topic's name, or a pattern such as 'stage\\..*'"
-            ) from error
-    return Config.model_validate(
-        {
-            "kafka": kafka_section(settings),
-            "dry_run": True,
-            "topics": [
-                *({"name": name} for name in sorted(INTERNAL_TOPICS)),  # which enables none
-                *(
-                    {
-                        "pattern": pattern,
-                        "retention.commitoffset.enable": True,
-                        "retention.commitoffset.ms": consumed_retention_ms,
-                    }
-                    for pattern in patterns or [".*"]
-                ),
-            ],
-        }
-    )
-
-
-def kafka_section(settings: ClientSettings) -> dict[str, str]:
-    """What of the clients' settings can stand in a configuration file. It holds secrets."""
-    section = {name: value for name, value in settings.confluent.items() if name in PROPERTIES}
-    if REGION in settings.oauth:  # to librdkafka it is a login by token
-        section["sasl.mechanism"] = AWS_MECHANISM
-    return {**section, **settings.oauth}
-
-
 class Owner(NamedTuple):
-    """``short`` is a cell of a table, ``meaning`` says why the topic is none to begin with."""
+    """The system whose topic it is. ``short``: for a cell of a table; ``meaning``: why one does not
+    begin with this topic."""
 
     short: str
     meaning: str
@@ -168,14 +122,16 @@ NOTHING_UNSEEN = UnseenReaders()
 def unseen_readers(topics: Iterable[str], groups: Iterable[GroupReading]) -> UnseenReaders:
     """``topics`` and ``groups``: all of the cluster."""
     names, every = sorted(topics), list(groups)
-    return UnseenReaders(tuple(_evidence(names, every)), frozenset(_streams(names, every)))
+    return UnseenReaders(
+        tuple(_signs_of_systems(names, every)), frozenset(_streams_groups(names, every))
+    )
 
 
-def _evidence(topics: Iterable[str], groups: Sequence[GroupReading]) -> Iterator[str]:
+def _signs_of_systems(topics: Iterable[str], groups: Sequence[GroupReading]) -> Iterator[str]:
     """One for each system. The workers of Kafka Connect are known by the protocol that they share
     out their connectors by, whatever their group and their topics are called."""
     connect = re.compile(CONNECT, re.IGNORECASE)
-    mirror_workers = [name for name in _names(groups) if MIRROR_GROUPS.fullmatch(name)]
+    mirror_workers = [name for name in _group_ids(groups) if MIRROR_GROUPS.fullmatch(name)]
     if mirrors := next(filter(MIRRORS.fullmatch, topics), None):
         yield f"topic {mirrors} is MirrorMaker 2's, which reads topics without committing"
     elif mirror_workers:
@@ -188,15 +144,15 @@ def _evidence(topics: Iterable[str], groups: Sequence[GroupReading]) -> Iterator
         yield f"topic {connects} is Kafka Connect's, {CONNECTORS_MAY_READ}"
     elif workers:
         yield f"group {say_name(workers[0].group_id)} is Kafka Connect's, {CONNECTORS_MAY_READ}"
-    if spark := next(filter(SPARKS.fullmatch, _names(groups)), None):
+    if spark := next(filter(SPARKS.fullmatch, _group_ids(groups)), None):
         yield f"group {say_name(spark)} is Spark's, which reads topics without committing"
 
 
-def _names(groups: Iterable[GroupReading]) -> Iterator[str]:
+def _group_ids(groups: Iterable[GroupReading]) -> Iterator[str]:
     return (group.group_id for group in groups)
 
 
-def _streams(topics: Iterable[str], groups: Iterable[GroupReading]) -> Iterator[str]:
+def _streams_groups(topics: Iterable[str], groups: Iterable[GroupReading]) -> Iterator[str]:
     """By their members, or else by their topics, which begin with the application's id. The
     groups of Kafka Streams' own protocol (KIP-1071) tell their changelogs."""
     silent = {group.group_id: group for group in groups if group.kind is not GroupKind.STREAMS}

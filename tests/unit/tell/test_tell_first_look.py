@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from retentiond.config import Config, parse
 from retentiond.model import GroupKind, PlanRow, Reason
 from retentiond.snapshot import GroupReading
-from retentiond.tell.first_look.policy import unseen_readers
-from retentiond.tell.first_look.starting_config import Origin, environment_of, starting_config
+from retentiond.tell.first_look import Origin, environment_of, starting_config
+from retentiond.tell.unseen_readers import unseen_readers
 from tests.support.builders.first_looks import on_disk, rest
 from tests.support.builders.reports import report, row
 

@@ -8,7 +8,7 @@ import pytest
 
 from retentiond.model import GroupKind
 from retentiond.snapshot import VANISHED, GroupReading
-from retentiond.tell.first_look.policy import NOTHING_UNSEEN, owner, unseen_readers
+from retentiond.tell.unseen_readers import NOTHING_UNSEEN, owner, unseen_readers
 
 
 @pytest.mark.parametrize(
