@@ -1,16 +1,18 @@
-"""What the first page shows: every topic of the last plan, by what it frees."""
+"""What is shown of the whole: how the daemon goes, in one line on each page; and on the first page
+every topic of the last plan, by what it frees."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from retentiond.formatting import DAY_MS, HOUR_MS
+from retentiond.disks.broker_disks import DiskReport
+from retentiond.formatting import say_bytes, say_many
 from retentiond.model import Outcome, Verdict
-from retentiond.state.audit_figures import FreedInSlot, Slots, freed_over_time
+from retentiond.state.audit_figures import FreedInSlot
+from retentiond.state.operator_actions import Pause
 from retentiond.tell.answers import (
     ClusterAnswer,
     PartitionAnswer,
@@ -18,8 +20,119 @@ from retentiond.tell.answers import (
     known_bytes,
     total_stored,
 )
-from retentiond.tell.page.picture import BarSegment, HistoryColumn, bar, columns, fates
+from retentiond.tell.page.pictures import BarSegment, bar, fates
 from retentiond.tell.report import CycleReport
+from retentiond.tell.web import DaemonStatus
+
+GOOD, INFO, WARN, BAD = "good", "info", "warn", "bad"
+"""How much a finding matters."""
+
+MOST_NOTES = 8
+
+
+class HealthFinding(NamedTuple):
+    """``level`` is one of those above; ``word`` names the state, ``why`` is a sentence on it."""
+
+    level: str
+    word: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """``main`` is what matters most, ``notes`` what else is to be known, ``more`` of which there
+    is no room for. Times are epoch milliseconds: of the last cycle that brought a plan, and about
+    when the next is due; None: at any moment.
+    """
+
+    main: HealthFinding
+    notes: tuple[HealthFinding, ...]
+    more: int
+    last_ms: int | None
+    next_ms: int | None
+
+
+def judge_health(status: DaemonStatus, pause: Pause | None) -> Health:
+    """``pause``: as it stands now, not as the last cycle found it."""
+    report = status.report
+    main, *notes = _findings(status, report, pause)
+    return Health(
+        main,
+        tuple(notes[:MOST_NOTES]),
+        max(0, len(notes) - MOST_NOTES),
+        report.plan.planned_at_ms if report else None,
+        report.plan.planned_at_ms + status.interval_ms if report and not status.problem else None,
+    )
+
+
+def _findings(
+    status: DaemonStatus, report: CycleReport | None, pause: Pause | None
+) -> Iterator[HealthFinding]:
+    """The gravest first; at least one."""
+    found = [*_cycle_findings(status, report)]
+    if pause is not None:
+        since_by_why = str(pause).removeprefix("paused").lstrip(" :")
+        found.append(HealthFinding(WARN, "Paused", f"{since_by_why}; `retentiond resume` ends it"))
+    if report is not None and report.undone:
+        level = BAD if status.unready() else WARN
+        found.append(HealthFinding(level, "Deletions not done", "; ".join(report.undone)))
+    if report is not None and report.plan.dry_run:
+        found.append(HealthFinding(INFO, "Dry run", "it plans and explains, and deletes nothing"))
+    yield from found or [
+        HealthFinding(GOOD, "Healthy", "the last cycle saw every group and did what it had planned")
+    ]
+    if report is not None:
+        yield from _disk_findings(report.disk)
+        for sign in report.unseen:
+            yield HealthFinding(INFO, "Unseen readers", f"there may be some: {sign}")
+        for sentence in report.answers.only_groups:
+            yield HealthFinding(INFO, "Not every group counts", sentence)
+    if beside := status.beside():
+        yield HealthFinding(INFO, "History", beside)
+
+
+def _cycle_findings(status: DaemonStatus, report: CycleReport | None) -> Iterator[HealthFinding]:
+    unready = status.unready()
+    if (stuck := status.stuck()) is not None:
+        yield HealthFinding(BAD, "Stuck", f"{stuck}; restart retentiond")
+    if status.needs_restart:
+        yield HealthFinding(BAD, "Stopped", status.needs_restart)
+    elif status.problem:
+        yield HealthFinding(
+            BAD,
+            "Failing",
+            f"the last cycle brought no plan ({status.problem}); the log says why, and the next "
+            "try comes by itself",
+        )
+    elif report is not None and report.failure is not None:
+        yield HealthFinding(BAD, "Failing", "the last cycle failed after it had deleted already")
+    elif report is None:
+        yield HealthFinding(INFO, "Starting", "no cycle has ended yet")
+    elif unready and report.result == "ok":
+        yield HealthFinding(BAD, "Late", unready)
+    if report is None or not report.problems:
+        return
+    why = "; ".join(report.problems)
+    if report.plan.complete:
+        yield HealthFinding(WARN, "Assumed", f"{why}; the policy goes on in spite of it")
+    else:
+        level = BAD if unready else WARN
+        yield HealthFinding(level, "Incomplete", f"{why}; what needs this evidence is held")
+
+
+def _disk_findings(disk: DiskReport) -> Iterator[HealthFinding]:
+    for stuck in disk.stuck:
+        yield HealthFinding(WARN, f"Retention stuck on {stuck.at}", stuck.sentence)
+    folders = sum(each.partitions for each in disk.orphans)
+    if folders:
+        size = say_bytes(sum(each.size_bytes for each in disk.orphans))
+        many = say_many(folders, "partition folder")
+        yield HealthFinding(
+            WARN, "Orphans", f"{many} ({size}) that the cluster doesn't assign to their broker"
+        )
+    for problem in disk.problems:
+        yield HealthFinding(INFO, "Disks", problem)
+
 
 BAR = 100.0
 """A topic's bar is that many units wide: its records are all of it."""
@@ -132,64 +245,6 @@ def freed_by(report: CycleReport, partitions: Iterable[PartitionAnswer]) -> Free
     return FreedInSlot(
         sum(each.records for each in gone), *total_stored(each.frees for each in gone)
     )
-
-
-WIDTH, HEIGHT = 336.0, 48.0
-"""Of the picture, in its units."""
-
-DAY_SLOTS = Slots(0, HOUR_MS, 24)
-WEEK_SLOTS = Slots(0, 3 * HOUR_MS, 56)
-PER_DAY = 8
-"""Of a week's slots."""
-
-
-@dataclass(frozen=True, slots=True)
-class FreedHistory:
-    """``slots`` None: the log could not be read, or is too long to be read in passing.
-
-    ``days``: when a day began, and what went in it; of a week only. Empty ones are left out.
-    """
-
-    since: Slots
-    slots: tuple[FreedInSlot, ...] | None
-    columns: tuple[HistoryColumn, ...]
-    days: tuple[tuple[int, FreedInSlot], ...]
-
-    @property
-    def total(self) -> FreedInSlot:
-        return _sum(self.slots or ())
-
-
-def of_all(state_dir: Path, now_ms: int) -> FreedHistory:
-    """The last 24 hours of all topics."""
-    return _history(state_dir, _until(DAY_SLOTS, HOUR_MS, now_ms), None)
-
-
-def of_topic(state_dir: Path, topic: str, now_ms: int) -> FreedHistory:
-    """Seven days of one, today included; days are those of UTC."""
-    return _history(state_dir, _until(WEEK_SLOTS, DAY_MS, now_ms), topic)
-
-
-def _history(state_dir: Path, wanted: Slots, topic: str | None) -> FreedHistory:
-    slots = freed_over_time(state_dir, wanted, topic)
-    days = []
-    if slots is not None and topic is not None:
-        for first in range(0, wanted.count, PER_DAY):
-            of_day = _sum(slots[first : first + PER_DAY])
-            if of_day.records:
-                days.append((wanted.since_ms + first * wanted.width_ms, of_day))
-    return FreedHistory(wanted, slots, columns(slots or (), WIDTH, HEIGHT), tuple(days))
-
-
-def _until(slots: Slots, whole_ms: int, now_ms: int) -> Slots:
-    """Ending with the whole hour, or day, that now is in."""
-    end_ms = (now_ms // whole_ms + 1) * whole_ms
-    return Slots(end_ms - slots.count * slots.width_ms, slots.width_ms, slots.count)
-
-
-def _sum(slots: tuple[FreedInSlot, ...]) -> FreedInSlot:
-    known = [each.freed_bytes for each in slots if each.freed_bytes is not None]
-    return FreedInSlot(sum(each.records for each in slots), sum(known) if known else None)
 
 
 T = TypeVar("T")

@@ -29,7 +29,7 @@ from retentiond.formatting import (
 )
 from retentiond.model import Verdict
 from retentiond.tell.answers import cause
-from retentiond.tell.page.group import address
+from retentiond.tell.page.details import address
 from retentiond.tell.reasons import UNSEEN, remedy, say_groups_only, short
 
 HERE = Path(__file__).parent

@@ -20,9 +20,7 @@ from retentiond.history.keeper import HistoryKeeper
 from retentiond.model import Verdict
 from retentiond.state.groups import readers_of, topics_read_by
 from retentiond.state.operator_actions import read_pause
-from retentiond.tell.page import group, overview, recent, topic
-from retentiond.tell.page import overview as history
-from retentiond.tell.page.health import judge
+from retentiond.tell.page import details, overview, pictures, recent
 from retentiond.tell.page.render import environment, load_assets, route
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import DaemonStatus
@@ -96,7 +94,7 @@ class _Site:
             spans=SPANS,
             recent=self._charts.of(span, now_ms),
             seen=overview.overview(report, wanted) if report else None,
-            history=history.of_all(self._state_dir, now_ms),
+            history=pictures.freed_of_all(self._state_dir, now_ms),
         )
 
     def topic(self, request: Request) -> Response:
@@ -106,7 +104,7 @@ class _Site:
         answer = next((each for each in topics if each.topic == name), None)
         if report is None or answer is None:
             return self._missing("topic", name, report, now_ms)
-        wanted = topic.PartitionFilter(_verdict(request), request.query_params.get("page"))
+        wanted = details.PartitionFilter(_verdict(request), request.query_params.get("page"))
         readers = readers_of(self._state_dir, name)
         return self._page(
             "topic.html",
@@ -115,11 +113,11 @@ class _Site:
             report=report,
             wanted=wanted,
             item=overview.topic_item(report, answer),
-            reasons=topic.reasons(answer),
-            groups=topic.groups(answer, readers or {}),
+            reasons=details.reasons(answer),
+            groups=details.groups(answer, readers or {}),
             groups_read=readers is not None,
-            partitions=topic.partitions(answer, wanted, readers or {}),
-            history=history.of_topic(self._state_dir, name, now_ms),
+            partitions=details.partitions(answer, wanted, readers or {}),
+            history=pictures.freed_of_topic(self._state_dir, name, now_ms),
         )
 
     def group(self, request: Request) -> Response:
@@ -127,7 +125,7 @@ class _Site:
         report, now_ms = self._status.report, self._now()
         if report is None:
             return self._missing("group", name, report, now_ms)
-        found = group.find(report, name)
+        found = details.find_group(report, name)
         group_id = name if found is None else found
         reads = topics_read_by(self._state_dir, group_id)
         if found is None and not reads:
@@ -137,7 +135,9 @@ class _Site:
             root="../",
             now_ms=now_ms,
             report=report,
-            item=group.group_item(report, group_id, reads or {}, request.query_params.get("page")),
+            item=details.group_item(
+                report, group_id, reads or {}, request.query_params.get("page")
+            ),
             groups_read=reads is not None,
         )
 
@@ -148,7 +148,7 @@ class _Site:
         )
 
     def _page(self, template: str, status: int = 200, /, **values: Any) -> Response:
-        health = judge(self._status, read_pause(self._state_dir))
+        health = overview.judge_health(self._status, read_pause(self._state_dir))
         html = self._env.get_template(template).render(health=health, **values)
         return Response(html.encode(errors="replace"), status, HEADERS)
 

@@ -1,16 +1,28 @@
-"""What a topic's page shows: why, who reads it, and its partitions."""
+"""What the pages of one topic and of one group show.
+
+Of a topic: why its records go or stay, who reads it, and its partitions. Of a group: where it
+binds, how much it keeps, and since when.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from retentiond.formatting import label
 from retentiond.memory.remembered import LastCommits
 from retentiond.model import PlanRow, Verdict
 from retentiond.tell.answers import PartitionAnswer, SimilarPartitions, TopicAnswer, cause
-from retentiond.tell.group_answers import GroupAnswer, TopicReader, group_answers
+from retentiond.tell.group_answers import (
+    GroupAnswer,
+    GroupOnTopics,
+    TopicReader,
+    group_answers,
+    group_on_topics,
+)
 from retentiond.tell.page.overview import Paged, paged
-from retentiond.tell.page.picture import BarSegment, bar, fates, mark
+from retentiond.tell.page.pictures import BarSegment, bar, fates, mark
+from retentiond.tell.report import CycleReport
 
 RememberedReaders = Mapping[str, LastCommits]
 """The groups that are remembered, by their name."""
@@ -49,14 +61,14 @@ def reasons(topic: TopicAnswer) -> tuple[tuple[SimilarPartitions, ...], int]:
 def groups(topic: TopicAnswer, readers: RememberedReaders) -> tuple[tuple[GroupAnswer, ...], int]:
     """And how many more there are. A group that the plan names and nobody remembers is one of them:
     it has never committed."""
-    known = [reader(group_id, last) for group_id, last in readers.items()]
+    known = [remembered_reader(group_id, last) for group_id, last in readers.items()]
     named = {each.row.binding_group for each in topic.partitions} - {None, *readers}
     known += [TopicReader(group_id, None) for group_id in named if group_id is not None]
     found = group_answers(topic, known)
     return found[:MOST_GROUPS], max(0, len(found) - MOST_GROUPS)
 
 
-def reader(group_id: str, last: LastCommits) -> TopicReader:
+def remembered_reader(group_id: str, last: LastCommits) -> TopicReader:
     """As it is remembered."""
     return TopicReader(group_id, last.kind, last.offsets, last.moved_at_ms, last.absent_since_ms)
 
@@ -73,16 +85,67 @@ def partitions(
             answer,
             bar(fates(answer), BAR, whole),
             mark(row, row.min_committed_offset, BAR, whole),
-            _since(row, readers),
+            _cause_since(row, readers),
         )
 
     return paged(found, len(topic.partitions), wanted.page).map(item)
 
 
-def _since(row: PlanRow, readers: RememberedReaders) -> int | None:
+def _cause_since(row: PlanRow, readers: RememberedReaders) -> int | None:
     group = cause(row).group
     last = None if group is None else readers.get(group)
     if last is None:
         return None
     gone_ms = last.absent_since_ms
     return gone_ms if gone_ms is not None else last.moved_at_ms.get(row.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupItem:
+    """``state`` and ``kind`` None: the last cycle did not see it. ``holds``: of the partitions that
+    it binds, those that are held. ``absent_since_ms``: since when it has vanished from every topic
+    where it was; None: it has not."""
+
+    group_id: str
+    kind: str | None
+    state: str | None
+    answer: GroupOnTopics
+    holds: int
+    absent_since_ms: int | None
+    topics: Paged[tuple[TopicAnswer, GroupAnswer]]
+
+
+def find_group(report: CycleReport, name: str) -> str | None:
+    """The group that an address means, of those that the cycle saw or that bind a partition."""
+    binding = (row.binding_group for row in report.plan.rows)
+    known = dict.fromkeys((*report.group_states, *binding))
+    return next((each for each in known if each is not None and address(each) == name), None)
+
+
+def address(group_id: str) -> str:
+    """The group's name in an address: short, and without what no address can hold."""
+    return label(group_id).encode(errors="replace").decode()
+
+
+def group_item(
+    report: CycleReport, group_id: str, reads: Mapping[str, LastCommits], page: str | None
+) -> GroupItem:
+    """``reads``: its last commits that are remembered, by topic."""
+    readers = {topic: remembered_reader(group_id, last) for topic, last in reads.items()}
+    answer = group_on_topics(report.answers, group_id, readers)
+    holds = sum(
+        each.row.binding_group == group_id and each.row.verdict is Verdict.HOLD
+        for topic, _ in answer.topics
+        for each in topic.partitions
+    )
+    state = report.group_states.get(group_id)
+    absent = [each.absent_since_ms for each in reads.values()]
+    return GroupItem(
+        group_id,
+        state.kind if state else next((last.kind.value for last in reads.values()), None),
+        state.state if state else None,
+        answer,
+        holds,
+        None if None in absent else max(filter(None, absent), default=None),
+        paged(answer.topics, len(answer.topics), page),
+    )

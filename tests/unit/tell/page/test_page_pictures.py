@@ -13,7 +13,7 @@ from retentiond.model import Reason
 from retentiond.state.audit_figures import FreedInSlot
 from retentiond.tell.answers import PartitionAnswer
 from retentiond.tell.page.overview import PAGE_ROWS, paged
-from retentiond.tell.page.picture import FATES, bar, columns, fates, mark
+from retentiond.tell.page.pictures import FATES, bar, columns, fates, mark
 from tests.support.scenes import partition
 
 COUNTS = st.dictionaries(st.sampled_from(FATES), st.integers(0, 2**63), max_size=4)
