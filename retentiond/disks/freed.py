@@ -112,7 +112,7 @@ def follow(
         if size is None or offsets.topic_id != waiting[0].topic_id:
             lost |= {each.deletion for each in waiting}
             continue
-        for each in _looked_at(waiting, size, offsets, now_ms):
+        for each in _after_reading(waiting, size, offsets, now_ms):
             changed[each.cycle_id, replica] = each
             freed_by_topic[replica.at.topic] += each.freed_bytes or 0
     current = [
@@ -120,7 +120,7 @@ def follow(
         for each in awaited
         if each.deletion not in lost
     ]
-    return _done(current, freed_by_topic)
+    return _without_settled(current, freed_by_topic)
 
 
 def with_new_deletions(followed: Followed, new: Sequence[Awaited]) -> Followed:
@@ -141,16 +141,16 @@ def with_new_deletions(followed: Followed, new: Sequence[Awaited]) -> Followed:
             current.append(each._replace(freed_bytes=0) if is_done else each)
         else:
             current.append(each)
-    done = _done(current, followed.freed_by_topic)
+    done = _without_settled(current, followed.freed_by_topic)
     return Followed((*done.awaited, *new), done.freed_by_topic, followed.settled + done.settled)
 
 
-def _looked_at(
+def _after_reading(
     waiting: Sequence[Awaited], size_bytes: int, now: PartitionOffsets, now_ms: int
 ) -> Iterable[Awaited]:
     """The same, with this reading's figures, and freed where something is gone."""
     freed = _freed(waiting, size_bytes, now)
-    shares = _shared(freed, [each.cutoff - each.log_start_offset for each in waiting])
+    shares = _shares(freed, [each.cutoff - each.log_start_offset for each in waiting])
     for each, share in zip(waiting, shares, strict=True):
         readings = each.readings + 1
         is_over = readings >= GIVE_UP_READINGS and now_ms - each.asked_at_ms >= GIVE_UP_MS
@@ -177,7 +177,7 @@ def _freed(waiting: Sequence[Awaited], size_bytes: int, now: PartitionOffsets) -
     return int(gone)
 
 
-def _shared(total: int, weights: Sequence[int]) -> list[int]:
+def _shares(total: int, weights: Sequence[int]) -> list[int]:
     """Whole parts of the total, in proportion; together they are the total."""
     whole, before, parts = sum(weights), 0, []
     for weight in weights:
@@ -186,7 +186,7 @@ def _shared(total: int, weights: Sequence[int]) -> list[int]:
     return parts
 
 
-def _done(current: Sequence[Awaited], freed_by_topic: Mapping[str, int]) -> Followed:
+def _without_settled(current: Sequence[Awaited], freed_by_topic: Mapping[str, int]) -> Followed:
     """Deletions of which nothing is awaited any more leave the list."""
     by_deletion: defaultdict[tuple[str, TopicPartition], list[int | None]] = defaultdict(list)
     for each in current:

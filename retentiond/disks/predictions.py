@@ -56,7 +56,7 @@ def predict(
         partition, replicas = partitions.get(at), reading.replicas(at)
         if partition is None or replicas is None:
             continue
-        cut = _cut(row, partition, topics[row.topic])
+        cut = _deleted_range(row, partition, topics[row.topic])
         rules = segment_rules(topics[row.topic], partition)
         if cut is not None and rules is not None:
             predictions[at] = {
@@ -110,12 +110,14 @@ def remote_logs(
 ) -> dict[TopicPartition, Remote | None]:
     """Of each tiered partition; None where its offsets, its disks or its topic are not known."""
     return {
-        at: _remote(partition, snapshot.topics[partition.topic], reading.replicas(at), record_bytes)
+        at: _remote_log(
+            partition, snapshot.topics[partition.topic], reading.replicas(at), record_bytes
+        )
         for at, partition in tiered_partitions(snapshot).items()
     }
 
 
-def _remote(
+def _remote_log(
     partition: PartitionReading,
     topic: TopicReading,
     replicas: Sequence[ReplicaFolder] | None,
@@ -159,7 +161,9 @@ def sizes(
         yield ReplicaKey(at, each.broker, each.log_dir), each.size_bytes
 
 
-def _cut(row: PlanRow, partition: PartitionReading, topic: TopicReading) -> DeletedRange | None:
+def _deleted_range(
+    row: PlanRow, partition: PartitionReading, topic: TopicReading
+) -> DeletedRange | None:
     """None where nothing is deleted, or not all of it is known."""
     local_start = partition.local_start_offset if is_tiered(topic) else row.log_start_offset
     if row.verdict is not Verdict.DELETE:

@@ -63,7 +63,7 @@ def stuck_moves(history: DiskHistory, patience: Patience) -> Iterator[Stuck]:
                 key.at,
                 StuckCause.FUTURE_REPLICA,
                 f"its move to {key.log_dir} on broker {key.broker} has stood at "
-                f"{say_bytes(traced.size_bytes)} for {_passed(traced.changed_at, history.now)}, "
+                f"{say_bytes(traced.size_bytes)} for {_say_time(traced.changed_at, history.now)}, "
                 "and until it ends that broker removes nothing of it (KAFKA-9087): let it go on "
                 "(see to replica.alter.log.dirs.io.max.bytes.per.second), or call it off by "
                 "moving the replica back to where it is",
@@ -126,7 +126,7 @@ def overdue_retention(overdue: Mapping[TopicPartition, Overdue]) -> Iterator[Stu
             )
 
 
-def _passed(since: ReadingTime, now: ReadingTime) -> str:
+def _say_time(since: ReadingTime, now: ReadingTime) -> str:
     return say_about(now.at_ms - since.at_ms)
 
 
@@ -145,7 +145,7 @@ def overdue_records(
         retention_ms = topic.config.retention_ms if topic.config else None
         if at not in suspects or retention_ms is None or replicas is None:
             continue
-        everything = _everything(topic, partition, replicas)
+        everything = _all_records(topic, partition, replicas)
         if everything is not None:
             known[at] = everything
             # A negative timestamp would be one of Kafka's special values.
@@ -157,7 +157,7 @@ def overdue_records(
     return overdue
 
 
-def _everything(
+def _all_records(
     topic: TopicReading, partition: PartitionReading, replicas: Folders
 ) -> Overdue | None:
     """All of the partition's records; None where none of them can be overdue."""
@@ -248,7 +248,7 @@ class DiskHistory:
                 before, after = (
                     (self.future, future) if folder.is_future else (self.current, current)
                 )
-                after[key] = _traced(before.get(key), folder.size_bytes, now)
+                after[key] = _after_reading(before.get(key), folder.size_bytes, now)
         known = self.log_starts
         return DiskHistory(
             now,
@@ -263,7 +263,9 @@ class DiskHistory:
         )
 
 
-def _traced(before: FolderHistory | None, size_bytes: int, now: ReadingTime) -> FolderHistory:
+def _after_reading(
+    before: FolderHistory | None, size_bytes: int, now: ReadingTime
+) -> FolderHistory:
     if before is None:
         return FolderHistory(size_bytes, now, now)
     if size_bytes == before.size_bytes:

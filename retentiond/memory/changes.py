@@ -87,7 +87,7 @@ def changes(
     present = _present(snapshot, known)
     topics = known_topics(snapshot, before, settle_cycles)
     policies = {topic.name: topic.policy for topic in snapshot.topics if topic.failure is None}
-    missing = _missing(snapshot, known, present)
+    missing = _missing_readers(snapshot, known, present)
     gone_ms = _gone_ms(snapshot, before, observed_ms)
     return Changes(
         cluster_id=snapshot.cluster_id,
@@ -108,7 +108,9 @@ def changes(
             at for at, last in missing.items() if is_forgotten(policies[at.topic], last)
         ),
         gone_ms={name: ms for name, ms in gone_ms.items() if ms < DROP_AFTER_MS},
-        back=tuple(sorted(before.gone_ms.keys() - (snapshot.gone_topics - _awaited(snapshot)))),
+        back=tuple(
+            sorted(before.gone_ms.keys() - (snapshot.gone_topics - _awaited_topics(snapshot)))
+        ),
         dropped=tuple(sorted(name for name, ms in gone_ms.items() if ms >= DROP_AFTER_MS)),
     )
 
@@ -166,10 +168,13 @@ def with_stale(last: LastCommits, offsets: Mapping[int, int], now_ms: int) -> La
 
 def _seen(snapshot: Snapshot) -> set[GroupOnTopic]:
     """Who has a commit on one of its topics, or may read it."""
-    return {_at(snapshot, *pair) for pair in traces(snapshot, snapshot.commits) | snapshot.readers}
+    return {
+        _group_on_topic(snapshot, *pair)
+        for pair in traces(snapshot, snapshot.commits) | snapshot.readers
+    }
 
 
-def _at(snapshot: Snapshot, group: int, topic: int) -> GroupOnTopic:
+def _group_on_topic(snapshot: Snapshot, group: int, topic: int) -> GroupOnTopic:
     return GroupOnTopic(snapshot.groups[group].group_id, snapshot.topics[topic].name)
 
 
@@ -178,14 +183,14 @@ def _gone_ms(snapshot: Snapshot, before: Remembered, observed_ms: int) -> dict[s
     counts."""
     if not snapshot.complete:
         return {}
-    awaited = _awaited(snapshot)
+    awaited = _awaited_topics(snapshot)
     return {
         name: before.gone_ms[name] + observed_ms if name in before.gone_ms else 0
         for name in snapshot.gone_topics - awaited
     }
 
 
-def _awaited(snapshot: Snapshot) -> frozenset[str]:
+def _awaited_topics(snapshot: Snapshot) -> frozenset[str]:
     return frozenset().union(*snapshot.other_topics.values())
 
 
@@ -206,12 +211,12 @@ def _present(
     changed: dict[int, GroupOnTopic] = {}
     for pair in np.unique(pairs).tolist():
         group_id, topic_id = divmod(pair, len(snapshot.topics))
-        group, at = snapshot.groups[group_id], _at(snapshot, group_id, topic_id)
+        group, at = snapshot.groups[group_id], _group_on_topic(snapshot, group_id, topic_id)
         if at.topic in but.get(at.group_id, ()):
             continue
         last = known.get(at, LastCommits(group.kind, {}, seen_at_ms=snapshot.taken_at_ms))
         present[at] = last
-        if pair in moved or last.stale or at in stale or not _says_all(last, group.kind):
+        if pair in moved or last.stale or at in stale or not _is_up_to_date(last, group.kind):
             changed[pair] = at
     offsets: dict[GroupOnTopic, dict[int, int]] = {at: {} for at in changed.values()}
     is_changed = np.isin(pairs, [*changed])
@@ -226,7 +231,7 @@ def _present(
             snapshot, present[at], kind, offsets[at], frozenset(stale.get(at, ()))
         )
     kinds = {group.group_id: group.kind for group in snapshot.groups}
-    readers = {_at(snapshot, *each) for each in snapshot.readers} | {
+    readers = {_group_on_topic(snapshot, *each) for each in snapshot.readers} | {
         GroupOnTopic(group, topic)
         for group, topics in snapshot.other_topics.items()
         for topic in topics
@@ -246,11 +251,11 @@ def _stale(snapshot: Snapshot) -> dict[GroupOnTopic, dict[int, int]]:
     columns = (snapshot.stale[name].to_pylist() for name in ("group_id", "partition_id", "offset"))
     for group, position, offset in zip(*columns, strict=True):
         reading = snapshot.partitions[position]
-        found[_at(snapshot, group, reading.topic)][reading.partition] = offset
+        found[_group_on_topic(snapshot, group, reading.topic)][reading.partition] = offset
     return dict(found)
 
 
-def _says_all(last: LastCommits, kind: GroupKind) -> bool:
+def _is_up_to_date(last: LastCommits, kind: GroupKind) -> bool:
     """Whether a group that has not moved has nothing to add."""
     is_dated = last.offsets.keys() <= last.moved_at_ms.keys()
     return last.kind is kind and last.absent_since_ms is None and is_dated
@@ -263,13 +268,13 @@ def _renewed(
     now: Mapping[int, int],
     stale: frozenset[int],
 ) -> LastCommits:
-    """With the offsets of ``now``, by the partition's position; ``stale`` are those among them that
-    are, by the partition's number."""
+    """With the offsets of ``now``, which is by the partition's position; ``stale``: the numbers of
+    the partitions whose offset is stale."""
     offsets = {}
     for partition_id, offset in now.items():
         reading = snapshot.partitions[partition_id]
         before = last.offsets.get(reading.partition)
-        offsets[reading.partition] = _to_remember(offset, before, reading.log_start_offset)
+        offsets[reading.partition] = _offset_to_remember(offset, before, reading.log_start_offset)
     return LastCommits(
         kind,
         {**last.offsets, **offsets},
@@ -291,7 +296,7 @@ def _moved_at_ms(before: LastCommits, offsets: Mapping[int, int], now_ms: int) -
     }
 
 
-def _to_remember(offset: int, before: int | None, log_start: int | None) -> int:
+def _offset_to_remember(offset: int, before: int | None, log_start: int | None) -> int:
     """The commit of now, unless the group went back to where its records are gone.
 
     That must stay visible for as long as it lasts, so the higher commit stays remembered.
@@ -318,7 +323,7 @@ def _back_in_doubt(
     }
 
 
-def _missing(
+def _missing_readers(
     snapshot: Snapshot,
     known: Mapping[GroupOnTopic, LastCommits],
     present: Mapping[GroupOnTopic, LastCommits],

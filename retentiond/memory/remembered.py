@@ -8,7 +8,7 @@ memory tells them apart. So whoever was once seen to read a topic is remembered,
 A record's time stamp may be anything that its producer likes. When it arrived is known from
 outside only by the ends that earlier readings saw: what lies at or above such an end arrived
 after it was read, what lies below it before. That is enough to tell where the age of records
-protects nothing, and where it keeps everything (`retentiond.tell.explain.evidence`).
+protects nothing, and where it keeps everything (`retentiond.tell.explain.sentences`).
 """
 
 from __future__ import annotations

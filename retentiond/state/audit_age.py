@@ -88,18 +88,18 @@ def drop_old(connection: sqlite3.Connection, keep_ms: int, now: Uptime) -> bool:
             break
         connection.execute("DELETE FROM cycles WHERE cycle_id = ?", (cycle_id,))
         left -= 1
-    if lists and _knows_lists(connection):
+    if lists and _has_index_of_lists(connection):
         connection.executemany(_DROP_LIST, [(each,) for each in lists])
     left -= connection.execute(_DROP_ACTIONS, (STEP_ROWS, old_ms)).rowcount
-    return left < STEP_ROWS or _gave_back(connection)
+    return left < STEP_ROWS or _gave_pages_back(connection)
 
 
-def _knows_lists(connection: sqlite3.Connection) -> bool:
+def _has_index_of_lists(connection: sqlite3.Connection) -> bool:
     query = "SELECT 1 FROM sqlite_schema WHERE name = 'deletions_by_list'"
     return connection.execute(query).fetchone() is not None
 
 
-def _gave_back(connection: sqlite3.Connection) -> bool:
+def _gave_pages_back(connection: sqlite3.Connection) -> bool:
     """A log that was begun without this never becomes smaller: its free pages are used again."""
     ((auto_vacuum,),) = connection.execute("PRAGMA auto_vacuum").fetchall()
     ((free,),) = connection.execute("PRAGMA freelist_count").fetchall()

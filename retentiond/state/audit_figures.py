@@ -88,7 +88,7 @@ def freed_over_time(
     query = BY_CYCLE if topic is None else BY_TOPIC
     found: dict[int, FreedInSlot] = {}
     try:
-        with _reading(state_dir / AUDIT_NAME, patience_s) as connection:
+        with _opened_briefly(state_dir / AUDIT_NAME, patience_s) as connection:
             if connection is not None:
                 found = _by_slot(connection, query, values | ({"topic": topic} if topic else {}))
     except (StateError, sqlite3.Error):
@@ -106,7 +106,7 @@ def _by_slot(
 
 
 @contextmanager
-def _reading(path: Path, patience_s: float) -> Iterator[sqlite3.Connection | None]:
+def _opened_briefly(path: Path, patience_s: float) -> Iterator[sqlite3.Connection | None]:
     """None while there is no log: nothing was deleted yet. Raises `sqlite3.OperationalError`
     (interrupted) in whatever is asked of it once the time is over."""
     if not path.exists():

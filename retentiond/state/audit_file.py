@@ -165,7 +165,7 @@ def open_for_writing(state_dir: Path) -> sqlite3.Connection:
             _create(path)
         connection = connect(path)
         try:
-            _trust(connection, path)
+            _refuse_damaged(connection, path)
             _add_later(connection, path)
         except BaseException:
             connection.close()
@@ -235,7 +235,7 @@ def _create(path: Path) -> None:
         pass
 
 
-def _trust(connection: sqlite3.Connection, path: Path) -> None:
+def _refuse_damaged(connection: sqlite3.Connection, path: Path) -> None:
     if path.stat().st_size == 0:
         raise damaged(path, "it is empty")
     check_version(connection, path)

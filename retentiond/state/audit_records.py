@@ -119,14 +119,14 @@ def read_deletions(
         ORDER BY deletions.id LIMIT {PAGE_ROWS}
     """
     after = 0
-    with _reading(state_dir) as connection:
+    with _opened(state_dir) as connection:
         while page := connection.execute(query, {**values, "after": after}).fetchall():
             yield from map(_deletion, page)
             after = page[-1]["id"]
 
 
 @contextmanager
-def _reading(state_dir: Path) -> Iterator[sqlite3.Connection]:
+def _opened(state_dir: Path) -> Iterator[sqlite3.Connection]:
     path = state_dir / AUDIT_NAME
     if not path.exists():
         raise StateError(

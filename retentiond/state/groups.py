@@ -83,7 +83,7 @@ class GroupMemory:
         and when the file can't be used or is of a newer version.
         """
         path = state_dir / groups_file.NAME
-        with _explained(path):
+        with _errors_translated(path):
             opened = groups_file.open_shared if shared else groups_file.open_for_writing
             return cls(opened(path), path)
 
@@ -91,7 +91,7 @@ class GroupMemory:
         self._connection.close()
 
     def recall(self) -> Remembered:
-        with _explained(self._path):
+        with _errors_translated(self._path):
             groups_file.check_place(self._path, self._place)
             remembered = read_all(self._connection)
         commits = {**remembered.commits, **self._unwritten_found}
@@ -102,7 +102,7 @@ class GroupMemory:
         """How much time has certainly passed since the last complete reading. A cycle observes no
         more than ``most_ms``, however long ago that was: what happened while nobody looked is not
         known."""
-        with _explained(self._path):
+        with _errors_translated(self._path):
             since = self._complete_at or read_observed(self._connection)
         return min(elapsed_ms(since, self.uptime()), most_ms)
 
@@ -114,7 +114,7 @@ class GroupMemory:
         refuse_another_cluster(before.cluster_id, seen.cluster_id, self._path.parent)
         now = self.uptime()
         if seen or self._unwritten_found or self._unwritten_seen or before.cluster_id is None:
-            with _explained(self._path), self._writing(seen.found, seen.seen):
+            with _errors_translated(self._path), self._writing(seen.found, seen.seen):
                 if before.cluster_id is None:
                     groups_file.write_cluster(self._connection, seen.cluster_id)
                 self._apply(seen)
@@ -130,20 +130,20 @@ class GroupMemory:
         of_known = seen.stale.keys() - seen.found.keys()
         if not seen.found and not of_known:
             return before
-        with _explained(self._path), self._writing(seen.found, {}):
-            self._connection.executemany(_KEEP_COMMITS, _rows(seen.found))
+        with _errors_translated(self._path), self._writing(seen.found, {}):
+            self._connection.executemany(_KEEP_COMMITS, _rows_of_commits(seen.found))
             renewed = {
                 GroupOnTopic(group, topic): with_stale(last, offsets, seen.now_ms)
                 for topic in {at.topic for at in of_known}
                 for group, last in readers_of_topic(self._connection, topic).items()
                 if (offsets := seen.stale.get(GroupOnTopic(group, topic)))
             }
-            self._connection.executemany(_RENEW_COMMITS, _rows(renewed))
+            self._connection.executemany(_RENEW_COMMITS, _rows_of_commits(renewed))
         return replace(before, commits={**before.commits, **seen.found, **renewed})
 
     def forget(self, group_id: str, topic: str | None = None) -> tuple[str, ...]:
         """Releases a group, on one topic or everywhere; where it was remembered, sorted."""
-        with _explained(self._path), self._transaction():
+        with _errors_translated(self._path), self._transaction():
             rows = self._connection.execute(
                 "DELETE FROM commits WHERE group_id = ?1 AND ifnull(topic = ?2, ?2 IS NULL) "
                 "RETURNING topic",
@@ -153,7 +153,7 @@ class GroupMemory:
 
     def accept_losses(self) -> tuple[str, ...]:
         """Goes on without what was lost; the sentences about it."""
-        with _explained(self._path), self._transaction():
+        with _errors_translated(self._path), self._transaction():
             rows = self._connection.execute("DELETE FROM losses RETURNING sentence").fetchall()
         return tuple(sentence for (sentence,) in rows)
 
@@ -176,8 +176,8 @@ class GroupMemory:
                 for name, topic in changed.topics.items()
             ],
         )
-        run(_KEEP_COMMITS, _rows(changed.found))
-        run(_RENEW_COMMITS, _rows(changed.seen))
+        run(_KEEP_COMMITS, _rows_of_commits(changed.found))
+        run(_RENEW_COMMITS, _rows_of_commits(changed.seen))
         run(
             "UPDATE commits SET absent_since_ms = ?, absent_ms = 0 "
             "WHERE group_id = ? AND topic = ?",
@@ -203,8 +203,8 @@ class GroupMemory:
         wait for the next."""
         try:
             with self._transaction():
-                self._connection.executemany(_KEEP_COMMITS, _rows(self._unwritten_found))
-                self._connection.executemany(_RENEW_COMMITS, _rows(self._unwritten_seen))
+                self._connection.executemany(_KEEP_COMMITS, _rows_of_commits(self._unwritten_found))
+                self._connection.executemany(_RENEW_COMMITS, _rows_of_commits(self._unwritten_seen))
                 yield
         except BaseException:
             self._unwritten_found |= found
@@ -243,7 +243,7 @@ def recall(state_dir: Path) -> Remembered:
         return Remembered(lost=f"the remembered groups in {path} can't be read ({error})")
 
 
-def _rows(
+def _rows_of_commits(
     commits: Mapping[GroupOnTopic, LastCommits],
 ) -> list[tuple[str, str, str, int | None, str, str, str]]:
     return [
@@ -260,7 +260,7 @@ def _rows(
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _errors_translated(path: Path) -> Iterator[None]:
     """Raises `StateError` in place of SQLite's errors and the file system's."""
     try:
         yield
@@ -273,15 +273,15 @@ def _explained(path: Path) -> Iterator[None]:
 
 def readers_of(state_dir: Path, topic: str) -> dict[str, LastCommits] | None:
     """Each group's last commits on a topic, by group. None where they can't be read."""
-    return _looked_up(state_dir, readers_of_topic, topic)
+    return _look_up(state_dir, readers_of_topic, topic)
 
 
 def topics_read_by(state_dir: Path, group_id: str) -> dict[str, LastCommits] | None:
     """A group's last commits, by topic. None where they can't be read."""
-    return _looked_up(state_dir, topics_of_group, group_id)
+    return _look_up(state_dir, topics_of_group, group_id)
 
 
-def _looked_up(
+def _look_up(
     state_dir: Path,
     look_up: Callable[[sqlite3.Connection, str], dict[str, LastCommits]],
     name: str,

@@ -136,14 +136,14 @@ def check_place(path: Path, place: DatabaseFiles) -> None:
 def loss_of_missing(path: Path) -> str | None:
     """Why it is a loss that there is no file; None where nothing was ever remembered."""
     left_behind = (f"{path.name}-wal", f"{path.name}.damaged-*")
-    if any(any(path.parent.glob(each)) for each in left_behind) or _has_run(
+    if any(any(path.parent.glob(each)) for each in left_behind) or _has_recorded_cycles(
         path.with_name(AUDIT_NAME)
     ):
         return f"the remembered groups are gone: {path} is missing; {ACCEPT}"
     return None
 
 
-def _has_run(audit: Path) -> bool:
+def _has_recorded_cycles(audit: Path) -> bool:
     """Whether a cycle has left its trace, and with it groups to remember."""
     if not audit.exists():
         return False
@@ -249,7 +249,7 @@ def read_all(connection: sqlite3.Connection) -> Remembered:
     not written by retentiond."""
     commits: dict[GroupOnTopic, LastCommits] = {}
     is_old = version_of(connection) == 1
-    query = f"SELECT group_id, topic, {_stored(connection)} FROM commits"
+    query = f"SELECT group_id, topic, {_commit_columns(connection)} FROM commits"
     for group_id, topic, *stored in connection.execute(query):
         commits[GroupOnTopic(group_id, topic)] = _last_commits(*stored)
     losses = [sentence for (sentence,) in connection.execute("SELECT sentence FROM losses")]
@@ -281,7 +281,7 @@ def columns_of_commits(connection: sqlite3.Connection) -> set[str]:
     return {name for _, name, *_ in connection.execute("PRAGMA table_info(commits)")}
 
 
-def _stored(connection: sqlite3.Connection) -> str:
+def _commit_columns(connection: sqlite3.Connection) -> str:
     """What `_last_commits` takes, for a query."""
     there = columns_of_commits(connection)
     return ", ".join(
@@ -304,7 +304,8 @@ def read_observed(connection: sqlite3.Connection) -> Uptime | None:
 
 def readers_of_topic(connection: sqlite3.Connection, topic: str) -> dict[str, LastCommits]:
     """By group, sorted by name. Raises as `read_all` does."""
-    query = f"SELECT group_id, {_stored(connection)} FROM commits WHERE topic = ? ORDER BY group_id"
+    columns = _commit_columns(connection)
+    query = f"SELECT group_id, {columns} FROM commits WHERE topic = ? ORDER BY group_id"
     return {
         group_id: _last_commits(*stored)
         for group_id, *stored in connection.execute(query, (topic,))
@@ -313,7 +314,7 @@ def readers_of_topic(connection: sqlite3.Connection, topic: str) -> dict[str, La
 
 def topics_of_group(connection: sqlite3.Connection, group_id: str) -> dict[str, LastCommits]:
     """By topic. Raises as `read_all` does."""
-    query = f"SELECT topic, {_stored(connection)} FROM commits WHERE group_id = ?"
+    query = f"SELECT topic, {_commit_columns(connection)} FROM commits WHERE group_id = ?"
     return {
         topic: _last_commits(*stored) for topic, *stored in connection.execute(query, (group_id,))
     }

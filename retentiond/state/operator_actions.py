@@ -58,7 +58,7 @@ def read_pause(state_dir: Path) -> Pause | None:
         reason, since, by = (written[key] for key in ("reason", "since", "by"))
     except (ValueError, KeyError, TypeError, RecursionError):  # written by hand
         return Pause(" ".join(text.split()) or NO_REASON)
-    return Pause(str(reason or NO_REASON), _text(since), _text(by))
+    return Pause(str(reason or NO_REASON), _as_text(since), _as_text(by))
 
 
 def write_pause(state_dir: Path, pause: Pause) -> None:
@@ -71,7 +71,7 @@ def remove_pause(state_dir: Path) -> None:
     remove(state_dir / PAUSE_NAME, ", so it stays paused")
 
 
-def _text(written: object) -> str | None:
+def _as_text(written: object) -> str | None:
     return None if written is None else str(written)
 
 

@@ -279,7 +279,7 @@ class TopicAnswer:
     def kept(self) -> tuple[KeptRecords, ...]:
         """By who keeps it, the most records first."""
         parts = (kept for each in self.partitions for kept in each.kept)
-        return tuple(sorted(_added(parts), key=_by_records))
+        return tuple(sorted(_summed_by_keeper(parts), key=_most_records_first))
 
     @property
     def verdicts(self) -> Counter[Verdict]:
@@ -385,8 +385,10 @@ class ClusterAnswer:
     @cached_property
     def kept(self) -> tuple[KeptRecords, ...]:
         """What each keeper keeps in the cluster, the most bytes first."""
-        found = _added(each for topic in self.topics for each in topic.kept)
-        return tuple(sorted(found, key=lambda each: (-known_bytes(each.size), *_by_records(each))))
+        found = _summed_by_keeper(each for topic in self.topics for each in topic.kept)
+        return tuple(
+            sorted(found, key=lambda each: (-known_bytes(each.size), *_most_records_first(each)))
+        )
 
 
 def cluster_answer(partitions: Iterable[PartitionAnswer], disk: DiskReport) -> ClusterAnswer:
@@ -401,7 +403,7 @@ def cluster_answer(partitions: Iterable[PartitionAnswer], disk: DiskReport) -> C
     return ClusterAnswer(tuple(topics), disk.log_bytes)
 
 
-def _added(parts: Iterable[KeptRecords]) -> Iterator[KeptRecords]:
+def _summed_by_keeper(parts: Iterable[KeptRecords]) -> Iterator[KeptRecords]:
     """One for each keeper."""
     by_keeper: defaultdict[Keeper, list[KeptRecords]] = defaultdict(list)
     for part in parts:
@@ -416,5 +418,5 @@ def known_bytes(stored: Stored) -> int:
     return (stored.local or 0) + (stored.remote or 0)
 
 
-def _by_records(kept: KeptRecords) -> tuple[int, str]:
+def _most_records_first(kept: KeptRecords) -> tuple[int, str]:
     return -kept.records, str(kept.keeper)

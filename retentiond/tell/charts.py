@@ -85,10 +85,10 @@ def fewer(
     largest = sorted(named, key=lambda name: -max(filter(None, named[name]), default=0))
     shown = {name: named[name] for name in largest[:MOST_LINES]}
     rest = [values for name, values in lines.items() if name not in shown]
-    return shown, [_added(each) for each in zip(*rest, strict=True)] if rest else None
+    return shown, [_sum_of_known(each) for each in zip(*rest, strict=True)] if rest else None
 
 
-def _added(values: Sequence[float | None]) -> float | None:
+def _sum_of_known(values: Sequence[float | None]) -> float | None:
     known = [each for each in values if each is not None]
     return sum(known) if known else None
 
@@ -172,7 +172,7 @@ def inline(chart: Any, label: str, unknown: Sequence[bool]) -> str:
     root.attrib.update({"class": "chart", "role": "img", "aria-label": label, "focusable": "false"})
     plot = next(each for each in root.iter() if each.get("class") == "plot")
     half = (places[1] - places[0]) / 2
-    for first, last in _runs(unknown):
+    for first, last in _unknown_stretches(unknown):
         left, right = (
             view.x(min(max(each, 0), 1)) for each in (places[first] - half, places[last] + half)
         )
@@ -181,7 +181,7 @@ def inline(chart: Any, label: str, unknown: Sequence[bool]) -> str:
     return LONG_FRACTION.sub(r"\1", etree.tostring(root, encoding="unicode"))
 
 
-def _runs(unknown: Sequence[bool]) -> Iterator[tuple[int, int]]:
+def _unknown_stretches(unknown: Sequence[bool]) -> Iterator[tuple[int, int]]:
     """The first and the last of those that stand side by side."""
     at = 0
     for is_unknown, run in groupby(unknown):

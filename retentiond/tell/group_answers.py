@@ -145,11 +145,11 @@ def group_on_topics(
                 continue
             reader = TopicReader(group_id, None)
         found.extend((topic, answer) for answer in group_answers(topic, [reader]))
-    found.sort(key=lambda pair: _weight(pair[1]))
+    found.sort(key=lambda pair: _keeps_most_first(pair[1]))
     return GroupOnTopics(tuple(found))
 
 
-def _weight(answer: GroupAnswer) -> tuple[int, int, int, int]:
+def _keeps_most_first(answer: GroupAnswer) -> tuple[int, int, int, int]:
     bytes_kept = (answer.kept.local or 0) + (answer.kept.remote or 0)
     return -bytes_kept, -answer.kept_records, -len(answer.binds), -(answer.known_lag or 0)
 

@@ -139,13 +139,13 @@ def count_groups(snapshot: Snapshot) -> tuple[GroupCount, ...]:
 
 def group_states(snapshot: Snapshot) -> dict[str, GroupState]:
     return {
-        group.group_id: GroupState(str(group.kind), _state(group))
+        group.group_id: GroupState(str(group.kind), _state_of(group))
         for group in snapshot.groups
         if group.state != ABSENT
     }
 
 
-def _state(group: GroupReading) -> str:
+def _state_of(group: GroupReading) -> str:
     if group.failure or group.problem:
         return "unreadable"
     if group.state == VANISHED:
@@ -174,7 +174,7 @@ def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
         **_disk_document(report.disk),
         "topics": [_topic_document(each) for each in report.answers.topics],
         "partitions": [
-            partition_document(each) | (_outcome(each.outcome) if with_outcomes else {})
+            partition_document(each) | (_outcome_document(each.outcome) if with_outcomes else {})
             for each in report.answers.partitions
         ],
     }
@@ -273,7 +273,7 @@ def row_document(row: PlanRow) -> dict[str, Any]:
     }
 
 
-def _outcome(outcome: DeletionOutcome | None) -> dict[str, Any]:
+def _outcome_document(outcome: DeletionOutcome | None) -> dict[str, Any]:
     """None: no request went out."""
     return {
         "outcome": (outcome.outcome if outcome else Outcome.NOT_ATTEMPTED).value,

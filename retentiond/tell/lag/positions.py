@@ -36,17 +36,21 @@ class CommittedPositions:
 
 
 def positions(snapshot: Snapshot) -> CommittedPositions:
-    """Of every group that the policy of the topic lets count."""
-    now = _known(snapshot.commits)
-    before = _known(snapshot.remembered)
-    has_commit = pc.is_in(_keys(before, snapshot), value_set=_keys(now, snapshot))
+    """Where each group stands that counts for the topic's policy: at its commit of now, else at the
+    remembered one."""
+    now = _readable_commits(snapshot.commits)
+    before = _readable_commits(snapshot.remembered)
+    has_commit = pc.is_in(
+        _group_and_partition_keys(before, snapshot),
+        value_set=_group_and_partition_keys(now, snapshot),
+    )
     silent = ~has_commit.to_numpy(zero_copy_only=False)
     every = CommittedPositions(
         np.concatenate([now.group, before.group[silent]]),
         np.concatenate([now.partition, before.partition[silent]]),
         np.concatenate([now.offset, before.offset[silent]]),
     )
-    return every.where(_counts(snapshot, every))
+    return every.where(_group_counts(snapshot, every))
 
 
 def topics_of(snapshot: Snapshot) -> Integers:
@@ -54,18 +58,18 @@ def topics_of(snapshot: Snapshot) -> Integers:
     return np.fromiter((each.topic for each in snapshot.partitions), np.int64)
 
 
-def _known(commits: pa.Table) -> CommittedPositions:
+def _readable_commits(commits: pa.Table) -> CommittedPositions:
     """`COMMIT_SCHEMA` less the commits that could not be read."""
     commits = commits.filter(pc.is_valid(commits["offset"]))
     columns = (commits[name].to_numpy() for name in ("group_id", "partition_id", "offset"))
     return CommittedPositions(*(column.astype(np.int64) for column in columns))
 
 
-def _keys(of: CommittedPositions, snapshot: Snapshot) -> pa.Array:
+def _group_and_partition_keys(of: CommittedPositions, snapshot: Snapshot) -> pa.Array:
     return pa.array(of.group * len(snapshot.partitions) + of.partition)
 
 
-def _counts(snapshot: Snapshot, of: CommittedPositions) -> Booleans:
+def _group_counts(snapshot: Snapshot, of: CommittedPositions) -> Booleans:
     excluded, width = excluded_groups(snapshot), max(1, len(snapshot.topics))
     keys = of.group * width + topics_of(snapshot)[of.partition]
     of_excluded = excluded["group_id"].to_numpy().astype(np.int64) * width + excluded["topic_id"]
@@ -85,10 +89,10 @@ def kept_by_one_group(
     next: another group, the consumed retention or the end. None do where another group that has
     no commit would go on holding the partition. ``rows``: one for each partition of the snapshot.
     """
-    bounds, counts = _others(snapshot, rows, positions)
+    bounds, counts = _positions_of_others(snapshot, rows, positions)
     kept: defaultdict[GroupOnTopic, int] = defaultdict(int)
     for at, (row, reading) in enumerate(zip(rows, snapshot.partitions, strict=True)):
-        end = _end(reading)
+        end = _end_without_groups(reading)
         if row.binding_group is None or reading.log_start_offset is None or end is None:
             continue
         start = reading.log_start_offset
@@ -101,7 +105,7 @@ def kept_by_one_group(
     return dict(kept)
 
 
-def _others(
+def _positions_of_others(
     snapshot: Snapshot, rows: Sequence[PlanRow], positions: CommittedPositions
 ) -> tuple[Integers, Integers]:
     """By partition: the smallest position of groups other than the binding one, and how many of
@@ -121,7 +125,7 @@ def _others(
     return bounds, np.bincount(others.partition, minlength=len(rows))
 
 
-def _end(reading: PartitionReading) -> int | None:
+def _end_without_groups(reading: PartitionReading) -> int | None:
     """Where deletion would stop if no group bound it; None where that is not known."""
     bounds = (reading.retention_offset, reading.last_stable_offset, reading.high_watermark)
     known = [bound for bound in bounds if bound is not None]

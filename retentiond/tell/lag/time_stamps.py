@@ -52,9 +52,9 @@ class TimeFacts:
     def rearrange(self, rows: Integers, largest: Integers) -> None:
         """The partitions from now on: where each one was before, -1 for a new one; and the largest
         offset that a fact about it may have, else the leader has lost the records it was about."""
-        self._offsets = _taken(self._offsets, rows, 0)
-        self._times = _taken(self._times, rows, self._nothing)
-        self._used = _taken(self._used, rows, 0)
+        self._offsets = _rows_taken(self._offsets, rows, 0)
+        self._times = _rows_taken(self._times, rows, self._nothing)
+        self._used = _rows_taken(self._used, rows, 0)
         self._times[self._offsets > largest[:, np.newaxis]] = self._nothing
 
     def put(self, partition: int, offset: int, time: float) -> None:
@@ -81,7 +81,7 @@ class TimeFacts:
         return best
 
 
-def _taken(array: NDArray[Any], rows: Integers, nothing: float) -> NDArray[Any]:
+def _rows_taken(array: NDArray[Any], rows: Integers, nothing: float) -> NDArray[Any]:
     new = np.full((1, FACTS), nothing, array.dtype)
     return np.concatenate([array, new])[rows]  # -1 is the last one
 

@@ -153,14 +153,14 @@ class Order(NamedTuple):
 BY_FREES = Order("reclaimable", is_descending=True)
 
 
-def _kept(topic: TopicAnswer) -> tuple[int, int]:
+def _kept_bytes_and_records(topic: TopicAnswer) -> tuple[int, int]:
     sizes = [kept.size for kept in topic.kept]
     return known_bytes(total_stored(sizes)), sum(kept.records for kept in topic.kept)
 
 
 FIGURES: Mapping[str, Callable[[TopicAnswer], tuple[int, ...]]] = {
     "bytes": lambda topic: (known_bytes(topic.size),),
-    "kept": _kept,
+    "kept": _kept_bytes_and_records,
 }
 
 COLUMNS = ("name", "reclaimable", *FIGURES)

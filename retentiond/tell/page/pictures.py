@@ -133,12 +133,12 @@ class FreedHistory:
 
 def freed_of_all(state_dir: Path, now_ms: int) -> FreedHistory:
     """The last 24 hours of all topics."""
-    return _freed_history(state_dir, _until(DAY_SLOTS, HOUR_MS, now_ms), None)
+    return _freed_history(state_dir, _slots_until(DAY_SLOTS, HOUR_MS, now_ms), None)
 
 
 def freed_of_topic(state_dir: Path, topic: str, now_ms: int) -> FreedHistory:
     """Seven days of one, today included; days are those of UTC."""
-    return _freed_history(state_dir, _until(WEEK_SLOTS, DAY_MS, now_ms), topic)
+    return _freed_history(state_dir, _slots_until(WEEK_SLOTS, DAY_MS, now_ms), topic)
 
 
 def _freed_history(state_dir: Path, wanted: Slots, topic: str | None) -> FreedHistory:
@@ -152,7 +152,7 @@ def _freed_history(state_dir: Path, wanted: Slots, topic: str | None) -> FreedHi
     return FreedHistory(wanted, slots, columns(slots or (), WIDTH, HEIGHT), tuple(days))
 
 
-def _until(slots: Slots, whole_ms: int, now_ms: int) -> Slots:
+def _slots_until(slots: Slots, whole_ms: int, now_ms: int) -> Slots:
     """Ending with the whole hour, or day, that now is in."""
     end_ms = (now_ms // whole_ms + 1) * whole_ms
     return Slots(end_ms - slots.count * slots.width_ms, slots.width_ms, slots.count)

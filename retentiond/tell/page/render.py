@@ -45,7 +45,7 @@ def environment(assets: Mapping[str, Asset]) -> Environment:
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_finalize,
+        finalize=_printable_value,
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
@@ -80,7 +80,7 @@ def environment(assets: Mapping[str, Asset]) -> Environment:
     return env
 
 
-def _finalize(value: object) -> object:
+def _printable_value(value: object) -> object:
     """Control characters, and those that turn the direction of text, show as what they are."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
@@ -172,10 +172,10 @@ class Asset:
 
 def load_assets() -> dict[str, Asset]:
     """By a name that templates can say: `page_css`."""
-    return {name.replace(".", "_"): _read(name) for name in TYPES}
+    return {name.replace(".", "_"): _asset_from_file(name) for name in TYPES}
 
 
-def _read(name: str) -> Asset:
+def _asset_from_file(name: str) -> Asset:
     contents = (FOLDER / name).read_bytes()
     return Asset(name, contents, hashlib.sha256(contents).hexdigest()[:16])
 

@@ -76,7 +76,7 @@ class _Site:
         asked = request.query_params
         order, span = overview.order_named(asked.get("sort")), recent.span_named(asked.get("span"))
         wanted = overview.TopicFilter(
-            _text(request, "name"), _verdict(request), asked.get("page"), order
+            _filter_text(request, "name"), _asked_verdict(request), asked.get("page"), order
         )
         return self._page(
             "overview.html",
@@ -104,7 +104,7 @@ class _Site:
         answer = next((each for each in topics if each.topic == name), None)
         if report is None or answer is None:
             return self._missing("topic", name, report, now_ms)
-        wanted = details.PartitionFilter(_verdict(request), request.query_params.get("page"))
+        wanted = details.PartitionFilter(_asked_verdict(request), request.query_params.get("page"))
         readers = readers_of(self._state_dir, name)
         return self._page(
             "topic.html",
@@ -153,11 +153,11 @@ class _Site:
         return Response(html.encode(errors="replace"), status, HEADERS)
 
 
-def _text(request: Request, key: str) -> str:
+def _filter_text(request: Request, key: str) -> str:
     return request.query_params.get(key, "").strip()[:MOST_CHARS]
 
 
-def _verdict(request: Request) -> Verdict | None:
+def _asked_verdict(request: Request) -> Verdict | None:
     """None, which is any, also for one that there is not."""
     try:
         return Verdict(request.query_params.get("verdict", ""))
