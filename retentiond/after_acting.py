@@ -113,9 +113,9 @@ def conclude(
     """Records what the deletions are to free, what earlier ones have freed, and what is awaited of
     these; ``before``: what was awaited when the cycle began."""
     report = found.report()
-    became = {TopicPartition(each.topic, each.partition): each.outcome for each in outcomes}
-    rows = [row for row in found.rows if _at(row) in became]
-    deleted = [row for row in rows if became[_at(row)] is Outcome.DELETED]
+    became = {each.topic_partition: each.outcome for each in outcomes}
+    rows = [row for row in found.rows if row.topic_partition in became]
+    deleted = [row for row in rows if became[row.topic_partition] is Outcome.DELETED]
     try:
         followed = with_new_deletions(found.followed, _awaited(deleted, found, plan))
         if not plan.dry_run:
@@ -174,17 +174,13 @@ def _awaited(done: Sequence[PlanRow], found: DisksOfCycle, plan: Plan) -> list[A
             asked_at_ms=plan.planned_at_ms,
         )
         for row in done
-        for key, predicted in found.predictions.get(_at(row), {}).items()
+        for key, predicted in found.predictions.get(row.topic_partition, {}).items()
         if row.topic_id is not None
         and row.log_start_offset is not None
         and row.cutoff is not None
         and row.high_watermark is not None
         and (size_bytes := found.reading.size_of(key)) is not None
     ]
-
-
-def _at(row: PlanRow) -> TopicPartition:
-    return TopicPartition(row.topic, row.partition)
 
 
 def _unforeseen(error: Exception) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -89,6 +89,23 @@ def _boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return f"process-{uuid.uuid4().hex}"
+
+
+class ClockChanges:
+    """Notices when somebody has set the host's clock, against one that goes on evenly."""
+
+    def __init__(self, date: Callable[[], float], even: Callable[[], float]) -> None:
+        self._date = date
+        self._even = even
+        self._apart_s = date() - even()
+
+    def set_by_s(self) -> float:
+        """Since it was asked last; negative is back. 0 for what is less than a second as yet."""
+        ahead_s = self._date() - self._even() - self._apart_s
+        if abs(ahead_s) < 1:
+            return 0
+        self._apart_s += ahead_s
+        return ahead_s
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from prometheus_client.registry import CollectorRegistry
 
 from retentiond import garbage_collection
-from retentiond.clock import Stop, Stopped, now_ms
+from retentiond.clock import ClockChanges, Stop, Stopped, now_ms
 from retentiond.config import Config
 from retentiond.engine import Engine, build_versions
 from retentiond.errors import (
@@ -68,23 +68,6 @@ MOST_DOUBLINGS = 20
 JOB = "cycle"
 
 RELOAD = int(signal.SIGHUP)
-
-
-class ClockChanges:
-    """Notices when somebody has set the host's clock, against one that goes on evenly."""
-
-    def __init__(self, date: Callable[[], float], even: Callable[[], float]) -> None:
-        self._date = date
-        self._even = even
-        self._apart_s = date() - even()
-
-    def set_by_s(self) -> float:
-        """Since it was asked last; negative is back. 0 for what is less than a second as yet."""
-        ahead_s = self._date() - self._even() - self._apart_s
-        if abs(ahead_s) < 1:
-            return 0
-        self._apart_s += ahead_s
-        return ahead_s
 
 
 def background_scheduler() -> Any:

@@ -52,7 +52,7 @@ def predict(
     partitions = dict(zip(partitions_of(snapshot), snapshot.partitions, strict=True))
     predictions: dict[TopicPartition, Mapping[ReplicaKey, int]] = {}
     for row in rows:
-        at = TopicPartition(row.topic, row.partition)
+        at = row.topic_partition
         partition, replicas = partitions.get(at), reading.replicas(at)
         if partition is None or replicas is None:
             continue
@@ -70,7 +70,7 @@ def with_predictions(rows: Sequence[PlanRow], predictions: Predictions) -> tuple
     """The same rows, deletions with their ``predicted_bytes`` where they are known."""
     return tuple(
         replace(row, predicted_bytes=sum(found.values()))
-        if (found := predictions.get(TopicPartition(row.topic, row.partition))) is not None
+        if (found := predictions.get(row.topic_partition)) is not None
         else row
         for row in rows
     )
@@ -140,7 +140,7 @@ def with_remote(
     """The same rows, deletions from tiered logs with ``predicted_remote_bytes``."""
 
     def with_bytes(row: PlanRow) -> PlanRow:
-        at = TopicPartition(row.topic, row.partition)
+        at = row.topic_partition
         log, local = remote.get(at), predictions.get(at)
         if log is None or local is None or row.cutoff is None:
             return row

@@ -25,7 +25,6 @@ from retentiond.model import (
     Plan,
     PlanRow,
     Reason,
-    TopicPartition,
     Verdict,
     result_of,
 )
@@ -196,7 +195,7 @@ def finished(
 ) -> CycleRecord:
     """When every outcome is known as far as it can be; ``failure``: what ended it too soon."""
     counts = Counter(each.outcome for each in outcomes)
-    ours = {TopicPartition(each.topic, each.partition) for each in outcomes if each.is_ours}
+    ours = {each.topic_partition for each in outcomes if each.is_ours}
     return replace(
         begun(plan),
         finished_at_ms=finished_at_ms,
@@ -205,5 +204,5 @@ def finished(
         failed=counts[Outcome.FAILED],
         not_attempted=counts[Outcome.NOT_ATTEMPTED],
         unknown=counts[Outcome.UNKNOWN],
-        records_deleted=sum(row.records for row in plan.rows if (row.topic, row.partition) in ours),
+        records_deleted=sum(row.records for row in plan.rows if row.topic_partition in ours),
     )

@@ -115,11 +115,6 @@ def record_action(state_dir: Path, action: Action) -> None:
         )
 
 
-def read_actions(state_dir: Path) -> tuple[Action, ...]:
-    """All of them, as `actions_in` reads them."""
-    return tuple(actions_in(state_dir))
-
-
 def actions_in(state_dir: Path) -> Iterator[Action]:
     """Oldest first, some at a time. Raises `StateError` when there is no audit log or it can't be
     read."""

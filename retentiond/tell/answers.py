@@ -122,7 +122,7 @@ class PartitionAnswer:
 
     @property
     def at(self) -> TopicPartition:
-        return TopicPartition(self.row.topic, self.row.partition)
+        return self.row.topic_partition
 
     @property
     def is_deleted(self) -> bool:

@@ -18,6 +18,7 @@ from retentiond.tell.answers import (
     KeptRecords,
     Stored,
     TopicAnswer,
+    known_bytes,
     total,
     total_stored,
 )
@@ -150,8 +151,12 @@ def group_on_topics(
 
 
 def _keeps_most_first(answer: GroupAnswer) -> tuple[int, int, int, int]:
-    bytes_kept = (answer.kept.local or 0) + (answer.kept.remote or 0)
-    return -bytes_kept, -answer.kept_records, -len(answer.binds), -(answer.known_lag or 0)
+    return (
+        -known_bytes(answer.kept),
+        -answer.kept_records,
+        -len(answer.binds),
+        -(answer.known_lag or 0),
+    )
 
 
 def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[GroupAnswer, ...]:

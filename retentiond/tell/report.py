@@ -73,7 +73,7 @@ class CycleReport:
 
     def outcome(self, row: PlanRow) -> DeletionOutcome:
         """What became of a row; no request went out for one that has no outcome."""
-        key = TopicPartition(row.topic, row.partition)
+        key = row.topic_partition
         return self.outcomes.get(key, DeletionOutcome(*key, Outcome.NOT_ATTEMPTED))
 
     @cached_property
@@ -82,7 +82,7 @@ class CycleReport:
         return cluster_answer(map(self._answer, self.plan.rows), self.disk)
 
     def _answer(self, row: PlanRow) -> PartitionAnswer:
-        outcome = self.outcomes.get(TopicPartition(row.topic, row.partition))
+        outcome = self.outcomes.get(row.topic_partition)
         if row.detail and GRANT in row.detail:
             row = replace(row, detail=with_address(row.detail, self.tool_options))
         if outcome and outcome.error and GRANT in outcome.error:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from devkit.embedded import EmbeddedKafka, tools
-from retentiond.state.operator_actions import read_actions
+from retentiond.state.operator_actions import actions_in
 from tests.contract.real import RealDriver
 from tests.support.brokers.deleting import RECORDS, TOOL, Bench
 
@@ -127,7 +127,7 @@ def test_a_thousand_partitions_are_one_request(bench: Bench, topic_name: str) ->
     lines = done.out.splitlines()
     assert sum("low watermark 0" in line for line in lines) == 1000
     assert lines[-1] == "1,000 partitions done, 0 failed, 0 left out"
-    assert len(read_actions(bench.state_dir)) == 2
+    assert len(tuple(actions_in(bench.state_dir))) == 2
 
 
 def test_as_a_whole_process_it_takes_less_of_the_processor_than_kafkas_own_tool(
@@ -198,7 +198,7 @@ def test_request_and_outcome_are_in_the_audit_log(bench: Bench, topic_name: str)
     name = bench.topic(topic_name, 2)
     file = bench.file((name, 0, 3), (name, 1, 11))
     assert bench.run("--offset-json-file", file).code == 1
-    request, outcome = read_actions(bench.state_dir)
+    request, outcome = actions_in(bench.state_dir)
     assert (request.action, outcome.action) == ("delete-records", "delete-records-outcome")
     assert request.subject == outcome.subject
     assert request.at_ms <= outcome.at_ms

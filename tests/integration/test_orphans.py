@@ -17,7 +17,7 @@ import bcrypt
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.state.operator_actions import read_actions
+from retentiond.state.operator_actions import actions_in
 from tests.support.brokers.command import HostClock, Process
 from tests.support.brokers.orphaned import COMES_BACK, DAY_MS, STAYS, THIRD, Orphaned
 from tests.support.waiting import eventually
@@ -133,7 +133,7 @@ def test_what_no_broker_has_open_goes_while_it_runs(orphaned: Orphaned) -> None:
     assert by_folder.pop("left-0") == "removed"
     assert set(by_folder.values()) == {"kept"}
     assert not left.exists()
-    begun, ended = read_actions(orphaned.state_dir)
+    begun, ended = actions_in(orphaned.state_dir)
     assert (begun.action, ended.action) == ("orphan-removal", "orphan-removal-outcome")
     orphaned.driver.produce("kept", [orphaned.driver.now_ms])
     orphaned.await_in_sync("kept", (STAYS, COMES_BACK))

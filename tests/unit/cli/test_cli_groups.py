@@ -13,7 +13,7 @@ import pytest
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.state.groups import GroupMemory, recall
 from retentiond.state.groups_file import NAME
-from retentiond.state.operator_actions import read_actions
+from retentiond.state.operator_actions import actions_in
 from tests.support.builders.gather_worlds import healthy
 from tests.support.builders.group_memories import BILLING, cycle
 from tests.support.fakes import FakeCluster
@@ -130,7 +130,7 @@ def test_a_group_is_forgotten_and_the_audit_log_says_by_whom(
     assert (done.code, done.err) == (0, "")
     assert "Group billing is forgotten." in done.out
     assert BILLING not in recall(state_dir).commits
-    (action,) = read_actions(state_dir)
+    (action,) = actions_in(state_dir)
     assert (action.operator, action.action, action.subject) == ("ada", "forget", "billing")
     assert action.detail == "on orders"
 
@@ -143,7 +143,7 @@ def test_a_group_is_forgotten_on_one_topic_and_remembered_on_others(
     assert (done.code, done.err) == (0, "")
     assert "Group search is forgotten on topic clicks." in done.out
     assert {at.topic for at in recall(state_dir).commits if at.group_id == "search"} == {"orders"}
-    (action,) = read_actions(state_dir)
+    (action,) = actions_in(state_dir)
     assert (action.subject, action.detail) == ("search", "on clicks")
     again = command(*arguments)
     assert again.code == 2
@@ -255,7 +255,7 @@ def test_a_loss_is_accepted_and_recorded(
     done = command("groups", "accept", "--yes", "--config", config_file)
     assert (done.code, done.err) == (0, "")
     assert recall(state_dir).lost is None
-    (action,) = read_actions(state_dir)
+    (action,) = actions_in(state_dir)
     assert (action.action, action.subject, action.detail) == ("accept", None, lost)
 
 

@@ -12,7 +12,7 @@ from retentiond.cli.options import Output
 from retentiond.cli.orphans import approval, metrics_port
 from retentiond.cli.output.orphans import document, show
 from retentiond.errors import ConfigError
-from retentiond.state.operator_actions import read_actions
+from retentiond.state.operator_actions import actions_in
 from retentiond.tools.orphans.remove import AuditedRemovals
 from tests.support.builders.orphans_host import BROKER, CLUSTER, HOUR_MS, OLD_ID, Host
 from tests.unit.cli.conftest import Command
@@ -152,7 +152,7 @@ def test_a_removal_is_two_rows_of_the_audit_log(host: Host) -> None:
     audit = AuditedRemovals(host.state_dir)
     audit.removing(orphan, "gone-0.x-delete")
     audit.settled(orphan.removed())
-    begun, ended = read_actions(host.state_dir)
+    begun, ended = actions_in(host.state_dir)
     assert (begun.action, ended.action) == ("orphan-removal", "orphan-removal-outcome")
     assert begun.subject == ended.subject
     assert json.loads(begun.detail)["folder"] == "gone-0"

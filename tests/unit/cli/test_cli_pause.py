@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.state.operator_actions import NO_REASON, Pause, read_actions, read_pause
+from retentiond.state.operator_actions import NO_REASON, Pause, actions_in, read_pause
 from tests.unit.cli.conftest import CONFIG, Command
 
 
@@ -35,7 +35,7 @@ def test_it_pauses_before_a_daemon_ever_ran_and_says_why(
     assert pause is not None
     assert (pause.reason, pause.by) == ("incident [4711]: replay", "ada")
     assert stat.S_IMODE(state_dir.stat().st_mode) == 0o700
-    (action,) = read_actions(state_dir)
+    (action,) = actions_in(state_dir)
     assert (action.operator, action.action, action.subject, action.detail) == (
         "ada",
         "pause",
@@ -62,7 +62,7 @@ def test_a_second_pause_replaces_the_reason_of_the_first(
     pause = read_pause(state_dir)
     assert pause is not None
     assert pause.reason == "two"
-    assert [action.detail for action in read_actions(state_dir)] == ["one", "two"]
+    assert [action.detail for action in actions_in(state_dir)] == ["one", "two"]
 
 
 def test_resume_takes_the_brake_off_and_is_recorded(
@@ -73,7 +73,7 @@ def test_resume_takes_the_brake_off_and_is_recorded(
     assert (done.code, done.err) == (0, "")
     assert "The next cycle deletes again. It was paused since " in " ".join(done.out.split())
     assert read_pause(state_dir) is None
-    assert [action.action for action in read_actions(state_dir)] == ["pause", "resume"]
+    assert [action.action for action in actions_in(state_dir)] == ["pause", "resume"]
 
 
 def test_where_nothing_is_paused_resume_leaves_nothing_behind(

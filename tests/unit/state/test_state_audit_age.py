@@ -23,7 +23,7 @@ from retentiond.state import audit_age
 from retentiond.state.audit import Audit
 from retentiond.state.audit_file import log_bytes
 from retentiond.state.audit_records import read_deletions
-from retentiond.state.operator_actions import Action, read_actions, record_action
+from retentiond.state.operator_actions import Action, actions_in, record_action
 from retentiond.state.state_dir import connect
 from tests.support.audited import read_cycles
 from tests.unit.state.test_state_audit import CYCLE, approved, outcome, sql, years_of
@@ -171,14 +171,14 @@ def test_what_operators_did_goes_by_the_same_age(audit: Audit, tmp_path: Path) -
     host.pass_days(1)
     cycle(audit, "now")
     audit.prune(KEEP_MS, GO)
-    assert [each.detail for each in read_actions(tmp_path)] == ["old"]
+    assert [each.detail for each in actions_in(tmp_path)] == ["old"]
 
     host.pass_days(400)
     cycle(audit, "later")
     record_action(tmp_path, Action(2, "anna", "resume", None, "young"))
     audit.prune(KEEP_MS, GO)
 
-    assert [each.detail for each in read_actions(tmp_path)] == ["young"]
+    assert [each.detail for each in actions_in(tmp_path)] == ["young"]
 
 
 def test_lists_of_groups_go_with_the_last_deletion_that_names_them(
@@ -238,14 +238,14 @@ def test_a_log_of_an_older_version_is_taken_over_whole_and_ages_from_then_on(
         host.pass_days(399)
         audit.prune(KEEP_MS, GO)
         assert list(read_deletions(tmp_path)) == before
-        assert len(read_actions(tmp_path)) == 1
+        assert len(tuple(actions_in(tmp_path))) == 1
 
         host.pass_days(1)
         cycle(audit, "later")
         audit.prune(KEEP_MS, GO)
 
         assert sorted(kept(audit)) == ["later", "old-0", "old-1"]
-        assert read_actions(tmp_path) == ()
+        assert tuple(actions_in(tmp_path)) == ()
         assert [each.cycle_id for each in audit.unsettled(CYCLE.cluster_id)] == ["old-0", "old-1"]
 
 
