@@ -108,9 +108,7 @@ def changes(
             at for at, last in missing.items() if is_forgotten(policies[at.topic], last)
         ),
         gone_ms={name: ms for name, ms in gone_ms.items() if ms < DROP_AFTER_MS},
-        back=tuple(
-            sorted(before.gone_ms.keys() - (snapshot.gone_topics - _awaited_topics(snapshot)))
-        ),
+        back=tuple(sorted(before.gone_ms.keys() - _gone_topics(snapshot))),
         dropped=tuple(sorted(name for name, ms in gone_ms.items() if ms >= DROP_AFTER_MS)),
     )
 
@@ -169,29 +167,27 @@ def with_stale(last: LastCommits, offsets: Mapping[int, int], now_ms: int) -> La
 def _seen(snapshot: Snapshot) -> set[GroupOnTopic]:
     """Who has a commit on one of its topics, or may read it."""
     return {
-        _group_on_topic(snapshot, *pair)
-        for pair in traces(snapshot, snapshot.commits) | snapshot.readers
+        _reader(snapshot, *pair) for pair in traces(snapshot, snapshot.commits) | snapshot.readers
     }
 
 
-def _group_on_topic(snapshot: Snapshot, group: int, topic: int) -> GroupOnTopic:
+def _reader(snapshot: Snapshot, group: int, topic: int) -> GroupOnTopic:
     return GroupOnTopic(snapshot.groups[group].group_id, snapshot.topics[topic].name)
 
 
 def _gone_ms(snapshot: Snapshot, before: Remembered, observed_ms: int) -> dict[str, int]:
-    """For how long each topic is gone, and nobody waits for it; only what a complete reading says
-    counts."""
+    """For how long each of `_gone_topics` is gone; only what a complete reading says counts."""
     if not snapshot.complete:
         return {}
-    awaited = _awaited_topics(snapshot)
     return {
         name: before.gone_ms[name] + observed_ms if name in before.gone_ms else 0
-        for name in snapshot.gone_topics - awaited
+        for name in _gone_topics(snapshot)
     }
 
 
-def _awaited_topics(snapshot: Snapshot) -> frozenset[str]:
-    return frozenset().union(*snapshot.other_topics.values())
+def _gone_topics(snapshot: Snapshot) -> frozenset[str]:
+    """Topics that are gone, and that no group waits for."""
+    return snapshot.gone_topics.difference(*snapshot.other_topics.values())
 
 
 NOBODY: TopicsByReader = {}
@@ -211,7 +207,7 @@ def _present(
     changed: dict[int, GroupOnTopic] = {}
     for pair in np.unique(pairs).tolist():
         group_id, topic_id = divmod(pair, len(snapshot.topics))
-        group, at = snapshot.groups[group_id], _group_on_topic(snapshot, group_id, topic_id)
+        group, at = snapshot.groups[group_id], _reader(snapshot, group_id, topic_id)
         if at.topic in but.get(at.group_id, ()):
             continue
         last = known.get(at, LastCommits(group.kind, {}, seen_at_ms=snapshot.taken_at_ms))
@@ -231,7 +227,7 @@ def _present(
             snapshot, present[at], kind, offsets[at], frozenset(stale.get(at, ()))
         )
     kinds = {group.group_id: group.kind for group in snapshot.groups}
-    readers = {_group_on_topic(snapshot, *each) for each in snapshot.readers} | {
+    readers = {_reader(snapshot, *each) for each in snapshot.readers} | {
         GroupOnTopic(group, topic)
         for group, topics in snapshot.other_topics.items()
         for topic in topics
@@ -251,7 +247,7 @@ def _stale(snapshot: Snapshot) -> dict[GroupOnTopic, dict[int, int]]:
     columns = (snapshot.stale[name].to_pylist() for name in ("group_id", "partition_id", "offset"))
     for group, position, offset in zip(*columns, strict=True):
         reading = snapshot.partitions[position]
-        found[_group_on_topic(snapshot, group, reading.topic)][reading.partition] = offset
+        found[_reader(snapshot, group, reading.topic)][reading.partition] = offset
     return dict(found)
 
 
