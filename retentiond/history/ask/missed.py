@@ -56,12 +56,14 @@ def doubts_of(rows: Iterable[Mapping[str, Any]]) -> list[Doubt]:
     ]
 
 
-def missed(replay: Replay, doubts: Sequence[Doubt]) -> Mapping[str, list[Missed]]:
-    """By topic; of the given topics only. By time, group and partition."""
+def missed(
+    replay: Replay, doubts: Sequence[Doubt], doubtful: DataFrame
+) -> Mapping[str, list[Missed]]:
+    """By topic; of the given topics only. By time, group and partition. ``doubtful``: see
+    `readers_below`."""
     if not doubts:
         return {}
-    below = readers_below(replay, doubts, replay.starts(asked_by(replay, doubts)))
-    found = occurrences(below).toArrow().to_pylist()
+    found = occurrences(readers_below(replay, doubts, doubtful)).toArrow().to_pylist()
     timeline = replay.past.timeline
     by_topic: dict[str, list[Missed]] = {}
     for row in sorted(found, key=lambda row: (row["moment"], row["group"], row["log"])):
@@ -85,32 +87,25 @@ def asked_by(replay: Replay, doubts: Sequence[Doubt]) -> list[TopicQuestion]:
     return [replay.questions[each.topic] for each in doubts]
 
 
-def readers_below(replay: Replay, doubts: Sequence[Doubt], starts: DataFrame) -> DataFrame:
-    """``starts`` is of `Replay.starts`, of the topics in doubt.
+def readers_below(replay: Replay, doubts: Sequence[Doubt], doubtful: DataFrame) -> DataFrame:
+    """``doubtful``: rows of `Replay.starts`, all that are `DOUBTFUL` of the topics in doubt.
 
     Grain: group, log, moment: where the commit lay below the simulated log start, because of what
     the simulation has deleted.
 
-    Columns: those (moment: its number); order: long; place: how many moments of the log that tell
-    of readers came before it; committed_offset, start, records: long.
+    Columns: those (moment: its number); order: long; place: see `Replay.starts`; committed_offset,
+    start, records: long.
     """
-    told = starts.where("lowest IS NOT NULL")
-    in_order = Window.partitionBy("log").orderBy("order")
-    doubtful = (
-        told.withColumn("place", F.row_number().over(in_order))
-        .where(DOUBTFUL)
-        .selectExpr(
-            "log",
-            "order",
-            "topic",
-            f"CAST(log & {(1 << PARTITION_BITS) - 1} AS INT) AS partition",
-            f"CAST(order % {replay.past.timeline.scale} AS INT) AS moment",
-            "place",
-            "start",
-            "kafka_start",
-        )
-        .selectExpr("*", f"moment DIV {BUCKET} AS bucket")
-    )
+    moments = doubtful.selectExpr(
+        "log",
+        "order",
+        "topic",
+        f"CAST(log & {(1 << PARTITION_BITS) - 1} AS INT) AS partition",
+        f"CAST(order % {replay.past.timeline.scale} AS INT) AS moment",
+        "place",
+        "start",
+        "kafka_start",
+    ).selectExpr("*", f"moment DIV {BUCKET} AS bucket")
     commits = commits_in_force(replay, doubts).selectExpr(
         "topic",
         "partition",
@@ -121,7 +116,7 @@ def readers_below(replay: Replay, doubts: Sequence[Doubt], starts: DataFrame) ->
         f"explode(sequence(first DIV {BUCKET}, last DIV {BUCKET})) AS bucket",
     )
     return (
-        doubtful.join(commits, ["topic", "partition", "bucket"], "inner")
+        moments.join(commits, ["topic", "partition", "bucket"], "inner")
         .where("moment BETWEEN first AND last AND greatest(committed_offset, kafka_start) < start")
         .selectExpr(
             "group",

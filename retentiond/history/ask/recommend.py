@@ -121,7 +121,7 @@ def recommend(
     return tuple(Recommendation(*each, by_topic[each[0]]) for each in found)
 
 
-OF_STARTS = ("topic", "log", "order", "start", "kafka_start", "lowest", "cutoff")
+OF_STARTS = ("topic", "log", "order", "start", "kafka_start", "lowest", "place", "cutoff")
 """What returns are found by."""
 
 NOBODY = Because(Why.NONE_SEEN)
@@ -177,7 +177,7 @@ def _came_for(replay: Replay, doubts: Sequence[Doubt], starts: DataFrame) -> Dat
     the record; deleted?, of the last before the reader was gone that would have deleted it.
     """
     below = (
-        readers_below(replay, doubts, starts)
+        readers_below(replay, doubts, starts.where(DOUBTFUL))
         .groupBy("group", "log", "committed_offset")
         .agg(F.min("moment").alias("moment"), F.max("order").alias("until"))
     )

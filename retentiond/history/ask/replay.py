@@ -85,7 +85,8 @@ class Replay:
         Columns: topic (its number), log, order, weight: long; size_bytes?, log_start_offset?,
         high_watermark?: long, as recorded; kafka_start?: long, where Kafka itself has moved the
         log start to; start?: long, where it would have been; cutoff?: long, up to where this
-        moment would have deleted; bound?, lowest?: as in `judged_by_record`; bytes_from?: long, the
+        moment would have deleted; bound?, lowest?: as in `judged_by_record`; place: long, how many
+        moments of the log have told where readers stood, this one included; bytes_from?: long, the
         first offset whose bytes are on disk, see `SHRUNK`; bytes_per_offset?: double.
         """
         asked = self.questions if only is None else only
@@ -292,6 +293,7 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
             "moved_by_kafka": F.max("not_ours").over(until_now),
             "deleted_before": F.max("cutoff").over(before),
             "bytes_from": F.last("freed_to", ignorenulls=True).over(until_now),
+            "place": F.count("lowest").over(until_now),
         }
     ).withColumn("log_bytes", F.avg(F.expr(LOG_BYTES_PER_OFFSET)).over(of_log))
     return moved.where("weight IS NOT NULL").selectExpr(
@@ -307,6 +309,7 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
         "cutoff",
         "bound",
         "lowest",
+        "place",
         "bytes_from",
         "exp(log_bytes) AS bytes_per_offset",
     )

@@ -29,6 +29,19 @@ SIMULATED_BYTES = """
 """Where the log is empty, what is left of its segments stays. What the simulation keeps longer
 takes more room only as far as its bytes have been freed."""
 
+MEASURED = (
+    "topic",
+    "order",
+    "weight",
+    "CAST(size_bytes AS DOUBLE) AS bytes",
+    f"{SIMULATED_BYTES} AS simulated_bytes",
+    "greatest(cutoff - start, 0L) AS records",
+    f"coalesce({DOUBTFUL}, false) AS doubtful",
+)
+
+OF_DOUBTS = ("log", "place", "start", "kafka_start")
+"""What `missed` needs of the moments in doubt, so that the past is played once."""
+
 FIGURES = ("mean_bytes", "peak_bytes", "simulated_mean_bytes", "simulated_peak_bytes")
 
 
@@ -58,14 +71,14 @@ class Simulation:
 
 def simulate(replay: Replay) -> Simulation:
     """Raises what Spark raises."""
-    by_topic_and_moment = topic_moments(replay.starts()).persist()
+    by_doubt = doubts_apart(replay.starts()).persist()
     try:
-        of_topics = over_time(by_topic_and_moment, ["topic"]).toArrow().to_pylist()
-        of_all = over_time(of_all_topics(by_topic_and_moment), []).toArrow().to_pylist()
+        of_topics = over_time(of_each_topic(by_doubt), ["topic"]).toArrow().to_pylist()
+        of_all = over_time(of_all_topics(by_doubt), []).toArrow().to_pylist()
+        losses = missed(replay, doubts_of(of_topics), by_doubt.where("log IS NOT NULL"))
     finally:
-        by_topic_and_moment.unpersist()
+        by_doubt.unpersist()
     asked = replay.questions
-    losses = missed(replay, doubts_of(of_topics))
     topics = [
         _topic(each.topic, each.retention_ms, row, losses.get(each.topic, ()))
         for row in sorted(of_topics, key=lambda row: row["topic"])
@@ -82,21 +95,28 @@ def topic_moments(starts: DataFrame) -> DataFrame:
     is; records: long, deleted by the simulation; doubtful: boolean, whether a reader may have
     missed something.
     """
-    partitions = starts.selectExpr(
-        "topic",
-        "order",
-        "weight",
-        "CAST(size_bytes AS DOUBLE) AS bytes",
-        f"{SIMULATED_BYTES} AS simulated_bytes",
-        "greatest(cutoff - start, 0L) AS records",
-        f"coalesce({DOUBTFUL}, false) AS doubtful",
-    )
-    return _summed(partitions, ["topic", "order", "weight"])
+    return of_each_topic(starts.selectExpr(*MEASURED))
 
 
-def of_all_topics(by_topic_and_moment: DataFrame) -> DataFrame:
+def doubts_apart(starts: DataFrame) -> DataFrame:
+    """``starts`` is of `Replay.starts`. As `topic_moments`, but with a row for each log where a
+    reader may have missed something, and one for all others of the topic together.
+
+    Grain: topic, order, log. Columns: those of `topic_moments`; log?, place?, start?, kafka_start?:
+    long, those of `Replay.starts`, null of the others together.
+    """
+    apart = (f"IF({DOUBTFUL}, {name}, NULL) AS {name}" for name in OF_DOUBTS)
+    return _summed(starts.selectExpr(*MEASURED, *apart), ["topic", "order", "weight", *OF_DOUBTS])
+
+
+def of_each_topic(parts: DataFrame) -> DataFrame:
+    """``parts`` of topics, summed up. Grain and columns: those of `topic_moments`."""
+    return _summed(parts, ["topic", "order", "weight"])
+
+
+def of_all_topics(parts: DataFrame) -> DataFrame:
     """The same of all topics together. Grain: order."""
-    return _summed(by_topic_and_moment, ["order", "weight"])
+    return _summed(parts, ["order", "weight"])
 
 
 def _summed(parts: DataFrame, grain: Sequence[str]) -> DataFrame:
