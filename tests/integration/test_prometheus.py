@@ -157,7 +157,7 @@ def test_every_rule_is_loaded_and_evaluated_without_an_error(prometheus: Prometh
     assert loaded == {str(DEPLOYED / name) for name in ("recording_rules.yml", "alerts.yml")}
 
 
-@pytest.mark.parametrize(("title", "expr"), queries(), ids=[title for title, _ in queries()])
+@pytest.mark.parametrize(("title", "expr"), list(queries()), ids=[title for title, _ in queries()])
 def test_every_query_of_the_dashboard_returns_data(
     prometheus: Prometheus, title: str, expr: str
 ) -> None:
@@ -166,7 +166,7 @@ def test_every_query_of_the_dashboard_returns_data(
     eventually(lambda: prometheus.query(asked), timeout_s=SLOW_S)
 
 
-@pytest.mark.parametrize(("name", "expr"), marks(), ids=[name for name, _ in marks()])
+@pytest.mark.parametrize(("name", "expr"), list(marks()), ids=[name for name, _ in marks()])
 def test_what_happens_is_marked_on_the_dashboard(
     prometheus: Prometheus, driver: RealDriver, name: str, expr: str
 ) -> None:
@@ -180,7 +180,9 @@ def test_what_happens_is_marked_on_the_dashboard(
         assert [set(each["metric"]) for each in found] == [{"instance"}]
 
 
-@pytest.mark.parametrize(("name", "label", "of"), choices(), ids=[name for name, *_ in choices()])
+@pytest.mark.parametrize(
+    ("name", "label", "of"), list(choices()), ids=[name for name, *_ in choices()]
+)
 def test_every_variable_of_the_dashboard_has_a_choice(
     prometheus: Prometheus, name: str, label: str, of: str
 ) -> None:

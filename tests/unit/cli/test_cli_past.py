@@ -245,6 +245,7 @@ def test_a_report_says_before_when_a_group_has_stood_still(monkeypatch: pytest.M
     ]
 
 
+@pytest.mark.spark
 def test_what_is_written_leaves_out_what_is_never_deleted_from_and_says_what_is_short(
     command: Command, config: Path, tmp_path: Path
 ) -> None:

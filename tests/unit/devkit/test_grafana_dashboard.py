@@ -55,7 +55,7 @@ def test_every_metric_is_on_the_dashboard_unless_it_has_no_place_there() -> None
     assert missing == NOT_SHOWN
 
 
-@pytest.mark.parametrize("panel", panels(), ids=lambda panel: str(panel["title"]))
+@pytest.mark.parametrize("panel", list(panels()), ids=lambda panel: str(panel["title"]))
 def test_every_panel_says_what_it_shows_and_asks_the_chosen_prometheus(
     panel: dict[str, object],
 ) -> None:
@@ -77,7 +77,7 @@ def test_only_what_every_daemon_shows_may_be_chosen_by_a_pattern_for_all() -> No
         assert variable.get("allValue") == everything
 
 
-@pytest.mark.parametrize(("title", "expr"), queries(), ids=[title for title, _ in queries()])
+@pytest.mark.parametrize(("title", "expr"), list(queries()), ids=[title for title, _ in queries()])
 def test_every_query_is_about_the_chosen_daemons_alone(title: str, expr: str) -> None:
     selectors = re.findall(r"(?:retentiond_\w+|\bup|:\w+)\b(?!:)(\{.*?\})?", expr)
     assert selectors != []
