@@ -53,7 +53,7 @@ class CycleRecord:
     not_attempted: int = 0
     unknown: int = 0
     records_deleted: int = 0
-    error: str | None = None
+    error: str | None = None  # what ended it too soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,4 +205,5 @@ def finished(
         not_attempted=counts[Outcome.NOT_ATTEMPTED],
         unknown=counts[Outcome.UNKNOWN],
         records_deleted=sum(row.records for row in plan.rows if row.topic_partition in ours),
+        error=None if failure is None else f"{type(failure).__name__}: {failure}",
     )

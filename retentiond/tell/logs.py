@@ -137,7 +137,7 @@ STOPPING = "retentiond.stopping"
 STOPPED = "retentiond.stopped"
 """The daemon has ended; whether a cycle was abandoned in the middle of a reading."""
 
-ORPHANS = "retentiond.tools.orphans"
+ORPHANS = "retentiond.orphans"
 """A look at a broker's log directories: orphans and bytes by directory, what was removed."""
 
 ORPHANS_FAILED = "retentiond.orphans_failed"

@@ -99,7 +99,7 @@ def test_they_are_served_as_metrics_until_it_is_told_to_end(orphaned: Orphaned) 
     serve = ("--serve", "127.0.0.1:0", "--http-config", "http.yaml")
     arguments = (*serve, "--interval", "1s", "--remove", "--yes")
     with Process("orphans", *orphaned.options(), *arguments, cwd=orphaned.folder) as sidecar:
-        sidecar.await_events("retentiond.tools.orphans", 2)
+        sidecar.await_events("retentiond.orphans", 2)
         assert sidecar.get("/metrics").status_code == 401
         lines = sidecar.get("/metrics", ("ada", "right")).text.splitlines()
         labels = f'{{broker="{COMES_BACK}",log_dir="{orphaned.log_dir}"}}'

@@ -34,6 +34,7 @@ from retentiond.state.audit_file import AUDIT_NAME
 from retentiond.state.state import LastComplete, open_state, read_last_complete, read_waiting
 from retentiond.tell.report import CycleReport
 from tests.faults import plain_plan
+from tests.support.audited import read_cycles
 from tests.support.fakes import FakeCluster
 from tests.support.fakes.world import OFFSETS_TOPIC
 
@@ -341,6 +342,8 @@ def test_a_cycle_that_fails_after_it_has_deleted_tells_what_it_did(
     assert outcomes == {"orders": Outcome.DELETED, "views": Outcome.NOT_ATTEMPTED}
     assert report.undone[0].startswith(f"the cycle failed: {type(error).__name__}: {error}")
     assert _results(tmp_path) == ["failed"]
+    (recorded,) = read_cycles(tmp_path / "state")
+    assert recorded.error == f"{type(error).__name__}: {error}"
     assert read_waiting(tmp_path / "state") == (TopicPartition("views", 0),)
 
 
