@@ -24,7 +24,8 @@ from retentiond.state.state_dir import holder_of
 def pause(
     context: typer.Context,
     reason: Annotated[
-        str, typer.Argument(help="Why; shown wherever a deletion is held for it.")
+        str,
+        typer.Argument(help="The reason; it is shown with every deletion that the pause holds."),
     ] = NO_REASON,
     config: ConfigPath = None,
     debug: Debug = False,

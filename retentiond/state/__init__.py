@@ -1,5 +1,5 @@
-"""Everything on disk: the audit log, the remembered groups, the pause, the lock.
+"""Everything on disk but the history: the audit log, the remembered groups, the pause, the lock.
 
-In come what a cycle has seen, what is about to be done and what was; out go what a cycle begins
-with, and the audit log for whoever asks.
+In come what a cycle has seen, what it is about to delete, and what became of that; out go what a
+cycle begins with, and the audit log for whoever asks.
 """

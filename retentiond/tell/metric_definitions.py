@@ -253,7 +253,8 @@ HISTORY_LAST_WRITE = Definition(
 HISTORY_FAILURES = Definition(
     "retentiond_history_failures_total",
     COUNTER,
-    "Entries of the history that could not be written, and failed looks after older ones.",
+    "Entries of the history that could not be written, and older ones that could not be merged or "
+    "removed.",
 )
 GROUPS = Definition(
     "retentiond_groups",

@@ -54,7 +54,7 @@ class CycleReport:
 
     ``outcomes`` has one for each row that the guard approved; empty after `plan`.
     ``seconds`` by step of `STEPS`, those that were walked. ``disk``: what is known of the
-    brokers' disks. ``unread``: what groups have not read; empty after `plan`. ``tool_options``:
+    brokers' disks. ``lag``: what groups have not read; empty after `plan`. ``tool_options``:
     how Kafka's own tools reach the cluster, for remedies. ``failure``: what ended it after it had
     deleted already. ``group_states``: by group, as in ``groups``. ``unseen``: what speaks for
     readers that commit nothing, a sentence each.

@@ -22,7 +22,7 @@ from retentiond.formatting import (
     shell_argument,
     shell_word,
 )
-from retentiond.history.ask.judge import ANEW, UNREAD
+from retentiond.history.ask.judge import ANEW, OF_GROUPS, UNREAD
 from retentiond.model import VERDICT_OF, GroupKind, Reason, Verdict
 from retentiond.tell.answers import CAUSED_BY_A_GROUP
 from retentiond.tell.first_look import DISABLING
@@ -39,15 +39,15 @@ PLACES = {
     Reason.EMPTY: "",
     Reason.TOO_YOUNG: "",
     Reason.NOT_CONSUMED: "group",
-    Reason.NO_GROUP: "disables",
-    Reason.TOO_FEW_GROUPS: "",
-    Reason.REQUIRED_GROUP_MISSING: "group",
-    Reason.GROUP_WITHOUT_COMMIT: "group",
-    Reason.GROUP_VANISHED: "group",
-    Reason.GROUP_UNREADABLE: "group unread",
+    Reason.NO_GROUP: "disables counted",
+    Reason.TOO_FEW_GROUPS: "counted",
+    Reason.REQUIRED_GROUP_MISSING: "group counted",
+    Reason.GROUP_WITHOUT_COMMIT: "group counted",
+    Reason.GROUP_VANISHED: "group counted",
+    Reason.GROUP_UNREADABLE: "group unread counted",
     Reason.GROUP_LIST_INCOMPLETE: "disables unread",
-    Reason.COMMIT_BEYOND_END: "group",
-    Reason.COMMIT_REWOUND: "group",
+    Reason.COMMIT_BEYOND_END: "group counted",
+    Reason.COMMIT_REWOUND: "group counted",
     Reason.OFFSET_UNREADABLE: "disables unread",
     Reason.TOPIC_RECREATED: "",
     Reason.NOT_DELETABLE: "disables",
@@ -59,7 +59,8 @@ PLACES = {
     Reason.PAUSED: "anew",
 }
 """Of each reason: a group is the cause; it disables a topic that is configured for the first time;
-the past is judged anew where it stands, or does not tell where readers stood."""
+the past is judged anew where it stands, or where other groups count (counted), or does not tell
+where readers stood (unread)."""
 
 
 def test_every_reason_has_its_place() -> None:
@@ -71,6 +72,7 @@ def test_every_reason_has_its_place() -> None:
     assert having("disables") == set(DISABLING)
     assert having("anew") == set(ANEW)
     assert having("unread") == set(UNREAD)
+    assert having("counted") == set(OF_GROUPS)
     assert all(VERDICT_OF[reason] is Verdict.HOLD for reason in having("anew") | having("unread"))
 
 

@@ -1,2 +1,5 @@
-"""The commands that ask the recorded past. In: a period, and a policy to try. Out: what
-`retentiond.cli.output` shows."""
+"""The commands that ask the recorded past.
+
+In come a period and, for ``simulate``, a policy to try; out go tables, JSON, HTML or a
+configuration.
+"""

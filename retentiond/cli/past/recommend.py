@@ -63,7 +63,7 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     ] = "30d",
     topic: TopicPatterns = None,
     safety: Annotated[
-        float, typer.Option(help="How many times the shortest retention is recommended.", min=1)
+        float, typer.Option(help="The shortest retention is multiplied by this.", min=1)
     ] = 2,
     output: OutputFormat = Output.TABLE,
     write_config: Annotated[
@@ -78,7 +78,7 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Recommend a consumed retention for each topic, by what its readers came back for.
+    """Recommend a consumed retention for each topic, from what its readers went back to.
 
     It is the shortest under which every reader of that time would have found what it came for,
     times --safety. Nothing is changed.

@@ -60,8 +60,8 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
 ) -> None:
     """Report what was deleted and saved, who keeps how much, and when log directories fill.
 
-    It covers topics that nobody reads and groups that commit no more, too. Neither the cluster nor
-    the daemon is asked.
+    It also lists topics that nobody reads and groups that have stopped committing. Neither the
+    cluster nor the daemon is asked.
 
     Example: retentiond report --since 30d --output html --file report.html
 

@@ -1,4 +1,4 @@
-"""What groups have not read: beside the way, information and never evidence.
+"""What groups have not read, for information only, never evidence.
 
 In come a snapshot and a plan; out go the records that one group alone keeps, and for how long
 Kafka's own retention leaves a group what it has yet to read.
