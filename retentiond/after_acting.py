@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from retentiond.disks.broker_disks import BrokerDisks, DiskReport
-from retentiond.disks.freed import Awaited, Followed, PartitionOffsets, follow, with_new_deletions
+from retentiond.disks.freed import (
+    FreedProgress,
+    PartitionOffsets,
+    PendingFree,
+    follow,
+    with_new_deletions,
+)
 from retentiond.disks.log_dirs import DiskReading
 from retentiond.disks.predictions import Predictions, Remote, predict, with_predictions, with_remote
 from retentiond.errors import RetentiondError
@@ -40,7 +46,7 @@ def after_acting(
     plan: Plan,
     *,
     outcomes: Sequence[DeletionOutcome],
-    awaited: Sequence[Awaited],
+    awaited: Sequence[PendingFree],
     state: State,
     is_stopping: Callable[[], bool],
 ) -> AfterActing:
@@ -57,7 +63,7 @@ class DisksOfCycle:
 
     rows: tuple[PlanRow, ...]
     reading: DiskReading = field(default_factory=DiskReading)
-    followed: Followed = field(default_factory=Followed)
+    followed: FreedProgress = field(default_factory=FreedProgress)
     predictions: Predictions = field(default_factory=dict)
     remote: Mapping[TopicPartition, Remote | None] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -79,7 +85,7 @@ class DisksOfCycle:
 
 
 def read_disks(
-    disks: BrokerDisks, snapshot: Snapshot, rows: Sequence[PlanRow], awaited: Sequence[Awaited]
+    disks: BrokerDisks, snapshot: Snapshot, rows: Sequence[PlanRow], awaited: Sequence[PendingFree]
 ) -> DisksOfCycle:
     """What the reading, begun beside the snapshot's, has found; it waits a moment at most.
 
@@ -99,13 +105,13 @@ def read_disks(
         )
     except Exception as error:  # noqa: BLE001 - see the invariant
         return DisksOfCycle(
-            tuple(rows), followed=Followed(tuple(awaited)), problems=(_unforeseen(error),)
+            tuple(rows), followed=FreedProgress(tuple(awaited)), problems=(_unforeseen(error),)
         )
 
 
 def conclude(
     found: DisksOfCycle,
-    before: Sequence[Awaited],
+    before: Sequence[PendingFree],
     plan: Plan,
     outcomes: Iterable[DeletionOutcome],
     state: State,
@@ -159,10 +165,10 @@ def _offsets(snapshot: Snapshot) -> Mapping[TopicPartition, PartitionOffsets]:
     return found
 
 
-def _awaited(done: Sequence[PlanRow], found: DisksOfCycle, plan: Plan) -> list[Awaited]:
+def _awaited(done: Sequence[PlanRow], found: DisksOfCycle, plan: Plan) -> list[PendingFree]:
     """What these deletions are to free, replica by replica, where that is known."""
     return [
-        Awaited(
+        PendingFree(
             cycle_id=plan.cycle_id,
             replica=key,
             topic_id=row.topic_id,

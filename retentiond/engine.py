@@ -22,7 +22,7 @@ from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.model import DeletionOutcome
 from retentiond.spark.session import SparkSessions
 from retentiond.spark.tuning import ONCE
-from retentiond.state.audit_age import MOST_S
+from retentiond.state.audit_pruning import MOST_S
 from retentiond.state.state import State
 from retentiond.tell.report import CycleReport
 

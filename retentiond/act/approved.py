@@ -68,7 +68,7 @@ class Approved:
 
 
 @dataclass(frozen=True, slots=True)
-class Unsettled:
+class UnprovenDeletion:
     """A recorded deletion whose log start offset may still prove that it was applied.
 
     ``outcome`` is None for an open intent (the process ended before it was settled), else
@@ -117,5 +117,5 @@ class Journal(Protocol):
         any more.
         """
 
-    def unsettled(self, cluster_id: str) -> Sequence[Unsettled]:
+    def unsettled(self, cluster_id: str) -> Sequence[UnprovenDeletion]:
         """Open intents and unknown outcomes on that cluster, oldest first."""

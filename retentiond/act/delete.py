@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from retentiond.act.approved import Approved, Journal, Unsettled
+from retentiond.act.approved import Approved, Journal, UnprovenDeletion
 from retentiond.act.request import (
     ATTEMPTS,
     BACKOFF_S,
@@ -175,7 +175,11 @@ def reconcile(journal: Journal, kafka: Kafka, now_ms: int) -> tuple[DeletionOutc
 
 
 def _settle(
-    journal: Journal, proofs: Iterable[tuple[Unsettled, Proof]], now_ms: int, *, give_up: bool
+    journal: Journal,
+    proofs: Iterable[tuple[UnprovenDeletion, Proof]],
+    now_ms: int,
+    *,
+    give_up: bool,
 ) -> list[DeletionOutcome]:
     by_cycle: defaultdict[str, list[DeletionOutcome]] = defaultdict(list)
     for each, proof in proofs:
@@ -185,7 +189,7 @@ def _settle(
     return [outcome for outcomes in by_cycle.values() for outcome in outcomes]
 
 
-def _outcome(unsettled: Unsettled, proof: Proof) -> DeletionOutcome:
+def _outcome(unsettled: UnprovenDeletion, proof: Proof) -> DeletionOutcome:
     topic, partition = unsettled.topic_partition
     if proof.log_start_offset is not None:
         return DeletionOutcome(

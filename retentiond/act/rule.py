@@ -2,8 +2,8 @@
 
     cutoff <= min(every relevant group's committed offset, retention offset, end)
 
-Invariant: silence is no consent. Every function raises the first `Objection` it finds, and a
-figure or a group that is missing, unread or contradictory is one.
+Invariant: what is not known permits nothing. Every function raises the first `Objection` it finds,
+and a figure or a group that is missing, unread or contradictory is one.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ LOOK_UP_TIMEOUT_S = 10.0
 
 if TYPE_CHECKING:
     from retentiond.kafka.cluster import KafkaCluster
-    from retentiond.kafka.confluent.client import RecordsClient
+    from retentiond.kafka.confluent.client import LibrdkafkaClient
     from retentiond.tools.delete_records.bounds import Targets
     from retentiond.tools.delete_records.partitions import Item
 
@@ -187,16 +187,16 @@ def delete_targets(
     return any(item.has_failed for item in items)
 
 
-def _records(settings: ClientSettings, command_config: Path | None) -> RecordsClient:
-    from retentiond.kafka.confluent.client import RecordsClient
+def _records(settings: ClientSettings, command_config: Path | None) -> LibrdkafkaClient:
+    from retentiond.kafka.confluent.client import LibrdkafkaClient
 
     try:
-        return RecordsClient(settings)
+        return LibrdkafkaClient(settings)
     except ConfigError as error:  # it speaks of the daemon's file
         raise ConfigError(error.message, file=str(command_config or "")) from error
 
 
-def _kafka(settings: ClientSettings, records: RecordsClient) -> KafkaCluster:
+def _kafka(settings: ClientSettings, records: LibrdkafkaClient) -> KafkaCluster:
     """For look-ups; loaded only where there are any."""
     from retentiond.kafka.cluster import KafkaCluster
 

@@ -40,7 +40,14 @@ from retentiond.memory.remembered import readers_by_topic
 from retentiond.model import Verdict
 from retentiond.snapshot import Snapshot
 from retentiond.state.state import StoredState
-from retentiond.tell.answers import NOTHING, YOUTH, ClusterAnswer, Keeper, KeptRecords, TopicAnswer
+from retentiond.tell.answers import (
+    NOTHING,
+    YOUTH,
+    ClusterAnswer,
+    KeptBecause,
+    KeptRecords,
+    TopicAnswer,
+)
 from retentiond.tell.first_look import (
     Origin,
     environment_of,
@@ -261,7 +268,7 @@ def _kept(topic: TopicAnswer, retention_ms: int) -> Iterator[str]:
         yield f"{say_many(topic.unread, 'partition')} unread"
 
 
-def say_keeper(keeper: Keeper, retention_ms: int) -> str:
+def say_keeper(keeper: KeptBecause, retention_ms: int) -> str:
     if keeper == YOUTH and retention_ms:
         return f"younger than {say_duration(retention_ms)}"
     return short(*keeper)

@@ -25,7 +25,7 @@ from retentiond.formatting import rfc3339, say_many, say_name
 from retentiond.state.operator_actions import action_now, record_action
 
 if TYPE_CHECKING:
-    from retentiond.memory.remembered import LastCommits
+    from retentiond.memory.remembered import RememberedReader
 
 
 app = typer.Typer(no_args_is_help=False)
@@ -49,7 +49,7 @@ def groups(
     from retentiond.state.groups import recall
 
     remembered = recall(load(set_up(context, config, debug)).state_dir)
-    by_group: defaultdict[str, dict[str, LastCommits]] = defaultdict(dict)
+    by_group: defaultdict[str, dict[str, RememberedReader]] = defaultdict(dict)
     for at, last in remembered.commits.items():
         by_group[at.group_id][at.topic] = last
     documents = [_document(group_id, on) for group_id, on in sorted(by_group.items())]
@@ -156,7 +156,7 @@ def _confirm(question: str, yes: bool) -> None:
     typer.confirm(question, abort=True, err=True)
 
 
-def _document(group_id: str, on: dict[str, LastCommits]) -> dict[str, Any]:
+def _document(group_id: str, on: dict[str, RememberedReader]) -> dict[str, Any]:
     absent = [last.absent_since_ms for last in on.values()]
     since = max((at for at in absent if at is not None), default=None)
     return {

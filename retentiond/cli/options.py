@@ -256,9 +256,9 @@ def _given(ctx: Any) -> dict[str, Any]:
 
 
 def _topics_of(settings: ClientSettings) -> Iterable[str]:
-    from retentiond.kafka.confluent.client import RecordsClient
+    from retentiond.kafka.confluent.client import LibrdkafkaClient
 
-    return RecordsClient(settings).topic_names()
+    return LibrdkafkaClient(settings).topic_names()
 
 
 def _groups_of(settings: ClientSettings) -> Iterable[str]:

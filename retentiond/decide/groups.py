@@ -3,9 +3,9 @@
 Invariant: any trace of a group makes it count, and only the policy takes it out again. A group
 that is unread as a whole may read anything, so it counts for every topic.
 
-Invariant: silence is found from the groups that must have consumed, never from the commits that
-are there. The grid of groups and partitions is not spread out for it: a partition with as many
-commits as its topic has relevant groups lacks none, and only the others are looked at.
+Invariant: a group without a commit is found from the groups that must have consumed, never from
+the commits that are there. The grid of groups and partitions is not spread out for it: a partition
+with as many commits as its topic has relevant groups lacks none, and only the others are looked at.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from retentiond.decide.star_schema import StarSchema, small
+from retentiond.decide.star_schema import StarSchema, with_join_hint
 
 KINDS = ("committed", "required", "failed")
 """What a trace of a group on a topic may be; one that is none of them only makes it count."""
@@ -47,14 +47,14 @@ def relevant_groups(star: StarSchema[DataFrame]) -> DataFrame:
     found = every_trace.groupBy("topic_id", "group_id").agg(
         *(F.expr(f"bool_or({kind}) AS {kind}") for kind in KINDS)
     )
-    return found if star.excluded is None else _without(found, small(star.excluded, star))
+    return found if star.excluded is None else _without(found, with_join_hint(star.excluded, star))
 
 
 def without_excluded(star: StarSchema[DataFrame]) -> StarSchema[DataFrame]:
     """The star without the commits, of now and before, of groups that the policy excludes."""
     if star.excluded is None:
         return star
-    excluded = small(star.excluded, star)
+    excluded = with_join_hint(star.excluded, star)
     return replace(
         star,
         commits=_without(star.commits, excluded),
@@ -88,7 +88,7 @@ def groups_by_topic(relevant: DataFrame, grain: Sequence[str] = ("topic_id",)) -
     )
 
 
-def silent_groups(
+def groups_without_commit(
     partitions: DataFrame,
     relevant: DataFrame,
     commits: DataFrame,

@@ -17,9 +17,9 @@ from retentiond.config import PolicyConflict
 from retentiond.decide.detail import Decided, decided_rows, detail, replaced_records
 from retentiond.decide.groups import (
     groups_by_topic,
+    groups_without_commit,
     relevant_groups,
     rewound_partitions,
-    silent_groups,
     without_excluded,
 )
 from retentiond.decide.rule import (
@@ -31,7 +31,7 @@ from retentiond.decide.rule import (
     with_bounds,
     with_reason,
 )
-from retentiond.decide.star_schema import StarSchema, frames, small, star_schema
+from retentiond.decide.star_schema import StarSchema, star_schema, to_dataframes, with_join_hint
 from retentiond.model import VERDICT_OF, PlanRow, Reason
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
@@ -49,7 +49,7 @@ def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
 
 def _decided(spark: SparkSessions, tables: StarSchema[pa.Table]) -> pa.Table:
     with spark.use() as session:
-        every = frames(session, tables)
+        every = to_dataframes(session, tables)
         relevant, star = relevant_groups(every), without_excluded(every)
         counted = counted_partitions(star, relevant)
         first = judged_partitions(without_doubts(counted), star).toArrow()
@@ -73,7 +73,7 @@ def counted_partitions(star: StarSchema[DataFrame], relevant: DataFrame) -> Data
     `commits_by_partition` and `with_bounds`; doubtful: boolean, whether somebody lacks a commit
     or may have gone back.
     """
-    groups = small(groups_by_topic(relevant), star)
+    groups = with_join_hint(groups_by_topic(relevant), star)
     commits = commits_by_partition(star.commits, star.group_count)
     lacking = "coalesce(groups, 0) > coalesce(commits, 0)"
     below = "coalesce(min_committed_offset < log_start_offset, false)"
@@ -99,10 +99,10 @@ def doubts_about(
 ) -> DataFrame:
     """Who lacks a commit, and where somebody went back. ``doubtful`` is of `counted_partitions`.
 
-    Grain: partition_id. Columns: those of ``doubtful``, of `silent_groups` and of
+    Grain: partition_id. Columns: those of ``doubtful``, of `groups_without_commit` and of
     `rewound_partitions`, null where they have no row.
     """
-    silent = silent_groups(doubtful, relevant, star.commits, star.remembered, star.vanished)
+    silent = groups_without_commit(doubtful, relevant, star.commits, star.remembered, star.vanished)
     doubts = doubtful.join(silent, on="partition_id", how="left")
     if star.remembered is None:
         return doubts.selectExpr("*", "CAST(NULL AS BOOLEAN) AS rewound")
@@ -121,10 +121,10 @@ def judged_partitions(doubted: DataFrame, star: StarSchema[DataFrame]) -> DataFr
             "*", "CAST(NULL AS INT) AS replaced_group_id", "CAST(NULL AS BIGINT) AS replaced_offset"
         )
     else:
-        replaced = small(commits_on_replaced_records(star.epochs, star.stale), star)
+        replaced = with_join_hint(commits_on_replaced_records(star.epochs, star.stale), star)
         doubted = doubted.join(replaced, on="partition_id", how="left")
     judged = with_reason(
-        doubted.join(small(topic_holds(star.topics), star), on="topic_id", how="inner"),
+        doubted.join(with_join_hint(topic_holds(star.topics), star), on="topic_id", how="inner"),
         complete=star.complete,
     )
     if star.failed is None:

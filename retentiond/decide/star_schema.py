@@ -154,7 +154,7 @@ FEW_COMMITS = 2_000_000
 """Fewer are counted by one task before several have exchanged anything."""
 
 
-def frames(session: SparkSession, tables: StarSchema[pa.Table]) -> StarSchema[DataFrame]:
+def to_dataframes(session: SparkSession, tables: StarSchema[pa.Table]) -> StarSchema[DataFrame]:
     """The tables as DataFrames of the same grain and columns."""
     made = tables.map(session.createDataFrame)
     if tables.commits.num_rows >= FEW_COMMITS:
@@ -162,8 +162,8 @@ def frames(session: SparkSession, tables: StarSchema[pa.Table]) -> StarSchema[Da
     return replace(made.map(lambda table: table.coalesce(1)), in_one_part=True)
 
 
-def small(table: DataFrame, star: StarSchema[DataFrame]) -> DataFrame:
-    """A table of few rows, to be joined to a larger one of the star."""
+def with_join_hint(table: DataFrame, star: StarSchema[DataFrame]) -> DataFrame:
+    """A table of few rows, with the hint by which Spark joins it to a larger one of the star."""
     return table.hint("shuffle_hash") if star.in_one_part else F.broadcast(table)
 
 

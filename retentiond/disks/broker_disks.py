@@ -10,8 +10,8 @@ from retentiond.clock import uptime
 from retentiond.disks.log_dirs import (
     DiskReader,
     DiskReading,
+    LogDirCapacity,
     Orphans,
-    Space,
     disk_reading,
     no_disk_reading,
 )
@@ -52,7 +52,7 @@ class SpaceHistory:
     _seen: dict[tuple[int, str], list[tuple[int, int]]] = field(default_factory=dict)
 
     def seconds_until_full(
-        self, space: Sequence[Space], now_ms: int
+        self, space: Sequence[LogDirCapacity], now_ms: int
     ) -> dict[tuple[int, str], float]:
         """Seconds, of those that fill. ``now_ms``: on a clock that nobody sets."""
         full: dict[tuple[int, str], float] = {}
@@ -172,7 +172,7 @@ class DiskReport:
     log_bytes: int | None = None
     problems: tuple[str, ...] = ()
     remote_bytes: Mapping[TopicPartition, int | None] = field(default_factory=dict)
-    space: tuple[Space, ...] = ()
+    space: tuple[LogDirCapacity, ...] = ()
     full_s: Mapping[tuple[int, str], float] = field(default_factory=dict)
 
     def stuck_at(self, at: TopicPartition) -> tuple[Stuck, ...]:

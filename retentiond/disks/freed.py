@@ -27,7 +27,7 @@ NOISE = 0.5
 """Of what was written meanwhile, by the average: new records may be half as large as the old."""
 
 
-class Awaited(NamedTuple):
+class PendingFree(NamedTuple):
     """One replica's part in one deletion.
 
     ``size_bytes`` and ``end_offset`` are of the last reading, from before the deletion at first;
@@ -69,10 +69,10 @@ class Freed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FreedProgress:
     """``freed_by_topic``: what this reading found freed; ``settled``: deletions that are done."""
 
-    awaited: tuple[Awaited, ...] = ()
+    awaited: tuple[PendingFree, ...] = ()
     freed_by_topic: Mapping[str, int] = field(default_factory=dict)
     settled: tuple[Freed, ...] = ()
 
@@ -86,22 +86,22 @@ class Followed:
 
 
 def follow(
-    awaited: Sequence[Awaited],
+    awaited: Sequence[PendingFree],
     reading: DiskReading,
     partitions: Mapping[TopicPartition, PartitionOffsets],
     now_ms: int,
-) -> Followed:
+) -> FreedProgress:
     """What has become of it by this reading.
 
     A deletion whose topic was deleted, or one of whose replicas has moved, is dropped: what it
     freed will never be known. Where the disks or offsets could not be read this time, it is
     awaited as before.
     """
-    open_by_replica: defaultdict[ReplicaKey, list[Awaited]] = defaultdict(list)
+    open_by_replica: defaultdict[ReplicaKey, list[PendingFree]] = defaultdict(list)
     for each in awaited:
         if each.freed_bytes is None:
             open_by_replica[each.replica].append(each)
-    changed: dict[tuple[str, ReplicaKey], Awaited] = {}
+    changed: dict[tuple[str, ReplicaKey], PendingFree] = {}
     lost: set[tuple[str, TopicPartition]] = set()
     freed_by_topic: defaultdict[str, int] = defaultdict(int)
     for replica, waiting in open_by_replica.items():
@@ -123,7 +123,7 @@ def follow(
     return _without_settled(current, freed_by_topic)
 
 
-def with_new_deletions(followed: Followed, new: Sequence[Awaited]) -> Followed:
+def with_new_deletions(followed: FreedProgress, new: Sequence[PendingFree]) -> FreedProgress:
     """With the deletions of this cycle.
 
     One that was to free nothing, as its records lay in a segment that stays, is done with when
@@ -142,12 +142,14 @@ def with_new_deletions(followed: Followed, new: Sequence[Awaited]) -> Followed:
         else:
             current.append(each)
     done = _without_settled(current, followed.freed_by_topic)
-    return Followed((*done.awaited, *new), done.freed_by_topic, followed.settled + done.settled)
+    return FreedProgress(
+        (*done.awaited, *new), done.freed_by_topic, followed.settled + done.settled
+    )
 
 
 def _after_reading(
-    waiting: Sequence[Awaited], size_bytes: int, now: PartitionOffsets, now_ms: int
-) -> Iterable[Awaited]:
+    waiting: Sequence[PendingFree], size_bytes: int, now: PartitionOffsets, now_ms: int
+) -> Iterable[PendingFree]:
     """The same, with this reading's figures, and freed where something is gone."""
     freed = _freed(waiting, size_bytes, now)
     shares = _shares(freed, [each.cutoff - each.log_start_offset for each in waiting])
@@ -162,7 +164,7 @@ def _after_reading(
         )
 
 
-def _freed(waiting: Sequence[Awaited], size_bytes: int, now: PartitionOffsets) -> int:
+def _freed(waiting: Sequence[PendingFree], size_bytes: int, now: PartitionOffsets) -> int:
     """Bytes that are gone since the last reading, on account of these deletions."""
     last = waiting[-1]
     begin = min(each.log_start_offset for each in waiting)
@@ -186,7 +188,9 @@ def _shares(total: int, weights: Sequence[int]) -> list[int]:
     return parts
 
 
-def _without_settled(current: Sequence[Awaited], freed_by_topic: Mapping[str, int]) -> Followed:
+def _without_settled(
+    current: Sequence[PendingFree], freed_by_topic: Mapping[str, int]
+) -> FreedProgress:
     """Deletions of which nothing is awaited any more leave the list."""
     by_deletion: defaultdict[tuple[str, TopicPartition], list[int | None]] = defaultdict(list)
     for each in current:
@@ -196,7 +200,7 @@ def _without_settled(current: Sequence[Awaited], freed_by_topic: Mapping[str, in
         for deletion, parts in by_deletion.items()
         if None not in parts
     }
-    return Followed(
+    return FreedProgress(
         awaited=tuple(each for each in current if each.deletion not in settled),
         freed_by_topic={topic: freed for topic, freed in freed_by_topic.items() if freed},
         settled=tuple(settled.values()),

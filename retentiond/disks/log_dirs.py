@@ -35,7 +35,7 @@ class Orphans(NamedTuple):
     size_bytes: int
 
 
-class Space(NamedTuple):
+class LogDirCapacity(NamedTuple):
     """Of the disk that a log directory lies on, in bytes; Kafka tells it from 3.3 on."""
 
     broker: int
@@ -61,7 +61,7 @@ class DiskReading:
     unread: frozenset[TopicPartition] = frozenset()
     orphans: tuple[Orphans, ...] = ()
     log_bytes: int | None = None
-    space: tuple[Space, ...] = ()
+    space: tuple[LogDirCapacity, ...] = ()
     problems: tuple[str, ...] = ()
 
     def replicas(self, at: TopicPartition) -> Folders | None:
@@ -94,7 +94,7 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
     wanted = set(partitions)
     folders: defaultdict[TopicPartition, list[ReplicaFolder]] = defaultdict(list)
     orphans: list[Orphans] = []
-    space: list[Space] = []
+    space: list[LogDirCapacity] = []
     problems: list[str] = []
     log_bytes = 0
     for broker, answer in sorted(found.brokers.items()):
@@ -113,7 +113,9 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
             orphans.append(_orphans(broker, directory))
             if directory.total_bytes is not None and directory.usable_bytes is not None:
                 space.append(
-                    Space(broker, directory.path, directory.total_bytes, directory.usable_bytes)
+                    LogDirCapacity(
+                        broker, directory.path, directory.total_bytes, directory.usable_bytes
+                    )
                 )
     return DiskReading(
         folders={at: tuple(each) for at, each in folders.items()},

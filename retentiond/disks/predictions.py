@@ -192,13 +192,18 @@ def segment_rules(topic: TopicReading, partition: PartitionReading) -> SegmentRu
 
 def _records_per_ms(partition: PartitionReading, consumed_retention_ms: int) -> float | None:
     """By the records that are younger than the consumed retention; None where none is."""
-    end, young_since = partition.high_watermark, partition.retention_offset
-    if end is None or young_since is None or consumed_retention_ms <= 0 or young_since >= end:
+    end, retention_offset = partition.high_watermark, partition.retention_offset
+    if (
+        end is None
+        or retention_offset is None
+        or consumed_retention_ms <= 0
+        or retention_offset >= end
+    ):
         return None
     log_start = partition.log_start_offset
-    if log_start is not None and young_since <= log_start:
+    if log_start is not None and retention_offset <= log_start:
         return None  # all are young: they may have come in a moment
-    return (end - young_since) / consumed_retention_ms
+    return (end - retention_offset) / consumed_retention_ms
 
 
 @dataclass(frozen=True, slots=True)

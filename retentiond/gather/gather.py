@@ -20,7 +20,13 @@ from retentiond.gather.groups import (
     standstill_s,
     with_completeness,
 )
-from retentiond.gather.offsets import OffsetReads, ends, tiered_among, with_epochs, young_since
+from retentiond.gather.offsets import (
+    OffsetReads,
+    ends,
+    retention_offsets,
+    tiered_among,
+    with_epochs,
+)
 from retentiond.gather.topics import EnabledTopic, enabled_topics, topics_gone
 from retentiond.kafka.groups.commit_columns import CommitColumns
 from retentiond.kafka.interface import Kafka, OffsetBound
@@ -83,7 +89,7 @@ def gather(
         }
         high_watermarks, last_stable = ends(kafka, asked, executor)
         clock = earlier_time(now_ms, cluster_time.result()) if cluster_time else Time(now_ms)
-        by_time = young_since(kafka, topics, asked, clock.now_ms)
+        by_time = retention_offsets(kafka, topics, asked, clock.now_ms)
         positions = {reader: found.result() for reader, found in external.items()}
         listing = with_completeness(listing, kafka, before, coordinators, wait_until)
         reads = OffsetReads(

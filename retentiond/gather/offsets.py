@@ -50,7 +50,7 @@ def ends(
     return high_watermarks.result(), last_stable
 
 
-def young_since(
+def retention_offsets(
     kafka: Kafka,
     topics: Sequence[EnabledTopic],
     partitions: Collection[TopicPartition],

@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster
 from retentiond.kafka import brokers, log_dirs, topics
 from retentiond.kafka.client import Client
-from retentiond.kafka.confluent.client import RecordsClient
+from retentiond.kafka.confluent.client import LibrdkafkaClient
 from retentiond.kafka.groups import coordinators, listing, members
 from retentiond.kafka.interface import (
     CoordinatorState,
@@ -52,11 +52,11 @@ class KafkaCluster:
     """Implements `retentiond.kafka.interface.Kafka`. Safe to use from several threads."""
 
     def __init__(
-        self, settings: ClientSettings, observe: Observer, records: RecordsClient | None = None
+        self, settings: ClientSettings, observe: Observer, records: LibrdkafkaClient | None = None
     ) -> None:
         """``records``: where there is one already. Raises `ConfigError` for a value that librdkafka
         refuses."""
-        self._records = records or RecordsClient(settings)
+        self._records = records or LibrdkafkaClient(settings)
         self._identity = self._records.identity
         # Three, so that a slow disk or a leader that searches its log holds up nobody else.
         self._client = Client(settings, self._note_wait, self._identity)

@@ -13,8 +13,8 @@ import pyarrow as pa
 from retentiond.memory.remembered import (
     GroupOnTopic,
     KnownTopic,
-    LastCommits,
     Remembered,
+    RememberedReader,
     group_and_topic,
     is_forgotten,
     known_topics,
@@ -51,8 +51,8 @@ class Changes:
     agreed: Mapping[str, int]
     void_topics: tuple[str, ...]
     topics: Mapping[str, KnownTopic]
-    found: Mapping[GroupOnTopic, LastCommits]
-    seen: Mapping[GroupOnTopic, LastCommits]
+    found: Mapping[GroupOnTopic, RememberedReader]
+    seen: Mapping[GroupOnTopic, RememberedReader]
     absent: tuple[GroupOnTopic, ...]
     still_absent: tuple[GroupOnTopic, ...]
     forgotten: tuple[GroupOnTopic, ...]
@@ -131,7 +131,7 @@ class NewlySeen(NamedTuple):
     """What only a reading of the guard's has shown: ``found`` are readers; ``stale`` are commits by
     partition that are older than their log."""
 
-    found: Mapping[GroupOnTopic, LastCommits]
+    found: Mapping[GroupOnTopic, RememberedReader]
     stale: Mapping[GroupOnTopic, Mapping[int, int]]
     now_ms: int
 
@@ -154,7 +154,7 @@ def newly_seen(second: Snapshot, known: TopicsByReader, before: Remembered) -> N
     )
 
 
-def with_stale(last: LastCommits, offsets: Mapping[int, int], now_ms: int) -> LastCommits:
+def with_stale(last: RememberedReader, offsets: Mapping[int, int], now_ms: int) -> RememberedReader:
     """With commits that are older than their log, by partition."""
     return replace(
         last,
@@ -194,8 +194,8 @@ NOBODY: TopicsByReader = {}
 
 
 def _present(
-    snapshot: Snapshot, known: Mapping[GroupOnTopic, LastCommits], but: TopicsByReader = NOBODY
-) -> dict[GroupOnTopic, LastCommits]:
+    snapshot: Snapshot, known: Mapping[GroupOnTopic, RememberedReader], but: TopicsByReader = NOBODY
+) -> dict[GroupOnTopic, RememberedReader]:
     """What is to be remembered of the groups that have a commit on a topic, or may read it; ``but``
     those."""
     pairs = group_and_topic(snapshot, snapshot.commits)
@@ -203,14 +203,14 @@ def _present(
     has_moved = offsets_beside(snapshot.commits, snapshot.remembered) != offset_now
     moved = {*pairs[has_moved].tolist()}
     stale = _stale(snapshot)
-    present: dict[GroupOnTopic, LastCommits] = {}
+    present: dict[GroupOnTopic, RememberedReader] = {}
     changed: dict[int, GroupOnTopic] = {}
     for pair in np.unique(pairs).tolist():
         group_id, topic_id = divmod(pair, len(snapshot.topics))
         group, at = snapshot.groups[group_id], _reader(snapshot, group_id, topic_id)
         if at.topic in but.get(at.group_id, ()):
             continue
-        last = known.get(at, LastCommits(group.kind, {}, seen_at_ms=snapshot.taken_at_ms))
+        last = known.get(at, RememberedReader(group.kind, {}, seen_at_ms=snapshot.taken_at_ms))
         present[at] = last
         if pair in moved or last.stale or at in stale or not _is_up_to_date(last, group.kind):
             changed[pair] = at
@@ -236,7 +236,7 @@ def _present(
         if at.topic in but.get(at.group_id, ()):
             continue
         kind = kinds[at.group_id]
-        last = known.get(at, LastCommits(kind, {}, seen_at_ms=snapshot.taken_at_ms))
+        last = known.get(at, RememberedReader(kind, {}, seen_at_ms=snapshot.taken_at_ms))
         present[at] = replace(last, kind=kind, absent_since_ms=None, absent_ms=0)
     return present
 
@@ -251,7 +251,7 @@ def _stale(snapshot: Snapshot) -> dict[GroupOnTopic, dict[int, int]]:
     return dict(found)
 
 
-def _is_up_to_date(last: LastCommits, kind: GroupKind) -> bool:
+def _is_up_to_date(last: RememberedReader, kind: GroupKind) -> bool:
     """Whether a group that has not moved has nothing to add."""
     is_dated = last.offsets.keys() <= last.moved_at_ms.keys()
     return last.kind is kind and last.absent_since_ms is None and is_dated
@@ -259,11 +259,11 @@ def _is_up_to_date(last: LastCommits, kind: GroupKind) -> bool:
 
 def _renewed(
     snapshot: Snapshot,
-    last: LastCommits,
+    last: RememberedReader,
     kind: GroupKind,
     now: Mapping[int, int],
     stale: frozenset[int],
-) -> LastCommits:
+) -> RememberedReader:
     """With the offsets of ``now``, which is by the partition's position; ``stale``: the numbers of
     the partitions whose offset is stale."""
     offsets = {}
@@ -271,7 +271,7 @@ def _renewed(
         reading = snapshot.partitions[partition_id]
         before = last.offsets.get(reading.partition)
         offsets[reading.partition] = _offset_to_remember(offset, before, reading.log_start_offset)
-    return LastCommits(
+    return RememberedReader(
         kind,
         {**last.offsets, **offsets},
         moved_at_ms=_moved_at_ms(last, offsets, snapshot.taken_at_ms),
@@ -280,7 +280,9 @@ def _renewed(
     )
 
 
-def _moved_at_ms(before: LastCommits, offsets: Mapping[int, int], now_ms: int) -> dict[int, int]:
+def _moved_at_ms(
+    before: RememberedReader, offsets: Mapping[int, int], now_ms: int
+) -> dict[int, int]:
     """When each commit was first seen where it is remembered."""
     return {
         **before.moved_at_ms,
@@ -304,9 +306,9 @@ def _offset_to_remember(offset: int, before: int | None, log_start: int | None) 
 
 def _back_in_doubt(
     snapshot: Snapshot,
-    known: Mapping[GroupOnTopic, LastCommits],
-    present: Mapping[GroupOnTopic, LastCommits],
-) -> dict[GroupOnTopic, LastCommits]:
+    known: Mapping[GroupOnTopic, RememberedReader],
+    present: Mapping[GroupOnTopic, RememberedReader],
+) -> dict[GroupOnTopic, RememberedReader]:
     """Groups that were absent and are listed now, but can't be read, or have no commit: their
     absence ends here, or a later one would seem to have begun back then."""
     failed, listed = _failed(snapshot), _listed(snapshot)
@@ -321,9 +323,9 @@ def _back_in_doubt(
 
 def _missing_readers(
     snapshot: Snapshot,
-    known: Mapping[GroupOnTopic, LastCommits],
-    present: Mapping[GroupOnTopic, LastCommits],
-) -> dict[GroupOnTopic, LastCommits]:
+    known: Mapping[GroupOnTopic, RememberedReader],
+    present: Mapping[GroupOnTopic, RememberedReader],
+) -> dict[GroupOnTopic, RememberedReader]:
     """Remembered groups that have no commit any more, or never had one and are not there any more,
     if the reading is able to say so."""
     if not snapshot.complete:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from retentiond.gather.assemble import commit_rows
 from retentiond.kafka.groups.commit_columns import CommitColumns
-from retentiond.memory.remembered import GroupOnTopic, LastCommits, Remembered, is_forgotten
+from retentiond.memory.remembered import GroupOnTopic, Remembered, RememberedReader, is_forgotten
 from retentiond.snapshot import (
     ABSENT,
     VANISHED,
@@ -67,7 +67,7 @@ def _recognised(topic: TopicReading, remembered: Remembered) -> TopicReading:
 
 def known_commits(
     topics: Iterable[TopicReading], remembered: Remembered
-) -> dict[GroupOnTopic, LastCommits]:
+) -> dict[GroupOnTopic, RememberedReader]:
     """What is remembered about these topics, less what says nothing any more: commits on a
     topic that was recreated, and readers that the policy has given up waiting for."""
     by_name = {topic.name: topic for topic in topics}
@@ -79,7 +79,7 @@ def known_commits(
 
 
 def _readers_without_commit(
-    snapshot: Snapshot, known: Mapping[GroupOnTopic, LastCommits]
+    snapshot: Snapshot, known: Mapping[GroupOnTopic, RememberedReader]
 ) -> list[GroupOnTopic]:
     """The others count by their commits."""
     partitions: defaultdict[str, set[int]] = defaultdict(set)
@@ -88,7 +88,7 @@ def _readers_without_commit(
     return [at for at, last in known.items() if partitions[at.topic].isdisjoint(last.offsets)]
 
 
-def _with_vanished(snapshot: Snapshot, known: Mapping[GroupOnTopic, LastCommits]) -> Snapshot:
+def _with_vanished(snapshot: Snapshot, known: Mapping[GroupOnTopic, RememberedReader]) -> Snapshot:
     """With the remembered groups that are not listed; all groups are sorted by name again."""
     readings = {group.group_id: group for group in snapshot.groups}
     vanished = {

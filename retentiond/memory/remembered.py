@@ -35,7 +35,7 @@ class GroupOnTopic(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LastCommits:
+class RememberedReader:
     """A reader of one topic, and its last known committed offsets by partition; none of a reader
     that was only seen as a member, or whose commits were of an earlier topic of that name.
 
@@ -56,7 +56,7 @@ class LastCommits:
     seen_at_ms: int | None = None
     stale: frozenset[int] = frozenset()
 
-    def without_commits(self) -> LastCommits:
+    def without_commits(self) -> RememberedReader:
         """Who reads the topic stays known when the topic that it read is gone."""
         return replace(self, offsets={}, moved_at_ms={}, stale=frozenset())
 
@@ -86,7 +86,7 @@ class Remembered:
     """
 
     topics: Mapping[str, KnownTopic] = field(default_factory=dict)
-    commits: Mapping[GroupOnTopic, LastCommits] = field(default_factory=dict)
+    commits: Mapping[GroupOnTopic, RememberedReader] = field(default_factory=dict)
     lost: str | None = None
     cluster_id: str | None = None
     gone_ms: Mapping[str, int] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Remembered:
 NOTHING = Remembered()
 
 
-def is_forgotten(policy: TopicPolicy | PolicyConflict, last: LastCommits) -> bool:
+def is_forgotten(policy: TopicPolicy | PolicyConflict, last: RememberedReader) -> bool:
     """Whether the group was observed to be absent for as long as ``forget_vanished_after``."""
     if isinstance(policy, PolicyConflict) or policy.forget_vanished_after_ms is None:
         return False

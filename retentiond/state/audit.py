@@ -7,7 +7,8 @@ known; `deleted` is refused by the table itself unless the low watermark reached
 
 One process writes (it holds the `StateLock`), and its threads take turns at the one connection.
 Whoever reads has a connection of its own (`retentiond.state.audit_records`) and neither waits for
-the writer nor makes it wait. What is older than ``audit.keep`` goes (`retentiond.state.audit_age`).
+the writer nor makes it wait. What is older than ``audit.keep`` goes
+(`retentiond.state.audit_pruning`).
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
-from retentiond.act.approved import Approved, GroupEvidence, Unsettled
+from retentiond.act.approved import Approved, GroupEvidence, UnprovenDeletion
 from retentiond.clock import Stop, Uptime, uptime
 from retentiond.disks.freed import Freed
 from retentiond.errors import StateError, StateReplaced
 from retentiond.model import DeletionOutcome, Outcome, PlanRow
-from retentiond.state.audit_age import MOST_S, drop_old, look_at_clock
 from retentiond.state.audit_file import AUDIT_NAME, open_for_writing, unusable
+from retentiond.state.audit_pruning import MOST_S, look_at_clock, prune_step
 from retentiond.state.audit_records import CycleRecord
 from retentiond.state.state_dir import BUSY_MS, LOCK_NAME, DatabaseFiles
 
@@ -119,7 +120,7 @@ class Audit:
         while not stop.is_set():
             step_began = time.monotonic()
             with self._transaction() as connection:
-                has_more = drop_old(connection, keep_ms, self.uptime())
+                has_more = prune_step(connection, keep_ms, self.uptime())
             now = time.monotonic()
             if not has_more or now - began >= most_s or stop.wait(now - step_began):
                 return
@@ -212,14 +213,14 @@ class Audit:
                     _FREED, [(each.freed_bytes, each.cycle_id, *each.at) for each in freed]
                 )
 
-    def unsettled(self, cluster_id: str) -> tuple[Unsettled, ...]:
+    def unsettled(self, cluster_id: str) -> tuple[UnprovenDeletion, ...]:
         with self._turn:
             try:
                 rows = self._connection.execute(_UNSETTLED, (cluster_id,)).fetchall()
             except sqlite3.Error as exc:
                 raise unusable(self.state_dir / AUDIT_NAME, exc) from exc
         return tuple(
-            Unsettled(
+            UnprovenDeletion(
                 cycle_id=row[0],
                 topic=row[1],
                 partition=row[2],

@@ -22,7 +22,7 @@ from retentiond.clock import Uptime, elapsed_ms, uptime
 from retentiond.errors import StateError
 from retentiond.gather.gather import refuse_another_cluster
 from retentiond.memory.changes import Changes, NewlySeen, with_stale
-from retentiond.memory.remembered import NOTHING, GroupOnTopic, LastCommits, Remembered
+from retentiond.memory.remembered import NOTHING, GroupOnTopic, Remembered, RememberedReader
 from retentiond.state import groups_file
 from retentiond.state.groups_file import (
     read_all,
@@ -70,8 +70,8 @@ class GroupMemory:
         self._path = path
         self._place = DatabaseFiles(connection, path)
         self._complete_at: Uptime | None = None  # the last complete reading of this process
-        self._unwritten_found: dict[GroupOnTopic, LastCommits] = {}
-        self._unwritten_seen: dict[GroupOnTopic, LastCommits] = {}
+        self._unwritten_found: dict[GroupOnTopic, RememberedReader] = {}
+        self._unwritten_seen: dict[GroupOnTopic, RememberedReader] = {}
         """What cycles saw while the file could not be written; see `Changes`."""
 
     @classmethod
@@ -196,8 +196,8 @@ class GroupMemory:
     @contextmanager
     def _writing(
         self,
-        found: Mapping[GroupOnTopic, LastCommits],
-        seen: Mapping[GroupOnTopic, LastCommits],
+        found: Mapping[GroupOnTopic, RememberedReader],
+        seen: Mapping[GroupOnTopic, RememberedReader],
     ) -> Iterator[None]:
         """A transaction that first takes over what could not be written before. If it fails, these
         wait for the next."""
@@ -244,7 +244,7 @@ def recall(state_dir: Path) -> Remembered:
 
 
 def _rows_of_commits(
-    commits: Mapping[GroupOnTopic, LastCommits],
+    commits: Mapping[GroupOnTopic, RememberedReader],
 ) -> list[tuple[str, str, str, int | None, str, str, str]]:
     return [
         (
@@ -271,21 +271,21 @@ def _errors_translated(path: Path) -> Iterator[None]:
         ) from error
 
 
-def readers_of(state_dir: Path, topic: str) -> dict[str, LastCommits] | None:
+def readers_of(state_dir: Path, topic: str) -> dict[str, RememberedReader] | None:
     """Each group's last commits on a topic, by group. None where they can't be read."""
     return _look_up(state_dir, readers_of_topic, topic)
 
 
-def topics_read_by(state_dir: Path, group_id: str) -> dict[str, LastCommits] | None:
+def topics_read_by(state_dir: Path, group_id: str) -> dict[str, RememberedReader] | None:
     """A group's last commits, by topic. None where they can't be read."""
     return _look_up(state_dir, topics_of_group, group_id)
 
 
 def _look_up(
     state_dir: Path,
-    look_up: Callable[[sqlite3.Connection, str], dict[str, LastCommits]],
+    look_up: Callable[[sqlite3.Connection, str], dict[str, RememberedReader]],
     name: str,
-) -> dict[str, LastCommits] | None:
+) -> dict[str, RememberedReader] | None:
     path = state_dir / groups_file.NAME
     if not path.exists():
         return None

@@ -12,7 +12,13 @@ from typing import Any
 
 from retentiond.clock import Uptime
 from retentiond.errors import StateError, StateReplaced
-from retentiond.memory.remembered import EndsSeen, GroupOnTopic, KnownTopic, LastCommits, Remembered
+from retentiond.memory.remembered import (
+    EndsSeen,
+    GroupOnTopic,
+    KnownTopic,
+    Remembered,
+    RememberedReader,
+)
 from retentiond.model import GroupKind
 from retentiond.state.audit_file import AUDIT_NAME
 from retentiond.state.state_dir import DatabaseFiles, connect, created, version_of
@@ -38,7 +44,7 @@ CREATE TABLE commits (
     moved_at_ms TEXT NOT NULL,  -- JSON: {partition: epoch ms at which the offset was first seen}
     absent_ms INTEGER NOT NULL DEFAULT 0,  -- how much of the absence was observed
     seen_at_ms INTEGER,  -- epoch ms at which it was first seen to read the topic; NULL: not known
-    stale TEXT NOT NULL DEFAULT '[]',  -- JSON: [partition, ...]: see `LastCommits`
+    stale TEXT NOT NULL DEFAULT '[]',  -- JSON: [partition, ...]: see `RememberedReader`
     PRIMARY KEY (group_id, topic)
 ) STRICT, WITHOUT ROWID;
 
@@ -247,7 +253,7 @@ def _create(path: Path, loss: str | None) -> None:
 def read_all(connection: sqlite3.Connection) -> Remembered:
     """Everything. Raises `sqlite3.Error`, or `ValueError` and `TypeError` for a row that was
     not written by retentiond."""
-    commits: dict[GroupOnTopic, LastCommits] = {}
+    commits: dict[GroupOnTopic, RememberedReader] = {}
     is_old = version_of(connection) == 1
     query = f"SELECT group_id, topic, {_commit_columns(connection)} FROM commits"
     for group_id, topic, *stored in connection.execute(query):
@@ -302,7 +308,7 @@ def read_observed(connection: sqlite3.Connection) -> Uptime | None:
     return None
 
 
-def readers_of_topic(connection: sqlite3.Connection, topic: str) -> dict[str, LastCommits]:
+def readers_of_topic(connection: sqlite3.Connection, topic: str) -> dict[str, RememberedReader]:
     """By group, sorted by name. Raises as `read_all` does."""
     columns = _commit_columns(connection)
     query = f"SELECT group_id, {columns} FROM commits WHERE topic = ? ORDER BY group_id"
@@ -312,7 +318,7 @@ def readers_of_topic(connection: sqlite3.Connection, topic: str) -> dict[str, La
     }
 
 
-def topics_of_group(connection: sqlite3.Connection, group_id: str) -> dict[str, LastCommits]:
+def topics_of_group(connection: sqlite3.Connection, group_id: str) -> dict[str, RememberedReader]:
     """By topic. Raises as `read_all` does."""
     query = f"SELECT topic, {_commit_columns(connection)} FROM commits WHERE group_id = ?"
     return {
@@ -322,10 +328,10 @@ def topics_of_group(connection: sqlite3.Connection, group_id: str) -> dict[str, 
 
 def _last_commits(
     kind: str, offsets: str, absent_since_ms: int | None, moved_at_ms: str, *more: Any
-) -> LastCommits:
+) -> RememberedReader:
     """A row of the table ``commits``."""
     absent_ms, seen_at_ms, stale = more
-    return LastCommits(
+    return RememberedReader(
         GroupKind(kind),
         _by_partition(json.loads(offsets)),
         absent_since_ms,

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from retentiond.clock import now_ms, uptime
 from retentiond.formatting import printable
-from retentiond.state.audit_age import observed_ms
 from retentiond.state.audit_file import AUDIT_NAME, open_for_writing, unusable
+from retentiond.state.audit_pruning import observed_ms
 from retentiond.state.state_dir import connect, remove, write_json
 
 PAUSE_NAME = "paused"

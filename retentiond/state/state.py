@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from retentiond.disks.freed import Awaited
+from retentiond.disks.freed import PendingFree
 from retentiond.disks.log_dirs import ReplicaKey
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.formatting import rfc3339
@@ -72,7 +72,7 @@ class StoredState(NamedTuple):
 
     remembered: Remembered = NOTHING
     pause: Pause | None = None
-    awaited: tuple[Awaited, ...] = ()
+    awaited: tuple[PendingFree, ...] = ()
     stuck: tuple[Stuck, ...] = ()
     waiting: tuple[TopicPartition, ...] = ()
 
@@ -98,7 +98,7 @@ def stored_state_of(state: State) -> StoredState:
     )
 
 
-def read_awaited(state_dir: Path) -> tuple[Awaited, ...]:
+def read_awaited(state_dir: Path) -> tuple[PendingFree, ...]:
     """The deletions whose bytes the brokers have yet to free."""
     try:
         return tuple(_awaited_of(*each) for each in _read_json(state_dir / AWAITED_NAME))
@@ -106,15 +106,15 @@ def read_awaited(state_dir: Path) -> tuple[Awaited, ...]:
         return ()
 
 
-def write_awaited(state_dir: Path, awaited: Sequence[Awaited]) -> None:
+def write_awaited(state_dir: Path, awaited: Sequence[PendingFree]) -> None:
     """Raises `StateError`."""
     consequence = f", so what deletions free stays unknown; {SEE_TO}"
     write_json(state_dir / AWAITED_NAME, awaited, consequence)
 
 
-def _awaited_of(cycle_id: str, replica: list[Any], *figures: Any) -> Awaited:
+def _awaited_of(cycle_id: str, replica: list[Any], *figures: Any) -> PendingFree:
     (topic, partition), broker, log_dir = replica
-    return Awaited(
+    return PendingFree(
         cycle_id, ReplicaKey(TopicPartition(topic, partition), broker, log_dir), *figures
     )
 

@@ -51,21 +51,21 @@ def total_stored(parts: Iterable[Stored]) -> Stored:
     return Stored(total(each.local for each in every), total(each.remote for each in every))
 
 
-class Keeper(NamedTuple):
+class KeptBecause(NamedTuple):
     """A reason, and the group that is its cause, where one is."""
 
     reason: Reason
     group: str | None = None
 
 
-YOUTH = Keeper(Reason.TOO_YOUNG)
+YOUTH = KeptBecause(Reason.TOO_YOUNG)
 
 
 class KeptRecords(NamedTuple):
     """Records that stay on one account, and about what they take: their share of the bytes of each
     partition's records."""
 
-    keeper: Keeper
+    keeper: KeptBecause
     records: int
     size: Stored
 
@@ -83,12 +83,12 @@ CAUSED_BY_A_GROUP = frozenset(
 )
 
 
-def cause(row: PlanRow) -> Keeper:
+def cause(row: PlanRow) -> KeptBecause:
     """Its reason, and the binding group where that is the cause."""
-    return Keeper(row.reason, row.binding_group if row.reason in CAUSED_BY_A_GROUP else None)
+    return KeptBecause(row.reason, row.binding_group if row.reason in CAUSED_BY_A_GROUP else None)
 
 
-def kept_records(row: PlanRow) -> dict[Keeper, int]:
+def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
     """How many records stay on whose account; empty where the offsets are unread.
 
     A group keeps the records that are old enough to go without it; younger ones stay on account
@@ -100,13 +100,13 @@ def kept_records(row: PlanRow) -> dict[Keeper, int]:
         return {}
     keeper = cause(row)
     if row.verdict is Verdict.DELETE:
-        keeper = Keeper(Reason.OPEN_TRANSACTION)
+        keeper = KeptBecause(Reason.OPEN_TRANSACTION)
         if row.cutoff == row.min_committed_offset:
-            keeper = Keeper(Reason.NOT_CONSUMED, row.binding_group)
+            keeper = KeptBecause(Reason.NOT_CONSUMED, row.binding_group)
         start = start if row.cutoff is None else row.cutoff
     is_age_a_bound = row.verdict is not Verdict.HOLD or keeper.group is not None
-    young_since = row.retention_offset if is_age_a_bound else None
-    old_end = end if young_since is None else min(max(start, young_since), end)
+    retention_offset = row.retention_offset if is_age_a_bound else None
+    old_end = end if retention_offset is None else min(max(start, retention_offset), end)
     kept = {YOUTH: end - old_end}
     kept[keeper] = kept.get(keeper, 0) + old_end - start
     return {each: records for each, records in kept.items() if records > 0}
@@ -405,7 +405,7 @@ def cluster_answer(partitions: Iterable[PartitionAnswer], disk: DiskReport) -> C
 
 def _summed_by_keeper(parts: Iterable[KeptRecords]) -> Iterator[KeptRecords]:
     """One for each keeper."""
-    by_keeper: defaultdict[Keeper, list[KeptRecords]] = defaultdict(list)
+    by_keeper: defaultdict[KeptBecause, list[KeptRecords]] = defaultdict(list)
     for part in parts:
         by_keeper[part.keeper].append(part)
     for keeper, each in by_keeper.items():

@@ -20,7 +20,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from retentiond.config import Config
-from retentiond.disks.log_dirs import Orphans, Space
+from retentiond.disks.log_dirs import LogDirCapacity, Orphans
 from retentiond.formatting import label
 from retentiond.history.keeper import Status
 from retentiond.memory.remembered import GroupOnTopic
@@ -175,7 +175,7 @@ ORPHANS: Mapping[Definition, Callable[[Orphans], int]] = {
     metric_definitions.ORPHAN_BYTES: lambda orphans: orphans.size_bytes,
 }
 
-SPACE: Mapping[Definition, Callable[[Space], int]] = {
+SPACE: Mapping[Definition, Callable[[LogDirCapacity], int]] = {
     metric_definitions.LOG_DIR_TOTAL: lambda disk: disk.total_bytes,
     metric_definitions.LOG_DIR_USABLE: lambda disk: disk.usable_bytes,
 }

@@ -103,7 +103,7 @@ STEPS = {
     "after what deletions freed is concluded": Step(retentiond.after_acting, "conclude", True),
     "before it is looked what is stuck": Step(retentiond.after_acting, "with_stuck"),
     "before old entries of the audit log go": Step(Audit, "prune"),
-    "while old entries of the audit log go": Step(retentiond.state.audit, "drop_old", after=True),
+    "while old entries of the audit log go": Step(retentiond.state.audit, "prune_step", after=True),
     "after old entries of the audit log are gone": Step(Audit, "prune", after=True),
 }
 

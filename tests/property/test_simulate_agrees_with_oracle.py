@@ -22,7 +22,7 @@ from retentiond.config import ExternalReader, PolicyConflict, TopicPolicy
 from retentiond.config.values import Pattern
 from retentiond.history.ask.past import Past, history_at, open_past
 from retentiond.history.ask.question import TopicQuestion, questions
-from retentiond.history.ask.recommend import Recommendation, Why, recommend, without_retention
+from retentiond.history.ask.recommend import NeedKind, Recommendation, recommend, without_retention
 from retentiond.history.ask.replay import Replay
 from retentiond.history.ask.report import report, without_retentiond
 from retentiond.history.ask.rows import LARGE_JOBS, LONGEST_S
@@ -500,7 +500,7 @@ def test_under_what_is_recommended_nobody_would_have_missed_anything(
                 assert each.simulated.missed == ()
                 assert each.is_short
                 assert each.retention_ms >= each.observed_ms
-                came_back += each.because.why is not Why.NONE_SEEN
+                came_back += each.because.why is not NeedKind.NONE_SEEN
             again = [at_least(each, found) for each in asked]
             assert simulate(Replay(past, session, again)).total.missed == ()
     assert came_back > 10

@@ -184,13 +184,13 @@ def _row(each: Recommendation) -> Row:
 
 
 def _because(each: Recommendation) -> str:
-    from retentiond.history.ask.recommend import Why
+    from retentiond.history.ask.recommend import NeedKind
 
     because = each.because
     observed = _observed(each) if each.is_short else ""
-    if because.why is Why.NONE_SEEN or because.at_ms is None:
+    if because.why is NeedKind.NONE_SEEN or because.at_ms is None:
         return observed or "nobody came back"
-    what = "went back" if because.why is Why.REWIND else "came late"
+    what = "went back" if because.why is NeedKind.REWIND else "came late"
     seen = (
         f"group {say_name(because.group or '')} {what} by {say_about(because.ms or 0)} at "
         f"{rfc3339(because.at_ms)}"

@@ -35,7 +35,7 @@ ENOUGH_TIMES = 3
 """Of a recommended retention: so often it must have had the time to prove too short."""
 
 
-class Why(StrEnum):
+class NeedKind(StrEnum):
     REWIND = "rewind"
     """A commit went back."""
 
@@ -46,10 +46,10 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Because:
+class LongestNeed:
     """Who came for the oldest records, when, and how old its first one was at most."""
 
-    why: Why
+    why: NeedKind
     group: str | None = None
     at_ms: int | None = None
     ms: int | None = None
@@ -64,7 +64,7 @@ class Recommendation:
     topic: str
     retention_ms: int
     shortest_ms: int
-    because: Because
+    because: LongestNeed
     observed_ms: int
     is_short: bool
     simulated: SimulatedTopic
@@ -124,7 +124,7 @@ def recommend(
 OF_STARTS = ("topic", "log", "order", "start", "kafka_start", "lowest", "place", "cutoff")
 """What returns are found by."""
 
-NOBODY = Because(Why.NONE_SEEN)
+NOBODY = LongestNeed(NeedKind.NONE_SEEN)
 
 
 def without_retention(question: TopicQuestion) -> TopicQuestion:
@@ -220,15 +220,15 @@ def _rank(each: _Return) -> tuple[bool, int, int, str, int]:
     return (each.ms is None, each.ms or 0, each.needed_ms, each.group, each.partition)
 
 
-def _whys(replay: Replay, returns: dict[str, _Return]) -> dict[str, Because]:
+def _whys(replay: Replay, returns: dict[str, _Return]) -> dict[str, LongestNeed]:
     """What each of them did: whether it had been further before."""
     if not returns:
         return {}
     rewound = set(_rewound(replay, returns).toArrow()["topic"].to_pylist())
     moments, observed_ms = replay.past.timeline.moments, replay.past.timeline.observed_ms
     return {
-        topic: Because(
-            Why.REWIND if topic in rewound else Why.LATE_READER,
+        topic: LongestNeed(
+            NeedKind.REWIND if topic in rewound else NeedKind.LATE_READER,
             each.group,
             moments[each.moment].entry.at_ms,
             observed_ms if each.ms is None else each.ms,

@@ -43,7 +43,7 @@ DELETE_TIMEOUT_S = 5.0
 """How long a leader may wait for its followers; a deletion that takes longer is read back."""
 
 
-class RecordsClient:
+class LibrdkafkaClient:
     """One long-lived AdminClient that lists, thread-safe, and one for each request that deletes.
 
     Any call may raise `KafkaUnavailable`. Deletions are one thread's at a time.

@@ -51,7 +51,7 @@ def coordinator_state(client: Client, earlier: CoordinatorState | None = None) -
     async def ask(network: NetworkClient) -> CoordinatorState:
         views = [] if earlier else [await network.offsets_topic()]
         leaders = earlier.leaders if earlier else _leaders(views)
-        at_work = await ask_whether_at_work(
+        at_work = await probe_coordinators(
             network, {partition: leader for partition, leader, _ in leaders}
         )
         return _state(views + await _all_views(network), at_work)
@@ -65,14 +65,16 @@ def coordinators_since(client: Client, earlier: CoordinatorState) -> Coordinator
     started again, killed or not, leads in a new one; one before Kafka 2.1 tells none."""
 
     async def ask(network: NetworkClient) -> CoordinatorState | None:
-        now = _state(await _all_views(network), AtWork(earlier.not_at_work, earlier.may_ask))
+        now = _state(
+            await _all_views(network), CoordinatorProbe(earlier.not_at_work, earlier.may_ask)
+        )
         tells_epochs = all(epoch >= 0 for _, _, epoch in now.leaders)
         return now if now == earlier and tells_epochs else None
 
     return client.run(ask) or coordinator_state(client)
 
 
-def _state(views: Sequence[Any], at_work: AtWork) -> CoordinatorState:
+def _state(views: Sequence[Any], at_work: CoordinatorProbe) -> CoordinatorState:
     """``views``: of all brokers, some of them twice."""
     leaders = _leaders(views)
     return CoordinatorState(
@@ -159,7 +161,7 @@ NOT_AUTHORIZED = "GROUP_AUTHORIZATION_FAILED"
 
 
 @dataclass(frozen=True, slots=True)
-class AtWork:
+class CoordinatorProbe:
     """``not_at_work``: partitions whose coordinator did not answer, ascending; meaningless where
     the principal ``may_ask`` only about some groups."""
 
@@ -167,7 +169,9 @@ class AtWork:
     may_ask: bool = True
 
 
-async def ask_whether_at_work(network: NetworkClient, leaders: Mapping[int, int]) -> AtWork:
+async def probe_coordinators(
+    network: NetworkClient, leaders: Mapping[int, int]
+) -> CoordinatorProbe:
     """Asks the leader of each partition of ``__consumer_offsets``, which ``leaders`` has all of
     (a negative one is none)."""
     names = names_by_partition(len(leaders))
@@ -189,7 +193,7 @@ async def ask_whether_at_work(network: NetworkClient, leaders: Mapping[int, int]
             if reply is None or isinstance(reply, Failure):
                 failed[each] = reply
     may_ask = all(failure is None or failure.code != NOT_AUTHORIZED for failure in failed.values())
-    return AtWork(tuple(sorted(failed)), may_ask)
+    return CoordinatorProbe(tuple(sorted(failed)), may_ask)
 
 
 @cache

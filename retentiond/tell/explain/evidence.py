@@ -16,7 +16,7 @@ from retentiond.config import TopicPolicy
 from retentiond.errors import KafkaUnavailable, UsageError
 from retentiond.formatting import DAY_MS, HOUR_MS, MINUTE_MS
 from retentiond.kafka.interface import Kafka
-from retentiond.memory.remembered import GroupOnTopic, LastCommits, Remembered
+from retentiond.memory.remembered import GroupOnTopic, Remembered, RememberedReader
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import GroupTopic, Snapshot, partitions_of
 from retentiond.tell.explain.sentences import (
@@ -175,7 +175,7 @@ def _traces(snapshot: Snapshot, evidence: Evidence, topic: str) -> dict[str, str
 
 
 def _topic_reader(
-    evidence: Evidence, group_id: str, trace: str, last: LastCommits | None, *, now_ms: int
+    evidence: Evidence, group_id: str, trace: str, last: RememberedReader | None, *, now_ms: int
 ) -> TopicReader:
     """``last``: what is remembered of it on the topic."""
     group = evidence.groups[group_id]

@@ -156,8 +156,8 @@ def doubts(
 
     ``ends``: what earlier cycles saw, for the same topic id; ``now_ms``: of the look-up by time.
     """
-    young_since, end = reading.retention_offset, reading.high_watermark
-    if not consumed_retention_ms or young_since is None or end is None:
+    retention_offset, end = reading.retention_offset, reading.high_watermark
+    if not consumed_retention_ms or retention_offset is None or end is None:
         return ()
     young_from_ms = now_ms - consumed_retention_ms
     seen = [
@@ -167,8 +167,8 @@ def doubts(
         and each.high_watermarks[reading.partition] <= end  # else records were lost meanwhile
         and each.at_ms < now_ms
     ]
-    behind = [at for at in seen if at[0] >= young_from_ms and at[1] < young_since]
-    before = [at for at in seen if at[0] < young_from_ms and young_since < at[1]]
+    behind = [at for at in seen if at[0] >= young_from_ms and at[1] < retention_offset]
+    before = [at for at in seen if at[0] < young_from_ms and retention_offset < at[1]]
     found = []
     least_ms = min(LEAST_MS, consumed_retention_ms // 2)
     if behind and (by_ms := max(behind)[0] - young_from_ms) >= least_ms:
@@ -183,7 +183,7 @@ def doubts(
         )
     if before and (by_ms := young_from_ms - min(before)[0]) >= LEAST_MS:
         found.append(
-            f"The record at offset {young_since} arrived more than "
+            f"The record at offset {retention_offset} arrived more than "
             f"{say_about(now_ms - min(before)[0])} ago and still counts as younger than "
             f"{say_about(consumed_retention_ms)}: it is dated at least {say_about(by_ms)} after "
             "it arrived, and no cutoff passes it before it is as old as that. Correct the "

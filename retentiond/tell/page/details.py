@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from retentiond.formatting import label
-from retentiond.memory.remembered import LastCommits
+from retentiond.memory.remembered import RememberedReader
 from retentiond.model import PlanRow, Verdict
 from retentiond.tell.answers import PartitionAnswer, SimilarPartitions, TopicAnswer, cause
 from retentiond.tell.group_answers import (
@@ -24,7 +24,7 @@ from retentiond.tell.page.overview import Paged, paged
 from retentiond.tell.page.pictures import BarSegment, bar, fates, mark
 from retentiond.tell.report import CycleReport
 
-RememberedReaders = Mapping[str, LastCommits]
+RememberedReaders = Mapping[str, RememberedReader]
 """The groups that are remembered, by their name."""
 
 BAR = 160.0
@@ -68,7 +68,7 @@ def groups(topic: TopicAnswer, readers: RememberedReaders) -> tuple[tuple[GroupA
     return found[:MOST_GROUPS], max(0, len(found) - MOST_GROUPS)
 
 
-def remembered_reader(group_id: str, last: LastCommits) -> TopicReader:
+def remembered_reader(group_id: str, last: RememberedReader) -> TopicReader:
     """As it is remembered."""
     return TopicReader(group_id, last.kind, last.offsets, last.moved_at_ms, last.absent_since_ms)
 
@@ -128,7 +128,7 @@ def address(group_id: str) -> str:
 
 
 def group_item(
-    report: CycleReport, group_id: str, reads: Mapping[str, LastCommits], page: str | None
+    report: CycleReport, group_id: str, reads: Mapping[str, RememberedReader], page: str | None
 ) -> GroupItem:
     """``reads``: its last commits that are remembered, by topic."""
     readers = {topic: remembered_reader(group_id, last) for topic, last in reads.items()}

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from retentiond.formatting import DAY_MS, HOUR_MS
 from retentiond.model import PlanRow, Reason
 from retentiond.state.audit_figures import FreedInSlot, Slots, freed_over_time
-from retentiond.tell.answers import YOUTH, Keeper, PartitionAnswer, TopicAnswer
+from retentiond.tell.answers import YOUTH, KeptBecause, PartitionAnswer, TopicAnswer
 
 GO, UNREAD, HELD, YOUNG = "go", "unread", "held", "young"
 """The fates of records, in the order of a log: what goes, what a group has yet to read, what
@@ -45,7 +45,7 @@ class HistoryColumn(NamedTuple):
     slot: int
 
 
-def fate_of(keeper: Keeper) -> str:
+def fate_of(keeper: KeptBecause) -> str:
     """What the records are, that are kept on that account."""
     if keeper == YOUTH:
         return YOUNG

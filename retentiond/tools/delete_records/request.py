@@ -35,7 +35,7 @@ from retentiond.tools.delete_records.partitions import Item
 
 
 class Records(Protocol):
-    """The part of `retentiond.kafka.confluent.client.RecordsClient` that is asked here."""
+    """The part of `retentiond.kafka.confluent.client.LibrdkafkaClient` that is asked here."""
 
     def look_before_deleting(
         self, partitions: Collection[TopicPartition]

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from retentiond.config import Config
 from retentiond.disks.broker_disks import DiskReport
-from retentiond.disks.log_dirs import Space
+from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.entries import FinishedCycle
 from retentiond.history.keeper import HistoryKeeper
@@ -103,7 +103,7 @@ class World:
             for row in rows
         }
         sizes = {TopicPartition(*at): end * 10 for at, end in self.partitions.items()}
-        disk = DiskReport(size_bytes=sizes, space=(Space(1, "/kafka", 1000, 400),))
+        disk = DiskReport(size_bytes=sizes, space=(LogDirCapacity(1, "/kafka", 1000, 400),))
         return FinishedCycle(plan, outcomes, "ok", snapshot, disk)
 
     def known_readers(self) -> set[tuple[str, str]]:

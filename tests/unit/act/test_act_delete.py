@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from retentiond.act.approved import Approved, Unsettled
+from retentiond.act.approved import Approved, UnprovenDeletion
 from retentiond.act.delete import DEFAULT_PACE, EvidenceAge, Pace, execute
 from retentiond.clock import seconds_since_boot
 from retentiond.errors import KafkaUnavailable, OtherCluster, StateError
@@ -70,7 +70,7 @@ class Notebook:
         self.calls.append("settle")
         self.settled.append(tuple(outcomes))
 
-    def unsettled(self, cluster_id: str) -> Sequence[Unsettled]:
+    def unsettled(self, cluster_id: str) -> Sequence[UnprovenDeletion]:
         raise NotImplementedError
 
 

@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame
 
 from retentiond.decide.groups import (
     groups_by_topic,
+    groups_without_commit,
     relevant_groups,
     rewound_partitions,
-    silent_groups,
     without_excluded,
 )
 from retentiond.decide.plan import (
@@ -102,11 +102,13 @@ def test_the_first_answer_says_which_partitions_are_in_doubt(counted: DataFrame)
     )
 
 
-def test_silent_groups_name_the_first_and_the_vanished(
+def test_groups_without_commit_name_the_first_and_the_vanished(
     frames: StarSchema[DataFrame], counted: DataFrame
 ) -> None:
     relevant = relevant_groups(frames)
-    silent = silent_groups(counted, relevant, frames.commits, frames.remembered, frames.failed)
+    silent = groups_without_commit(
+        counted, relevant, frames.commits, frames.remembered, frames.failed
+    )
 
     assert columns(silent) == "partition_id int, silent_group_id int, vanished_group_id int"
 

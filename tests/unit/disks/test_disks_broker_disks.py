@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from retentiond.disks.broker_disks import SpaceHistory
-from retentiond.disks.log_dirs import Space
+from retentiond.disks.log_dirs import LogDirCapacity
 
 HOUR_MS = 3_600_000
 AT = (1, "/kafka")
 
 
-def space(usable: int) -> list[Space]:
-    return [Space(*AT, 10_000, usable)]
+def space(usable: int) -> list[LogDirCapacity]:
+    return [LogDirCapacity(*AT, 10_000, usable)]
 
 
 def test_it_goes_on_as_it_did() -> None:

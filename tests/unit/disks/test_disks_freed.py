@@ -9,10 +9,10 @@ import pytest
 from retentiond.disks.freed import (
     GIVE_UP_MS,
     GIVE_UP_READINGS,
-    Awaited,
-    Followed,
     Freed,
+    FreedProgress,
     PartitionOffsets,
+    PendingFree,
     follow,
     with_new_deletions,
 )
@@ -24,27 +24,31 @@ ASKED_AT_MS = 1_000_000
 MINUTE_MS = 60_000
 
 
-def awaited(broker: int = 1, cycle_id: str = "one", start: int = 0, cutoff: int = 400) -> Awaited:
+def awaited(
+    broker: int = 1, cycle_id: str = "one", start: int = 0, cutoff: int = 400
+) -> PendingFree:
     """1,000 records of 10 bytes, of which some are deleted."""
-    return Awaited(cycle_id, replica(broker), "id", start, cutoff, 4000, 10_000, 1000, ASKED_AT_MS)
+    return PendingFree(
+        cycle_id, replica(broker), "id", start, cutoff, 4000, 10_000, 1000, ASKED_AT_MS
+    )
 
 
 def followed(
-    waiting: list[Awaited],
+    waiting: list[PendingFree],
     seen: DiskReading,
     *,
     log_start: int = 400,
     end: int = 1000,
     topic_id: str = "id",
     after_ms: int = MINUTE_MS,
-) -> Followed:
+) -> FreedProgress:
     now = {AT: PartitionOffsets(topic_id, log_start, end)}
     return follow(waiting, seen, now, ASKED_AT_MS + after_ms)
 
 
 def test_a_size_that_drops_was_freed() -> None:
     found = followed([awaited()], reading({1: 6000}))
-    assert found == Followed((), {"orders": 4000}, (Freed("one", AT, 4000),))
+    assert found == FreedProgress((), {"orders": 4000}, (Freed("one", AT, 4000),))
 
 
 def test_until_the_size_drops_it_is_awaited() -> None:
@@ -108,17 +112,17 @@ def test_few_readings_are_not_long_however_far_apart() -> None:
 
 @pytest.mark.parametrize("seen", [DiskReading(), replace(reading({1: 10}), unread=frozenset({AT}))])
 def test_a_disk_that_is_not_read_says_nothing(seen: DiskReading) -> None:
-    assert followed([awaited()], seen) == Followed((awaited(),), {}, ())
+    assert followed([awaited()], seen) == FreedProgress((awaited(),), {}, ())
 
 
 def test_offsets_that_are_not_read_say_nothing() -> None:
     elsewhere = {TopicPartition("other", 0): PartitionOffsets("id", 0, 1)}
     found = follow([awaited()], reading({1: 10}), elsewhere, ASKED_AT_MS)
-    assert found == Followed((awaited(),), {}, ())
+    assert found == FreedProgress((awaited(),), {}, ())
 
 
 def test_a_recreated_topic_leaves_it_unknown() -> None:
-    assert followed([awaited()], reading({1: 10}), topic_id="new") == Followed()
+    assert followed([awaited()], reading({1: 10}), topic_id="new") == FreedProgress()
 
 
 def test_a_replica_that_has_moved_leaves_the_whole_deletion_unknown() -> None:
@@ -126,13 +130,13 @@ def test_a_replica_that_has_moved_leaves_the_whole_deletion_unknown() -> None:
     assert (found.awaited, found.settled) == ((), ())
 
 
-def small(cycle_id: str, broker: int = 1) -> Awaited:
+def small(cycle_id: str, broker: int = 1) -> PendingFree:
     """To free nothing: all of it lies in a segment that stays."""
     return awaited(broker, cycle_id)._replace(predicted_bytes=0)
 
 
 def test_small_deletions_do_not_pile_up() -> None:
-    waiting = Followed()
+    waiting = FreedProgress()
     settled: list[str] = []
     for cycle_id in ("one", "two", "three", "four"):
         waiting = with_new_deletions(replace(waiting, settled=()), [small(cycle_id)])
@@ -144,7 +148,7 @@ def test_small_deletions_do_not_pile_up() -> None:
 
 
 def test_a_deletion_that_is_to_free_something_is_awaited_whatever_follows() -> None:
-    waiting = Followed((small("one"), awaited(cycle_id="two"), small("three")))
+    waiting = FreedProgress((small("one"), awaited(cycle_id="two"), small("three")))
 
     found = with_new_deletions(waiting, [small("four")])
 
@@ -153,7 +157,7 @@ def test_a_deletion_that_is_to_free_something_is_awaited_whatever_follows() -> N
 
 
 def test_where_nothing_follows_a_small_deletion_is_awaited_on() -> None:
-    waiting = Followed((small("one"), small("two")), {"orders": 7}, (Freed("zero", AT, 7),))
+    waiting = FreedProgress((small("one"), small("two")), {"orders": 7}, (Freed("zero", AT, 7),))
 
     assert with_new_deletions(waiting, []) == waiting
     assert with_new_deletions(waiting, [small("three", broker=2)]).awaited[:2] == waiting.awaited
@@ -166,7 +170,7 @@ def test_what_goes_is_measured_from_where_the_log_began() -> None:
         small("two")._replace(log_start_offset=900, cutoff=990),
     )
     waiting = with_new_deletions(
-        Followed(at), [small("three")._replace(log_start_offset=990, cutoff=999)]
+        FreedProgress(at), [small("three")._replace(log_start_offset=990, cutoff=999)]
     )
 
     found = followed(list(waiting.awaited), reading({1: 10_200}), log_start=999, end=1020)

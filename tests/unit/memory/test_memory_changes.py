@@ -15,8 +15,8 @@ from retentiond.memory.recall import known_commits
 from retentiond.memory.remembered import (
     GroupOnTopic,
     KnownTopic,
-    LastCommits,
     Remembered,
+    RememberedReader,
 )
 from retentiond.model import Failure, GroupKind, TopicPartition
 from retentiond.snapshot import COMMIT_SCHEMA, PartitionReading, Snapshot, partitions_of
@@ -64,7 +64,7 @@ def after(before: Remembered, changed: Changes) -> Remembered:
 
 
 def remembered_of(offset: int, absent_since_ms: int | None = None) -> Remembered:
-    last = LastCommits(GroupKind.CLASSIC, {0: offset}, absent_since_ms)
+    last = RememberedReader(GroupKind.CLASSIC, {0: offset}, absent_since_ms)
     return Remembered({"orders": KnownTopic("id-of-orders")}, {A: last})
 
 
@@ -163,7 +163,7 @@ WAITS_FOR_LATER = {LATER.group_id: frozenset({LATER.topic})}
 def test_who_waits_for_a_topic_is_remembered_as_a_reader_of_it() -> None:
     waits = replace(reading({}, also_listed=["a"]).snapshot(), other_topics=WAITS_FOR_LATER)
     changed = changes(waits, Remembered(), 1)
-    reader = LastCommits(GroupKind.CLASSIC, {}, seen_at_ms=waits.taken_at_ms)
+    reader = RememberedReader(GroupKind.CLASSIC, {}, seen_at_ms=waits.taken_at_ms)
     assert changed.found == {LATER: reader}
 
     known = after(Remembered(), changed)
@@ -194,7 +194,9 @@ def test_a_newcomer_is_who_neither_the_first_reading_nor_an_earlier_cycle_has_se
         reading({("late", ORDERS_0): 2}, also_listed=groups).snapshot(),
         other_topics=dict.fromkeys(groups, frozenset({"later"})),
     )
-    before = Remembered(commits={GroupOnTopic("known", "later"): LastCommits(GroupKind.SHARE, {})})
+    before = Remembered(
+        commits={GroupOnTopic("known", "later"): RememberedReader(GroupKind.SHARE, {})}
+    )
     found = newly_seen(second, known_readers(first, before), before).found
     assert {at: last.offsets for at, last in found.items()} == {
         GroupOnTopic("late", "orders"): {0: 2},
@@ -399,6 +401,6 @@ def test_a_group_that_is_back_with_the_same_commit_has_not_moved() -> None:
     gone = replace(reading({}).snapshot(), taken_at_ms=20)
     known = after(known, changes(gone, known, 1))
     assert known.commits[A].absent_since_ms == 20
-    assert moved(known, 5, 30).commits[A] == LastCommits(
+    assert moved(known, 5, 30).commits[A] == RememberedReader(
         GroupKind.CLASSIC, {0: 5}, None, {0: 10}, seen_at_ms=10
     )

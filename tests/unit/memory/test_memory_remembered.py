@@ -16,8 +16,8 @@ from retentiond.memory.remembered import (
     NOTHING,
     GroupOnTopic,
     KnownTopic,
-    LastCommits,
     Remembered,
+    RememberedReader,
     is_forgotten,
 )
 from retentiond.model import Failure, GroupKind, TopicPartition
@@ -57,7 +57,7 @@ def ghost(
     """A group that was seen on a topic as it is now, or as it was under another id."""
     known = KnownTopic(topic_id or kafka.topics["orders"].topic_id)
     absent_since_ms = None if absent_ms is None else kafka.now_ms - 365 * DAY_MS
-    last = LastCommits(GroupKind.CONSUMER, COMMITS, absent_since_ms, absent_ms=absent_ms or 0)
+    last = RememberedReader(GroupKind.CONSUMER, COMMITS, absent_since_ms, absent_ms=absent_ms or 0)
     return Remembered({"orders": known}, {at: last})
 
 
@@ -121,7 +121,7 @@ def test_what_is_remembered_of_a_topic_that_is_not_enabled_does_not_count(
 
 def test_commits_on_partitions_that_are_not_there_bear_on_no_decision(kafka: FakeCluster) -> None:
     known = ghost(kafka)
-    known = replace(known, commits={GHOST: LastCommits(GroupKind.CLASSIC, {0: 2, 7: 5})})
+    known = replace(known, commits={GHOST: RememberedReader(GroupKind.CLASSIC, {0: 2, 7: 5})})
 
     assert remembered(taken(kafka, known)) == {("ghost", ORDERS_0): 2}
 
@@ -140,7 +140,9 @@ def test_a_recreated_topic_is_marked_and_the_commits_that_were_known_are_dropped
 
 
 def test_a_reader_without_a_commit_is_a_reader_still(kafka: FakeCluster) -> None:
-    known = {at: LastCommits(GroupKind.CLASSIC, {}) for at in (GHOST, GroupOnTopic("b", "gone"))}
+    known = {
+        at: RememberedReader(GroupKind.CLASSIC, {}) for at in (GHOST, GroupOnTopic("b", "gone"))
+    }
     snapshot = taken(kafka, replace(ghost(kafka), commits=known))
 
     assert groups(snapshot)["ghost"].state == VANISHED
@@ -185,7 +187,7 @@ def test_a_vanished_group_is_waited_for_as_long_as_the_policy_says(
 
 
 def test_where_patterns_contradict_each_other_nothing_is_forgotten() -> None:
-    last = LastCommits(GroupKind.CLASSIC, COMMITS, absent_since_ms=0, absent_ms=10**15)
+    last = RememberedReader(GroupKind.CLASSIC, COMMITS, absent_since_ms=0, absent_ms=10**15)
     assert not is_forgotten(PolicyConflict(("topics[0]", "topics[1]")), last)
     assert is_forgotten(TopicPolicy(forget_vanished_after_ms=1), last)
 
@@ -275,7 +277,7 @@ def test_all_that_stands_on_a_recreated_topic_when_it_is_first_seen_is_stale(
 def test_a_commit_that_was_stale_is_told_by_its_group_and_its_partition(kafka: FakeCluster) -> None:
     kafka.commit("billing", {ORDERS_0: 3, ORDERS_1: 3})
     kafka.commit("search", {ORDERS_0: 3, ORDERS_1: 3})
-    last = LastCommits(GroupKind.CLASSIC, {0: 3, 1: 3}, stale=frozenset({1}))
+    last = RememberedReader(GroupKind.CLASSIC, {0: 3, 1: 3}, stale=frozenset({1}))
     known = replace(ghost(kafka), commits={GroupOnTopic("search", "orders"): last})
 
     assert stale(taken(kafka, known)) == {("search", ORDERS_1): 3}

@@ -13,7 +13,7 @@ import pytest
 from retentiond.clock import Uptime, elapsed_ms, uptime
 from retentiond.errors import StateError, StateOfOtherCluster
 from retentiond.memory.changes import known_readers, newly_seen
-from retentiond.memory.remembered import GroupOnTopic, LastCommits
+from retentiond.memory.remembered import GroupOnTopic, RememberedReader
 from retentiond.model import Failure, GroupKind
 from retentiond.snapshot import Snapshot
 from retentiond.state.audit import Audit
@@ -72,7 +72,7 @@ ALTER TABLE commits ADD COLUMN stale TEXT NOT NULL DEFAULT '[]';
 UPDATE commits SET stale = '[0]';
 """
 
-KEPT = LastCommits(GroupKind.CLASSIC, {0: 3}, 1000, {0: 500})
+KEPT = RememberedReader(GroupKind.CLASSIC, {0: 3}, 1000, {0: 500})
 KEPT_BY_2 = replace(KEPT, absent_ms=70, seen_at_ms=400)
 
 EARLIER = {
@@ -119,7 +119,7 @@ def version(state_dir: Path) -> int:
 
 @pytest.mark.parametrize(("earlier", "kept"), EARLIER.values(), ids=EARLIER)
 def test_a_file_of_an_earlier_version_is_upgraded_in_place_without_a_loss(
-    tmp_path: Path, earlier: str, kept: LastCommits
+    tmp_path: Path, earlier: str, kept: RememberedReader
 ) -> None:
     written(tmp_path, earlier)
     before = recall(tmp_path)
@@ -137,7 +137,7 @@ def test_a_file_of_an_earlier_version_is_upgraded_in_place_without_a_loss(
 
 @pytest.mark.parametrize(("earlier", "kept"), EARLIER.values(), ids=EARLIER)
 def test_who_only_looks_at_an_old_file_leaves_it_as_it_is(
-    tmp_path: Path, earlier: str, kept: LastCommits
+    tmp_path: Path, earlier: str, kept: RememberedReader
 ) -> None:
     written(tmp_path, earlier)
     before = version(tmp_path)

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.model import PlanRow, Reason, TopicPartition
-from retentiond.tell.answers import YOUTH, ClusterAnswer, Keeper, TopicAnswer
+from retentiond.tell.answers import YOUTH, ClusterAnswer, KeptBecause, TopicAnswer
 from tests.support.builders.first_looks import on_disk, rest
 from tests.support.builders.reports import report, row, unread
 
-BILLING = Keeper(Reason.NOT_CONSUMED, "billing")
+BILLING = KeptBecause(Reason.NOT_CONSUMED, "billing")
 
 
 def answers(
@@ -88,7 +88,7 @@ def test_who_keeps_the_most_bytes_of_the_cluster_comes_first() -> None:
     assert look.kept == (
         (BILLING, 100, (1_000, 0)),
         (YOUTH, 100, (1_000, 0)),
-        (Keeper(Reason.NO_GROUP), 190, (190, 0)),
+        (KeptBecause(Reason.NO_GROUP), 190, (190, 0)),
     )
 
 
@@ -102,7 +102,7 @@ def test_what_is_kept_takes_its_share_of_each_partitions_bytes() -> None:
     sizes = {TopicPartition("orders", 0): 190, TopicPartition("orders", 1): 19_000}
     (topic,) = replace(report(rows), disk=DiskReport(sizes)).answers.topics
     assert topic.kept == (
-        (Keeper(Reason.NO_GROUP), 190, (19_000, 0)),
+        (KeptBecause(Reason.NO_GROUP), 190, (19_000, 0)),
         (BILLING, 50, (50, 0)),
         (YOUTH, 50, (50, 0)),
     )

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentiond.model import VERDICT_OF, PlanRow, Reason, Verdict
-from retentiond.tell.answers import YOUTH, Keeper, kept_records
+from retentiond.tell.answers import YOUTH, KeptBecause, kept_records
 from tests.support.builders.first_looks import rest
 from tests.support.builders.reports import row, unread
 
-BILLING = Keeper(Reason.NOT_CONSUMED, "billing")
+BILLING = KeptBecause(Reason.NOT_CONSUMED, "billing")
 
 
 def test_a_group_keeps_what_is_old_enough_to_go_without_it_and_age_keeps_the_young() -> None:
@@ -33,19 +33,19 @@ def test_a_partition_that_is_deleted_to_its_end_or_is_empty_has_nobody_who_keeps
 
 def test_an_open_transaction_keeps_the_old_records_behind_it() -> None:
     assert kept_records(rest(min_committed_offset=190, cutoff=120)) == {
-        Keeper(Reason.OPEN_TRANSACTION): 30,
+        KeptBecause(Reason.OPEN_TRANSACTION): 30,
         YOUTH: 50,
     }
 
 
 @pytest.mark.parametrize("reason", [Reason.NO_GROUP, Reason.NOT_DELETABLE, Reason.TOO_FEW_GROUPS])
 def test_what_holds_the_whole_topic_keeps_all_of_it(reason: Reason) -> None:
-    assert kept_records(rest(reason)) == {Keeper(reason): 190}
+    assert kept_records(rest(reason)) == {KeptBecause(reason): 190}
 
 
 def test_a_group_that_is_the_cause_of_a_hold_is_named() -> None:
     assert kept_records(rest(Reason.GROUP_VANISHED)) == {
-        Keeper(Reason.GROUP_VANISHED, "billing"): 140,
+        KeptBecause(Reason.GROUP_VANISHED, "billing"): 140,
         YOUTH: 50,
     }
 

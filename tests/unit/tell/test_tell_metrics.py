@@ -10,7 +10,7 @@ from prometheus_client.registry import CollectorRegistry
 from prometheus_client.samples import Sample
 
 from retentiond.disks.broker_disks import DiskReport
-from retentiond.disks.log_dirs import Orphans, Space
+from retentiond.disks.log_dirs import LogDirCapacity, Orphans
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.errors import StateError
 from retentiond.history.keeper import Status
@@ -108,7 +108,7 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
         remote_bytes={at: 9000},
         stuck=(Stuck(at, StuckCause.FUTURE_REPLICA, "why"),),
         orphans=(Orphans(1, "/kafka", 0, 0),),
-        space=(Space(1, "/kafka", 100, 40),),
+        space=(LogDirCapacity(1, "/kafka", 100, 40),),
         full_s={(1, "/kafka"): 3600.5},
     )
     rows = [replace(row("orders"), predicted_bytes=400, predicted_remote_bytes=8000)]

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.confluent.client import RecordsClient
+from retentiond.kafka.confluent.client import LibrdkafkaClient
 from retentiond.kafka.interface import TopicDescription
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import Failure
@@ -24,9 +24,9 @@ ORDERS = SimpleNamespace(
 )
 
 
-def client(monkeypatch: pytest.MonkeyPatch, *answers: object) -> RecordsClient:
+def client(monkeypatch: pytest.MonkeyPatch, *answers: object) -> LibrdkafkaClient:
     """Of topics called 0, 1, … that are answered so: an error code or a description."""
-    made = RecordsClient(translate({"bootstrap.servers": "127.0.0.1:1"}))
+    made = LibrdkafkaClient(translate({"bootstrap.servers": "127.0.0.1:1"}))
 
     def describe_topics(_names: object, **_: float) -> dict[str, Future[Any]]:
         futures = {}

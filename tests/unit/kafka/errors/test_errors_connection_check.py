@@ -18,7 +18,7 @@ import pytest
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import client
 from retentiond.kafka.client import CONNECT_TIMEOUT_MS, Client
-from retentiond.kafka.confluent.client import RecordsClient
+from retentiond.kafka.confluent.client import LibrdkafkaClient
 from retentiond.kafka.errors.connection_check import problem_with
 from retentiond.kafka.errors.remedies import (
     ConnectionProblem,
@@ -217,7 +217,7 @@ def test_librdkafka_says_soon_what_is_wrong_with_a_certificate(
 ) -> None:
     settings, sentence, kind = refused
     with pytest.raises(KafkaUnavailable) as unavailable:
-        RecordsClient(settings).topic_names()
+        LibrdkafkaClient(settings).topic_names()
     assert (str(unavailable.value), unavailable.value.kind) == (sentence, kind)
 
 
@@ -338,7 +338,7 @@ def test_both_clients_say_soon_that_a_port_is_of_the_wrong_kind(
 ) -> None:
     with closing(Server(greet)) as server:
         settings = plain(server.address)
-        records = RecordsClient(settings)
+        records = LibrdkafkaClient(settings)
         for ask in (
             lambda: Client(settings).run(nothing),
             records.topic_names,
@@ -355,7 +355,7 @@ def test_what_refuses_at_once_is_given_up_long_before_the_time_is_over() -> None
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         closed = f"127.0.0.1:{listener.getsockname()[1]}"
     settings = plain(closed)
-    for ask in (lambda: Client(settings).run(nothing), RecordsClient(settings).topic_names):
+    for ask in (lambda: Client(settings).run(nothing), LibrdkafkaClient(settings).topic_names):
         began = time.monotonic()
         with pytest.raises(KafkaUnavailable, match="the connection is refused"):
             ask()

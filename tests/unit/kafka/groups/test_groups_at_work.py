@@ -10,10 +10,10 @@ import pytest
 from kafka.protocol.consumer import OffsetFetchResponse
 
 from retentiond.kafka.groups.listing import (
-    AtWork,
-    ask_whether_at_work,
+    CoordinatorProbe,
     coordinating_partition,
     names_by_partition,
+    probe_coordinators,
 )
 from retentiond.kafka.network_client import NetworkClient
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient
@@ -53,11 +53,11 @@ class Leaders:
         )
 
 
-def at_work(answer: Leaders, leaders: dict[int, int] = LEADERS) -> tuple[AtWork, Brokers]:
+def at_work(answer: Leaders, leaders: dict[int, int] = LEADERS) -> tuple[CoordinatorProbe, Brokers]:
     brokers = Brokers(answer)
 
-    async def ask(network: NetworkClient) -> AtWork:
-        return await ask_whether_at_work(network, leaders)
+    async def ask(network: NetworkClient) -> CoordinatorProbe:
+        return await probe_coordinators(network, leaders)
 
     return BrokersClient(brokers).run(ask), brokers
 
@@ -90,7 +90,7 @@ def test_there_is_a_name_for_each_partition(partitions: int) -> None:
 
 def test_each_leader_is_asked_once_about_all_its_partitions(leaders: Leaders) -> None:
     found, brokers = at_work(leaders)
-    assert found == AtWork(not_at_work=(), may_ask=True)
+    assert found == CoordinatorProbe(not_at_work=(), may_ask=True)
     assert Counter(node for node, _ in brokers.requests) == {1: 1, 2: 1}
     assert {
         (coordinating_partition(name, 4), node)
@@ -102,7 +102,7 @@ def test_each_leader_is_asked_once_about_all_its_partitions(leaders: Leaders) ->
 @pytest.mark.parametrize("error_code", [COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR])
 def test_a_coordinator_that_refuses_is_not_at_work(leaders: Leaders, error_code: int) -> None:
     leaders.errors = {2: error_code, 0: error_code}
-    assert at_work(leaders)[0] == AtWork(not_at_work=(0, 2), may_ask=True)
+    assert at_work(leaders)[0] == CoordinatorProbe(not_at_work=(0, 2), may_ask=True)
 
 
 def test_a_broker_that_does_not_answer_is_not_at_work_for_any_partition(leaders: Leaders) -> None:
@@ -128,4 +128,4 @@ def test_a_principal_that_may_not_ask_does_not_know(leaders: Leaders) -> None:
 
 def test_before_anybody_has_committed_there_is_nobody_to_ask(leaders: Leaders) -> None:
     found, brokers = at_work(leaders, {})
-    assert (found, brokers.requests) == (AtWork(), [])
+    assert (found, brokers.requests) == (CoordinatorProbe(), [])

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
 from retentiond.errors import ConfigError
-from retentiond.kafka.confluent.client import RecordsClient
+from retentiond.kafka.confluent.client import LibrdkafkaClient
 from retentiond.kafka.settings.logins import (
     AWS_VARIABLES,
     EXTENSIONS,
@@ -277,7 +277,7 @@ def test_what_librdkafka_refuses_is_an_error_of_the_configuration(
     section: dict[str, str],
 ) -> None:
     with pytest.raises(ConfigError, match=r"^kafka: Kafka's client refuses this: ") as refused:
-        RecordsClient(translate(SERVERS | section))
+        LibrdkafkaClient(translate(SERVERS | section))
     assert SECRET not in str(refused.value)
     assert "\n" not in str(refused.value)
 

@@ -9,7 +9,7 @@ import pytest
 
 from retentiond.formatting import say_ranges
 from retentiond.model import Reason, Verdict
-from retentiond.tell.answers import YOUTH, Keeper
+from retentiond.tell.answers import YOUTH, KeptBecause
 from retentiond.tell.explain.explanation import explained, explanation_document, topic_document
 from tests.support.builders.explained_plans import alone, evidence, only, remember, with_bytes
 from tests.support.builders.gather_worlds import HOUR_MS, ORDERS_1, config, entry, healthy
@@ -32,7 +32,7 @@ def test_the_figures_of_the_rule_are_those_of_the_plan(kafka: FakeCluster, tmp_p
     assert (explanation.end, explanation.row.consumed_retention_ms) == (6, HOUR_MS)
     assert [(keeper, records) for keeper, records, _ in explanation.answer.kept] == [
         (YOUTH, 2),
-        (Keeper(Reason.NOT_CONSUMED, "billing"), 1),
+        (KeptBecause(Reason.NOT_CONSUMED, "billing"), 1),
     ]
 
 

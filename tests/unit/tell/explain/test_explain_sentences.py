@@ -306,8 +306,8 @@ def test_what_is_said_is_true_of_the_records(
         now_ms += minutes * MINUTE_MS
         dated.append((now_ms, now_ms + skew_ms))
     young = (at for at, (_, stamp) in enumerate(dated) if stamp >= now_ms - RETENTION_MS)
-    young_since = next(young, len(dated))
-    reading = PartitionReading(0, 0, 0, len(dated), len(dated), young_since)
+    retention_offset = next(young, len(dated))
+    reading = PartitionReading(0, 0, 0, len(dated), len(dated), retention_offset)
     for sentence in doubts(reading, ends, RETENTION_MS, now_ms):
         offset = int(sentence.split("offset ")[1].split()[0])
         arrived_ms, stamped_ms = dated[offset]

@@ -10,7 +10,7 @@ from retentiond.gather.groups import GroupListing
 from retentiond.gather.topics import NO_ID, EnabledTopic
 from retentiond.kafka.interface import GroupMembers
 from retentiond.kafka.topics import Operations
-from retentiond.memory.remembered import NOTHING, GroupOnTopic, LastCommits, Remembered
+from retentiond.memory.remembered import NOTHING, GroupOnTopic, Remembered, RememberedReader
 from retentiond.model import Commit, Failure, GroupKind
 from retentiond.snapshot import GroupReading
 from retentiond.tools.doctor.examine import evidence_about
@@ -250,7 +250,7 @@ def test_wherever_readers_are_said_to_be_there_those_that_commit_nothing_are_sai
 
 
 def test_a_group_that_is_remembered_to_read_a_topic_counts() -> None:
-    last = LastCommits(GroupKind.CLASSIC, {0: 5})
+    last = RememberedReader(GroupKind.CLASSIC, {0: 5})
     remembered = Remembered(commits={GroupOnTopic("a", "orders"): last})
     assert bad(about_readers(ORDERS, listing(), remembered)) == []
     mine = config({"name": "orders", "groups": {"required": ["a"]}})

@@ -19,7 +19,7 @@ from retentiond.act.approved import GroupEvidence
 from retentiond.clock import Uptime
 from retentiond.errors import StateReplaced
 from retentiond.model import GroupKind, Outcome
-from retentiond.state import audit_age
+from retentiond.state import audit_pruning
 from retentiond.state.audit import Audit
 from retentiond.state.audit_file import log_bytes
 from retentiond.state.audit_records import read_deletions
@@ -267,7 +267,7 @@ def test_what_an_older_version_adds_later_on_is_young(audit: Audit, host: Host) 
 def test_old_records_go_in_small_steps_and_whoever_writes_has_its_turn(
     audit: Audit, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_age, "STEP_ROWS", 10)
+    monkeypatch.setattr(audit_pruning, "STEP_ROWS", 10)
     cycle(audit, "old", *[Outcome.DELETED] * 95)
     host.pass_days(400)
     cycle(audit, "now")
@@ -292,7 +292,7 @@ def test_old_records_go_in_small_steps_and_whoever_writes_has_its_turn(
 def test_it_ends_when_the_process_is_to_end_and_when_its_time_is_over(
     audit: Audit, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_age, "STEP_ROWS", 10)
+    monkeypatch.setattr(audit_pruning, "STEP_ROWS", 10)
     cycle(audit, "old", *[Outcome.DELETED] * 95)
     host.pass_days(400)
     cycle(audit, "now")
@@ -322,9 +322,9 @@ def test_sigkill_amid_pruning_leaves_a_log_that_goes_on(tmp_path: Path, steps: i
         import os, signal, sys, threading
         from pathlib import Path
         from retentiond.model import Outcome
-        from retentiond.state import audit_age
+        from retentiond.state import audit_pruning
         from retentiond.state.audit import Audit
-        from tests.unit.state.test_state_audit_age import Host, KEEP_MS, cycle
+        from tests.unit.state.test_state_audit_pruning import Host, KEEP_MS, cycle
 
         audit = Audit.open(Path(sys.argv[1]))
         host = Host(audit)
@@ -332,7 +332,7 @@ def test_sigkill_amid_pruning_leaves_a_log_that_goes_on(tmp_path: Path, steps: i
         cycle(audit, "open", *[Outcome.DELETED] * 5, None)
         host.pass_days(400)
         cycle(audit, "now")
-        audit_age.STEP_ROWS = 10
+        audit_pruning.STEP_ROWS = 10
         left = [int(sys.argv[2])]
 
         def trace(sql):
@@ -366,7 +366,7 @@ def test_sigkill_amid_pruning_leaves_a_log_that_goes_on(tmp_path: Path, steps: i
 def test_room_that_has_become_free_is_used_again_and_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_age, "SMALL_BYTES", 1024 * 1024)
+    monkeypatch.setattr(audit_pruning, "SMALL_BYTES", 1024 * 1024)
     years_of(tmp_path, megabytes=4)
     full = log_bytes(tmp_path)
     with closing(Audit.open(tmp_path)) as audit:

@@ -73,7 +73,7 @@ def look_at_clock(connection: sqlite3.Connection, now: Uptime) -> int:
     return total_ms
 
 
-def drop_old(connection: sqlite3.Connection, keep_ms: int, now: Uptime) -> bool:
+def prune_step(connection: sqlite3.Connection, keep_ms: int, now: Uptime) -> bool:
     """One step, within a transaction. Whether there may be more to do."""
     at_ms = observed_ms(connection, now)
     given = [connection.execute(each, (at_ms, STEP_ROWS)).rowcount for each in _GIVE_AGE]
