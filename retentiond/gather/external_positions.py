@@ -107,20 +107,29 @@ def _of_spark(checkpoint: Path) -> _Position:
     except (FileNotFoundError, ValueError):
         raise NoPosition(f"no batch is committed in {checkpoint}") from None
     written_at = _committed_at(checkpoint / "commits" / str(done))
-    body, _ = _of_file(checkpoint / "offsets" / str(done))
-    text = body.decode()
-    _check_values(text)
-    lines = text.splitlines()
-    if not lines or lines[0] != "v1":
-        raise NoPosition(f"{checkpoint}/offsets/{done} is of a version that is not known")
+    offsets = checkpoint / "offsets" / str(done)
+    sources, before = _sources(offsets), offsets.with_name(str(done - 1))
+    if before.exists() and len(_sources(before)) > len(sources):
+        raise NoPosition(f"{offsets} has fewer sources than the batch before: it may be cut off")
     next_offsets: dict[str, Any] = {}
-    for line in lines[2:]:  # after the version and the query's own settings
-        if (source := _of_kafka(line)) is not None:
+    for line in sources:
+        if (source := _of_kafka(line, offsets)) is not None:
             for topic, partitions in source.items():
                 if topic in next_offsets:
                     raise NoPosition(f"two sources of {checkpoint} read topic {topic}")
                 next_offsets[topic] = partitions
     return _Position(next_offsets, written_at)
+
+
+def _sources(offsets: Path) -> list[str]:
+    """A line for each source of the query."""
+    body, _ = _of_file(offsets)
+    text = body.decode()
+    _check_values(text)
+    lines = text.splitlines()
+    if not lines or lines[0] != "v1":
+        raise NoPosition(f"{offsets} is of a version that is not known")
+    return lines[2:]  # after the version and the query's own settings
 
 
 def _committed_at(file: Path) -> float:
@@ -140,12 +149,18 @@ def _is_batch(file: Path) -> bool:
     return file.name.isascii() and file.name.isdigit()
 
 
-def _of_kafka(line: str) -> dict[str, Any] | None:
-    """A source's offsets if they are Kafka's: ``{"topic": {"0": 42}}``."""
+def _of_kafka(line: str, offsets: Path) -> dict[str, Any] | None:
+    """A source's offsets if they are Kafka's: ``{"topic": {"0": 42}}``.
+
+    Every source writes JSON, or a dash while it has no offset. Anything else is half of a line, and
+    whose line is not known.
+    """
+    if line == "-":
+        return None
     try:
         source = json.loads(line, object_pairs_hook=_unique)
     except ValueError:
-        return None
+        raise NoPosition(f"{offsets} has a source that is no JSON: it may be cut off") from None
     is_kafka = isinstance(source, dict) and all(isinstance(each, dict) for each in source.values())
     return source if is_kafka else None
 

@@ -245,10 +245,33 @@ def test_two_sources_on_one_topic_are_a_failure(tmp_path: Path) -> None:
     assert failed(of_spark(tmp_path)).endswith("read topic orders")
 
 
-def test_a_source_that_is_cut_off_has_no_commit(tmp_path: Path) -> None:
-    """Nor has the reader on the topics of that source, which its policy holds then."""
-    batch(tmp_path, 0, '{"orders":{"0":4')
-    assert read_external(of_spark(tmp_path), NOW_MS, KAFKA) == ()
+@pytest.mark.parametrize(
+    "sources",
+    [
+        ['{"orders":{"0":4'],
+        ['{"orders":{"0":80}}', '{"orders":{"0":1'],
+        ['{"orders":{"0":80}}', '{"clicks":{"0":'],
+        ['{"orders":{"0":80}}', ""],
+        ['{"orders":{"0":80}}'],
+        [],
+    ],
+)
+def test_offsets_that_are_cut_off_are_a_failure(tmp_path: Path, sources: list[str]) -> None:
+    """Whatever is whole of them: the half that is missing may be another source of the topic."""
+    batch(tmp_path, 0, '{"orders":{"0":20}}', '{"orders":{"0":5}}')
+    batch(tmp_path, 1, *sources)
+    assert failed(of_spark(tmp_path)).endswith("it may be cut off")
+
+
+def test_a_first_batch_has_none_before_to_be_compared_with(tmp_path: Path) -> None:
+    batch(tmp_path, 1, '{"orders":{"0":42,"1":7}}')
+    assert read_external(of_spark(tmp_path), NOW_MS, KAFKA) == ORDERS
+
+
+def test_a_query_may_take_another_source(tmp_path: Path) -> None:
+    batch(tmp_path, 0, '{"orders":{"0":20,"1":7}}')
+    batch(tmp_path, 1, '{"orders":{"0":42,"1":7}}', "-")
+    assert read_external(of_spark(tmp_path), NOW_MS, KAFKA) == ORDERS
 
 
 @pytest.mark.parametrize(
