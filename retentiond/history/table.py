@@ -336,12 +336,18 @@ def _cause(error: Exception, place: str) -> tuple[str, str]:
     text = str(error).lower()
     if re.search("no space|quota|os error 28|errno 28", text):
         return "full", "make room, or set history.max_bytes"
+    if re.search("corrupt|magic bytes|not a parquet|thrift", text):
+        return _damaged(place)
     if re.search(r"nosuchbucket|not found", text):
         return "missing", "make the bucket or the folder, or set history.path"
     if re.search(r"permission|read-only|denied|forbidden|credential|\b40[13] ", text):
         return "not allowed", "let retentiond's user write there, or set history.path"
     if isinstance(error, OSError) or "generic" in text:
         return "unreachable", "see that it is there, or set history.path"
+    return _damaged(place)
+
+
+def _damaged(place: str) -> tuple[str, str]:
     if is_remote(place):
         return "damaged", "set history.path to another one, and a new history begins there"
     return "damaged", f"move {place} aside, and a new history begins"

@@ -75,7 +75,7 @@ def period(since: str, until: str | None = None) -> Period:
         "--since" if until is None else "--since or --until",
     )
     if found.since_ms >= found.until_ms:
-        raise UsageError(NOTHING_BETWEEN)
+        raise UsageError(NOTHING_BETWEEN if until else "--since lies in the future")
     return found
 
 

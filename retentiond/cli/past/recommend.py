@@ -81,7 +81,7 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     """Recommend a consumed retention for each topic, from what its readers went back to.
 
     It is the shortest under which every reader of that time would have found what it came for,
-    times --safety. Nothing is changed.
+    times --safety. A topic that was seen in one entry alone has none. Nothing is changed.
 
     Example: retentiond recommend --since 30d --topic 'orders\\..*'
 
@@ -112,6 +112,11 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
         return past, recommended(replay, safety, again), never
 
     past, found, never = answered(in_force, asked, question)
+    if not found:
+        raise UsageError(
+            "nothing can be recommended: in that time no enabled topic was seen in two entries of "
+            "the history; ask for a longer time with --since, or later"
+        )
     show(past, found, safety, output)
     if write_config is not None:
         write(write_config, in_force, found, never)

@@ -186,9 +186,9 @@ def _say_missed(console: Console, losses: Iterable[Missed]) -> None:
     for each in every[:MOST_SHOWN]:
         say(
             console,
-            f"missed: {rfc3339(each.at_ms)} group {say_name(each.group)} stood at "
-            f"{each.committed_offset} of {each.topic}-{each.partition}, where the log would have "
-            f"begun at {each.log_start_offset}: {say_many(each.records, 'record')}",
+            f"missed: from {rfc3339(each.at_ms)} on, group {say_name(each.group)} stood below the "
+            f"start of {each.topic}-{each.partition}: at worst at {each.committed_offset}, where "
+            f"it would have been {each.log_start_offset}: {say_many(each.records, 'record')}",
         )
     if len(every) > MOST_SHOWN:
         say(console, f"and {len(every) - MOST_SHOWN} more: see --output json")

@@ -159,6 +159,12 @@ def tried_policy(config: Config, changes: Sequence[str]) -> TriedPolicy:
 
 def _changed(config: Config, topic: str, settings: dict[str, Any]) -> TopicPolicy:
     """The topic's policy, or that of ``defaults`` where it has none of its own."""
+    for key in ("name", "pattern"):
+        if key in settings:
+            raise ConfigError(
+                "expected a setting of the topic's policy, not its name",
+                path=f"--set {topic}:{key}",
+            )
     try:
         entry = TopicEntry.model_validate({"name": topic, **settings})
     except ValidationError as error:

@@ -86,7 +86,9 @@ class _Return:
 def recommend(
     replay: Replay, safety: float, again: Callable[[Sequence[TopicQuestion]], Replay]
 ) -> tuple[Recommendation, ...]:
-    """``replay``: under `without_retention`; ``again``: the same past under other questions."""
+    """``replay``: under `without_retention`; ``again``: the same past under other questions. A
+    topic that was seen at one moment alone has none.
+    """
     seen = (
         replay.starts()
         .groupBy("topic")
@@ -104,6 +106,8 @@ def recommend(
     for row in rows:
         topic = replay.questions[row["topic"]].topic
         observed_ms = (row["last"] - row["first"]) // timeline.scale
+        if not observed_ms:  # one moment: nobody had the time to come back
+            continue
         at_least = [timeline.usual_ms]
         if worst := returns.get(topic):
             at_least += [worst.needed_ms + 1, observed_ms if worst.ms is None else worst.ms]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from retentiond.history.ask.past import EntrySelection, Past
+from retentiond.history.ask.past import EntrySelection, Past, Timeline
 from retentiond.history.ask.question import TopicQuestion
 from retentiond.history.ask.replay import Replay
 from retentiond.history.ask.simulate import FIGURES, of_all_topics, over_time, topic_moments
@@ -136,7 +136,7 @@ def report(replay: Replay) -> Report:
         _saving("total", of_all, deleted),
         _keepers(newest, moved),
         _unread(newest),
-        _stopped(newest, moved, past.timeline.period[-1].entry.at_ms),
+        _stopped(newest, moved, past.timeline),
         tuple(each for each, _ in log_dirs),
         line("bytes"),
         line("without"),
@@ -248,12 +248,18 @@ def _moves(
     if without is not None:
         rows = rows.join(F.broadcast(without), ["group", "topic"], "left_anti")
     of_commit = Window.partitionBy("group", "topic", "partition").orderBy("entry")
+    whole = [each.entry.entry for each in replay.past.timeline.moments if each.entry.is_whole]
+    # A commit that is new stands in an entry that is not whole; a selection has others before it.
+    is_first = F.lit(selections is None) & ~F.col("entry").isin(whole)
     return (
         rows.withColumn("before", F.lag("committed_offset").over(of_commit))
+        .withColumn("is_first", is_first & F.col("before").isNull())
         .groupBy("group", "topic", "partition")
         .agg(
             F.expr("max_by(committed_offset, entry) AS committed_offset"),
-            F.expr("max(IF(committed_offset <> before, unix_millis(at), NULL)) AS moved_ms"),
+            F.expr(
+                "max(IF(committed_offset <> before OR is_first, unix_millis(at), NULL)) AS moved_ms"
+            ),
         )
     )
 
@@ -300,7 +306,9 @@ def _unread(newest: pa.Table) -> tuple[str, ...]:
     return tuple(sorted(every - read))
 
 
-def _stopped(newest: pa.Table, moved: pa.Table, until_ms: int) -> tuple[StoppedGroup, ...]:
+def _stopped(newest: pa.Table, moved: pa.Table, timeline: Timeline) -> tuple[StoppedGroup, ...]:
+    """A group that did not move in all that time has stood for as long at least."""
+    begin_ms, until_ms = (timeline.moments[at].entry.at_ms for at in (0, -1))
     ends = {(row["topic"], row["partition"]): row["high_watermark"] for row in newest.to_pylist()}
     groups: dict[str, tuple[set[str], int, int | None]] = {}
     for row in moved.to_pylist():
@@ -315,7 +323,7 @@ def _stopped(newest: pa.Table, moved: pa.Table, until_ms: int) -> tuple[StoppedG
     return tuple(
         StoppedGroup(group, tuple(sorted(topics)), records, since)
         for group, (topics, records, since) in sorted(groups.items())
-        if records and (since is None or until_ms - since >= DAY_MS)
+        if records and until_ms - (begin_ms if since is None else since) >= DAY_MS
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,12 @@ from retentiond.cli.past.recommend import external_entry
 from retentiond.config import ExternalReader, load
 from retentiond.history.ask.past import EntryRow, Past, timeline
 from retentiond.history.ask.report import KeepingGroup, Report, StoppedGroup, TopicSaving
-from tests.support.builders.past_clusters import PastCluster, PastEntry, partition_row
+from tests.support.builders.past_clusters import (
+    PastCluster,
+    PastEntry,
+    commit_row,
+    partition_row,
+)
 from tests.unit.cli.conftest import CONFIG, Command
 
 COMMANDS = ("simulate", "recommend", "report")
@@ -283,3 +289,62 @@ def test_what_is_written_leaves_out_what_is_never_deleted_from_and_says_what_is_
     assert done.code == 2
     assert done.err.endswith("is not written: no topic here can ever be deleted from\n")
     assert not other.exists()
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("hours", "stopped"), [(1, []), (25, ["still"])], ids=["an hour", "more than a day"]
+)
+def test_a_group_has_stopped_once_it_has_not_moved_for_a_day(
+    command: Command, config: Path, tmp_path: Path, hours: int, stopped: list[str]
+) -> None:
+    """And not where the record is shorter than that, nor where it has just begun."""
+    row = partition_row("orders", high_watermark=50)
+    still, busy = commit_row("still", "orders", 0, 10), commit_row("busy", "orders", 0, 10)
+    later = [row, commit_row("busy", "orders", 0, 20), commit_row("new", "orders", 0, 5)]
+    PastCluster(
+        [
+            PastEntry(0, rows=[row, still, busy], is_whole=True),
+            PastEntry(hours * HOUR_MS, rows=later),
+            PastEntry(hours * HOUR_MS + 60_000, rows=[row]),
+        ]
+    ).write(tmp_path / "state" / "history")
+
+    done = command(
+        *("report", "--config", config, "--since", "2026-03-01T00:00:00Z", "--output", "json")
+    )
+
+    assert done.code == 0, done.err
+    assert [each["group"] for each in json.loads(done.out)["stopped_groups"]] == stopped
+
+
+@pytest.mark.spark
+def test_a_topic_of_one_entry_has_no_recommendation(
+    command: Command, config: Path, tmp_path: Path
+) -> None:
+    PastCluster([PastEntry(0, rows=[partition_row("orders", high_watermark=5)])]).write(
+        tmp_path / "state" / "history"
+    )
+    file = tmp_path / "tried.yaml"
+    done = command(
+        *("recommend", "--config", config, "--since", "2026-03-01T00:00:00Z"),
+        *("--write-config", file),
+    )
+    assert (done.code, done.out) == (2, "")
+    assert "no enabled topic was seen in two entries" in done.err
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("key", ["name", "pattern"])
+def test_a_change_of_a_topics_name_is_refused(command: Command, config: Path, key: str) -> None:
+    done = command("simulate", "--config", config, "--set", f"orders:{key}=other")
+    assert done.code == 2
+    assert f"--set orders:{key}: expected a setting of the topic's policy" in done.err
+
+
+def test_a_time_that_is_yet_to_come_is_refused(command: Command, config: Path) -> None:
+    done = command("report", "--config", config, "--since", "2099-01-01T00:00:00Z")
+    assert (done.code, done.err) == (2, "retentiond: --since lies in the future\n")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import duckdb
-import pyarrow.dataset as pads
 import pytest
-from deltalake import DeltaTable
 
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.table import HistoryTable, location
@@ -22,6 +21,8 @@ from tests.support.builders.histories import (
     rows_in,
 )
 from tests.support.object_store import SECRET, object_store
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -95,20 +96,27 @@ def test_a_second_writer_for_a_cluster_takes_another_number(place: str) -> None:
     assert all(each.cycle["is_whole"] for each in found)  # what changed between them is not known
 
 
-def test_what_duckdb_and_pandas_read(tmp_path: Path) -> None:
-    """As docs/history.md says."""
+def test_what_duckdb_and_pandas_read(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Word for word as docs/history.md says it."""
     cycles = Cycles(str(tmp_path))
-    for _ in range(2):
-        cycles.one(World())
-    dataset = DeltaTable(tmp_path).to_pyarrow_dataset()
-    connection = duckdb.connect()
-    found = connection.execute(  # the dataset is found by its name
-        "SELECT topic, max(high_watermark) FROM dataset WHERE kind = 'partition' GROUP BY topic"
-    ).fetchall()
-    assert found == [("orders", 100)]
-    wanted = pads.field("kind") == "partition"
-    frame = dataset.to_table(filter=wanted).to_pandas()
-    assert frame.groupby("topic")["size_bytes"].max().to_dict() == {"orders": 1000}
+    world = World()
+    world.commits = {("billing", "orders", 0): 7}
+    cycles.one(world)
+    text = (ROOT / "docs" / "history.md").read_text()
+    with_duckdb, with_pandas = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    said: dict[str, Any] = {}
+
+    exec(at_place(with_duckdb, tmp_path), said)
+    assert re.findall(r"orders .* 1000 ", capfd.readouterr().out.replace("│", " "))
+
+    exec(at_place(with_pandas, tmp_path), said)
+    assert said["frame"]["committed_offset"].tolist() == [7]
+
+
+def at_place(code: str, place: Path) -> str:
+    return code.replace("/var/lib/retentiond/history", str(place)).replace(
+        "2026-11-01", "2000-01-01"
+    )
 
 
 def test_others_run_while_an_object_store_takes_its_time(store: str, tmp_path: Path) -> None:
