@@ -244,8 +244,7 @@ def test_two_thousand_partitions_are_rendered_quickly(tmp_path: Path, report: ob
     assert isinstance(report, type(scenes.plausible()))
     visitor = Visitor(tmp_path, report)
     visitor.get("/")  # templates are compiled
-    visitor.status.publish(report)
-    assert visitor.cpu_seconds_of("/") < 0.2
+    assert visitor.cpu_seconds_of("/", lambda: visitor.status.publish(report)) < 0.2
 
 
 def test_what_was_not_deleted_does_not_count_as_freed(tmp_path: Path) -> None:

@@ -198,7 +198,10 @@ def test_the_page_of_a_large_cluster_is_quick(tmp_path: Path, days: Hourly, quer
     ]
     visitor = visitor_of(tmp_path, days)
     visitor.get("/")  # pygal is loaded, and templates are compiled
-    visitor.status.publish(scenes.report(rows))
-    days.version += 1
-    assert visitor.cpu_seconds_of(f"/{query}") < 0.2
+
+    def a_cycle_later() -> None:
+        visitor.status.publish(scenes.report(rows))
+        days.version += 1
+
+    assert visitor.cpu_seconds_of(f"/{query}", a_cycle_later) < 0.2
     assert visitor.cpu_seconds_of("/groups/group-1") < 0.2
