@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from retentiond.cli.options import Output, consumed_retention_ms, one_engine
+from retentiond.cli.options import WRITE_CONFIG, Output, consumed_retention_ms, one_engine
 from retentiond.cli.output.files import new_file, refuse_unfit
 from retentiond.cli.output.printing import (
     Column,
@@ -59,8 +59,6 @@ from retentiond.tell.first_look import (
 from retentiond.tell.reasons import UNSEEN, short
 from retentiond.tell.report import CycleReport
 from retentiond.tell.unseen_readers import NOTHING_UNSEEN, UnseenReaders, unseen_readers
-
-WRITE_CONFIG = "--write-config"
 
 
 def take_first_look(

@@ -54,6 +54,8 @@ class Output(StrEnum):
     JSON = "json"
 
 
+WRITE_CONFIG = "--write-config"
+
 CONSUMED_RETENTION = "24h"
 """The consumed retention of a first look, unless another is given."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retentiond.cli.options import (
+    WRITE_CONFIG,
     BootstrapServer,
     CommandConfig,
     ConfigPath,
@@ -74,7 +75,7 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
     write_config: Annotated[
         Path | None,
         typer.Option(
-            "--write-config",
+            WRITE_CONFIG,
             metavar="FILE",
             help="With --bootstrap-server: write a configuration to start from.",
             show_default=False,
@@ -111,7 +112,7 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
                 "--consumed-retention": consumed_retention,
                 "--topic": topic,
                 "--command-config": command_config,
-                "--write-config": write_config,
+                WRITE_CONFIG: write_config,
             }
         )
         report = _planned(set_up(context, config, debug))

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
+from retentiond.cli.options import (
+    WRITE_CONFIG,
+    ConfigPath,
+    Debug,
+    Output,
+    OutputFormat,
+    load,
+    set_up,
+)
 from retentiond.cli.output.files import new_file, refuse_unfit
 from retentiond.cli.output.printing import (
     Column,
@@ -50,7 +58,6 @@ if TYPE_CHECKING:
     from retentiond.history.ask.past import Past
     from retentiond.history.ask.recommend import Recommendation
 
-WRITE_CONFIG = "--write-config"
 
 MINUTE_MS = 60_000
 
