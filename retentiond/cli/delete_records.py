@@ -130,7 +130,7 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         groups=(*(to_committed or ()), *(groups or ())),
     )
     for warning in wanted.warnings:
-        print(f"retentiond: warning: {offset_json_file}: {warning}", file=sys.stderr)
+        print(f"retentiond: warning: {warning}", file=sys.stderr)
     may_ask = sys.stdin.isatty() and not yes
     if wanted.explicit is None and not (yes or dry_run or may_ask):
         raise UsageError(

@@ -116,10 +116,18 @@ def test_commits_and_age_together_must_both_hold(bench: Bench, topic_name: str) 
     assert [row["offset"] for row in rows] == [4, 6, None]
 
 
-def test_groups_without_any_commit_are_an_error(bench: Bench) -> None:
-    done = bench.run("--to-committed", "no-such-group", "--yes")
-    assert (done.code, done.out) == (2, "")
-    assert done.err == "retentiond: no group of 'no-such-group' has any commit\n"
+def test_a_group_without_any_commit_is_an_error(bench: Bench, topic_name: str) -> None:
+    name = aged(bench, topic_name)
+    bench.driver.commit(topic_name, {(name, 0): 7})
+    for groups in (["no-such-group"], [topic_name, "no-such-group"]):
+        for topics in ([], ["--topic", name]):
+            done = bench.run("--to-committed", *groups, *topics, "--yes")
+            assert (done.code, done.out) == (2, "")
+            assert done.err == (
+                "retentiond: group 'no-such-group' has no commit that you may see; nothing was "
+                "deleted: see to its name, and to DESCRIBE on its topics\n"
+            )
+    assert bench.log_starts(name, 3) == [0, 0, 0]
 
 
 def test_an_unknown_topic_refuses_worked_out_bounds(bench: Bench, topic_name: str) -> None:

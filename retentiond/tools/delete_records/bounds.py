@@ -147,7 +147,7 @@ class Targets:
     """``explicit``: the entries of a file; None where the rest says how to work targets out.
 
     ``before_ms``: only records from before that time, epoch milliseconds. Both bounds together
-    mean that both must hold. ``warnings``: sentences about the file.
+    mean that both must hold. ``warnings``: sentences about the file, or the time.
     """
 
     explicit: tuple[Item, ...] | None = None
@@ -161,9 +161,12 @@ class Targets:
         if self.explicit is not None:
             return find(topics, self.explicit)
         commits = read_commits(kafka(), self.groups) if self.groups else {}
+        if unknown := [group for group, partitions in commits.items() if not partitions]:
+            raise UsageError(
+                f"group {', '.join(map(ascii, unknown))} has no commit that you may see; nothing "
+                "was deleted: see to its name, and to DESCRIBE on its topics"
+            )
         names = self.topics or sorted({at.topic for each in commits.values() for at in each})
-        if not names:
-            raise UsageError(f"no group of {', '.join(map(ascii, self.groups))} has any commit")
         return work_out(kafka(), names, Bounds(self.before_ms, commits))
 
 
@@ -181,7 +184,7 @@ def read_targets(
         if topics or by_time or groups:
             raise UsageError("--offset-json-file names every offset: leave the other bounds out")
         read = read_offsets_file(file)
-        return Targets(read.items, warnings=read.warnings)
+        return Targets(read.items, warnings=tuple(f"{file}: {each}" for each in read.warnings))
     if len(by_time) > 1:
         raise UsageError("choose --older-than or --to-datetime")
     if by_time and not topics and not groups:
@@ -194,7 +197,14 @@ def read_targets(
     if "" in topics or "" in groups:
         raise UsageError("the name of a topic or group is empty")
     before_ms = _before_ms(older_than, to_datetime)
-    return Targets(None, tuple(topics), before_ms, tuple(dict.fromkeys(groups)))
+    warnings: tuple[str, ...] = ()
+    if before_ms is not None and before_ms > _now_ms():
+        warnings = (f"--to-datetime {to_datetime} is in the future: every record is older",)
+    return Targets(None, tuple(topics), before_ms, tuple(dict.fromkeys(groups)), warnings)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _before_ms(older_than: str | None, to_datetime: str | None) -> int | None:
@@ -202,7 +212,7 @@ def _before_ms(older_than: str | None, to_datetime: str | None) -> int | None:
         from retentiond.formatting import parse_duration  # noqa: PLC0415 - slow, seldom used
 
         age_ms = parse_duration(older_than)
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = _now_ms()
         if age_ms is None or age_ms > now_ms:
             raise UsageError(f"--older-than {older_than!a}: expected a time as in 7d, 12h or 90m")
         return now_ms - age_ms

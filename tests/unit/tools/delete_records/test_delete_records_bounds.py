@@ -11,7 +11,13 @@ import pytest
 from retentiond.errors import KafkaUnavailable, UsageError
 from retentiond.kafka.interface import AGE_NOT_YET_KNOWN, OffsetBound
 from retentiond.model import Commit, Failure, Outcome, TopicPartition
-from retentiond.tools.delete_records.bounds import Bounds, read_commits, work_out
+from retentiond.tools.delete_records.bounds import (
+    Bounds,
+    Targets,
+    read_commits,
+    read_targets,
+    work_out,
+)
 from retentiond.tools.delete_records.partitions import Item
 from tests.support.builders.deletable_topics import AT, Deletable, topic
 
@@ -166,6 +172,24 @@ def test_commits_that_cant_be_read_refuse_everything() -> None:
     for group in ("b", "c"):  # of which the answer says nothing
         with pytest.raises(KafkaUnavailable, match=f"the commits of group '{group}' can't be read"):
             read_commits(asked, ["a", group])
+
+
+def test_a_group_that_has_no_commit_refuses_everything() -> None:
+    asked = replace(cluster(), committed={"a": [Commit("orders", 0, 4)], "typo": []})
+    for topics in ((), ("orders",)):
+        wanted = Targets(topics=topics, groups=("a", "typo"))
+        with pytest.raises(UsageError, match="group 'typo' has no commit"):
+            wanted.items(asked, lambda: asked)
+    (item,) = Targets(groups=("a",)).items(asked, lambda: asked)
+    assert item.target == 4
+
+
+@pytest.mark.parametrize(("year", "warns"), [(2001, False), (2999, True)])
+def test_a_time_in_the_future_is_a_warning(year: int, warns: bool) -> None:
+    text = f"{year}-02-01T12:00:00Z"
+    found = read_targets(file=None, topics=["orders"], older_than=None, to_datetime=text, groups=[])
+    expected = f"--to-datetime {text} is in the future: every record is older"
+    assert found.warnings == ((expected,) if warns else ())
 
 
 def test_an_unknown_topic_is_refused_before_anything_is_deleted() -> None:
