@@ -63,7 +63,7 @@ EXTERNAL_READER = "EXTERNAL_READER"
 
 @dataclass(frozen=True, slots=True)
 class TopicReading:
-    """One enabled topic. ``failure`` is set when its id, its configs or its metadata are unread."""
+    """One enabled topic. ``failure``: why its id, its configs or its metadata can't be read."""
 
     name: str
     policy: TopicPolicy | PolicyConflict
@@ -73,15 +73,15 @@ class TopicReading:
     forced_retention_ms: int | None  # retention.ms; None is unlimited
     recreated: bool = False  # its id differs from the one remembered
     failure: Failure | None = None
-    config: TopicConfig | None = None  # None where it is unread
+    config: TopicConfig | None = None  # None where it is unreadable
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionReading:
-    """One partition's offsets; None where one is unread, and then ``failure`` says why.
+    """One partition's offsets; None where one is unreadable, and then ``failure`` says why.
 
     ``local_start_offset`` is information: where the disks' part of a tiered topic's log begins;
-    None elsewhere, and where it is unread.
+    None elsewhere, and where it is unreadable.
     """
 
     topic: int  # position in Snapshot.topics

@@ -268,8 +268,8 @@ def read_log_starts(kafka: LogStartSource, partitions: Collection[TopicPartition
         if unclear:
             topics |= dict.fromkeys(unclear - kafka.topic_names())
     except Exception as exc:  # noqa: BLE001 - whatever fails here, the answer is "not proven"
-        unread = Failure(type(exc).__name__, str(exc))
-        return LogStarts({}, dict.fromkeys(names, unread))
+        unreadable = Failure(type(exc).__name__, str(exc))
+        return LogStarts({}, dict.fromkeys(names, unreadable))
     return LogStarts(offsets, topics)
 
 

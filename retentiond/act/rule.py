@@ -3,7 +3,7 @@
     cutoff <= min(every relevant group's committed offset, retention offset, end)
 
 Invariant: what is not known permits nothing. Every function raises the first `Objection` it finds,
-and a figure or a group that is missing, unread or contradictory is one.
+and a figure or a group that is missing, unreadable or contradictory is one.
 """
 
 from __future__ import annotations
@@ -156,13 +156,13 @@ def _check_bounds(reading: PartitionReading, cutoff: int) -> tuple[int, int]:
         raise Objection(f"the partition's offsets could not be read ({reading.failure})")
     log_start = reading.log_start_offset
     if log_start is None or log_start < 0:
-        raise Objection("the log start offset is unread")
+        raise Objection("the log start offset is unreadable")
     if reading.high_watermark is None:
-        raise Objection("the high watermark is unread")
+        raise Objection("the high watermark is unreadable")
     if reading.last_stable_offset is None:
-        raise Objection("the last stable offset is unread")
+        raise Objection("the last stable offset is unreadable")
     if reading.retention_offset is None:
-        raise Objection("the retention offset is unread")
+        raise Objection("the retention offset is unreadable")
     if log_start >= cutoff:
         raise Objection(f"the log start offset is already {log_start}")
     end = min(reading.last_stable_offset, reading.high_watermark)

@@ -212,7 +212,7 @@ def _row(topic: TopicAnswer, look: ClusterAnswer, retention_ms: int) -> Row:
     if look.known_frees.local is None:
         cells = [
             topic.topic,
-            "?" if topic.unread == len(topic.partitions) else say_count(topic.log_records),
+            "?" if topic.unreadable == len(topic.partitions) else say_count(topic.log_records),
             records,
             _if_any(topic.records, say_share(topic.records, topic.log_records)),
         ]
@@ -262,8 +262,8 @@ def _kept(topic: TopicAnswer, retention_ms: int) -> Iterator[str]:
         yield f"{share}{say_keeper(each.keeper, retention_ms)}"
     if len(topic.kept) > MOST_KEEPERS:
         yield f"{len(topic.kept) - MOST_KEEPERS} more"
-    if topic.unread:
-        yield f"{say_many(topic.unread, 'partition')} unread"
+    if topic.unreadable:
+        yield f"{say_many(topic.unreadable, 'partition')} unreadable"
 
 
 def say_keeper(keeper: KeptBecause, retention_ms: int) -> str:

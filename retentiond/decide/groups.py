@@ -1,7 +1,7 @@
 """Who counts: the relevant groups of each topic, and those without a commit on a partition.
 
 Invariant: any trace of a group makes it count, and only the policy takes it out again. A group
-that is unread as a whole may read anything, so it counts for every topic.
+that is unreadable as a whole may read anything, so it counts for every topic.
 
 Invariant: a group without a commit is found from the groups that must have consumed, never from
 the commits that are there. The grid of groups and partitions is not spread out for it: a partition

@@ -39,7 +39,7 @@ def commits_by_partition(
 
     Grain: partition_id, or what else tells partitions apart; only those with a commit. Columns:
     the grain; commits, readable_commits: long; min_offset?: long, min_group_id?: int;
-    max_offset?: long, max_group_id?: int; unread_group_id?: int, the first by name whose commit
+    max_offset?: long, max_group_id?: int; unreadable_group_id?: int, the first by name whose commit
     is null.
     """
     last = group_count - 1
@@ -54,7 +54,7 @@ def commits_by_partition(
             # `least` ignores a null, so a commit without an offset has to be left out by name.
             F.expr(f"min(IF(offset IS NULL, NULL, {base} + group_id)) AS smallest"),
             F.expr(f"max(IF(offset IS NULL, NULL, {base} + {last} - group_id)) AS largest"),
-            F.expr("min(IF(offset IS NULL, group_id, NULL)) AS unread_group_id"),
+            F.expr("min(IF(offset IS NULL, group_id, NULL)) AS unreadable_group_id"),
         )
         .selectExpr(
             *grain,
@@ -64,7 +64,7 @@ def commits_by_partition(
             f"CAST(smallest % {group_count} AS INT) AS min_group_id",
             "max_offset",
             f"CAST({last} - largest % {group_count} AS INT) AS max_group_id",
-            "unread_group_id",
+            "unreadable_group_id",
         )
     )
 
@@ -135,7 +135,7 @@ def topic_holds(topics: DataFrame) -> DataFrame:
 
 def with_topic_reason(topics: DataFrame) -> DataFrame:
     """The topics, or rows with a topic's columns, with topic_reason?: string. A failed topic's
-    configs are unread and prove nothing."""
+    configs are unreadable and prove nothing."""
     reasons = {
         Reason.POLICY_CONFLICT: "conflict",
         Reason.NOT_DELETABLE: (
@@ -158,7 +158,7 @@ def with_reason(partitions: DataFrame, *, complete: bool) -> DataFrame:
         ),
         Reason.EMPTY: "log_start_offset >= high_watermark",
         Reason.GROUP_LIST_INCOMPLETE: "hidden" if complete else "true",
-        Reason.GROUP_UNREADABLE: "failed_group_id IS NOT NULL OR unread_group_id IS NOT NULL",
+        Reason.GROUP_UNREADABLE: "failed_group_id IS NOT NULL OR unreadable_group_id IS NOT NULL",
         Reason.GROUP_VANISHED: "vanished_group_id IS NOT NULL",
         Reason.REQUIRED_GROUP_MISSING: "missing_group_id IS NOT NULL",
         Reason.NO_GROUP: "groups IS NULL",
@@ -181,10 +181,10 @@ def with_binding(partitions: DataFrame) -> DataFrame:
     smallest is known. ``partitions`` has the columns of all other steps and the reason.
     """
     smallest = "IF(min_committed_offset IS NOT NULL, min_group_id, NULL)"
-    unread = "least(failed_group_id, unread_group_id)"  # the one there is, if one is null
+    unreadable = "least(failed_group_id, unreadable_group_id)"  # the one there is, if one is null
     groups = {
         Reason.NOT_DELETABLE: f"coalesce(changelog_group_id, {smallest})",
-        Reason.GROUP_UNREADABLE: unread,
+        Reason.GROUP_UNREADABLE: unreadable,
         Reason.GROUP_VANISHED: "vanished_group_id",
         Reason.REQUIRED_GROUP_MISSING: "missing_group_id",
         Reason.TOO_FEW_GROUPS: "NULL",
@@ -195,7 +195,7 @@ def with_binding(partitions: DataFrame) -> DataFrame:
     }
     offsets = dict.fromkeys(groups, "NULL") | {
         Reason.NOT_DELETABLE: "IF(changelog_group_id IS NULL, min_committed_offset, NULL)",
-        Reason.GROUP_UNREADABLE: f"IF({unread} = failed_group_id, failed_group_offset, NULL)",
+        Reason.GROUP_UNREADABLE: f"IF({unreadable} = failed_group_id, failed_group_offset, NULL)",
         Reason.COMMIT_BEYOND_END: "IF(max_offset > high_watermark, max_offset, replaced_offset)",
     }
     return partitions.withColumns(

@@ -94,7 +94,7 @@ class StarSchema(Generic[T]):
     ``partitions``  partition_id              `PARTITIONS`        every partition
     ``commits``     group_id, partition_id    `COMMITS`           every commit
     ``epochs``      group_id, partition_id    `EPOCHS`            see `EPOCH_SCHEMA`
-    ``failed``      group_id                  `GROUPS`            groups unread as a whole
+    ``failed``      group_id                  `GROUPS`            groups unreadable as a whole
     ``remembered``  group_id, partition_id    `COMMITS`           see `_beyond`
     ``stale``       group_id, partition_id    `COMMITS`           see `Snapshot.stale`
     ``readers``     group_id, topic_id        `GROUPS_OF_TOPICS`  now, or by what was seen before

@@ -49,7 +49,7 @@ class DiskReading:
     """One look at all disks.
 
     - ``folders``: of the partitions asked about, wherever a broker shows one.
-    - ``unread``: partitions of which a broker that is to hold one could not be read.
+    - ``unreadable``: partitions of which a broker that is to hold one could not be read.
     - ``orphans``: one for each log directory that was read, sorted by broker and directory.
     - ``log_bytes``: of all that lies in the log directories of all brokers; None where one of
       them could not be read.
@@ -58,7 +58,7 @@ class DiskReading:
     """
 
     folders: Mapping[TopicPartition, Folders] = field(default_factory=dict)
-    unread: frozenset[TopicPartition] = frozenset()
+    unreadable: frozenset[TopicPartition] = frozenset()
     orphans: tuple[Orphans, ...] = ()
     log_bytes: int | None = None
     space: tuple[LogDirCapacity, ...] = ()
@@ -66,7 +66,7 @@ class DiskReading:
 
     def replicas(self, at: TopicPartition) -> Folders | None:
         """The folders in use, on every broker that is to hold one; None where one is not known."""
-        if at in self.unread:
+        if at in self.unreadable:
             return None
         return tuple(each for each in self.folders.get(at, ()) if not each.is_future) or None
 
@@ -119,7 +119,7 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
                 )
     return DiskReading(
         folders={at: tuple(each) for at, each in folders.items()},
-        unread=frozenset(
+        unreadable=frozenset(
             at for at in wanted if not _is_complete(found.assigned.get(at), folders.get(at, ()))
         ),
         orphans=tuple(orphans),

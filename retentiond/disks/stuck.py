@@ -240,8 +240,8 @@ class DiskHistory:
     ) -> DiskHistory:
         """The history with one more reading; what that could not see stays as it was."""
         now = ReadingTime(self.now.number + 1, now_ms)
-        current = {key: each for key, each in self.current.items() if key.at in reading.unread}
-        future = {key: each for key, each in self.future.items() if key.at in reading.unread}
+        current = {key: each for key, each in self.current.items() if key.at in reading.unreadable}
+        future = {key: each for key, each in self.future.items() if key.at in reading.unreadable}
         for at, folders in reading.folders.items():
             for folder in folders:
                 key = ReplicaKey(at, folder.broker, folder.log_dir)

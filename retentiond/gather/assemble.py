@@ -165,7 +165,7 @@ def commit_rows(
         np.concatenate([np.empty(0, np.int64), *found])
         for found in ([each.partitions for each in columns], [each.offsets for each in columns])
     )
-    unread = np.concatenate([np.empty(0, np.bool_), *(each.unread for each in columns)])
+    unreadable = np.concatenate([np.empty(0, np.bool_), *(each.unreadable for each in columns)])
     epochs = np.concatenate([np.empty(0, np.int64), *(each.leader_epochs for each in columns)])
     at = np.full(len(on), NOWHERE)
     at[on != NOWHERE] = _positions(on[on != NOWHERE], numbers[on != NOWHERE], partitions)
@@ -175,10 +175,10 @@ def commit_rows(
         [
             pa.array(groups[is_there], COMMIT_SCHEMA.field("group_id").type),
             pa.array(at[is_there], COMMIT_SCHEMA.field("partition_id").type),
-            pa.array(offsets[is_there], mask=unread[is_there]),
+            pa.array(offsets[is_there], mask=unreadable[is_there]),
             pa.array(
                 epochs[is_there].astype(np.int32),
-                mask=unread[is_there] | (epochs[is_there] == NOT_TOLD),
+                mask=unreadable[is_there] | (epochs[is_there] == NOT_TOLD),
             ),
         ],
         schema=COMMIT_SCHEMA,

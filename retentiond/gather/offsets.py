@@ -148,7 +148,7 @@ class OffsetReads:
 
 
 def with_epochs(snapshot: Snapshot, kafka: Kafka) -> Snapshot:
-    """The snapshot with `Snapshot.epochs`; a partition whose leader does not tell is unread."""
+    """The snapshot with `Snapshot.epochs`; a partition whose leader does not tell is unreadable."""
     rows = _deletable(snapshot)
     if not rows.num_rows:
         return snapshot
@@ -159,7 +159,7 @@ def with_epochs(snapshot: Snapshot, kafka: Kafka) -> Snapshot:
     asked = [PartitionEpoch(names[at], epoch) for at, epoch in pairs.T.tolist()]
     told = kafka.epoch_ends(asked)
     answers = [told.get(each, NO_EPOCH) for each in asked]
-    unread = {
+    unreadable = {
         at: answer
         for at, answer in zip(pairs[0].tolist(), answers, strict=True)
         if isinstance(answer, Failure)
@@ -167,7 +167,7 @@ def with_epochs(snapshot: Snapshot, kafka: Kafka) -> Snapshot:
     ends = [each if isinstance(each, EpochEnd) else None for each in answers]
     is_past = np.array([end is not None for end in ends])[which.ravel()]
     past = rows.filter(pa.array(is_past))
-    if not past.num_rows and not unread:
+    if not past.num_rows and not unreadable:
         return snapshot
     of_rows = [ends[pair] or EpochEnd(None, None) for pair in which.ravel()[is_past].tolist()]
     columns = [past[name] for name in ("group_id", "partition_id", "offset", "leader_epoch")]
@@ -179,7 +179,7 @@ def with_epochs(snapshot: Snapshot, kafka: Kafka) -> Snapshot:
         snapshot,
         epochs=pa.Table.from_arrays(columns, schema=EPOCH_SCHEMA),
         partitions=tuple(
-            replace(each, failure=each.failure or unread[at]) if at in unread else each
+            replace(each, failure=each.failure or unreadable[at]) if at in unreadable else each
             for at, each in enumerate(snapshot.partitions)
         ),
     )
@@ -199,7 +199,7 @@ def _deletable(snapshot: Snapshot) -> pa.Table:
 def _bounds(
     partitions: Sequence[PartitionReading],
 ) -> tuple[Integers, Integers]:
-    """Log starts and high watermarks; where one is unread, no offset lies between them."""
+    """Log starts and high watermarks; where one is unreadable, no offset lies between them."""
     none = np.iinfo(np.int64)
     starts = [
         none.max if each.log_start_offset is None else each.log_start_offset for each in partitions

@@ -133,12 +133,12 @@ def stale_commits(
     remembered commits that were stale. A commit that the log start has passed frees nothing.
     """
     recreated = np.array([topics[each.topic].recreated for each in partitions], np.bool_)
-    # Where an end is unread, none is known to be passed; where a log start is, every commit may
+    # Where an end is unreadable, none is known to be passed; where a log start is, every commit may
     # free something.
     none = np.iinfo(np.int64)
     starts, ends = (
-        np.array([unread if offset is None else offset for offset in read], np.int64)
-        for unread, read in (
+        np.array([unreadable if offset is None else offset for offset in read], np.int64)
+        for unreadable, read in (
             (none.min, [each.log_start_offset for each in partitions]),
             (none.max, [each.high_watermark for each in partitions]),
         )

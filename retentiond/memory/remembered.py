@@ -185,9 +185,9 @@ def _has_seen_all_commits(snapshot: Snapshot, topic: int) -> bool:
     partitions = [at for at, each in enumerate(snapshot.partitions) if each.topic == topic]
     commits = snapshot.commits.filter(pc.is_null(snapshot.commits["offset"]))
     here = commits.filter(pc.is_in(commits["partition_id"], pa.array(partitions, pa.int32())))
-    unread = {*here["group_id"].to_pylist()}
-    unread |= {at for at, group in enumerate(snapshot.groups) if group.failure is not None}
-    return all(reading.policy.excludes(snapshot.groups[at].group_id) for at in unread)
+    unreadable = {*here["group_id"].to_pylist()}
+    unreadable |= {at for at, group in enumerate(snapshot.groups) if group.failure is not None}
+    return all(reading.policy.excludes(snapshot.groups[at].group_id) for at in unreadable)
 
 
 def readers_by_topic(snapshot: Snapshot) -> defaultdict[int, set[str]]:

@@ -89,7 +89,7 @@ def cause(row: PlanRow) -> KeptBecause:
 
 
 def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
-    """How many records stay on whose account; empty where the offsets are unread.
+    """How many records stay on whose account; empty where the offsets are unreadable.
 
     A group keeps the records that are old enough to go without it; younger ones stay on account
     of their age, whoever has yet to read them. What holds the whole topic keeps all of it. Of a
@@ -139,7 +139,7 @@ class PartitionAnswer:
 
     @property
     def log_records(self) -> int | None:
-        """None where its offsets are unread."""
+        """None where its offsets are unreadable."""
         start, end = self.row.log_start_offset, self.row.high_watermark
         return None if start is None or end is None else max(0, end - start)
 
@@ -243,8 +243,8 @@ class TopicAnswer:
 
     @property
     def known_log_records(self) -> int | None:
-        """None where the offsets of all partitions are unread."""
-        return self.log_records if self.unread < len(self.partitions) else None
+        """None where the offsets of all partitions are unreadable."""
+        return self.log_records if self.unreadable < len(self.partitions) else None
 
     @property
     def slowest_group_lag(self) -> int | None:
@@ -254,7 +254,7 @@ class TopicAnswer:
         return sum(known) if known else None
 
     @property
-    def unread(self) -> int:
+    def unreadable(self) -> int:
         """How many partitions' offsets are not known."""
         return sum(each.log_records is None for each in self.partitions)
 
@@ -316,7 +316,7 @@ class TopicAnswer:
 @dataclass(frozen=True)
 class ClusterAnswer:
     """``topics``: in the plan's order. ``log_bytes``: of all logs on all disks, Kafka's own too;
-    None where one is unread."""
+    None where one is unreadable."""
 
     topics: tuple[TopicAnswer, ...] = ()
     log_bytes: int | None = None

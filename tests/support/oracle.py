@@ -36,7 +36,7 @@ REASONS = (
 )
 """All that a plan can say; the guard and the limits have three more."""
 
-Commits = dict[str, int | None]  # by group; None: there is a commit, and it is unread
+Commits = dict[str, int | None]  # by group; None: there is a commit, and it is unreadable
 
 
 @dataclass

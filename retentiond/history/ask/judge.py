@@ -54,7 +54,7 @@ CAUSES = {
     "vanished_group_id": "INT",
     "missing_group_id": "INT",
     "failed_group_id": "INT",
-    "unread_group_id": "INT",
+    "unreadable_group_id": "INT",
     "replaced_group_id": "INT",
     "max_offset": "BIGINT",
     "rewound": "BOOLEAN",
@@ -143,7 +143,7 @@ CAUSES_COUNTED = (
     "CAST(NULL AS INT) AS vanished_group_id",
     "missing_group_id",
     "failed_group_id",
-    "unread_group_id",
+    "unreadable_group_id",
     "CAST(NULL AS INT) AS replaced_group_id",
     "max_offset",
     "CAST(NULL AS BOOLEAN) AS rewound",  # a commit below where the log would begin deletes nothing
@@ -151,7 +151,7 @@ CAUSES_COUNTED = (
     "IF(coalesce(commits = readable_commits, true) AND min_committed_offset IS NOT NULL,"
     " least(min_offset, min_committed_offset), NULL) AS lowest_commit",
 )
-"""A commit that proves nothing is unread here, so that whoever made it holds."""
+"""A commit that proves nothing is unreadable here, so that whoever made it holds."""
 
 
 def _listed(reasons: Iterable[Reason]) -> str:

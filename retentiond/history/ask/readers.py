@@ -72,13 +72,13 @@ class RecordedReaders:
             for span in self._unknown
             for number in self.questions
         ]
-        unread = [
+        unreadable = [
             Trace(number, group, *span, failed=True)
-            for group, span in self._unread
+            for group, span in self._unreadable
             for number in self.questions
             if self._counts(number, group)
         ]
-        return sorted({*required, *unknown, *unread, *self._seen})
+        return sorted({*required, *unknown, *unreadable, *self._seen})
 
     @cached_property
     def groups(self) -> list[str]:
@@ -161,18 +161,19 @@ class RecordedReaders:
         return found
 
     @property
-    def _unread(self) -> list[tuple[str, MomentRange]]:
-        """Groups that were unread as a whole, and when."""
+    def _unreadable(self) -> list[tuple[str, MomentRange]]:
+        """Groups that were unreadable as a whole, and when."""
         of_groups = f"kind = {quoted(RowKind.GROUP.value)} AND {{within}}"
-        is_unread = "state = 'unreadable' AND complete IS NOT TRUE"
+        is_unreadable = "state = 'unreadable' AND complete IS NOT TRUE"
         rows = self._queried(
-            f'SELECT "group", entry, {is_unread} AS is_unread FROM history WHERE {of_groups} AND '
-            f'"group" IN (SELECT "group" FROM history WHERE {of_groups} AND {is_unread}) '
+            f'SELECT "group", entry, {is_unreadable} AS is_unreadable FROM history '
+            f'WHERE {of_groups} AND "group" IN '
+            f'(SELECT "group" FROM history WHERE {of_groups} AND {is_unreadable}) '
             'ORDER BY "group", entry'
         )
         found = []
         for group, of_group in groupby(rows, key=lambda row: str(row["group"])):
-            changes = [(self._numbers[row["entry"]], row["is_unread"]) for row in of_group]
+            changes = [(self._numbers[row["entry"]], row["is_unreadable"]) for row in of_group]
             for (first, is_bad), (after, _) in pairwise([*changes, (len(self._ends), False)]):
                 if is_bad:
                     found.append((group, MomentRange(first, min(after, self._ends[first]) - 1)))
@@ -228,7 +229,7 @@ def counted(recorded: DataFrame, readers: RecordedReaders) -> DataFrame:
 
     It has topic, partition and moment; same grain. Columns: its own; counted_groups?: long,
     failed_group_id?, missing_group_id? of `groups_by_topic`; commits?, readable_commits?: long,
-    min_offset?, max_offset?: long, unread_group_id?: int of `commits_by_partition`.
+    min_offset?, max_offset?: long, unreadable_group_id?: int of `commits_by_partition`.
     """
     session = recorded.sparkSession
     ids = {group: at for at, group in enumerate(readers.groups)}
@@ -243,7 +244,7 @@ def counted(recorded: DataFrame, readers: RecordedReaders) -> DataFrame:
         "readable_commits",
         "min_offset",
         "max_offset",
-        "unread_group_id",
+        "unreadable_group_id",
     )
     return (
         recorded.repartition("topic")

@@ -144,12 +144,12 @@ def _with(question: TopicQuestion, retention_ms: int | None) -> TopicQuestion:
 
 def never_deletable(past: Past) -> frozenset[str]:
     """Topics of which every row says `Reason.NOT_DELETABLE`, or that the topic was not read."""
-    held, unread = quoted(Reason.NOT_DELETABLE.value), quoted(Reason.OFFSET_UNREADABLE.value)
+    held, unreadable = quoted(Reason.NOT_DELETABLE.value), quoted(Reason.OFFSET_UNREADABLE.value)
     found = past.query(
         "SELECT topic FROM history "
         f"WHERE kind = {quoted(RowKind.PARTITION.value)} AND {{within}} GROUP BY topic "
         f"HAVING bool_or(coalesce(reason, '') = {held}) "
-        f"AND bool_and(coalesce(reason, '') IN ({held}, {unread}))"
+        f"AND bool_and(coalesce(reason, '') IN ({held}, {unreadable}))"
     )
     return frozenset(found["topic"].to_pylist())
 

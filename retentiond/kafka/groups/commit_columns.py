@@ -22,7 +22,7 @@ class CommitColumns(Sequence[Commit]):
 
     - ``topics``: (name, how many of the rows are its), in the rows' order. A name may come twice.
     - ``partitions``, ``offsets``: int64.
-    - ``unread``: bool, whether the offset could not be read; what stands in ``offsets`` then
+    - ``unreadable``: bool, whether the offset could not be read; what stands in ``offsets`` then
       means nothing.
     - ``leader_epochs``: int64, Kafka's -1 where the group's client did not say.
     """
@@ -30,7 +30,7 @@ class CommitColumns(Sequence[Commit]):
     topics: Sequence[tuple[str, int]]
     partitions: npt.NDArray[np.int64]
     offsets: npt.NDArray[np.int64]
-    unread: npt.NDArray[np.bool_]
+    unreadable: npt.NDArray[np.bool_]
     leader_epochs: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -42,15 +42,15 @@ class CommitColumns(Sequence[Commit]):
             names,
             self.partitions.tolist(),
             self.offsets.tolist(),
-            self.unread.tolist(),
+            self.unreadable.tolist(),
             self.leader_epochs.tolist(),
             strict=True,
         )
         return (
             Commit(name, partition, None)
-            if unread
+            if unreadable
             else Commit(name, partition, offset, None if epoch < 0 else epoch)
-            for name, partition, offset, unread, epoch in rows
+            for name, partition, offset, unreadable, epoch in rows
         )
 
     @overload

@@ -228,7 +228,7 @@ def _commits(topics: list[tuple[str, int]], blocks: list[tuple[int, bytes]]) -> 
         offsets,
         # Asked for all of a group's partitions, Kafka answers with those that it has a commit of. A
         # commit of -1 says nothing of what was read, but that the group reads the topic.
-        unread=(_column(runs, "error_code") != 0) | (offsets < 0),
+        unreadable=(_column(runs, "error_code") != 0) | (offsets < 0),
         leader_epochs=_column(runs, "leader_epoch"),
     )
 

@@ -115,14 +115,14 @@ def check_segments(
     for topic in local:
         config, policy = topic.reading.config, topic.reading.policy
         if config is None or config.segment_bytes is None or config.segment_ms is None:
-            continue  # an unread configuration is said elsewhere
+            continue  # an unreadable configuration is said elsewhere
         if not isinstance(policy, TopicPolicy):
             continue
         name = topic.reading.name
         partitions = [logs[TopicPartition(name, number)] for number in topic.partitions]
-        unread = next((each for each in partitions if isinstance(each, Failure)), None)
-        if unread is not None:
-            yield unchecked(f"segments of {name}", unread)
+        unreadable = next((each for each in partitions if isinstance(each, Failure)), None)
+        if unreadable is not None:
+            yield unchecked(f"segments of {name}", unreadable)
         found = [
             each
             for log in partitions

@@ -33,7 +33,7 @@ def check_topics(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Fin
     """Their cleanup policy, their own retention, and whose they are by their names."""
     found = [
         finding
-        for check in (_unread, _conflicts, _compacted, _exceeding, _owned)
+        for check in (_unreadable, _conflicts, _compacted, _exceeding, _owned)
         for finding in check(topics, config)
     ]
     yield from found
@@ -54,7 +54,7 @@ def deletable(topics: Sequence[EnabledTopic]) -> tuple[EnabledTopic, ...]:
     )
 
 
-def _unread(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
+def _unreadable(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
     by_failure: dict[Failure, list[str]] = {}
     for topic in topics:
         if topic.reading.failure is not None:

@@ -145,7 +145,7 @@ OBJECTIONS: dict[str, tuple[Change, str]] = {
         "the listing of groups is not complete: broker 2 is down",
     ),
     "topic missing": (no_topic, "the topic is not there"),
-    "topic unread": (topic(failure=LOST), "the topic could not be read (LEADER_NOT_AVAILABLE:"),
+    "topic unreadable": (topic(failure=LOST), "the topic could not be read (LEADER_NOT_AVAILABLE:"),
     "topic without id": (topic(topic_id=None), "the topic's id is None"),
     "topic of another id": (topic(topic_id="id-2"), "the topic's id is id-2"),
     "topic recreated": (topic(recreated=True), "the topic was recreated"),
@@ -180,15 +180,21 @@ OBJECTIONS: dict[str, tuple[Change, str]] = {
         "the consumed retention (60000 ms) exceeds the topic's retention.ms (59999)",
     ),
     "partition missing": (no_partition, "the partition is not there"),
-    "partition unread": (offsets(failure=LOST), "the partition's offsets could not be read"),
-    "log start offset unread": (offsets(log_start_offset=None), "log start offset is unread"),
-    "log start offset negative": (offsets(log_start_offset=-1), "log start offset is unread"),
-    "high watermark unread": (offsets(high_watermark=None), "the high watermark is unread"),
-    "last stable offset unread": (
-        offsets(last_stable_offset=None),
-        "the last stable offset is unread",
+    "partition unreadable": (offsets(failure=LOST), "the partition's offsets could not be read"),
+    "log start offset unreadable": (
+        offsets(log_start_offset=None),
+        "log start offset is unreadable",
     ),
-    "retention offset unread": (offsets(retention_offset=None), "retention offset is unread"),
+    "log start offset negative": (offsets(log_start_offset=-1), "log start offset is unreadable"),
+    "high watermark unreadable": (offsets(high_watermark=None), "the high watermark is unreadable"),
+    "last stable offset unreadable": (
+        offsets(last_stable_offset=None),
+        "the last stable offset is unreadable",
+    ),
+    "retention offset unreadable": (
+        offsets(retention_offset=None),
+        "retention offset is unreadable",
+    ),
     "cutoff above the last stable offset": (
         offsets(last_stable_offset=99),
         "the end is 99, below the cutoff 100",

@@ -147,7 +147,7 @@ def test_each_topic_says_what_it_frees_and_who_keeps_the_rest(
         "has yet to read them; 26% younger than 1 day"
     )
     assert cells(text, "audit.log") == "audit.log 1.0 GiB - - - no group reads the topic"
-    assert cells(text, "broken") == "broken ? ? ? - 1 partition unread"
+    assert cells(text, "broken") == "broken ? ? ? - 1 partition unreadable"
 
 
 def test_where_no_disk_could_be_read_it_goes_by_records(
@@ -157,7 +157,7 @@ def test_where_no_disk_could_be_read_it_goes_by_records(
     assert cells(text, "TOPIC") == "TOPIC RECORDS WOULD GO SHARE WHO KEEPS THE REST"
     assert cells(text, "orders") == "orders 1,204,331 1,100,000 91% 9% younger than 1 day"
     assert cells(text, "audit.log") == "audit.log 190 - - no group reads the topic"
-    assert cells(text, "broken") == "broken ? - - 1 partition unread"
+    assert cells(text, "broken") == "broken ? - - 1 partition unreadable"
     assert "How many bytes that is could not be read." in text
 
 

@@ -41,7 +41,7 @@ def expected(commits: Commits) -> dict[str, Any]:
         "min_group_id": min((group for group in read if read[group] == least), default=None),
         "max_offset": most,
         "max_group_id": min((group for group in read if read[group] == most), default=None),
-        "unread_group_id": min(unread, default=None),
+        "unreadable_group_id": min(unread, default=None),
     }
 
 

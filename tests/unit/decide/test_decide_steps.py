@@ -78,7 +78,7 @@ def test_commits_by_partition_name_the_smallest_and_the_largest(
 ) -> None:
     assert columns(commits_by_partition(frames.commits, frames.group_count)) == (
         "partition_id int, commits bigint, readable_commits bigint, min_offset bigint, "
-        "min_group_id int, max_offset bigint, max_group_id int, unread_group_id int"
+        "min_group_id int, max_offset bigint, max_group_id int, unreadable_group_id int"
     )
 
 

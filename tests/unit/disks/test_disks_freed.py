@@ -110,7 +110,9 @@ def test_few_readings_are_not_long_however_far_apart() -> None:
     assert followed([awaited()], reading({1: 10_000}), after_ms=10 * GIVE_UP_MS).awaited
 
 
-@pytest.mark.parametrize("seen", [DiskReading(), replace(reading({1: 10}), unread=frozenset({AT}))])
+@pytest.mark.parametrize(
+    "seen", [DiskReading(), replace(reading({1: 10}), unreadable=frozenset({AT}))]
+)
 def test_a_disk_that_is_not_read_says_nothing(seen: DiskReading) -> None:
     assert followed([awaited()], seen) == FreedProgress((awaited(),), {}, ())
 

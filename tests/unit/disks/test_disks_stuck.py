@@ -73,7 +73,7 @@ def test_a_move_that_has_ended_is_forgotten() -> None:
 
 def test_a_reading_that_fails_in_between_forgets_nothing() -> None:
     moving = reading({1: 9000}, future={1: 700})
-    unread = DiskReading(unread=frozenset({AT}))
+    unread = DiskReading(unreadable=frozenset({AT}))
     assert list(stuck_moves(seen([moving, moving, unread, moving]), PATIENCE)) != []
 
 

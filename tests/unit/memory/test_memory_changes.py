@@ -82,8 +82,8 @@ def kept(offset: int | None, before: int, log_start: int | None) -> dict[int, in
         (3, 5, 3, 3),  # back to the log start
         (2, 5, 3, 5),  # back to where its records are gone
         (4, 2, 7, 4),  # forth, and still below the log start
-        (2, 5, None, 2),  # the log start is unread: the lower bound counts
-        (None, 5, 0, 5),  # the commit is unread
+        (2, 5, None, 2),  # the log start is unreadable: the lower bound counts
+        (None, 5, 0, 5),  # the commit is unreadable
     ],
 )
 def test_a_commit_replaces_the_last_one_unless_it_went_back_below_the_log_start(

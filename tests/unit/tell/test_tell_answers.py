@@ -32,7 +32,7 @@ def only(
 
 def test_a_topic_sums_up_its_partitions() -> None:
     topic = only([rest(), replace(rest(), partition=1), replace(unread("orders"), partition=2)])
-    assert (topic.log_records, topic.records, topic.unread) == (380, 180, 1)
+    assert (topic.log_records, topic.records, topic.unreadable) == (380, 180, 1)
     assert topic.kept == ((BILLING, 100, (None, 0)), (YOUTH, 100, (None, 0)))
     assert [each.row.partition for each in topic.partitions] == [0, 1, 2]
 
