@@ -35,9 +35,14 @@ def main() -> int:
     known = tomllib.loads(EQUIVALENT.read_text())["mutant"]
     equivalent = {(each["module"], each["after"], each["was"], each["becomes"]) for each in known}
     found: list[Mutant] = []
-    for name in options.modules or modules_of(options.part):
+    names = options.modules or modules_of(options.part)
+    for name in names:
         found += mutants(ROOT, ROOT / "retentiond" / options.part / f"{name}.py")
     tried = [each for each in found if each.identity not in equivalent]
+    asked = {f"retentiond.{options.part}.{name}" for name in names}
+    gone = {each for each in equivalent if each[0] in asked} - {each.identity for each in found}
+    for module, _, was, becomes in sorted(gone):
+        print(f"equivalent, and no mutant any more: {module}: {was}  →  {becomes}", flush=True)
     alive = 0
     for number, mutant in enumerate(tried, start=1):
         if trials.survives(mutant):
@@ -49,7 +54,7 @@ def main() -> int:
         f"{options.part}: {len(found)} mutants, {len(tried) - alive} killed, "
         f"{len(found) - len(tried)} equivalent, {alive} survived"
     )
-    return 1 if alive else 0
+    return 1 if alive or gone else 0
 
 
 def _options() -> argparse.Namespace:
