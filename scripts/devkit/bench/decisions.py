@@ -105,8 +105,13 @@ def snapshot(partitions: int, groups_each: int) -> Snapshot:
             GroupReading(f"group-{number:04d}", GroupKind.CLASSIC, "Empty")
             for number in range(groups)
         ),
-        commits=pa.Table.from_arrays(
-            [pa.array(group_ids, pa.int32()), pa.array(partition_ids), pa.array(offsets)],
+        commits=pa.table(
+            {
+                "group_id": group_ids,
+                "partition_id": partition_ids,
+                "offset": offsets,
+                "leader_epoch": pa.nulls(offsets.size),
+            },
             schema=COMMIT_SCHEMA,
         ),
         remembered=COMMIT_SCHEMA.empty_table(),
