@@ -73,7 +73,7 @@ def turned_down(topic: str = "orders", partition: int = 0) -> PlanRow:
     return replace(row(topic, partition, Reason.EVIDENCE_CHANGED), detail="a group is gone")
 
 
-def unread(topic: str) -> PlanRow:
+def unreadable(topic: str) -> PlanRow:
     """A partition of which nothing is known."""
     return replace(
         row(topic, reason=Reason.OFFSET_UNREADABLE),

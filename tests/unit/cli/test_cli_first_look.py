@@ -22,7 +22,7 @@ from tests.support import oracle
 from tests.support.builders.first_looks import on_disk, rest
 from tests.support.builders.gather_worlds import healthy as healthy_cluster
 from tests.support.builders.group_memories import taken
-from tests.support.builders.reports import report, row, unread
+from tests.support.builders.reports import report, row, unreadable
 from tests.support.fakes import FakeCluster
 from tests.unit.cli.conftest import Command
 
@@ -38,7 +38,7 @@ ROWS = [
     rest(topic="orders", high_watermark=1_204_341, cutoff=1_100_010, retention_offset=1_100_010),
     replace(rest(topic=LONG), binding_group="a-group-whose-name-is-as-long-as-that-of-its-topic"),
     row("audit.log", reason=Reason.NO_GROUP),
-    unread("broken"),
+    unreadable("broken"),
 ]
 
 SIZES = {"orders": 12 * GIB, LONG: 3 * GIB, "audit.log": GIB}

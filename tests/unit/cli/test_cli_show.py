@@ -14,7 +14,7 @@ from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.model import Outcome, PlanRow, Reason, TopicPartition
 from retentiond.tell.report import CycleReport
-from tests.support.builders.reports import outcome, report, row, turned_down, unread
+from tests.support.builders.reports import outcome, report, row, turned_down, unreadable
 from tests.unit.cli.conftest import CONFIG, Command, OneCycle
 
 LONG = "payments.settlements.enriched.with.a.name.that.goes.on.and.on.v2"
@@ -28,7 +28,12 @@ BIG = replace(
     predicted_bytes=3 * 10**12,
     binding_group="a-group-whose-name-is-as-long-as-that-of-the-topic-which-it-reads",
 )
-ROWS = [row("orders", 0), row("orders", 1, Reason.RETENTION_EXCEEDS_FORCED), unread("refunds"), BIG]
+ROWS = [
+    row("orders", 0),
+    row("orders", 1, Reason.RETENTION_EXCEEDS_FORCED),
+    unreadable("refunds"),
+    BIG,
+]
 
 
 @pytest.fixture(autouse=True)

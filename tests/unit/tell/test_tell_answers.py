@@ -8,7 +8,7 @@ from retentiond.disks.broker_disks import DiskReport
 from retentiond.model import PlanRow, Reason, TopicPartition
 from retentiond.tell.answers import YOUTH, ClusterAnswer, KeptBecause, TopicAnswer
 from tests.support.builders.first_looks import on_disk, rest
-from tests.support.builders.reports import report, row, unread
+from tests.support.builders.reports import report, row, unreadable
 
 BILLING = KeptBecause(Reason.NOT_CONSUMED, "billing")
 
@@ -31,7 +31,7 @@ def only(
 
 
 def test_a_topic_sums_up_its_partitions() -> None:
-    topic = only([rest(), replace(rest(), partition=1), replace(unread("orders"), partition=2)])
+    topic = only([rest(), replace(rest(), partition=1), replace(unreadable("orders"), partition=2)])
     assert (topic.log_records, topic.records, topic.unreadable) == (380, 180, 1)
     assert topic.kept == ((BILLING, 100, (None, 0)), (YOUTH, 100, (None, 0)))
     assert [each.row.partition for each in topic.partitions] == [0, 1, 2]

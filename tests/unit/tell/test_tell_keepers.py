@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from retentiond.model import VERDICT_OF, PlanRow, Reason, Verdict
 from retentiond.tell.answers import YOUTH, KeptBecause, kept_records
 from tests.support.builders.first_looks import rest
-from tests.support.builders.reports import row, unread
+from tests.support.builders.reports import row, unreadable
 
 BILLING = KeptBecause(Reason.NOT_CONSUMED, "billing")
 
@@ -51,7 +51,7 @@ def test_a_group_that_is_the_cause_of_a_hold_is_named() -> None:
 
 
 def test_of_a_partition_that_is_unread_nothing_is_known() -> None:
-    assert kept_records(unread("orders")) == {}
+    assert kept_records(unreadable("orders")) == {}
 
 
 offsets = st.integers(0, 9)

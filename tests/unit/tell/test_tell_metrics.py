@@ -22,7 +22,14 @@ from retentiond.tell.metric_definitions import ALL, AUDIT_LOG_BYTES, LAST_ORPHAN
 from retentiond.tell.metrics import HistoryMetrics, Metrics
 from retentiond.tell.report import STEPS
 from tests.support.builders.daemons import settings
-from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row, turned_down, unread
+from tests.support.builders.reports import (
+    PLANNED_AT_MS,
+    outcome,
+    report,
+    row,
+    turned_down,
+    unreadable,
+)
 
 BUILD = {"version": "1.2.3", "spark_version": "4.3.0", "librdkafka_version": "2.16.0"}
 
@@ -318,7 +325,7 @@ def test_offsets_are_shown_by_partition(metrics: Metrics, registry: CollectorReg
 def test_an_unknown_offset_is_no_series_and_not_zero(
     metrics: Metrics, registry: CollectorRegistry, name: str
 ) -> None:
-    seen(metrics, [row("orders"), unread("payments")])
+    seen(metrics, [row("orders"), unreadable("payments")])
     assert {topic for _, topic in series(registry, f"retentiond_{name}")} == {"orders"}
 
 
@@ -327,7 +334,7 @@ def test_what_a_topic_has_is_shown_as_far_as_it_is_known(
 ) -> None:
     beyond = replace(row("orders", 2), min_committed_offset=201)
     rows = [row("orders", 0), replace(row("orders", 1), min_committed_offset=None), beyond]
-    seen(metrics, [*rows, replace(unread("orders"), partition=3), unread("payments")])
+    seen(metrics, [*rows, replace(unreadable("orders"), partition=3), unreadable("payments")])
     assert series(registry, "retentiond_log_records") == {("orders",): 3 * 190}
     assert series(registry, "retentiond_slowest_group_lag_records") == {("orders",): 100}
 

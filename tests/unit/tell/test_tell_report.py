@@ -17,7 +17,7 @@ from retentiond.snapshot import GroupReading
 from retentiond.tell.reasons import tool_options
 from retentiond.tell.report import GroupCount, count_groups, document, figures
 from tests.support.builders.guard_readings import Reading
-from tests.support.builders.reports import outcome, report, row, row_json, turned_down, unread
+from tests.support.builders.reports import outcome, report, row, row_json, turned_down, unreadable
 
 PLAN_FIELDS = {"cycle_id", "cluster_id", "planned_at", "dry_run", "complete", "partitions"}
 ROW_FIELDS = {
@@ -129,7 +129,7 @@ def test_a_plan_survives_json_with_its_values() -> None:
 
 
 def test_what_is_not_known_is_null_and_never_a_number() -> None:
-    shown = document(report([unread("orders")]), with_outcomes=False)["partitions"][0]
+    shown = document(report([unreadable("orders")]), with_outcomes=False)["partitions"][0]
     unknown = {name for name, value in shown.items() if value is None}
     assert unknown >= {"topic_id", "log_start_offset", "high_watermark", "cutoff", "binding_group"}
 
@@ -158,7 +158,7 @@ def test_the_canonical_line_has_every_figure_of_the_cycle() -> None:
         row("orders", 2, Reason.NOT_CONSUMED),
         row("payments", 0, Reason.NO_GROUP),
         row("payments", 1, Reason.NO_GROUP),
-        unread("refunds"),
+        unreadable("refunds"),
     ]
     outcomes = [outcome("orders", 0), outcome("orders", 1, Outcome.UNKNOWN)]
     assert figures(report(rows, outcomes)) == {
