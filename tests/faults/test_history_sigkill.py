@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from retentiond.history.table import HistoryTable
 from tests.support.builders.histories import CLUSTER, entries_in
 
@@ -30,6 +32,7 @@ LIVES = 5
 MOST_S = 1.0
 
 
+@pytest.mark.long
 def test_what_was_written_before_a_kill_stands_there_as_a_whole(tmp_path: Path) -> None:
     chance = random.Random(1)
     told = 0

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -192,6 +193,7 @@ def check(verified: Verified, first: Snapshot, second: Snapshot) -> None:
         assert 0 <= approved.log_start_offset < approved.offset
 
 
+@pytest.mark.long
 @settings(max_examples=1000)
 @given(plans, pairs())
 def test_an_approved_cutoff_is_above_no_bound_of_either_reading(
@@ -203,6 +205,7 @@ def test_an_approved_cutoff_is_above_no_bound_of_either_reading(
     check(verified, *pair)
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(plans, pairs())
 def test_every_deletion_is_either_approved_or_held(
@@ -259,6 +262,7 @@ def test_limits_are_never_exceeded_and_something_always_goes(
             assert after == before
 
 
+@pytest.mark.long
 def test_the_readings_made_up_here_are_both_approved_and_held() -> None:
     """Guards the generators: a property over holds alone would prove nothing."""
     verdicts: Counter[Verdict] = Counter()

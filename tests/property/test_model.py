@@ -78,6 +78,7 @@ def _approved(row: PlanRow) -> Approved:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("owner", "part", "stand_in"),
     [

@@ -100,6 +100,7 @@ def by_kafka_python(body: bytes) -> list[tuple[str, int, list[Commit]]]:
     ]
 
 
+@pytest.mark.long
 @given(RESPONSES)
 def test_it_reads_what_kafka_python_reads(response: Any) -> None:
     body = encoded(response)
@@ -111,6 +112,7 @@ def test_it_reads_what_kafka_python_reads(response: Any) -> None:
     event(f"commits: {sum(len(group.commits) for group in found.groups) > 0}")
 
 
+@pytest.mark.long
 @given(RESPONSES, st.data())
 def test_a_response_that_is_cut_short_is_an_error_and_never_fewer_commits(
     response: Any, data: st.DataObject
@@ -121,6 +123,7 @@ def test_a_response_that_is_cut_short_is_an_error_and_never_fewer_commits(
         decode_offsets(body[:end])
 
 
+@pytest.mark.long
 @given(RESPONSES, st.binary(min_size=1, max_size=20))
 def test_a_response_with_more_behind_it_is_an_error(response: Any, more: bytes) -> None:
     with pytest.raises((ValueError, struct.error)):

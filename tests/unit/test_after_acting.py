@@ -213,6 +213,7 @@ def test_an_overdue_retention_is_told_once_the_log_start_has_stood_for_long(run:
     assert "older than the topic's retention.ms" in stuck.sentence
 
 
+@pytest.mark.long
 def test_what_the_daemon_found_stuck_is_told_by_another_process_until_it_is_not(run: Run) -> None:
     week_ms = 7 * 24 * 3_600_000
     run.kafka.advance(2 * week_ms)

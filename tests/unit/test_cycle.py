@@ -235,6 +235,7 @@ def test_a_reading_that_took_too_long_is_done_once_more_and_no_further_time(
 # What the guard alone finds
 
 
+@pytest.mark.long
 def test_a_commit_that_only_the_guard_finds_beyond_the_end_proves_nothing_later(
     kafka: Counting, tmp_path: Path
 ) -> None:

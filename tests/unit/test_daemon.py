@@ -102,6 +102,7 @@ def test_a_cycle_that_failed_after_it_had_deleted_is_an_error(
     assert (line["exc_info"] is failure) is is_shown_whole
 
 
+@pytest.mark.long
 def test_a_cycle_that_failed_after_it_had_deleted_is_tried_again_soon() -> None:
     deleted = report([row("orders")], [outcome("orders")])
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from retentiond.errors import KafkaUnavailable, StateError
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
@@ -17,6 +19,7 @@ def counted(bench: Bench) -> list[str]:
     return seen
 
 
+@pytest.mark.long
 def test_the_audit_log_is_pruned_after_each_cycle_once_that_is_told() -> None:
     def play(bench: Bench) -> None:
         seen = counted(bench)
@@ -39,6 +42,7 @@ def test_nothing_is_pruned_after_a_cycle_that_failed() -> None:
     live(play)
 
 
+@pytest.mark.long
 def test_a_log_that_cannot_be_pruned_is_told_once_and_holds_nothing_up() -> None:
     def refuse() -> None:
         raise StateError("the disk is full")

@@ -41,6 +41,7 @@ def test_a_cycle_leaves_an_entry_in_a_dry_run_too(tmp_path: Path) -> None:
     assert entry.cycle["dry_run"]
 
 
+@pytest.mark.long
 def test_what_is_wrong_is_in_the_detail_of_readiness_and_changes_nothing_else(
     tmp_path: Path,
 ) -> None:
@@ -67,6 +68,7 @@ def metrics(bench: Bench) -> str:
     return bench.get("/metrics").text
 
 
+@pytest.mark.long
 def test_a_reload_moves_the_history_and_begins_it_anew_there(tmp_path: Path) -> None:
     def play(bench: Bench) -> None:
         bench.tick(cycle(bench))

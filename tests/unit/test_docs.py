@@ -56,6 +56,7 @@ def test_the_pages_made_from_the_code_are_as_the_code_makes_them() -> None:
     assert {name: (ROOT / "docs" / name).read_text() for name in made} == made
 
 
+@pytest.mark.long
 def test_the_site_builds_strictly(tmp_path: Path) -> None:
     shutil.copy(ROOT / "zensical.toml", tmp_path)
     shutil.copytree(ROOT / "docs", tmp_path / "docs")

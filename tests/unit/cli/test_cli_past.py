@@ -111,6 +111,7 @@ def test_a_change_that_is_no_setting_is_refused_with_its_path(
     assert said in done.err
 
 
+@pytest.mark.long
 def test_a_change_of_a_topic_without_a_record_is_refused(
     command: Command, config: Path, tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ def ran(stdout: Any, *arguments: object) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", [("check",), ("check", "--example"), ("groups",), ("-h",)])
 def test_a_reader_that_goes_is_no_failure(
     unread: int, config: Path, arguments: tuple[str, ...]
@@ -56,6 +57,7 @@ def test_a_reader_that_goes_is_no_failure(
     assert ran(unread, *(() if "-h" in arguments else ("-c", config)), *arguments) == (0, "")
 
 
+@pytest.mark.long
 def test_a_disk_without_room_is_a_failure(config: Path) -> None:
     with Path("/dev/full").open("w") as full:
         for arguments in (("check", "-c", config), ("--version",)):

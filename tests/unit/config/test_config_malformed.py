@@ -26,6 +26,7 @@ def test_there_are_at_least_thirty_malformed_files() -> None:
     assert len(MALFORMED) >= 30
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", MALFORMED, ids=lambda file: file.stem)
 def test_a_malformed_file_gives_the_sentence_in_its_first_line(file: Path) -> None:
     # What follows "valid YAML" are PyYAML's own words, which differ with and without libyaml.
@@ -33,6 +34,7 @@ def test_a_malformed_file_gives_the_sentence_in_its_first_line(file: Path) -> No
     assert message == header(file, "error")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", MALFORMED, ids=lambda file: file.stem)
 def test_the_sentence_is_one_line_and_names_its_place(file: Path) -> None:
     message = str(_error(file))

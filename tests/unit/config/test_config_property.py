@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,6 +36,7 @@ def test_a_damaged_reference_raises_nothing_but_config_errors(
         parsed(REFERENCE[:start] + "".join(parts) + REFERENCE[start + length :])
 
 
+@pytest.mark.long
 @a_busy_machine_is_no_failure
 @given(DOCUMENTS)
 def test_a_dumped_configuration_reads_back_the_same(document: dict[str, Any]) -> None:

@@ -221,6 +221,7 @@ def test_a_snapshot_of_nothing_is_a_star_of_empty_tables() -> None:
     assert made.commits.schema == COMMITS
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(worlds())
 def test_every_decision_can_be_said_in_one_line(world: Reading) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import psutil
+import pytest
 
 from devkit.ledger.book import Book
 from devkit.ledger.keeper import Keeper
@@ -94,6 +95,7 @@ def test_another_one_follows_when_all_are_to_calm_down(tmp_path: Path) -> None:
         eventually(lambda: keeper.heard == ["reads", "leaves", "reads"])
 
 
+@pytest.mark.long
 def test_one_that_hangs_is_killed_and_counted_and_another_follows(tmp_path: Path) -> None:
     keeper = Kept(tmp_path, HANGS, READS)
     with kept(keeper):
@@ -101,6 +103,7 @@ def test_one_that_hangs_is_killed_and_counted_and_another_follows(tmp_path: Path
     assert keeper.book.counts == {"members hung": 1}
 
 
+@pytest.mark.long
 def test_one_that_hangs_in_leaving_is_killed_and_counted(tmp_path: Path) -> None:
     keeper = Kept(tmp_path, HANGS_IN_LEAVING)
     with kept(keeper):
@@ -109,6 +112,7 @@ def test_one_that_hangs_in_leaving_is_killed_and_counted(tmp_path: Path) -> None
     assert keeper.book.counts == {"members hung": 1}
 
 
+@pytest.mark.long
 def test_one_that_is_stopped_by_a_signal_is_killed_and_counted(tmp_path: Path) -> None:
     keeper = Kept(tmp_path, READS)
     with kept(keeper):
@@ -117,6 +121,7 @@ def test_one_that_is_stopped_by_a_signal_is_killed_and_counted(tmp_path: Path) -
         eventually(lambda: keeper.book.counts["members hung"])
 
 
+@pytest.mark.long
 def test_one_that_dies_is_counted_and_another_follows(tmp_path: Path) -> None:
     keeper = Kept(tmp_path, DIES, READS)
     with kept(keeper):

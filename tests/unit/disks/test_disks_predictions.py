@@ -107,6 +107,7 @@ def test_a_higher_cutoff_never_frees_less(
     assert less <= freed_bytes(size, DeletedRange(log_start, higher, end), rules)
 
 
+@pytest.mark.long
 @given(
     records=st.lists(st.integers(1, 400), min_size=60, max_size=200),
     cutoff_share=st.floats(0, 1),

@@ -144,6 +144,7 @@ def test_json_that_stands_for_many_times_its_size_is_a_failure_before_it_is_buil
     assert failed(of_spark(tmp_path / "lake")) == message
 
 
+@pytest.mark.long
 def test_the_largest_position_that_is_read_takes_no_gigabytes(tmp_path: Path) -> None:
     """As a process of its own would: what it is given is all that it has."""
     entries = ",".join(

@@ -185,6 +185,7 @@ def test_a_subscription_by_pattern_reads_what_it_matches() -> None:
     assert {topic for group, topic in readers(snapshot(kafka)) if group == "matching"} == {"orders"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "pattern", ["(?P<", "(?!orders).*", r"(b)\1", "a**", "\\C", "b{1001}", r"\pL" * 9_999, "\udc80"]
 )

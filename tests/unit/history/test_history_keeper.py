@@ -60,6 +60,7 @@ def test_a_cycle_that_begins_a_little_earlier_has_its_entry(tmp_path: Path) -> N
     assert len(list(entries_in(tmp_path))) == 2
 
 
+@pytest.mark.long
 def test_only_what_moved_is_told_until_the_day_is_over(tmp_path: Path) -> None:
     cycles, world = Cycles(str(tmp_path)), World()
     world.commits = {AT: 1, ("search", "orders", 0): 1}

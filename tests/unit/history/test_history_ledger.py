@@ -159,6 +159,7 @@ SHOWN = {"Stable": "live", "Empty": "empty", "Vanished": "vanished"}
 
 
 # Without shrinking: each example takes many files, so that it would take minutes.
+@pytest.mark.long
 @runs(max_examples=25, deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_what_is_read_back_is_what_the_ledger_says(data: st.DataObject) -> None:

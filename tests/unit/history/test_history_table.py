@@ -38,6 +38,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"{request.getfixturevalue('store')}/{tmp_path.name}"
 
 
+@pytest.mark.long
 def test_entries_are_the_same_in_a_folder_and_in_an_object_store(place: str) -> None:
     cycles, world = Cycles(place), World()
     for offset in (1, 2, 2):
@@ -53,6 +54,7 @@ def test_entries_are_the_same_in_a_folder_and_in_an_object_store(place: str) -> 
     assert next(entries_in(place)).log_dirs[0]["usable_bytes"] == 400
 
 
+@pytest.mark.long
 def test_a_day_that_is_over_becomes_one_sorted_file(place: str) -> None:
     cycles, world = Cycles(place), World(partitions={("b", 0): 1, ("a", 1): 1, ("a", 0): 1})
     for offset in (1, 2, 3):
@@ -71,6 +73,7 @@ def test_a_day_that_is_over_becomes_one_sorted_file(place: str) -> None:
     assert before.to_table().num_rows == len(rows)  # who began to read before reads on
 
 
+@pytest.mark.long
 def test_two_clusters_live_side_by_side(place: str) -> None:
     ours, theirs = Cycles(place, keep="2d"), Cycles(place)
     world, other = World(), World(cluster_id="cluster-b")
@@ -85,6 +88,7 @@ def test_two_clusters_live_side_by_side(place: str) -> None:
     assert HistoryTable.open(place).clusters() == {CLUSTER, "cluster-b"}
 
 
+@pytest.mark.long
 def test_a_second_writer_for_a_cluster_takes_another_number(place: str) -> None:
     first, second = Cycles(place), Cycles(place)
     for _ in range(2):
@@ -119,6 +123,7 @@ def at_place(code: str, place: Path) -> str:
     )
 
 
+@pytest.mark.long
 def test_others_run_while_an_object_store_takes_its_time(store: str, tmp_path: Path) -> None:
     """The store is a thread of this process: a call that held Python's lock would never end."""
     beats = 0
@@ -165,6 +170,7 @@ def test_where_it_is(written: str, read: str) -> None:
     assert location(written) == read
 
 
+@pytest.mark.long
 def test_files_of_somebody_else_are_left_alone(tmp_path: Path) -> None:
     cycles = Cycles(str(tmp_path))
     cycles.one(World())

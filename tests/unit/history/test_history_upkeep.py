@@ -89,6 +89,7 @@ def test_the_day_of_the_last_entry_stays(tmp_path: Path) -> None:
     assert [each.cycle["entry"] for each in entries_in(tmp_path)] == [2]
 
 
+@pytest.mark.long
 def test_a_merge_that_fails_is_told_and_tried_again_later(tmp_path: Path) -> None:
     asked: list[int] = []
 
@@ -107,6 +108,7 @@ def test_a_merge_that_fails_is_told_and_tried_again_later(tmp_path: Path) -> Non
     assert len(list(entries_in(tmp_path))) == 22
 
 
+@pytest.mark.long
 def test_a_process_of_its_own_that_fails_says_why(tmp_path: Path) -> None:
     cycles = Cycles(str(tmp_path))
     for _ in range(2):
@@ -121,6 +123,7 @@ def test_a_process_of_its_own_that_fails_says_why(tmp_path: Path) -> None:
     assert len(HistoryTable.open(tmp_path).files()) == 3
 
 
+@pytest.mark.long
 def test_thousands_of_entries_stay_quick_to_open(tmp_path: Path) -> None:
     cycles = Cycles(str(tmp_path), merge=upkeep.merge)
     for _ in range(100):

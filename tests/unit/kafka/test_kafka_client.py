@@ -95,6 +95,7 @@ def fail_three_times(accepts: bool) -> None:
         eventually(lambda: sockets() - sockets_before, lambda left: not left)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("accepts", [True, False], ids=["deaf", "closed"])
 def test_a_failed_connection_leaves_no_thread_and_no_socket(tmp_path: Path, accepts: bool) -> None:
     assert in_a_process(tmp_path, fail_three_times, accepts) == (None, "")

@@ -291,6 +291,7 @@ def recalling(snapshot: Snapshot, before: Remembered) -> Snapshot:
     return replace(snapshot, remembered=pa.Table.from_pylist(rows, schema=COMMIT_SCHEMA))
 
 
+@pytest.mark.long
 @given(st.lists(steps, max_size=12))
 def test_what_stands_as_it_is_remembered_changes_nothing_else(cycles: list[Step]) -> None:
     """A reading that shows what is remembered is only compared with it where it differs."""
@@ -317,6 +318,7 @@ def test_a_commit_that_has_no_date_yet_gets_one_though_it_has_not_moved() -> Non
     assert last.moved_at_ms == {0: snapshot.taken_at_ms}
 
 
+@pytest.mark.long
 @given(st.lists(steps, max_size=12))
 def test_who_was_once_seen_to_read_stays_remembered_until_something_lets_go_of_it(  # noqa: PLR0912 - each trace
     cycles: list[Step],

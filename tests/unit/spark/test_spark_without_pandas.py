@@ -26,6 +26,7 @@ else:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("masters", "is_found"),
     [

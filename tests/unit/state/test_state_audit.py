@@ -539,6 +539,7 @@ def bytes_read() -> int:
     return int(text.split("rchar: ")[1].split()[0])
 
 
+@pytest.mark.long
 def test_a_log_of_years_is_not_read_to_be_opened(tmp_path: Path) -> None:
     path = years_of(tmp_path, megabytes=100)
     with closing(connect(path)) as connection:
@@ -648,6 +649,7 @@ def test_when_the_log_is_read_only_the_intent_raises(audit: Audit) -> None:
         audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
 
 
+@pytest.mark.long
 def test_when_no_file_can_grow_any_more_the_intent_raises(tmp_path: Path) -> None:
     """The same with the kernel's own refusal, in a process that may write 200 kB a file."""
     program = textwrap.dedent(

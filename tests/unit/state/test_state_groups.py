@@ -238,6 +238,7 @@ def _garbled(log: Path) -> None:
     log.write_bytes(log.read_bytes()[:500] + b"retentiond" * 20 + log.read_bytes()[700:])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("harm", [_removed, _emptied, _garbled])
 def test_a_killed_process_leaves_no_memory_in_the_log_beside_the_file(
     tmp_path: Path, kafka: FakeCluster, harm: Callable[[Path], None]

@@ -249,6 +249,7 @@ def is_closed(connection: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.long
 def test_connections_are_bounded_and_the_oldest_make_room(server: Server) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with ExitStack() as stack:

@@ -174,6 +174,7 @@ def test_a_password_is_hashed_once_and_a_wrong_one_each_time(
     assert checked.count(b"wrong") == 6  # also where there is no such user: it takes as long
 
 
+@pytest.mark.long
 def test_guesses_wait_for_each_other_and_hold_up_nobody_who_is_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -260,6 +260,7 @@ def kind_of(greet: Greet, settings: Callable[[str], ClientSettings]) -> ProblemK
     return trouble.kind if trouble else None
 
 
+@pytest.mark.long
 def test_a_broker_that_answers_is_no_trouble(pki: Pki) -> None:
     assert kind_of(answers, plain) is None
     assert kind_of(in_tls(pki.good), lambda address: tls(pki, address)) is None
@@ -268,6 +269,7 @@ def test_a_broker_that_answers_is_no_trouble(pki: Pki) -> None:
     assert kind_of(with_certificate, lambda address: tls(pki, address, **client)) is None
 
 
+@pytest.mark.long
 def test_certificates_that_are_no_files_are_shown_and_trusted(pki: Pki) -> None:
     def inline(address: str, issued: Issued) -> ClientSettings:
         settings = translate({"bootstrap.servers": address, "security.protocol": "SSL"})
@@ -351,6 +353,7 @@ def test_both_clients_say_soon_that_a_port_is_of_the_wrong_kind(
             assert time.monotonic() - began < CONNECT_TIMEOUT_MS / 2000
 
 
+@pytest.mark.long
 def test_what_refuses_at_once_is_given_up_long_before_the_time_is_over() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         closed = f"127.0.0.1:{listener.getsockname()[1]}"
@@ -362,6 +365,7 @@ def test_what_refuses_at_once_is_given_up_long_before_the_time_is_over() -> None
         assert time.monotonic() - began < CONNECT_TIMEOUT_MS / 2000
 
 
+@pytest.mark.long
 def test_a_first_broker_that_is_frozen_leaves_time_for_the_next() -> None:
     asked = threading.Event()
 

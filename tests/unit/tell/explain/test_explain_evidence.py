@@ -88,6 +88,7 @@ def test_a_cluster_that_falls_silent_leaves_the_explanation_without_its_brokers(
     assert only(found, "orders").on_disk[-1].endswith("as far as they tell.")
 
 
+@pytest.mark.long
 @given(worlds())
 def test_as_many_groups_count_as_the_plan_says(world: Reading) -> None:
     snapshot = world.snapshot()

@@ -238,6 +238,7 @@ ages = st.integers(-HOUR_MS, 300 * HOUR_MS)
 stamps = st.lists(ages, max_size=12)
 
 
+@pytest.mark.long
 @settings(deadline=None)  # the machine may be busy
 @given(
     st.lists(st.tuples(stamps, st.integers(0, 12)), min_size=1, max_size=3),
@@ -271,6 +272,7 @@ def test_a_margin_is_never_more_than_is_left_and_a_twentieth_less_at_most(
             assert left - precision <= shown[group_id] <= left + 0.001
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(
     st.lists(

@@ -12,6 +12,7 @@ from retentiond.model import DeletionOutcome, Outcome, Reason, TopicPartition
 from retentiond.state.operator_actions import Pause, write_pause
 from tests.support import scenes
 from tests.support.builders.page_visitor import INTERVAL_MS, Visitor
+from tests.support.builders.reports import unreadable
 
 
 def topics(visitor: Visitor, path: str = "/") -> list[str]:
@@ -43,6 +44,13 @@ def test_a_topic_shows_what_it_frees_and_who_keeps_the_rest(tmp_path: Path) -> N
     text = Visitor(tmp_path, scenes.report([row, freed], dry_run=True)).see("/").text
     assert "orders 1 delete 1 nothing 1.2 GiB 1,000,000 of 3,000,001 3.5 GiB" in text
     assert "billing has yet to read them 2.3 GiB" in text
+
+
+def test_partitions_that_could_not_be_read_are_counted(tmp_path: Path) -> None:
+    rows = [scenes.partition("orders", 0), unreadable("orders"), unreadable("orders")]
+    rows = [replace(row, partition=number) for number, row in enumerate(rows)]
+    text = Visitor(tmp_path, scenes.report(rows)).see("/").text
+    assert "2 unreadable" in text
 
 
 def test_a_bar_says_in_words_what_it_shows(tmp_path: Path) -> None:
@@ -239,6 +247,7 @@ def test_a_damaged_audit_log_leaves_the_page_as_it_is(tmp_path: Path) -> None:
     assert "topic-00000" in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("report", [scenes.many_topics(2_000), scenes.many_partitions(2_000)])
 def test_two_thousand_partitions_are_rendered_quickly(tmp_path: Path, report: object) -> None:
     assert isinstance(report, type(scenes.plausible()))

@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
 from tests.support import scenes
 from tests.support.builders.page_visitor import Visitor
@@ -134,6 +136,7 @@ def test_before_the_first_cycle_no_topic_can_be_shown(tmp_path: Path) -> None:
     assert Visitor(tmp_path).get("/topics/orders").status_code == 503
 
 
+@pytest.mark.long
 def test_two_thousand_partitions_with_many_groups_are_rendered_quickly(tmp_path: Path) -> None:
     commits = dict.fromkeys(range(2_000), 400)
     scenes.remember(tmp_path, "firehose", {f"group-{number}": commits for number in range(30)})
