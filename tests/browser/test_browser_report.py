@@ -46,7 +46,7 @@ def page_file(tmp_path: Path) -> Path:
         (KeepingGroup(GROUP, TOPIC, 12_345, 10**8, None),),
         ("lonely",),
         (StoppedGroup(GROUP, (TOPIC,), 12_345, NOW_MS),),
-        (LogDirFilling(1, "/var/lib/kafka", 10**12, 10**11, NOW_MS + 10**9),),
+        (LogDirFilling(1, "/var/lib/kafka", 10**12, 10**11, NOW_MS + 10**9, 86_400_000),),
         {TOPIC: line, GROUP: line},
         {TOPIC: line},
         [Point(NOW_MS, 5.0), Point(NOW_MS + 24 * HOUR_MS, 7.0)],

@@ -17,6 +17,7 @@ from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table,
 from retentiond.cli.past.options import figure, say_timeline, timeline_document
 from retentiond.formatting import rfc3339, say_bytes, say_count, say_many, say_name, say_names
 from retentiond.history.ask.report import (
+    HOUR_MS,
     KeepingGroup,
     LogDirFilling,
     Point,
@@ -191,7 +192,9 @@ def _stopped_row(each: StoppedGroup, begin_ms: int) -> list[str]:
 
 
 def _log_dir_row(each: LogDirFilling) -> list[str]:
-    full = "not filling" if each.full_ms is None else _time(each.full_ms)[:16].replace("T", " ")
+    full = "seen for less than an hour" if each.seen_ms < HOUR_MS else "not filling"
+    if each.full_ms is not None:
+        full = _time(each.full_ms)[:16].replace("T", " ")
     sizes = map(say_bytes, (each.usable_bytes, each.total_bytes))
     return [str(each.broker), each.log_dir, *sizes, full]
 

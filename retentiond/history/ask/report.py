@@ -21,6 +21,7 @@ from retentiond.history.ask.simulate import FIGURES, of_all_topics, over_time, t
 from retentiond.history.schema import RowKind
 from retentiond.model import Outcome, Reason
 
+HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 
 POINTS = 120
@@ -65,13 +66,16 @@ class StoppedGroup(NamedTuple):
 
 
 class LogDirFilling(NamedTuple):
-    """``full_ms``: when it is full if it goes on as in the last day; None if it is not filling."""
+    """``full_ms``: when it is full if it goes on as in the last day; None if it is not filling, or
+    was seen for less than an hour: retention frees whole segments. ``seen_ms``: how much of that
+    day it was seen for."""
 
     broker: int
     log_dir: str
     total_bytes: int
     usable_bytes: int
     full_ms: int | None
+    seen_ms: int
 
 
 class Point(NamedTuple):
@@ -347,7 +351,7 @@ def _log_dirs(replay: Replay) -> list[tuple[LogDirFilling, list[Point]]]:
         elapsed, at_ms, total, usable = each[-1]
         before = next(one for one in each if elapsed - one[0] <= DAY_MS)
         taken, passed = before[3] - usable, elapsed - before[0]
-        full = at_ms + usable * passed // taken if taken > 0 and passed > 0 else None
+        full = at_ms + usable * passed // taken if taken > 0 and passed >= HOUR_MS else None
         points = [Point(at, 100 * (1 - free / size)) for _, at, size, free in each[::width]]
-        found.append((LogDirFilling(broker, log_dir, total, usable, full), points))
+        found.append((LogDirFilling(broker, log_dir, total, usable, full, passed), points))
     return found

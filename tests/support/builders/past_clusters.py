@@ -137,6 +137,16 @@ def deletion_row(
     }
 
 
+def log_dir_row(broker: int, log_dir: str, total_bytes: int, usable_bytes: int) -> dict[str, Any]:
+    return {
+        "kind": RowKind.LOG_DIR.value,
+        "broker": broker,
+        "log_dir": log_dir,
+        "total_bytes": total_bytes,
+        "usable_bytes": usable_bytes,
+    }
+
+
 def group_row(
     group: str, state: str | None, kind: str = "consumer", *, complete: bool | None = True
 ) -> dict[str, Any]:

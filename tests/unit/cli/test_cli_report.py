@@ -1,0 +1,154 @@
+"""What `report` says of a made-up past whose answers are known beforehand."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.builders.past_clusters import (
+    BEGIN,
+    PastCluster,
+    PastEntry,
+    commit_row,
+    deletion_row,
+    log_dir_row,
+    partition_row,
+)
+from tests.unit.cli.conftest import CONFIG, Command
+
+pytestmark = pytest.mark.spark
+
+HOUR_MS = 3_600_000
+GIB = 1 << 30
+
+
+def at(hours: float) -> str:
+    return f"{BEGIN + timedelta(hours=hours):%Y-%m-%dT%H:%M:%S}.000Z"
+
+
+def reported(command: Command, folder: Path, entries: list[PastEntry]) -> dict[str, Any]:
+    config = folder / "retentiond.yaml"
+    every = CONFIG.replace("- name: orders", "- pattern: '.*'")
+    config.write_text(f"state_dir: {folder / 'state'}\n{every}")
+    PastCluster(entries).write(folder / "state" / "history")
+    done = command(
+        *("report", "--config", config, "--since", f"{BEGIN:%Y-%m-%dT%H:%M:%SZ}"),
+        *("--output", "json"),
+    )
+    assert done.code == 0, done.err
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def three_days() -> list[PastEntry]:
+    """An entry an hour. "billing" has never moved on orders and keeps most of it; "web" follows
+    orders, and stands on clicks since the 60th hour; nobody reads idle."""
+    entries = []
+    for hour in range(73):
+        end = 1_000 + 10 * hour
+        rows = [
+            partition_row(
+                *("orders", 0),
+                high_watermark=end,
+                min_committed_offset=500,
+                binding_group="billing",
+                groups=2,
+            ),
+            partition_row(
+                *("clicks", 0),
+                high_watermark=1_000,
+                log_start_offset=50,
+                min_committed_offset=100 if hour >= 60 else 80,
+                binding_group="web",
+            ),
+            partition_row(
+                "idle", high_watermark=7, groups=0, reason="no_group", min_committed_offset=None
+            ),
+            commit_row("web", "orders", 0, end),
+            log_dir_row(1, "/data", 2_000 * GIB, (1_000 - hour) * GIB),
+            log_dir_row(2, "/quiet", 2_000 * GIB, 500 * GIB),
+        ]
+        if hour == 0:
+            rows += [commit_row("billing", "orders", 0, 500), commit_row("web", "clicks", 0, 80)]
+        if hour == 60:
+            rows.append(commit_row("web", "clicks", 0, 100))
+        if hour in (10, 30):
+            rows.append(deletion_row("clicks", 0, 40))
+        if hour == 31:
+            rows.append(deletion_row("clicks", 0, 50, outcome="failed"))
+        entries.append(PastEntry(hour * HOUR_MS, rows=rows, is_whole=hour == 0))
+    return entries
+
+
+def test_who_keeps_what_and_since_when(command: Command, tmp_path: Path) -> None:
+    found = reported(command, tmp_path, three_days())
+    assert found["keepers"] == [
+        {
+            "group": "billing",
+            "topic": "orders",
+            "records": 1_720 - 500,
+            "bytes": 100 * (1_720 - 500),
+            "since": None,  # it has not moved in all that time
+        },
+        {
+            "group": "web",
+            "topic": "clicks",
+            "records": 1_000 - 100,
+            "bytes": 100 * (1_000 - 100),
+            "since": at(60),
+        },
+    ]
+    assert found["stopped_groups"] == [
+        {"group": "billing", "topics": ["orders"], "records": 1_720 - 500, "since": None}
+    ]
+    assert found["unread_topics"] == ["idle"]
+    assert {
+        each["topic"]: (each["deletions"], each["records_deleted"]) for each in found["topics"]
+    } == {"clicks": (2, 2), "idle": (0, 0), "orders": (0, 0)}
+    assert (found["total"]["deletions"], found["total"]["records_deleted"]) == (2, 2)
+    means = {each["topic"]: each["mean_bytes"] for each in found["topics"]}
+    assert (means["clicks"], means["idle"]) == (95_000, 700)
+    assert found["log_dirs"] == [
+        {
+            "broker": 1,
+            "log_dir": "/data",
+            "total_bytes": 2_000 * GIB,
+            "usable_bytes": (1_000 - 72) * GIB,
+            "full_at": at(72 + 1_000 - 72),  # a GiB an hour
+        },
+        {
+            "broker": 2,
+            "log_dir": "/quiet",
+            "total_bytes": 2_000 * GIB,
+            "usable_bytes": 500 * GIB,
+            "full_at": None,
+        },
+    ]
+
+
+@pytest.mark.parametrize(("minutes", "is_told"), [(59, False), (60, True)])
+def test_when_a_disk_is_full_takes_an_hour_to_tell(
+    command: Command, tmp_path: Path, minutes: int, is_told: bool
+) -> None:
+    """Retention frees whole segments: what comes between two of them says nothing."""
+    entries = [
+        PastEntry(
+            number * minutes * 60_000,
+            rows=[
+                partition_row("orders", high_watermark=5),
+                log_dir_row(1, "/data", 100 * GIB, (60 - 30 * number) * GIB),
+            ],
+        )
+        for number in range(2)
+    ]
+    (found,) = reported(command, tmp_path, entries)["log_dirs"]
+    assert found["full_at"] == (at(2) if is_told else None)
+    table = command(
+        "report", "--config", tmp_path / "retentiond.yaml", "--since", BEGIN.isoformat()
+    )
+    (row,) = (line for line in table.out.splitlines() if "/data" in line)
+    assert row.endswith("2026-03-01 02:00" if is_told else "seen for less than an hour")
