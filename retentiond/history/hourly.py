@@ -20,7 +20,7 @@ from retentiond.errors import HistoryUnavailable
 from retentiond.history.entries import day_of
 from retentiond.history.schema import RowKind
 from retentiond.history.table import HistoryTable, explained, quoted
-from retentiond.model import Outcome
+from retentiond.model import Outcome, Reason
 
 HOUR_MS = 3_600_000
 
@@ -217,7 +217,9 @@ def _query(where: str) -> str:
         f" FROM history WHERE {where} AND kind = '{RowKind.PARTITION}' GROUP BY 1, 3",
         f"SELECT {hour}, 'unread', binding_group, sum(greatest({unread}, 0))"
         f" FROM history WHERE {where} AND kind = '{RowKind.PARTITION}'"
-        f" AND binding_group IS NOT NULL AND {start} IS NOT NULL GROUP BY 1, 3",
+        f" AND binding_group IS NOT NULL AND {start} IS NOT NULL"
+        # What a hold of the guard names is not the group whose commit is the smallest.
+        f" AND reason IS DISTINCT FROM '{Reason.EVIDENCE_CHANGED}' GROUP BY 1, 3",
         f"SELECT {hour}, 'deleted', '', sum(records) FROM history WHERE {where}"
         f" AND kind = '{RowKind.DELETION}' AND outcome = '{Outcome.DELETED.value}' GROUP BY 1",
         f"SELECT {hour}, 'entries', '', count(*) FROM history WHERE {where}"

@@ -281,6 +281,8 @@ def _keepers(newest: pa.Table, moved: pa.Table) -> tuple[KeepingGroup, ...]:
         )
         if row["binding_group"] is None or low is None or high is None:
             continue
+        if row["reason"] == Reason.EVIDENCE_CHANGED.value:
+            continue  # the guard names who objects, not whose commit is the smallest
         records = high - max(low, low if committed is None else committed)
         if records > 0:
             size = row["size_bytes"]

@@ -46,7 +46,8 @@ def reported(command: Command, folder: Path, entries: list[PastEntry]) -> dict[s
 
 def three_days() -> list[PastEntry]:
     """An entry an hour. "billing" has never moved on orders and keeps most of it; "web" follows
-    orders, and stands on clicks since the 60th hour; nobody reads idle."""
+    orders, and stands on clicks since the 60th hour; nobody reads idle. On flux "late" is who the
+    guard objected to, and not whose commit is the smallest."""
     entries = []
     for hour in range(73):
         end = 1_000 + 10 * hour
@@ -67,6 +68,14 @@ def three_days() -> list[PastEntry]:
             ),
             partition_row(
                 "idle", high_watermark=7, groups=0, reason="no_group", min_committed_offset=None
+            ),
+            partition_row(
+                *("flux", 0),
+                high_watermark=9,
+                min_committed_offset=3,
+                binding_group="late",
+                verdict="hold",
+                reason="evidence_changed",
             ),
             commit_row("web", "orders", 0, end),
             log_dir_row(1, "/data", 2_000 * GIB, (1_000 - hour) * GIB),
@@ -108,7 +117,7 @@ def test_who_keeps_what_and_since_when(command: Command, tmp_path: Path) -> None
     assert found["unread_topics"] == ["idle"]
     assert {
         each["topic"]: (each["deletions"], each["records_deleted"]) for each in found["topics"]
-    } == {"clicks": (2, 2), "idle": (0, 0), "orders": (0, 0)}
+    } == {"clicks": (2, 2), "flux": (0, 0), "idle": (0, 0), "orders": (0, 0)}
     assert (found["total"]["deletions"], found["total"]["records_deleted"]) == (2, 2)
     means = {each["topic"]: each["mean_bytes"] for each in found["topics"]}
     assert (means["clicks"], means["idle"]) == (95_000, 700)

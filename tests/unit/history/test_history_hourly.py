@@ -56,6 +56,7 @@ def some_rows(chance: random.Random, names: int) -> Any:
             "min_committed_offset": chance.choice([None, chance.randrange(200)]),
             "binding_group": chance.choice([None, "", f"group-{chance.randrange(names)}"]),
             "size_bytes": chance.choice([None, chance.randrange(10**9)]),
+            "reason": chance.choice([None, "consumed", "not_consumed", "evidence_changed"]),
         }
     for _ in range(chance.randrange(3)):
         yield {
@@ -87,7 +88,8 @@ def plainly(past: PastCluster, span: TimeRange) -> dict[str, dict[Any, list[floa
                 continue
             sums["size"][row["topic"]][slot] += row["size_bytes"] or 0
             start, committed = row["log_start_offset"], row["min_committed_offset"]
-            if row["binding_group"] is not None and start is not None:
+            is_bound = row["reason"] != "evidence_changed" and row["binding_group"] is not None
+            if is_bound and start is not None:
                 read = max(start, start if committed is None else committed)
                 unread = max(0, row["high_watermark"] - read)
                 sums["unread"][row["binding_group"]][slot] += unread
