@@ -270,7 +270,7 @@ def test_a_stop_ends_the_wait_for_a_moved_leader(stage: Stage) -> None:
     outcomes = stage.execute(P0, P1)
 
     assert [each.outcome for each in outcomes] == [Outcome.UNKNOWN, Outcome.DELETED]
-    assert len(stage.kafka.requests) == 1
+    assert stage.kafka.calls == ["intend", "look_before_deleting", "delete_records", "settle"]
     assert stage.journal.settled == [outcomes]
 
 
@@ -355,6 +355,25 @@ def test_when_a_topic_cannot_be_looked_at_again_a_moved_partition_is_not_asked_a
 
     assert outcome.outcome is Outcome.UNKNOWN
     assert len(stage.kafka.requests) == 1
+
+
+def test_when_another_cluster_answers_before_a_moved_partition_is_asked_again_it_is_not(
+    stage: Stage,
+) -> None:
+    class Elsewhere(CountingStop):
+        def wait(self, timeout: float | None = None) -> bool:
+            stage.kafka.failing["look_before_deleting"] = OtherCluster("two clusters answer")
+            return super().wait(timeout)
+
+    stage.kafka.replies[P0] = [Reply.MOVED]
+    stage.stop = stop = Elsewhere()
+
+    (outcome,) = stage.execute(P0, pace=Pace(attempts=3, backoff_seconds=0.5))
+
+    assert outcome.outcome is Outcome.UNKNOWN
+    assert len(stage.kafka.requests) == 1
+    assert stop.waits == [0.5]
+    assert stage.journal.settled == [(outcome,)]
 
 
 def test_a_request_lost_after_its_leader_moved_is_read_back(stage: Stage) -> None:
