@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 
 from retentiond.act.approved import Approved, UnprovenDeletion
 from retentiond.act.delete import DEFAULT_PACE, EvidenceAge, Pace, execute
+from retentiond.act.request import Requester, WantedDeletion, read_log_starts
 from retentiond.clock import seconds_since_boot
 from retentiond.errors import KafkaUnavailable, OtherCluster, StateError
-from retentiond.model import DeletionOutcome, Outcome, TopicPartition
+from retentiond.kafka.interface import DeleteFailure, OffsetBound, RequestResult, Target
+from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
 from tests.support.builders.topic_leaders import (
     AT_ONCE,
     CountingStop,
@@ -385,6 +388,27 @@ def test_a_request_lost_after_its_leader_moved_is_read_back(stage: Stage) -> Non
 
 
 # --- answers that prove nothing
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "target"), [(None, 100), ("id-of-orders", OffsetBound.HIGH_WATERMARK)]
+)
+def test_without_an_id_or_an_offset_no_log_start_proves_that_a_lost_request_was_applied(
+    stage: Stage, topic_id: str | None, target: Target
+) -> None:
+    stage.kafka.logs[P0].log_start_offset = 100
+    lost = DeleteFailure(RequestResult.UNKNOWN, Failure("REQUEST_TIMED_OUT", "as told"))
+    requester: Requester[Target] = Requester(
+        look=stage.kafka.look_before_deleting,
+        send=lambda targets: dict.fromkeys(targets, lost),
+        read_back=partial(read_log_starts, stage.kafka),
+        stop=stage.stop,
+    )
+
+    (outcome,) = requester.request([WantedDeletion(P0, topic_id, target)])
+
+    assert outcome.outcome is Outcome.UNKNOWN
+    assert outcome.error == "REQUEST_TIMED_OUT: as told; no log start offset can prove it"
 
 
 @pytest.mark.parametrize("reply", [Reply.IS_LOST, Reply.LAGS, Reply.SAYS_NOTHING])
