@@ -412,6 +412,16 @@ def test_a_cycle_that_fails_before_it_has_deleted_is_an_error(
         run(kafka, tmp_path)
 
 
+def test_a_first_deletion_that_can_not_be_recorded_beforehand_is_an_error(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = StateError("the disk is full")
+    monkeypatch.setattr(Audit, "intend", lambda *_, **__: raise_(full))
+    with pytest.raises(StateError, match="the disk is full"):
+        run(kafka, tmp_path)
+    assert kafka.partition("orders").log_start == 0
+
+
 def test_the_plans_reading_is_arranged_before_the_guards_begins_to_grow_old(
     kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
