@@ -82,6 +82,7 @@ def run(
     *,
     dry_run: bool = False,
     elapsed: Callable[[], float] = seconds_since_boot,
+    deleting: threading.Event | None = None,
 ) -> CycleReport:
     rule = {"retention.commitoffset.enable": True, "retention.commitoffset.ms": 0}
     config = Config.model_validate(
@@ -99,6 +100,7 @@ def run(
         stop=threading.Event(),
         coordinators=LastCoordinators(),
         elapsed=elapsed,
+        deleting=deleting or threading.Event(),
     )
     with open_state(config.state_dir) as state:
         return run_cycle(context, config, state)
@@ -120,6 +122,20 @@ def test_it_tells_what_speaks_for_readers_that_commit_nothing(
     kafka.create_topic("mm2-offset-syncs.west.internal", 1)  # which no policy enables
     (sign,) = run(kafka, tmp_path).unseen
     assert sign.startswith("topic mm2-offset-syncs.west.internal is MirrorMaker 2's")
+
+
+def test_a_dry_run_of_topics_that_are_not_there_plans_nothing(tmp_path: Path) -> None:
+    assert run(FakeCluster(), tmp_path, dry_run=True).plan.rows == ()
+
+
+def test_that_it_deletes_is_known_for_as_long_as_it_does(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An end that was asked for waits for that."""
+    deleting, seen = threading.Event(), []
+    monkeypatch.setattr(carry_out, "execute", lambda *_, **__: seen.append(deleting.is_set()))
+    run(kafka, tmp_path, deleting=deleting)
+    assert (seen, deleting.is_set()) == ([True], False)
 
 
 def test_what_deletes_reads_again(kafka: Counting, tmp_path: Path) -> None:

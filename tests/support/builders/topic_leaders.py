@@ -58,6 +58,7 @@ class Leaders:
         self.replies: dict[TopicPartition, list[Reply]] = {}
         self.calls: list[str] = []
         self.requests: list[dict[TopicPartition, int]] = []
+        self.deadlines: list[float] = []  # of the requests
         self.unread: set[TopicPartition] = set()  # their log start offset can't be read
         self.failing: dict[str, Exception] = {}  # by method
 
@@ -74,6 +75,7 @@ class Leaders:
     ) -> Mapping[TopicPartition, int | DeleteFailure]:
         self._called("delete_records")
         self.requests.append(dict(cutoffs))
+        self.deadlines.append(not_after)
         answers: dict[TopicPartition, int | DeleteFailure] = {}
         for at, cutoff in cutoffs.items():
             replies = self.replies.get(at)

@@ -329,6 +329,31 @@ def test_when_the_topics_cannot_be_looked_at_nothing_is_asked_for(stage: Stage) 
     assert stage.kafka.requests == []
 
 
+def test_no_request_may_be_handed_over_after_its_evidence_is_too_old(stage: Stage) -> None:
+    stage.execute(P0)
+    assert stage.kafka.deadlines == [READ_AT + 5.0]
+
+
+def test_when_another_cluster_answers_what_was_settled_is_told_all_the_same(stage: Stage) -> None:
+    stage.kafka.failing["look_before_deleting"] = OtherCluster("two clusters answer")
+    told: list[DeletionOutcome] = []
+
+    with pytest.raises(OtherCluster):
+        execute(
+            [approved(P0)],
+            stage.kafka,
+            stage.journal,
+            cycle_id="cycle-1",
+            evidence=FRESH,
+            now=stage.now,
+            elapsed=stage.elapsed,
+            stop=stage.stop,
+            outcomes=told,
+        )
+
+    assert [each.outcome for each in told] == [Outcome.NOT_ATTEMPTED]
+
+
 def test_when_another_cluster_answers_the_batch_is_settled_and_the_cycle_fails(
     stage: Stage,
 ) -> None:

@@ -457,6 +457,23 @@ def test_a_group_that_is_new_below_the_cutoff_is_named_with_its_commit() -> None
     assert (row.binding_group, row.binding_committed_offset) == ("audit", 60)
 
 
+@pytest.mark.parametrize("is_gone", [False, True], ids=["by the second", "by the first alone"])
+def test_of_the_group_that_is_named_the_kind_is_known_by_either_reading(is_gone: bool) -> None:
+    def of_kind(reading: Reading) -> None:
+        reading.groups["billing"] = replace(reading.groups["billing"], kind=GroupKind.CONSUMER)
+
+    def and_then(reading: Reading) -> None:
+        of_kind(reading)
+        reading.drop_group("billing") if is_gone else commits("billing", 80)(reading)
+
+    verified = verify(
+        [deletion(ORDERS_0)], changed(of_kind).snapshot(), changed(and_then).snapshot()
+    )
+
+    row = held(verified.rows, ORDERS_0)
+    assert (row.binding_group, row.binding_kind) == ("billing", GroupKind.CONSUMER)
+
+
 def test_a_group_that_is_new_above_the_cutoff_becomes_evidence() -> None:
     def newcomer(reading: Reading) -> None:
         reading.add_group("audit")
