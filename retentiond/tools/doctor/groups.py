@@ -116,7 +116,7 @@ def check_readers(topics: Sequence[EnabledTopic], evidence: Evidence) -> Iterato
     """Each enabled topic is read by somebody, and by whom the policy requires."""
     if evidence.problems:  # said elsewhere; what is missing here may be hidden there
         return
-    unreadable: list[str] = []
+    without_readers: list[str] = []
     for topic in topics:
         policy, name = topic.reading.policy, topic.reading.name
         if not isinstance(policy, TopicPolicy):
@@ -127,7 +127,7 @@ def check_readers(topics: Sequence[EnabledTopic], evidence: Evidence) -> Iterato
         yield from _not_waited_for(policy, name, evidence.readers_of(name).difference(readers))
         missing = [say_name(each) for each in policy.required_groups if each not in committed]
         if not readers:
-            unreadable.append(name)
+            without_readers.append(name)
         if missing:
             yield Finding(
                 Level.WARNING,
@@ -149,11 +149,11 @@ def check_readers(topics: Sequence[EnabledTopic], evidence: Evidence) -> Iterato
     yield from about(
         Level.WARNING,
         "topic",
-        unreadable,
+        without_readers,
         "held: read by no group that counts",
         "start its readers, name an external one (groups.external), or leave the topic out",
     )
-    if topics and not unreadable:
+    if topics and not without_readers:
         yield ok(
             "readers",
             "every enabled topic is read by a group, or by an external reader that is named; "

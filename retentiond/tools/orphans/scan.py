@@ -87,10 +87,8 @@ def scan(
             f"broker {disks.broker} does not tell its log.retention.* ({retention}); "
             "grant DESCRIBE_CONFIGS on the cluster, or give --retention"
         )
-    (at_ms, unreadable), up = (
-        earlier_time(clocks.host_time_ms(), cluster.time_ms()),
-        clocks.uptime(),
-    )
+    at_ms, unreadable = earlier_time(clocks.host_time_ms(), cluster.time_ms())
+    up = clocks.uptime()
     lacks.extend(unreadable)
     passed_ms = elapsed_ms(memory.looked_at, up)
     conditions = Conditions(at_ms, terms.after_ms, retention, not lacks, passed_ms)
