@@ -228,6 +228,14 @@ OBJECTIONS: dict[str, tuple[Change, str]] = {
         epoch("search", None, None),
         "group search has committed 120 in leader epoch 3, which the log does not know",
     ),
+    "group whose epoch the log does not know, though it tells an end": (
+        epoch("search", None, 120),
+        "group search has committed 120 in leader epoch 3, which the log does not know",
+    ),
+    "group of an epoch in whose place the log has a later one": (
+        epoch("search", 4, 121),
+        "in leader epoch 3, and the log was written in epoch 4 there",
+    ),
     "group of an epoch in whose place the log has another": (
         epoch("search", 2, 121),
         "in leader epoch 3, and the log was written in epoch 2 there",
