@@ -163,6 +163,7 @@ class Jvm:
                 (self._folder / name).unlink(missing_ok=True)
         with _environment({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
             self._gateway = launch_gateway()  # type: ignore[no-untyped-call] # has no types
+        _forget()  # else PySpark would go on with another that lives, and call it this one
         for name in NAMED_OFTEN:
             java_import(self._gateway.jvm, name)  # type: ignore[no-untyped-call] # has no types
         SparkContext._ensure_initialized(gateway=self._gateway)
@@ -219,6 +220,11 @@ class Jvm:
         )
 
     @property
+    def is_pysparks(self) -> bool:
+        """Whether PySpark speaks to it, and not to one that was connected after it."""
+        return self._gateway is not None and SparkContext._gateway is self._gateway
+
+    @property
     def exit_code(self) -> int | None:
         """None while it runs; minus the signal's number when one has killed it."""
         return self._process.poll()
@@ -265,7 +271,7 @@ class Jvm:
                 self.kill()
                 self._process.wait()
             self._remove_folder()
-            if self._gateway is not None:
+            if self.is_pysparks:
                 _forget()
             self._has_ended = True
 

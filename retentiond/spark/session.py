@@ -206,7 +206,7 @@ class SparkSessions:
         return self._session
 
     def _answers(self, session: SparkSession) -> bool:
-        if self._jvm and self._jvm.exit_code is not None:
+        if self._jvm and not (self._jvm.exit_code is None and self._jvm.is_pysparks):
             return False
         with self._cut_after(ANSWER_S):
             try:
