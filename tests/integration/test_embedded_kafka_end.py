@@ -1,8 +1,10 @@
 """The embedded Kafka is surely gone: after an error, a signal, a parent that was killed."""
 
+import itertools
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,7 @@ import psutil
 import pytest
 
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
+from devkit.embedded.ports import LOOPBACK, PortReservations
 
 pytestmark = pytest.mark.broker
 
@@ -97,6 +100,24 @@ def test_a_broker_that_cannot_start_says_why_and_leaves_nothing_running(
         kafka.start()
     assert not kafka.nodes[0].running
     assert "logs are kept in" in capfd.readouterr().err
+
+
+def test_of_several_the_one_that_ended_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Node 1 would wait for it to the end of its time."""
+    take, taken, stranger = PortReservations.take, itertools.count(), socket.socket()
+
+    def take_one_twice(ports: PortReservations) -> int:
+        port = take(ports)
+        if next(taken) == 3:  # after the controller's and node 1's two
+            stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            stranger.bind((LOOPBACK, port))
+            stranger.listen()
+        return port
+
+    monkeypatch.setattr(PortReservations, "take", take_one_twice)
+    kafka = EmbeddedKafka(nodes=2)
+    with stranger, pytest.raises(EmbeddedKafkaError, match=r"node 2 ended: .*already in use"):
+        kafka.start()
 
 
 def test_a_refused_setting_is_named(capfd: pytest.CaptureFixture[str]) -> None:

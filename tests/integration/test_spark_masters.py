@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from devkit.embedded.ports import PortReservations
 from retentiond.decide.plan import decide
 from retentiond.errors import SparkUnavailable
 from retentiond.model import PlanRow
@@ -21,7 +22,6 @@ from retentiond.spark.session import SparkSessions
 from tests.support import oracle
 from tests.support.brokers.spark_processes import (
     connect_server,
-    free_port,
     in_a_process,
     standalone,
 )
@@ -88,8 +88,7 @@ def test_a_standalone_cluster_plans_as_the_oracle_does(tmp_path: Path, snapshot:
 
 
 def test_a_connect_server_plans_as_the_oracle_does(tmp_path: Path, snapshot: Snapshot) -> None:
-    port = free_port()
-    with connect_server(tmp_path / "spark", port):
+    with PortReservations() as ports, connect_server(tmp_path / "spark", port := ports.take()):
         planned, stderr = in_a_process(tmp_path, plan_at, f"sc://127.0.0.1:{port}", snapshot)
 
     assert planned == oracle.plan(snapshot)
@@ -121,9 +120,10 @@ def must_be_unavailable(sessions: SparkSessions, snapshot: Snapshot, sentence: s
 
 def test_a_connect_server_may_die_and_come_back(tmp_path: Path, snapshot: Snapshot) -> None:
     folder = tmp_path / "spark"
-    planned, stderr = in_a_process(
-        tmp_path, outlive_a_connect_server, free_port(), folder, snapshot
-    )
+    with PortReservations() as ports:
+        planned, stderr = in_a_process(
+            tmp_path, outlive_a_connect_server, ports.take(), folder, snapshot
+        )
 
     assert planned == oracle.plan(snapshot)
     assert stderr == ""

@@ -210,7 +210,7 @@ class EmbeddedKafka:
     def _wait_until_ready(self) -> None:
         expected = frozenset(node.node_id for node in self.nodes)
         for node in self.nodes:
-            node.wait_until_ready(expected, self._start_timeout_seconds)
+            node.wait_until_ready(expected, self._start_timeout_seconds, self._processes)
 
     def _format(self, directory: Path) -> None:
         further = self._further_listeners

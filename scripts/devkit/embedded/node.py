@@ -121,13 +121,21 @@ class Node:
         )
         self._process = self._spawner.spawn(command, self.log_file)
 
-    def wait_until_ready(self, expected: frozenset[int], timeout_seconds: float) -> None:
+    def wait_until_ready(
+        self,
+        expected: frozenset[int],
+        timeout_seconds: float,
+        needed: Sequence["Node"] = (),
+    ) -> None:
         """Return when this broker says that all ``expected`` brokers are registered.
 
-        Raises EmbeddedKafkaError when the process ends or the time is up before.
+        Raises EmbeddedKafkaError when its process, or one that is ``needed`` for that, ends, or
+        the time is up before.
         """
         self._wait_until(
-            lambda: ready.registered_brokers(self.internal_server) >= expected, timeout_seconds
+            lambda: ready.registered_brokers(self.internal_server) >= expected,
+            timeout_seconds,
+            needed,
         )
 
     def wait_until_listening(self, timeout_seconds: float) -> None:
@@ -135,11 +143,17 @@ class Node:
         server = f"{LOOPBACK}:{self.spec.controller_port}"
         self._wait_until(lambda: ready.accepts_connections(server), timeout_seconds)
 
-    def _wait_until(self, is_ready: Callable[[], bool], timeout_seconds: float) -> None:
+    def _wait_until(
+        self,
+        is_ready: Callable[[], bool],
+        timeout_seconds: float,
+        needed: Sequence["Node"] = (),
+    ) -> None:
         deadline = time.monotonic() + timeout_seconds
         while not is_ready():
-            if not self.running:
-                raise EmbeddedKafkaError(f"Kafka node {self.node_id} ended: {self._why()}")
+            for each in (self, *needed):
+                if not each.running:
+                    raise EmbeddedKafkaError(f"Kafka node {each.node_id} ended: {each._why()}")
             if time.monotonic() > deadline:
                 raise EmbeddedKafkaError(
                     f"Kafka node {self.node_id} was not ready after {timeout_seconds:g} s:"

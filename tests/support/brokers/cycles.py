@@ -116,6 +116,10 @@ def told(report: CycleReport, topic: str, partition: int = 0) -> Told:
 
 
 def deleted_up_to(report: CycleReport, topic: str, partition: int = 0) -> int | None:
-    """The cutoff of a deletion that was done; None where none was."""
+    """The cutoff of a deletion that was done; None where none was, and a failing test says why."""
     row = row_of(report, topic, partition)
-    return row.cutoff if report.outcome(row).outcome is Outcome.DELETED else None
+    outcome = report.outcome(row)
+    if outcome.outcome is Outcome.DELETED:
+        return row.cutoff
+    print(row, outcome, report.plan.problems, report.plan.guard_problems, sep="\n")
+    return None

@@ -21,11 +21,11 @@ from typing import ParamSpec, TypeVar
 
 import pyspark
 
+from devkit.embedded.ports import LOOPBACK, PortReservations
 from retentiond.tell import logs
 from tests.support.waiting import eventually
 
 HOME = Path(pyspark.__file__).parent
-LOOPBACK = "127.0.0.1"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -86,10 +86,11 @@ def await_port(process: subprocess.Popen[bytes], folder: Path, port: int) -> Non
 @contextmanager
 def standalone(folder: Path) -> Iterator[str]:
     """A master and two workers of a core each; yields the master's URL."""
-    port, page = free_port(), free_port()
-    url = f"spark://{LOOPBACK}:{port}"
     deploy = "org.apache.spark.deploy"
     with ExitStack() as stack:
+        ports = stack.enter_context(PortReservations())
+        port, page = ports.take(), ports.take()
+        url = f"spark://{LOOPBACK}:{port}"
         address = ("--host", LOOPBACK, "--port", str(port), "--webui-port", str(page))
         master = stack.enter_context(
             running(folder / "master", "spark-class", f"{deploy}.master.Master", *address)
@@ -106,7 +107,7 @@ def standalone(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def connect_server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A Spark Connect server that accepts connections."""
+    """A Spark Connect server that accepts connections. ``port`` is one of `PortReservations`."""
     settings = {
         "spark.master": "local[2]",
         "spark.ui.enabled": "false",
@@ -121,13 +122,6 @@ def connect_server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]
     with running(folder, "spark-submit", *confs, "--class", program, "spark-internal") as process:
         await_port(process, folder, port)
         yield process
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((LOOPBACK, 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def accepts(port: int) -> bool:

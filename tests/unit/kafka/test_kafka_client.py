@@ -16,6 +16,7 @@ import kafka.errors as kp_errors
 import pytest
 from kafka.net.compat import KafkaNetClient
 
+from devkit.embedded.ports import LOOPBACK
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import client as module
 from retentiond.kafka.client import SECRETIVE, Client
@@ -23,7 +24,7 @@ from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.errors import connection_check
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.settings.properties import ClientSettings, translate
-from tests.support.brokers.spark_processes import LOOPBACK, in_a_process
+from tests.support.brokers.spark_processes import in_a_process
 from tests.support.builders.scripted_brokers import Brokers
 from tests.support.waiting import eventually
 
