@@ -50,8 +50,8 @@ def gather(
 ) -> Snapshot:
     """One snapshot of the enabled topics and of all groups, without what earlier cycles saw.
 
-    ``now_ms`` is the host's time. ``only`` asks for the offsets of those partitions alone, and
-    leaves their topics' other partitions unread: the guard's second reading, and then ``now_ms``
+    ``now_ms`` is the host's time. ``only`` asks for the offsets of those partitions alone,
+    not of their topics' other ones: the guard's second reading, and then ``now_ms``
     is the moment that the first one is about. ``first`` is that one: who reads its other topics is
     in `Snapshot.other_topics`. ``coordinators``: as the reading before this one left them; a first
     reading waits longer. ``cluster_id``: the cluster that state_dir belongs to, None: any.

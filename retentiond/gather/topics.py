@@ -41,7 +41,7 @@ def enabled_topics(
     described = kafka.describe_topics(policies.keys())
     configs = kafka.topic_configs(policies.keys())
     return tuple(
-        _topic(name, policy, described.get(name, _UNREAD), configs.get(name, _UNREAD))
+        _topic(name, policy, described.get(name, _NOT_ANSWERED), configs.get(name, _NOT_ANSWERED))
         for name, policy in policies.items()
     )
 
@@ -68,7 +68,7 @@ def _is_no_topic(failure: Failure | None) -> bool:
 
 NO_SUCH_TOPIC = "UNKNOWN_TOPIC_OR_PART"
 
-_UNREAD = Failure("NOT_ANSWERED", "the broker left the topic out of its answer")
+_NOT_ANSWERED = Failure("NOT_ANSWERED", "the broker left the topic out of its answer")
 
 FIRST_PARTITION = (0,)
 

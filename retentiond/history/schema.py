@@ -30,8 +30,8 @@ class RowKind(StrEnum):
 
     GROUP = "group"
     """A group whose state has changed [group]; ``state`` is live, empty, vanished, unreadable, or
-    null where it counts no more; ``complete`` is false where it is unread as a whole, so that it
-    may read any topic. The first tables have no ``complete`` here."""
+    null where it counts no more; ``complete`` is false where it is unreadable as a whole, so that
+    it may read any topic. The first tables have no ``complete`` here."""
 
     READER = "reader"
     """A group that was seen to read a topic, without a commit [group, topic]; ``state`` is live,

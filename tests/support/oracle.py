@@ -45,7 +45,7 @@ class TopicFacts:
 
     reading: TopicReading
     relevant: list[str] = field(default_factory=list)  # sorted by name
-    failed: list[str] = field(default_factory=list)  # of those, the unread ones
+    failed: list[str] = field(default_factory=list)  # of those, the unreadable ones
     missing: list[str] = field(default_factory=list)  # required, and never seen to commit
     gone: list[str] = field(default_factory=list)  # seen by earlier cycles, and not listed now
     restoring: list[str] = field(default_factory=list)  # whose changelog it is, sorted by name
@@ -241,7 +241,7 @@ def topic_hold(topic: TopicReading, restoring: list[str]) -> Reason | None:
         return Reason.POLICY_CONFLICT
     if topic.is_internal or restoring:
         return Reason.NOT_DELETABLE
-    if topic.failure is None:  # else its configs may be unread, and say nothing
+    if topic.failure is None:  # else its configs may be unreadable, and say nothing
         if "delete" not in topic.cleanup_policy:
             return Reason.NOT_DELETABLE
         if "compact" in topic.cleanup_policy and not policy.allow_compacted:
@@ -263,8 +263,8 @@ def group_hold(
     policy = topic.reading.policy
     assert not isinstance(policy, PolicyConflict)
     for group in topic.relevant:
-        unread = group in facts.commits and facts.commits[group] is None
-        if group in topic.failed or unread:
+        unreadable = group in facts.commits and facts.commits[group] is None
+        if group in topic.failed or unreadable:
             return Decision(Reason.GROUP_UNREADABLE, group, facts.commits.get(group))
     for group in topic.relevant:
         was_here = group in facts.remembered or group in topic.gone

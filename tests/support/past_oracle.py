@@ -367,7 +367,7 @@ def consumed_by(log: Log, others: Others, at: int) -> list[int]:
         return others.counts(group) and not is_dropped
 
     states = {row["group"]: row for row in rows_until(log.cluster, "group", since, at)}
-    is_unread = any(
+    is_unreadable = any(
         counts(group) and row["state"] == "unreadable" and not row["complete"]
         for group, row in states.items()
     )
@@ -375,7 +375,7 @@ def consumed_by(log: Log, others: Others, at: int) -> list[int]:
     is_old = any(row["state"] is None and row["committed_offset"] is not None for row in commits)
     traced = traces(log, 0 if others.waits_longer else since, at)
     counted = {group for group in traced.union(others.required) if counts(group)}
-    if is_unread or is_old or len(counted) < log.tried.min_groups:
+    if is_unreadable or is_old or len(counted) < log.tried.min_groups:
         return []
     if any("streams" in kinds[group] and not others.was_counted(group) for group in counted):
         return []

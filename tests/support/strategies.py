@@ -87,7 +87,7 @@ def worlds(draw: st.DrawFn) -> Reading:  # noqa: PLR0912 - one branch for each t
             draw_partition(draw, world, TopicPartition(name, number))
     count = draw(st.sampled_from([2, 1, 3, 4, 2, 3, 1, 2, 0]))
     names = draw(st.permutations(GROUPS))[:count]
-    gaps, unread, rewinds = draw(seldom(3)), draw(seldom(8)), draw(seldom(3))
+    gaps, unreadable, rewinds = draw(seldom(3)), draw(seldom(8)), draw(seldom(3))
     past = rewinds or draw(seldom(5))
     for name in names:
         world.groups[name] = replace(
@@ -98,7 +98,7 @@ def worlds(draw: st.DrawFn) -> Reading:  # noqa: PLR0912 - one branch for each t
         for at in world.partitions:
             if not (gaps and draw(seldom(3))):
                 world.commits[name, at] = draw(offsets if rewinds else high_offsets)
-            if unread and draw(seldom(4)):
+            if unreadable and draw(seldom(4)):
                 world.commits[name, at] = None
             if past and draw(seldom(2)):
                 world.remembered[name, at] = draw(offsets)
@@ -179,9 +179,9 @@ def worse(draw: st.DrawFn, world: Reading) -> Reading:
     poorer = deepcopy(world)
     key = draw(st.sampled_from(sorted(world.commits))) if world.commits else None
     name = draw(st.sampled_from(sorted(world.groups))) if world.groups else None
-    kinds = ("unread", "gone", "failed", "incomplete", "newcomer", "recalled", "crashed")
+    kinds = ("unreadable", "gone", "failed", "incomplete", "newcomer", "recalled", "crashed")
     match draw(st.sampled_from(kinds)):
-        case "unread" if key:
+        case "unreadable" if key:
             poorer.commits[key] = None
         case "gone" if key:  # the group is still known to read the topic
             del poorer.commits[key]

@@ -22,7 +22,7 @@ from retentiond.formatting import (
     shell_argument,
     shell_word,
 )
-from retentiond.history.ask.judge import ANEW, OF_GROUPS, UNREAD
+from retentiond.history.ask.judge import ANEW, OF_GROUPS, UNREADABLE
 from retentiond.model import VERDICT_OF, GroupKind, Reason, Verdict
 from retentiond.tell.answers import CAUSED_BY_A_GROUP
 from retentiond.tell.first_look import DISABLING
@@ -44,11 +44,11 @@ PLACES = {
     Reason.REQUIRED_GROUP_MISSING: "group counted",
     Reason.GROUP_WITHOUT_COMMIT: "group counted",
     Reason.GROUP_VANISHED: "group counted",
-    Reason.GROUP_UNREADABLE: "group unread counted",
-    Reason.GROUP_LIST_INCOMPLETE: "disables unread",
+    Reason.GROUP_UNREADABLE: "group unreadable counted",
+    Reason.GROUP_LIST_INCOMPLETE: "disables unreadable",
     Reason.COMMIT_BEYOND_END: "group counted",
     Reason.COMMIT_REWOUND: "group counted",
-    Reason.OFFSET_UNREADABLE: "disables unread",
+    Reason.OFFSET_UNREADABLE: "disables unreadable",
     Reason.TOPIC_RECREATED: "",
     Reason.NOT_DELETABLE: "disables",
     Reason.RETENTION_EXCEEDS_FORCED: "disables anew",
@@ -60,7 +60,7 @@ PLACES = {
 }
 """Of each reason: a group is the cause; it disables a topic that is configured for the first time;
 the past is judged anew where it stands, or where other groups count (counted), or does not tell
-where readers stood (unread)."""
+where readers stood (unreadable)."""
 
 
 def test_every_reason_has_its_place() -> None:
@@ -71,9 +71,11 @@ def test_every_reason_has_its_place() -> None:
     assert having("group") == CAUSED_BY_A_GROUP
     assert having("disables") == set(DISABLING)
     assert having("anew") == set(ANEW)
-    assert having("unread") == set(UNREAD)
+    assert having("unreadable") == set(UNREADABLE)
     assert having("counted") == set(OF_GROUPS)
-    assert all(VERDICT_OF[reason] is Verdict.HOLD for reason in having("anew") | having("unread"))
+    assert all(
+        VERDICT_OF[reason] is Verdict.HOLD for reason in having("anew") | having("unreadable")
+    )
 
 
 @pytest.mark.parametrize("reason", Reason)

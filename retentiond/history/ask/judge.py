@@ -46,7 +46,7 @@ OF_GROUPS = (
 )
 """Those of them that came from who counted."""
 
-UNREAD = (Reason.GROUP_UNREADABLE, Reason.OFFSET_UNREADABLE, Reason.GROUP_LIST_INCOMPLETE)
+UNREADABLE = (Reason.GROUP_UNREADABLE, Reason.OFFSET_UNREADABLE, Reason.GROUP_LIST_INCOMPLETE)
 """Reasons of rows that don't tell where the readers stood."""
 
 CAUSES = {
@@ -119,7 +119,7 @@ def judged(recorded: DataFrame, facts: Iterable[Reason], found: Iterable[str]) -
         "CAST(NULL AS INT) AS changelog_group_id",
         "NOT complete AS hidden",
         f"NOT is_known OR coalesce(reason IN {_listed(facts)}, true) AS holds",
-        f"complete AND coalesce(reason NOT IN {_listed(UNREAD)}, false) AS is_told",
+        f"complete AND coalesce(reason NOT IN {_listed(UNREADABLE)}, false) AS is_told",
         *found,
     )
     return with_reason(with_topic_reason(with_bounds(questioned)), complete=True).selectExpr(

@@ -53,7 +53,7 @@ def fate_of(keeper: KeptBecause) -> str:
 
 
 def fates(answer: PartitionAnswer | TopicAnswer) -> Counter[str]:
-    """Log records by fate; none where the offsets are unread."""
+    """Log records by fate; none where the offsets are unreadable."""
     counts = Counter({GO: answer.records})
     for kept in answer.kept:
         counts[fate_of(kept.keeper)] += kept.records

@@ -150,7 +150,7 @@ def log_dir_row(broker: int, log_dir: str, total_bytes: int, usable_bytes: int) 
 def group_row(
     group: str, state: str | None, kind: str = "consumer", *, complete: bool | None = True
 ) -> dict[str, Any]:
-    """``complete``: it is not unread as a whole."""
+    """``complete``: it is not unreadable as a whole."""
     return {
         "kind": RowKind.GROUP.value,
         "group": group,

@@ -59,7 +59,7 @@ class Leaders:
         self.calls: list[str] = []
         self.requests: list[dict[TopicPartition, int]] = []
         self.deadlines: list[float] = []  # of the requests
-        self.unread: set[TopicPartition] = set()  # their log start offset can't be read
+        self.unreadable: set[TopicPartition] = set()  # their log start offset can't be read
         self.failing: dict[str, Exception] = {}  # by method
 
     def look_before_deleting(
@@ -110,7 +110,7 @@ class Leaders:
         assert bound is OffsetBound.LOG_START
         return {
             at: Failure("LEADER_NOT_AVAILABLE", "no leader")
-            if at in self.unread or at not in self.logs
+            if at in self.unreadable or at not in self.logs
             else self.logs[at].log_start_offset
             for at in partitions
         }

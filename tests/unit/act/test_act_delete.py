@@ -514,7 +514,7 @@ def test_the_log_start_of_a_recreated_topic_proves_nothing(stage: Stage, other_i
 
 def test_when_the_log_start_cannot_be_read_back_the_outcome_is_unknown(stage: Stage) -> None:
     stage.kafka.replies[P0] = [Reply.APPLIES_AND_IS_LOST]
-    stage.kafka.unread.add(P0)
+    stage.kafka.unreadable.add(P0)
 
     (outcome,) = stage.execute(P0)
 

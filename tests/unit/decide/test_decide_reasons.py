@@ -387,7 +387,7 @@ def test_an_incomplete_listing_holds_everything_and_says_why(spark: SparkSession
         assert row.detail == "not every group may have been seen: broker 1 is down"
 
 
-def test_a_group_that_is_unread_as_a_whole_holds_topics_it_never_touched(
+def test_a_group_that_is_unreadable_as_a_whole_holds_topics_it_never_touched(
     spark: SparkSessions,
 ) -> None:
     for row in decide(spark, changed(unreadable).snapshot()):
@@ -405,7 +405,7 @@ def test_while_nothing_is_remembered_nobody_has_vanished(spark: SparkSessions) -
     assert (silent.reason, silent.binding_group) == (Reason.GROUP_WITHOUT_COMMIT, "search")
 
 
-def test_of_a_group_unread_here_and_one_unread_as_a_whole_the_first_by_name_is_the_cause(
+def test_of_a_group_unreadable_here_and_one_unreadable_as_a_whole_the_first_by_name_is_the_cause(
     spark: SparkSessions,
 ) -> None:
     world = changed(unreadable, commit(None, "billing"))
@@ -416,7 +416,7 @@ def test_of_a_group_unread_here_and_one_unread_as_a_whole_the_first_by_name_is_t
     assert bound == {("clicks", 0): "stranger", ("orders", 0): "billing", ("orders", 1): "stranger"}
 
 
-def test_of_two_groups_unread_as_a_whole_the_first_by_name_is_the_cause(
+def test_of_two_groups_unreadable_as_a_whole_the_first_by_name_is_the_cause(
     spark: SparkSessions,
 ) -> None:
     def another(world: Reading) -> None:

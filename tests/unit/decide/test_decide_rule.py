@@ -32,7 +32,7 @@ def found(spark: SparkSessions, commits: Commits) -> dict[str, Any]:
 def expected(commits: Commits) -> dict[str, Any]:
     read = {group: offset for group, offset in enumerate(commits) if offset is not None}
     least, most = min(read.values(), default=None), max(read.values(), default=None)
-    unread = [group for group in range(len(commits)) if group not in read]
+    unreadable = [group for group in range(len(commits)) if group not in read]
     return {
         "partition_id": 7,
         "commits": len(commits),
@@ -41,7 +41,7 @@ def expected(commits: Commits) -> dict[str, Any]:
         "min_group_id": min((group for group in read if read[group] == least), default=None),
         "max_offset": most,
         "max_group_id": min((group for group in read if read[group] == most), default=None),
-        "unreadable_group_id": min(unread, default=None),
+        "unreadable_group_id": min(unreadable, default=None),
     }
 
 

@@ -84,7 +84,7 @@ def test_what_a_commit_of_now_has_reached_need_not_be_remembered() -> None:
             ("billing", ORDERS_0): 119,
             ("billing", CLICKS_0): 120,
             ("billing", ORDERS_1): 121,  # it went back
-            ("search", ORDERS_0): 1,  # unread now
+            ("search", ORDERS_0): 1,  # unreadable now
             ("search", ORDERS_1): 1,  # gone now
         }
 
@@ -162,7 +162,7 @@ def test_a_commit_brings_the_topic_of_its_partition() -> None:
         assert commit["offset"] == 120
 
 
-def test_an_unread_commit_is_null_and_stays() -> None:
+def test_an_unreadable_commit_is_null_and_stays() -> None:
     made = star_schema(
         changed(lambda world: world.commits.update({("billing", ORDERS_0): None})).snapshot()
     )

@@ -10,7 +10,7 @@ from retentiond.snapshot import Snapshot
 from tests.support.builders.gather_worlds import HOUR_MS, ORDERS_0, config, healthy, partitions
 from tests.support.fakes import FakeCluster
 
-UNREAD = Failure("NOT_LEADER_OR_FOLLOWER", "no controller")
+UNREADABLE = Failure("NOT_LEADER_OR_FOLLOWER", "no controller")
 
 
 def read(kafka: FakeCluster, host_ms: int) -> Snapshot:
@@ -43,15 +43,15 @@ def test_without_the_clusters_clock_the_hosts_counts() -> None:
 
 def test_a_clock_that_fails_makes_the_reading_incomplete() -> None:
     kafka = healthy()
-    kafka.cluster_clock = UNREAD
+    kafka.cluster_clock = UNREADABLE
     assert read(kafka, kafka.now_ms).problems == (
-        f"the cluster's clock could not be read ({UNREAD})",
+        f"the cluster's clock could not be read ({UNREADABLE})",
     )
 
 
 def test_a_second_reading_is_about_the_moment_of_the_first() -> None:
     kafka = healthy()
-    kafka.cluster_clock = UNREAD
+    kafka.cluster_clock = UNREADABLE
     moment = kafka.now_ms - HOUR_MS
     again = gather(kafka, config(), moment, only=[ORDERS_0], wait_until=lambda _: None)
     assert again.taken_at_ms == moment
