@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.table import HistoryTable, location
+from retentiond.spark.tuning import show_pandas
 from tests.support.builders.histories import (
     CLUSTER,
     DAY_MS,
@@ -100,8 +102,12 @@ def test_a_second_writer_for_a_cluster_takes_another_number(place: str) -> None:
     assert all(each.cycle["is_whole"] for each in found)  # what changed between them is not known
 
 
-def test_what_duckdb_and_pandas_read(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Word for word as docs/history.md says it."""
+def test_what_duckdb_and_pandas_read(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Word for word as docs/history.md says it. A Spark session of this process hides pandas."""
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    show_pandas()
     cycles = Cycles(str(tmp_path))
     world = World()
     world.commits = {("billing", "orders", 0): 7}
