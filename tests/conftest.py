@@ -18,6 +18,8 @@ from retentiond import garbage_collection
 from retentiond.spark.session import SparkSessions
 from tests.support.releases import Release, chosen
 
+pytest_plugins = ["tests.support.tiers"]
+
 # None of Spark's many short lives here is worth the time of Java's optimizing compiler.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
@@ -55,6 +57,12 @@ def _running(request: pytest.FixtureRequest, kafka: EmbeddedKafka) -> Iterator[E
 def kafka(request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
     """One broker of the default version, shared: don't stop it, and use your own topics."""
     yield from _running(request, EmbeddedKafka())
+
+
+@pytest.fixture(scope="session")
+def own_kafka() -> type[EmbeddedKafka]:
+    """For a test that stops its cluster, sets it up otherwise, or must be alone on it."""
+    return EmbeddedKafka
 
 
 @pytest.fixture(scope="session", params=chosen(), ids=str)

@@ -11,6 +11,7 @@ from tests.contract.driver import Driver
 from tests.contract.fake import FakeDriver
 from tests.contract.real import RealDriver
 from tests.support.releases import OLDEST
+from tests.support.tiers import OTHER_RELEASES
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +42,7 @@ def driver(request: pytest.FixtureRequest) -> Driver:
     params=[
         "fake",
         pytest.param("real", marks=pytest.mark.broker),
-        pytest.param("old", marks=pytest.mark.broker),
+        pytest.param("old", marks=[pytest.mark.broker, pytest.mark.thorough(OTHER_RELEASES)]),
     ]
 )
 def any_driver(request: pytest.FixtureRequest) -> Driver:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.model import Outcome
 from retentiond.state.audit_records import DeletionRecord, read_deletions
 from tests.contract.real import RealDriver
 from tests.faults.held import Held, log_start_if_led
 from tests.support.brokers.command import consumed, settings, write
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -27,8 +27,8 @@ END_S = 10.0
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[RealDriver]:
-    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
+    with own_kafka() as kafka, closing(RealDriver(kafka)) as driver:
         yield driver
 
 

@@ -18,6 +18,8 @@ WRITER = """
 import sys
 from tests.support.builders.histories import Cycles, World
 from retentiond.history import upkeep
+
+pytestmark = pytest.mark.thorough("kills")
 upkeep.SMALL_FILES = 5
 cycles = Cycles(sys.argv[1], merge=upkeep.merge)
 world = World(partitions={("orders", at): 100 for at in range(50)})

@@ -22,7 +22,7 @@ from devkit.ledger.record import encode
 from devkit.ledger.scenario import Group, Partition, Protocol, Topic, Writing
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.thorough("the ledger")]
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from types import FunctionType
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,21 @@ RECORDS = 10
 COMMITTED = 7
 
 STEP_NAMES = list(STEPS)
+
+ONE_OF_EACH_KIND = {
+    "before the first reading",
+    "while the groups are being remembered",
+    "after the plan",
+    "before the guard",
+    "after the cycle's beginning is recorded",
+    "while the intents are being written",
+    "before the request",
+    "while the request is under way",
+    "before the outcomes are written",
+    "before the cycle's end is recorded",
+    "after it is recorded what deletions will free",
+}
+"""In the quick tier: a reading, the memory, a decision, each record, the request, its answer."""
 
 NOTHING_ON_DISK = STEP_NAMES[: STEP_NAMES.index("after the intents are written")]
 """Steps in which no deletion is on its way."""
@@ -152,7 +168,12 @@ def check_that_the_audit_log_is_true(driver: RealDriver, topic: str, folder: Pat
         assert [group.committed_offset for group in deletion.evidence] == [COMMITTED]
 
 
-@pytest.mark.parametrize("step", STEPS)
+def _in_its_tier(step: str) -> Any:
+    marks = () if step in ONE_OF_EACH_KIND else (pytest.mark.thorough("kills"),)
+    return pytest.param(step, marks=marks)
+
+
+@pytest.mark.parametrize("step", map(_in_its_tier, STEPS))
 def test_killed(step: str, driver: RealDriver, topic: str, tmp_path: Path) -> None:
     kill_at(step, driver, topic, tmp_path)
 
@@ -171,6 +192,7 @@ def test_killed(step: str, driver: RealDriver, topic: str, tmp_path: Path) -> No
         assert deletion.id == intents[0].id
 
 
+@pytest.mark.thorough("kills")
 @pytest.mark.parametrize(
     "step",
     [
@@ -192,6 +214,7 @@ def test_killed_again_while_it_settles_what_the_first_kill_left(
     assert len(audited(tmp_path)) == 1
 
 
+@pytest.mark.thorough("kills")
 def test_killed_while_old_records_go_it_has_all_of_them_or_the_open_ones(
     driver: RealDriver, topic: str, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ from retentiond.state.state import open_state
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import consumed
-from tests.support.brokers.cycles import Retentiond, deleted_up_to, told
+from tests.support.brokers.cycles import Retentiond, arrange_deletion, told
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -76,14 +76,14 @@ def place(driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: 
     driver.create_topic(topic_name)
     driver.produce(topic_name, [driver.now_ms] * 20)
     place.commit(place.fast, 5)
-    assert deleted_up_to(place.retentiond.cycle(), topic_name) == 5
+    arrange_deletion(place.retentiond, topic_name, 5)
     return place
 
 
 def late_group_came_and_went(place: Place) -> None:
     place.commit(place.late, 8)
     place.commit(place.fast, 20)
-    assert deleted_up_to(place.retentiond.cycle(), place.topic) == 8
+    arrange_deletion(place.retentiond, place.topic, 8)
     place.driver.delete_group(place.late)
     assert place.reason == "group_vanished"
 

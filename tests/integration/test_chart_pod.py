@@ -25,7 +25,7 @@ from tests.support.pod import Pod, passes, require_namespaces
 from tests.support.waiting import eventually
 from tests.unit.config.files import HASH
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.thorough("Helm")]
 
 TOPIC, CONSUMED = "orders", 7
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.clock import now_ms
 from retentiond.config import load
 from retentiond.cycle import CycleContext, plan_cycle, run_cycle
@@ -26,6 +25,7 @@ from retentiond.tell.explain.evidence import evidence
 from retentiond.tell.explain.explanation import explained, topic_document
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import Document, consumed, run, settings, write
+from tests.support.tiers import OwnKafka
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -87,9 +87,11 @@ def populate(driver: RealDriver) -> None:
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSessions, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Explained]:
+def found(
+    own_kafka: OwnKafka, spark: SparkSessions, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Explained]:
     folder = tmp_path_factory.mktemp("explain")
-    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+    with own_kafka() as kafka, closing(RealDriver(kafka)) as driver:
         populate(driver)
         topics = [entry(topic) for topic in ("orders", "backfilled", "stalled", "nowhere")]
         document = settings(kafka.bootstrap_servers, folder / "state", topics=topics)

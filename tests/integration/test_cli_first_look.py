@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.interface import OffsetBound
 from retentiond.model import TopicPartition
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import Document, Done, run
+from tests.support.tiers import OwnKafka
 
 pytestmark = pytest.mark.broker
 
@@ -83,9 +83,9 @@ def fill(servers: str, topic: str, timestamp_ms: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+def seen(own_kafka: OwnKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     folder = tmp_path_factory.mktemp("first-look")
-    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+    with own_kafka() as kafka, closing(RealDriver(kafka)) as driver:
         populate(driver)
         servers = kafka.bootstrap_servers
         arguments = ("--write-config", "retentiond.yaml", "--output", "json")

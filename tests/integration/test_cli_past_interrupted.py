@@ -24,6 +24,8 @@ from tests.support.builders.past_clusters import (
 )
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.thorough("kills")
+
 SINCE = ("--since", BEGIN.isoformat())
 
 ENDS_S = 20.0

@@ -22,10 +22,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.state.state_dir import StateLock
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import Done, consumed, run, settings, write
+from tests.support.tiers import OwnKafka
 
 pytestmark = pytest.mark.broker
 
@@ -42,11 +42,11 @@ def log_start(admin: AdminClient, topic: str, partition: int = 0) -> int:
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[RealDriver]:
+def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
     """A broker with an authorizer, which lets everybody do what no ACL speaks of."""
     authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     config = {"authorizer.class.name": authorizer, "allow.everyone.if.no.acl.found": "true"}
-    with EmbeddedKafka(config=config) as kafka, closing(RealDriver(kafka)) as driver:
+    with own_kafka(config=config) as kafka, closing(RealDriver(kafka)) as driver:
         yield driver
 
 

@@ -20,6 +20,7 @@ from retentiond.kafka.interface import KeyedRecord
 from retentiond.model import Failure, GroupKind, TopicPartition
 from tests.contract.real import RealDriver, connect
 from tests.support.brokers.gathering import commits, groups, snapshot
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -165,9 +166,9 @@ def test_a_topic_that_is_recreated_is_read_anew(driver: RealDriver, offsets_topi
     assert read(driver.kafka, offsets_topic) == {("orders", 0): 3}
 
 
-def test_what_a_leader_has_lost_counts_no_more(topic_name: str) -> None:
+def test_what_a_leader_has_lost_counts_no_more(own_kafka: OwnKafka, topic_name: str) -> None:
     """Its disk went back to before a write, and the log has grown past where it was read to."""
-    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+    with own_kafka() as kafka, closing(RealDriver(kafka)) as driver:
         driver.create_topic(topic_name, 1, {"cleanup.policy": "compact"})
         worker = Worker(driver, topic_name)
         worker.write("orders", 0, 5)

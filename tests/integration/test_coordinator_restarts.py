@@ -11,19 +11,19 @@ from contextlib import closing
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
 from devkit.embedded.node import Node
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.interface import CoordinatorState
 from tests.contract.real import RealDriver
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[RealDriver]:
-    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
+    with own_kafka() as kafka, closing(RealDriver(kafka)) as driver:
         driver.create_topic("orders")
         driver.commit("billing", {("orders", 0): 0})
         yield driver

@@ -19,12 +19,12 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_prometheus
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.state.audit_records import read_deletions
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
 from tests.support.audited import read_cycles
 from tests.support.brokers.command import Document, Process, consumed, run, settings, write
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -35,8 +35,8 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[RealDriver]:
-    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
+    with own_kafka() as kafka, closing(RealDriver(kafka)) as driver:
         yield driver
 
 

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import RETENTIOND, HostClock, Process, consumed, settings, write
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[RealDriver]:
-    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
+    with own_kafka() as kafka, closing(RealDriver(kafka)) as driver:
         yield driver
 
 

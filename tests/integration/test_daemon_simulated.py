@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
 from retentiond import config as configuration
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.ask.past import Past, history_at, open_past
@@ -30,6 +29,7 @@ from tests.contract.real import RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import Process, consumed, run, settings, write
 from tests.support.builders.histories import Entry, entries_in
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -53,8 +53,8 @@ LOGS = (Log("orders", 0), Log("orders", 1), Log("clicks", 0))
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[RealDriver]:
-    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
+    with own_kafka() as kafka, closing(RealDriver(kafka)) as driver:
         yield driver
 
 

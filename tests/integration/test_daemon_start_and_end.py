@@ -16,7 +16,7 @@ import pytest
 from tests.support.brokers.command import Process, settings, write
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough("kills")]
 
 END_S = 10.0
 

@@ -17,7 +17,7 @@ from devkit.demo.scenario import Topic
 from devkit.demo.writer import Writer
 from devkit.embedded import EmbeddedKafka
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.thorough("the demo")]
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 

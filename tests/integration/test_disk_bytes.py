@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.interface import LogDir
 from retentiond.model import Failure, TopicPartition
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.support.brokers.command import run, write
 from tests.support.brokers.cycles import Retentiond, row_of
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -31,8 +31,8 @@ BROKER = {"log.retention.check.interval.ms": "500", "file.delete.delay.ms": "500
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[RealDriver]:
-    with EmbeddedKafka(config=BROKER) as kafka, closing(RealDriver(kafka)) as made:
+def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
+    with own_kafka(config=BROKER) as kafka, closing(RealDriver(kafka)) as made:
         yield made
 
 

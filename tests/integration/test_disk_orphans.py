@@ -7,19 +7,21 @@ from contextlib import closing
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.disks.log_dirs import disk_reading
 from retentiond.model import Failure
 from tests.contract.real import RealDriver
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
 
-def test_what_kafka_itself_has_set_aside_is_not_shown_from_afar(topic_name: str) -> None:
+def test_what_kafka_itself_has_set_aside_is_not_shown_from_afar(
+    own_kafka: OwnKafka, topic_name: str
+) -> None:
     """A folder of a topic that the cluster does not know is found at start, and becomes a stray;
     one of a deleted topic waits to be removed."""
-    with EmbeddedKafka(config={"file.delete.delay.ms": "3600000"}) as kafka:
+    with own_kafka(config={"file.delete.delay.ms": "3600000"}) as kafka:
         kafka.create_topic(topic_name)
         (node,) = kafka.nodes
         (log_dir,) = node.log_dirs

@@ -18,6 +18,7 @@ from retentiond.kafka.interface import Replica
 from retentiond.model import Failure, TopicPartition
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.support.brokers.gathering import policy, snapshot
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -123,8 +124,8 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka(nodes=2, log_dirs=2, config=BROKER) as kafka:
+def kafka(own_kafka: OwnKafka) -> Iterator[EmbeddedKafka]:
+    with own_kafka(nodes=2, log_dirs=2, config=BROKER) as kafka:
         yield kafka
 
 

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError, tools
+from tests.support.tiers import OwnKafka
 
 pytestmark = pytest.mark.broker
 
@@ -109,8 +110,10 @@ def _read_from_the_start(admin: AdminClient, group: str) -> None:
     admin.incremental_alter_configs([resource])[resource].result(30)
 
 
-def test_data_and_port_survive_a_kill_and_a_clean_stop(topic_name: str) -> None:
-    with EmbeddedKafka(log_dirs=2) as kafka:
+def test_data_and_port_survive_a_kill_and_a_clean_stop(
+    own_kafka: OwnKafka, topic_name: str
+) -> None:
+    with own_kafka(log_dirs=2) as kafka:
         servers = kafka.bootstrap_servers
         kafka.create_topic(topic_name, partitions=2)
         assert {len(list(each.glob(f"{topic_name}-*"))) for each in kafka.nodes[0].log_dirs} == {1}

@@ -29,6 +29,7 @@ from tests.support.brokers.slow_groups import (
     slow_group,
 )
 from tests.support.brokers.three import OFFSETS_TOPIC, Three
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -37,9 +38,9 @@ MOVED = "group coordinators moved while the groups were listed"
 
 
 @pytest.fixture
-def growing() -> Iterator[EmbeddedKafka]:
+def growing(own_kafka: OwnKafka) -> Iterator[EmbeddedKafka]:
     """Two brokers, so far."""
-    with EmbeddedKafka(nodes=2) as kafka:
+    with own_kafka(nodes=2) as kafka:
         with closing(RealDriver(kafka)) as driver:
             produce_and_read(driver)
         yield kafka

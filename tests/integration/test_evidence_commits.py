@@ -13,7 +13,6 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import NewPartitions
 from kafka.protocol.consumer import OffsetCommitRequest
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.client import Client
 from retentiond.kafka.groups.coordinators import find_coordinators
 from retentiond.kafka.interface import OffsetBound
@@ -25,16 +24,17 @@ from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import consumed, run, settings, write
 from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, row_of, told
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[RealDriver]:
+def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
     """A broker that looks for expired commits all the time."""
     config = {"offsets.retention.check.interval.ms": "200"}
-    with EmbeddedKafka(config=config) as kafka, closing(RealDriver(kafka)) as made:
+    with own_kafka(config=config) as kafka, closing(RealDriver(kafka)) as made:
         yield made
 
 

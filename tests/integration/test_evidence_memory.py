@@ -27,7 +27,15 @@ from retentiond.state.groups_file import NAME
 from tests.contract.real import RealDriver
 from tests.faults.held import Held, log_start
 from tests.support.brokers.command import consumed, run, settings, write
-from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, row_of, told
+from tests.support.brokers.cycles import (
+    Retentiond,
+    Told,
+    arrange_deletion,
+    deleted_up_to,
+    row_of,
+    told,
+)
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -81,13 +89,15 @@ class Stage:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def expiring(spark: SparkSessions, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def expiring(
+    own_kafka: OwnKafka, spark: SparkSessions, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
     """On a broker that keeps commits for a minute, the least that it can be told: the minute
     passes while the other tests run."""
     config = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "200"}
-    with EmbeddedKafka(config=config) as kafka, closing(RealDriver(kafka)) as driver:
+    with own_kafka(config=config) as kafka, closing(RealDriver(kafka)) as driver:
         made = Stage(driver, spark, tmp_path_factory.mktemp("expiring"), "expiring")
-        assert deleted_up_to(made.retentiond.cycle(), made.topic) == 3
+        arrange_deletion(made.retentiond, made.topic, 3)
         yield made
 
 
@@ -101,7 +111,7 @@ def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
 def stage(driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str) -> Stage:
     """What the slow group has read is deleted and it is known."""
     made = Stage(driver, spark, tmp_path, topic_name)
-    assert deleted_up_to(made.retentiond.cycle(), topic_name) == 3
+    arrange_deletion(made.retentiond, topic_name, 3)
     return made
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.config import Config
 from retentiond.kafka.interface import TopicDescription
 from retentiond.model import GroupKind
@@ -24,6 +23,7 @@ from tests.contract.real import RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import Document, consumed, run, settings, write
 from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, told
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -59,8 +59,8 @@ CONSUMERS = {
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[RealDriver]:
-    with EmbeddedKafka(config=QUICK) as kafka, closing(RealDriver(kafka)) as made:
+def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
+    with own_kafka(config=QUICK) as kafka, closing(RealDriver(kafka)) as made:
         yield made
 
 

@@ -39,7 +39,7 @@ from tests.support.builders.past_clusters import (
 )
 from tests.support.object_store import SECRET, object_store
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.thorough("a Spark master")]
 
 BEGIN_MS = int(BEGIN.timestamp() * 1000)
 HOUR_MS = 60 * MINUTE_MS

@@ -29,6 +29,7 @@ from tests.support.brokers.gathering import (
     snapshot,
 )
 from tests.support.brokers.three import OFFSETS_TOPIC
+from tests.support.tiers import OwnKafka
 from tests.support.tokens import dripping
 from tests.support.waiting import eventually
 
@@ -213,9 +214,11 @@ def test_groups_of_every_kind_are_counted(new_driver: RealDriver, topic_name: st
     driver.delete_group(names[GroupKind.SHARE])
 
 
-def test_where_nobody_has_committed_yet_a_reading_is_complete_and_makes_no_topic() -> None:
+def test_where_nobody_has_committed_yet_a_reading_is_complete_and_makes_no_topic(
+    own_kafka: OwnKafka,
+) -> None:
     with (
-        EmbeddedKafka(config={"auto.create.topics.enable": "true"}) as kafka,
+        own_kafka(config={"auto.create.topics.enable": "true"}) as kafka,
         closing(RealDriver(kafka)) as driver,
     ):
         driver.create_topic("orders")

@@ -25,7 +25,7 @@ from tests.support.brokers.java_clients import copying, keeping_a_table
 from tests.support.builders.reports import report
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.thorough("Java clients")]
 
 
 @pytest.fixture

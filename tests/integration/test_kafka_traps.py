@@ -33,7 +33,7 @@ from tests.support.brokers.gathering import (
 from tests.support.brokers.three import OFFSETS_TOPIC, Three
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.thorough("proofs of third parties")]
 
 GROUPS = tuple(f"group-{number}" for number in range(12))  # on every partition of the offsets topic
 

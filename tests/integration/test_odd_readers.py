@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from devkit.embedded import EmbeddedKafka
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import Document, Done, consumed, run, settings, write
+from tests.support.tiers import OwnKafka
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -27,9 +27,9 @@ MIRRORS = "mm2-offset-syncs.west.internal"
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[RealDriver]:
+def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
     """Each group has read all of ``orders``, and the one of the empty id the least of it."""
-    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as made:
+    with own_kafka() as kafka, closing(RealDriver(kafka)) as made:
         for topic in ("orders", MIRRORS):
             made.create_topic(topic, config={"retention.ms": "-1"})
         made.produce("orders", [made.now_ms - TWO_DAYS_MS] * 10)

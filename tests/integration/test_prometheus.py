@@ -9,11 +9,11 @@ from contextlib import closing
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from devkit.embedded import EmbeddedKafka
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import Process, settings, write
 from tests.support.dashboard import choices, everything_chosen, marks, queries
 from tests.support.prometheus import DEPLOYED, Prometheus, running_prometheus
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -27,8 +27,8 @@ Series = dict[tuple[str, str], float]
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[RealDriver]:
-    with EmbeddedKafka(tiered=True) as kafka, closing(RealDriver(kafka)) as driver:
+def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
+    with own_kafka(tiered=True) as kafka, closing(RealDriver(kafka)) as driver:
         yield driver
 
 

@@ -19,6 +19,7 @@ from tests.support.brokers.cycles import Retentiond, told
 from tests.support.brokers.examined import bad, examined
 from tests.support.brokers.gathering import HOUR_MS
 from tests.support.releases import OLDEST
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -66,12 +67,12 @@ def test_records_that_the_broker_does_not_unpack_name_the_limit_that_is_too_low(
 
 @pytest.mark.spark
 def test_topics_without_an_id_are_held_and_say_what_gives_them_one(
-    spark: SparkSessions, tmp_path: Path
+    own_kafka: OwnKafka, spark: SparkSessions, tmp_path: Path
 ) -> None:
     """Kafka gives none while the brokers speak with each other as before 2.8."""
     before = {"inter.broker.protocol.version": "2.7"}
     with (
-        EmbeddedKafka(version=OLDEST.version, zookeeper=True, config=before) as kafka,
+        own_kafka(version=OLDEST.version, zookeeper=True, config=before) as kafka,
         closing(RealDriver(kafka)) as driver,
     ):
         driver.create_topic("orders", partitions=2)

@@ -13,7 +13,11 @@ from retentiond.spark import class_archive, jvm, tuning
 from retentiond.spark.session import SparkSessions
 from tests.support.brokers.spark_processes import in_a_process
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(1200),
+    pytest.mark.thorough("Spark sessions of their own"),
+]
 
 
 def mapped_by_a_jvm_that_plans(archive: Path) -> bool:

@@ -27,7 +27,7 @@ from tests.support.brokers.spark_processes import in_a_process
 from tests.support.builders.guard_readings import healthy
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200), pytest.mark.thorough("kills")]
 
 
 def jvms() -> list[psutil.Process]:

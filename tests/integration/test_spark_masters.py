@@ -28,7 +28,7 @@ from tests.support.brokers.spark_processes import (
 from tests.support.builders.guard_readings import Reading
 from tests.support.strategies import together, worlds
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200), pytest.mark.thorough("a Spark master")]
 
 
 @contextmanager

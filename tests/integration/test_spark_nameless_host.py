@@ -17,7 +17,11 @@ from tests.support import oracle
 from tests.support.brokers.spark_processes import in_a_process
 from tests.support.builders.guard_readings import healthy
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(1200),
+    pytest.mark.thorough("Spark sessions of their own"),
+]
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.cli.options import Output
 from retentiond.cli.plan import show
 from retentiond.formatting import say_estimate
@@ -30,6 +29,7 @@ from tests.support.brokers.command import consumed
 from tests.support.brokers.cycles import Retentiond, deleted_up_to, row_of, told
 from tests.support.brokers.deleting import Bench
 from tests.support.builders.page_visitor import Visitor
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -54,10 +54,10 @@ TIERED = {
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[RealDriver]:
+def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
     few = {"remote.log.reader.threads": "1", "remote.log.reader.max.pending.tasks": "6"}
     with (
-        EmbeddedKafka(tiered=True, config=few) as kafka,
+        own_kafka(tiered=True, config=few) as kafka,
         closing(RealDriver(kafka)) as made,
     ):
         yield made

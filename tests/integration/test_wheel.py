@@ -21,6 +21,8 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from tests.contract.real import RealDriver
 
+pytestmark = pytest.mark.thorough("pip")
+
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "config"
 

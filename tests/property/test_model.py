@@ -18,8 +18,9 @@ from retentiond.act.guard import Verified
 from retentiond.model import GroupKind, Outcome, PlanRow, Reason, Verdict
 from retentiond.state.groups import GroupMemory
 from tests.property.model.walk import told, walk
+from tests.support.tiers import runs
 
-STEPS = 20_000
+STEPS = runs(20_000, quick=4_000)
 
 SEED = os.environ.get("RETENTIOND_MODEL_SEED", "11")
 """The same lives in each run, so that one that fails is about what has changed; `random` draws

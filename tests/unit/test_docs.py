@@ -19,7 +19,10 @@ from retentiond.cli.main import app
 from retentiond.model import VERDICT_OF
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 PATH = re.compile(r"`((?:tests|config|deploy|scripts|docs|bench)/[\w./-]+)`")

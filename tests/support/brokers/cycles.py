@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from retentiond.act.delete import reconcile
-from retentiond.clock import Uptime, now_ms, uptime
+from retentiond.clock import Uptime, now_ms, seconds_since_boot, uptime
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, run_cycle
 from retentiond.disks.broker_disks import BrokerDisks
@@ -21,6 +21,7 @@ from retentiond.state.audit_records import DeletionRecord, read_deletions
 from retentiond.state.state import open_state
 from retentiond.tell.report import CycleReport
 from tests.support.brokers.command import Document, consumed, settings
+from tests.support.waiting import PATIENCE, eventually
 
 Clock = Callable[[], int]
 
@@ -77,8 +78,35 @@ class Retentiond:
     def _context(self, kafka: Kafka | None = None, now: Clock = now_ms) -> CycleContext:
         stop = threading.Event()
         return CycleContext(
-            kafka or self._kafka, self._spark, now, stop, self._coordinators, disks=self._disks
+            kafka or self._kafka,
+            self._spark,
+            now,
+            stop,
+            self._coordinators,
+            disks=self._disks,
+            elapsed=_patient_elapsed,
         )
+
+
+def _patient_elapsed() -> float:
+    """Evidence here grows old more slowly, like every wait of the tests: a machine that stood still
+    for five seconds is no failure. test_evidence_and_request.py has the true clock."""
+    return seconds_since_boot() / PATIENCE
+
+
+def arrange_deletion(retentiond: Retentiond, topic: str, cutoff: int) -> None:
+    """Cycles until the records below ``cutoff`` are gone: for what a test starts from. A failure
+    says what the last cycle did instead."""
+
+    def said() -> str:
+        report = retentiond.cycle()
+        row = row_of(report, topic)
+        if report.outcome(row).outcome is Outcome.DELETED and row.cutoff == cutoff:
+            return ""
+        problems = (*report.plan.problems, *report.plan.guard_problems)
+        return "; ".join(map(str, (row, report.outcome(row), *problems)))
+
+    eventually(said, lambda missing: not missing)
 
 
 def _entries(topics: Iterable[str | Document]) -> list[Document]:

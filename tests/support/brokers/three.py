@@ -31,11 +31,9 @@ class Three:
     def __init__(self, kafka: EmbeddedKafka) -> None:
         self.kafka = kafka
         self.driver = RealDriver(kafka)
-        self._python_admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
         self._admin = kafka.admin()
 
     def close(self) -> None:
-        self._python_admin.close()
         self.driver.close()
 
     def node(self, broker: int) -> Node:
@@ -56,30 +54,58 @@ class Three:
         self.place(name, replicas)
 
     def place(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
-        """Returns when the partitions have just these replicas, all in sync, the first leading."""
-        at = {PythonPartition(topic, number): list(on) for number, on in replicas.items()}
+        """Returns when the partitions have just these replicas, all in sync, the first leading.
 
-        def accepted() -> bool:
+        One thing after the other, and each asked for once it can be had. Every reassignment gives a
+        partition a new epoch, and refuses the return of a replica that its leader has asked for in
+        the one before: asked for again and again, it keeps a slow replica out of sync for ever.
+        """
+        asked = False
+
+        def missing() -> str:
+            nonlocal asked
             try:
-                answers = self._python_admin.alter_partition_reassignments(at)
-                self._python_admin.elect_leaders(
-                    ElectionType.PREFERRED, {topic: list(replicas)}, raise_errors=False
-                )
-            except (kp_errors.RetriableError, kp_errors.UnknownBrokerIdError):
-                return False  # the controller's broker is not back yet, for one
-            return all(error is None for error in answers.values()) and self._stands(
-                topic, replicas
-            )
+                # A client made now knows no broker by what it was before it died.
+                with closing(self._new_python_admin()) as admin:
+                    asked = asked or self._reassigned(admin, topic, replicas)
+                    if not asked:
+                        return "the controller has not taken the reassignment"
+                    return self._nearly_placed(admin, topic, replicas)
+            except (kp_errors.RetriableError, kp_errors.UnknownBrokerIdError) as error:
+                return f"{type(error).__name__}: {error}"  # a broker is not back yet, for one
 
-        eventually(accepted)
+        eventually(missing, lambda what: what == "")
 
-    def _stands(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> bool:
-        found = self.partitions(topic)
-        return all(
-            found[number].leader == on[0]
-            and set(found[number].replicas) == set(found[number].isrs) == set(on)
-            for number, on in replicas.items()
-        )
+    def _new_python_admin(self) -> KafkaAdminClient:
+        return KafkaAdminClient(bootstrap_servers=self.kafka.bootstrap_servers)
+
+    @staticmethod
+    def _reassigned(
+        admin: KafkaAdminClient, topic: str, replicas: Mapping[int, Sequence[int]]
+    ) -> bool:
+        at = {PythonPartition(topic, number): list(on) for number, on in replicas.items()}
+        answers = admin.alter_partition_reassignments(at)
+        return all(error is None for error in answers.values())
+
+    def _nearly_placed(
+        self, admin: KafkaAdminClient, topic: str, replicas: Mapping[int, Sequence[int]]
+    ) -> str:
+        """What is still missing, or nothing; a leader is asked for where only that is missing."""
+        to_lead = []
+        partitions = self.partitions(topic)
+        for number, on in replicas.items():
+            found = partitions[number]
+            where = f"{topic}-{number}"
+            if list(found.replicas) != list(on):
+                return f"{where} has the replicas {found.replicas} and not yet {list(on)}"
+            if out := set(on) - set(found.isrs):
+                return f"{where} has {sorted(out)} out of sync (leader {found.leader})"
+            if found.leader != on[0]:
+                to_lead.append(number)
+        if not to_lead:
+            return ""
+        admin.elect_leaders(ElectionType.PREFERRED, {topic: to_lead}, raise_errors=False)
+        return f"{topic}: {on[0]} does not lead {to_lead} yet"
 
     def lead(self, topic: str, leader: int) -> None:
         """Every partition on all brokers, led by this one."""
@@ -119,9 +145,10 @@ class Three:
         one, which stands still since before that was decided; the yielded function resumes it."""
         replicas = [broker, *sorted(BROKERS - {broker})]
         partitions = list(self.partitions(topic))
-        self._python_admin.alter_partition_reassignments(
-            {PythonPartition(topic, partition): replicas for partition in partitions}
-        )
+        with closing(self._new_python_admin()) as admin:
+            admin.alter_partition_reassignments(
+                {PythonPartition(topic, partition): replicas for partition in partitions}
+            )
         eventually(lambda: all(p.replicas == replicas for p in self.partitions(topic).values()))
         node, witness = self.node(broker), self.node(replicas[1])
         with closing(KafkaAdminClient(bootstrap_servers=witness.bootstrap_server)) as admin:
