@@ -14,12 +14,12 @@ import pytest
 from retentiond.history.table import HistoryTable
 from tests.support.builders.histories import CLUSTER, entries_in
 
+pytestmark = pytest.mark.thorough("kills")
+
 WRITER = """
 import sys
 from tests.support.builders.histories import Cycles, World
 from retentiond.history import upkeep
-
-pytestmark = pytest.mark.thorough("kills")
 upkeep.SMALL_FILES = 5
 cycles = Cycles(sys.argv[1], merge=upkeep.merge)
 world = World(partitions={("orders", at): 100 for at in range(50)})

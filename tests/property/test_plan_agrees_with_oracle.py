@@ -36,8 +36,8 @@ from tests.support.tiers import runs
 
 pytestmark = pytest.mark.spark
 
-WORLDS = runs(800, quick=100)  # other ones in each run
-FIXED = runs(400, quick=200)  # the same in each run, so that no reason is missing by chance
+WORLDS = runs(800, quick=20)  # other ones in each run
+FIXED = runs(400, quick=300)  # the same in each run, so that no reason is missing by chance
 AT_ONCE = 200
 ALONE = runs(20, quick=5)
 
@@ -203,7 +203,7 @@ def test_a_deletion_stays_below_every_bound_and_above_the_log_start(
             assert row.cutoff is not None
             assert row.cutoff > reading.log_start_offset
             assert row.records == row.cutoff - reading.log_start_offset
-    assert deletions >= 50
+    assert deletions >= len(all_planned) / 24
 
 
 def test_spark_and_the_oracle_agree_on_a_world_of_its_own(spark: SparkSessions) -> None:
