@@ -186,7 +186,7 @@ def load(path: Path, option: str = "--config") -> Config:
     at = ""
     try:
         translate(config.kafka)
-        for policy in config.policies:
+        for policy in (entry.policy for entry in config.entries):
             for reader in policy.external_readers:
                 place = reader.connect_offsets
                 if place is not None and place.kafka is not None:

@@ -7,8 +7,9 @@ topic, or a `ConfigError` that names the setting.
 from retentiond.config.client_properties import Properties
 from retentiond.config.config import Config, Http, Limits, Schedule, Spark, describe
 from retentiond.config.external_reader import ExternalReader
-from retentiond.config.policy import PolicyConflict, TopicPolicy
+from retentiond.config.policy import PolicyConflict
 from retentiond.config.reader import load, load_http, parse
+from retentiond.config.settings import TopicPolicy
 
 __all__ = [
     "Config",

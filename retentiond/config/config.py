@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Self
 
-from pydantic import Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from retentiond.config.client_properties import KafkaProperties, Properties, PropertyMap, Users
-from retentiond.config.policy import (
-    Policies,
-    PolicyConflict,
-    TopicEntry,
-    TopicPolicy,
-    TopicRules,
-    work_out_policies,
-)
+from retentiond.config.policy import Policies, PolicyConflict, PolicyEntry, work_out_policies
+from retentiond.config.rules import PolicyFile, TopicEntry, TopicRules
+from retentiond.config.settings import TopicPolicy, sentence
 from retentiond.config.values import (
     Count,
     CountOrNull,
@@ -23,14 +19,17 @@ from retentiond.config.values import (
     Flag,
     Folder,
     FolderOrStore,
+    Globs,
     Interval,
     Port,
     Section,
     SparkMaster,
     Text,
     TextOrNull,
+    missing,
+    refused,
 )
-from retentiond.formatting import DAY_MS, MINUTE_MS, listed, say_duration
+from retentiond.formatting import DAY_MS, MINUTE_MS
 from retentiond.state_places import daemon_state_dir
 
 
@@ -147,6 +146,10 @@ class AuditLog(Section):
 class Config(Section):
     """The configuration. Everything below it is frozen and checked."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [{"required": ["topics"]}, {"required": ["policies"]}]}
+    )
+
     kafka: KafkaProperties
     """Kafka's client properties, as in a Java properties file; each value is taken literally."""
 
@@ -182,13 +185,28 @@ class Config(Section):
     defaults: TopicRules = Field(default_factory=TopicRules)
     """The values that every entry of `topics` starts from."""
 
-    topics: tuple[TopicEntry, ...] = Field(min_length=1)
-    """The topics that the policy covers; any other topic is left alone."""
+    topics: tuple[TopicEntry, ...] = Field(default=(), min_length=1)
+    """The topics that the policy covers; any other topic is left alone. Required, unless `policies`
+    names files that have them."""
+
+    policies: Globs | None = None
+    """Policy files of teams, by a glob or a list of globs, relative to this file. Each has `owner`,
+    `topics` and, if it wants to, `defaults`."""
 
     _policies: Policies = PrivateAttr()
 
+    @model_validator(mode="after")
+    def _topics_somewhere(self) -> Self:
+        if not self.topics and self.policies is None:
+            raise refused(missing(type(self).model_fields["topics"].description), "topics")
+        return self
+
     def model_post_init(self, context: Any) -> None:
         self._policies = work_out_policies(self.defaults, self.topics)
+
+    def add_files(self, files: Iterable[PolicyFile]) -> None:
+        """Raises ConfigError, which names file and path, where entries contradict each other."""
+        self._policies = work_out_policies(self.defaults, self.topics, files)
 
     def policy_for(self, topic: str) -> TopicPolicy | PolicyConflict | None:
         """The policy of an enabled topic; None where nothing enables it."""
@@ -200,56 +218,20 @@ class Config(Section):
         return self.history.path or str(self.state_dir / "history")
 
     @property
-    def policies(self) -> tuple[TopicPolicy, ...]:
-        """The policy of each entry of `topics`, in the file's order, disabled ones included."""
-        return self._policies.of_entries
+    def entries(self) -> tuple[PolicyEntry, ...]:
+        """Every entry of `topics`, the main file's first, disabled ones included."""
+        return self._policies.entries
+
+    @property
+    def exact_names(self) -> frozenset[str]:
+        """The topics that an entry names."""
+        return frozenset(each.entry.name for each in self.entries if each.entry.name is not None)
+
+    def matches(self, topic: str) -> bool:
+        """Whether an entry is about the topic, be it that it switches it off."""
+        return self._policies.matches(topic)
 
 
 def describe(config: Config) -> list[tuple[str, str]]:
-    """Per entry of ``topics``, in the file's order: which topics it is about, and a sentence."""
-    return [
-        (_topics_of(entry), _sentence(policy))
-        for entry, policy in zip(config.topics, config.policies, strict=True)
-    ]
-
-
-def _topics_of(entry: TopicEntry) -> str:
-    if entry.pattern is not None:
-        return f"topics matching {entry.pattern.pattern}"
-    return str(entry.name)
-
-
-def _sentence(policy: TopicPolicy) -> str:
-    if not policy.enabled:
-        return "not enabled, so nothing is deleted."
-    parts = [_when(policy.consumed_retention_ms)]
-    if policy.required_groups:
-        parts.append(f"{listed(policy.required_groups)} must have committed")
-    if policy.excluded:
-        patterns = [regex.pattern for regex in policy.excluded]
-        parts.append(f"groups matching {listed(patterns, 'or')} do not count")
-    if policy.only:
-        patterns = [regex.pattern for regex in policy.only]
-        parts.append(f"ONLY groups matching {listed(patterns, 'or')} count")
-    if policy.external_readers:
-        names = [reader.name for reader in policy.external_readers]
-        parts.append(f"{listed(names)} must have gone past them elsewhere than in Kafka")
-    if policy.forget_vanished_after_ms is not None:
-        parts.append(
-            "a group that vanishes holds for "
-            f"{say_duration(policy.forget_vanished_after_ms) or 'no time'}"
-        )
-    if policy.assumes_visible_groups:
-        parts.append("groups that Kafka may hide from retentiond are taken not to exist")
-    if policy.allow_compacted:
-        parts.append("also where the topic is compacted as well as deleted from")
-    parts.append(f"at least {policy.min_groups} group{'s' if policy.min_groups > 1 else ''}")
-    return "; ".join(parts) + "."
-
-
-def _when(consumed_retention_ms: int) -> str:
-    once = "every group that reads the topic has committed past them"
-    if consumed_retention_ms == 0:
-        return f"records may go as soon as {once}"
-    age = say_duration(consumed_retention_ms)
-    return f"records may go {age} after they were written, once {once}"
+    """Per entry, in the order of the files: which topics it is about, and a sentence."""
+    return [(each.topics, sentence(each.policy)) for each in config.entries]

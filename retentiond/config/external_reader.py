@@ -8,7 +8,7 @@ missing, and a missing position holds. (JMESPath drops a null on its way, and wi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -185,6 +185,20 @@ class ConnectOffsets(Section):
     this one."""
 
 
+NO_SECRET = "see your configuration"
+
+
+def _written_paths(paths: Iterable[OffsetsPath]) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    for path in paths:
+        if path.partition is None:
+            written.setdefault(path.topic, []).append(str(path))
+        else:
+            of_topic = written.setdefault(path.topic, {})
+            of_topic.setdefault(str(path.partition), []).append(str(path))
+    return written
+
+
 class ExternalReader(Section):
     """A reader that keeps its position outside Kafka's groups, in one of three places."""
 
@@ -231,6 +245,28 @@ class ExternalReader(Section):
     )
     """How old the position may be; the topic is held while it is older. Not for `connect_offsets`,
     which are read as they are now."""
+
+    def written(self) -> dict[str, Any]:
+        """As a file has it, with `NO_SECRET` in place of what may be a secret: a reader without it
+        can't be read, and holds."""
+        entry = self.model_dump(
+            by_alias=True,
+            exclude_unset=True,
+            mode="json",
+            exclude={"headers", "paths", "connect_offsets"},
+        )
+        if self.headers:
+            entry["headers"] = dict.fromkeys(self.headers, NO_SECRET)
+        if self.paths:
+            entry["paths"] = _written_paths(self.paths)
+        if (place := self.connect_offsets) is not None:
+            entry["connect_offsets"] = {"topic": place.topic, "connector": place.connector}
+            if place.cluster is not None:
+                entry["connect_offsets"]["cluster"] = place.cluster
+            if place.kafka is not None:
+                servers = "bootstrap.servers"
+                entry["connect_offsets"]["kafka"] = {servers: place.kafka[servers]}
+        return entry
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:

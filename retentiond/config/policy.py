@@ -1,181 +1,30 @@
-"""What the configuration says about topics: the file's sections, and a policy for each entry.
+"""Which policy a topic has: what the entries of all files say, put together.
 
-KIP-68's keys are literal: ``retention.commitoffset.hours`` is one key. A setting of None was not
-set in its place. An entry refines ``defaults``, which refine what is built in, setting by setting.
-An exact name beats every pattern; patterns that treat a topic differently are a conflict, never a
-guess.
+An entry refines the ``defaults`` of its file, which refine those of the main file, which refine
+what is built in, setting by setting. An exact name beats every pattern. A pattern that says
+``enable: false`` switches its topics off, whatever others say. Patterns that enable a topic and
+treat it differently are a conflict, never a guess.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Self, TypeVar
+from typing import Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
-
-from retentiond.config.external_reader import ExternalReader
-from retentiond.config.values import (
-    INT64_MAX,
-    Count,
-    CountingPatterns,
-    Duration,
-    Flag,
-    Pattern,
-    Regex,
-    Section,
-    Text,
-    TopicName,
-    Visibility,
-    refused,
-    whole,
-)
+from retentiond.config.rules import GroupRules, PolicyFile, TopicEntry, TopicRules
+from retentiond.config.settings import TopicPolicy, refined
 from retentiond.errors import ConfigError
-from retentiond.formatting import HOUR_MS, MINUTE_MS
-
-_T = TypeVar("_T")
-
-_FLAG = re.compile(r"\(\?[a-zA-Z-]+\)")
-"""A flag that holds for what follows it, as in ``(?i)orders``."""
-
-# Kafka's times are int64 milliseconds.
-Hours = Annotated[int, Field(ge=0, le=INT64_MAX // HOUR_MS), BeforeValidator(whole)]
-Minutes = Annotated[int, Field(ge=0, le=INT64_MAX // MINUTE_MS), BeforeValidator(whole)]
-Milliseconds = Annotated[int, Field(ge=0, le=INT64_MAX), BeforeValidator(whole)]
-
-
-class GroupRules(Section):
-    """Which groups decide over a topic."""
-
-    required: tuple[Text, ...] | None = None
-    """Groups that must have committed on the topic; it is held until they have. By default none."""
-
-    exclude: tuple[Regex, ...] | None = None
-    """Regular expressions (RE2 syntax); a group whose whole id matches one does not count.
-    By default none."""
-
-    only: CountingPatterns | None = None
-    """Regular expressions (RE2 syntax), one or more; a group whose whole id matches none of them
-    does not count: what it has not read may be deleted. A dot stands for a line break, too. By
-    default every group counts."""
-
-    external: tuple[ExternalReader, ...] | None = None
-    """Readers that keep their position elsewhere than in Kafka; each counts as a group. By default
-    none."""
-
-    min: Count | None = None
-    """The least number of groups that must count; with fewer the topic is held. By default 1."""
-
-    forget_vanished_after_ms: Duration | None = Field(default=None, alias="forget_vanished_after")
-    """How long a group that has vanished holds what it has not read: a number with its unit, as
-    in 30d. Only time in which cycles saw that it was gone counts. By default it holds until an
-    operator forgets it."""
-
-
-class TopicRules(Section):
-    """What holds for topics: for all of them under `defaults`, for some under `topics`."""
-
-    enable: Flag | None = Field(default=None, alias="retention.commitoffset.enable")
-    """Whether consumed records are deleted. By default false."""
-
-    hours: Hours | None = Field(default=None, alias="retention.commitoffset.hours")
-    """The consumed retention: how long a record stays at least, in hours. 0 is "as soon as
-    consumed". By default 168; any unit set on a topic beats all units of `defaults`."""
-
-    minutes: Minutes | None = Field(default=None, alias="retention.commitoffset.minutes")
-    """The consumed retention in minutes; beats hours."""
-
-    ms: Milliseconds | None = Field(default=None, alias="retention.commitoffset.ms")
-    """The consumed retention in milliseconds; beats minutes and hours."""
-
-    groups: GroupRules | None = None
-    """Which groups count; each key set on a topic beats the same key of `defaults`."""
-
-    allow_compacted: Flag | None = None
-    """Whether records of a topic with cleanup.policy `compact,delete` may be deleted.
-    By default false."""
-
-    groups_visible: Visibility | None = None
-    """`checked`: hold while Kafka may hide groups from retentiond's principal. `assumed`: go on,
-    with a warning in each cycle. By default checked."""
-
-    @property
-    def consumed_retention_ms(self) -> int | None:
-        """The consumed retention set here, None where no unit is."""
-        if self.ms is not None:
-            return self.ms
-        if self.minutes is not None:
-            return self.minutes * MINUTE_MS
-        return None if self.hours is None else self.hours * HOUR_MS
-
-
-class TopicEntry(TopicRules):
-    """One entry of `topics`: a topic by its name, or all whose name matches a pattern."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["name"]}, {"required": ["pattern"]}]}
-    )
-
-    name: TopicName | None = None
-    """The topic's exact name; beats every pattern."""
-
-    pattern: Regex | None = None
-    """A regular expression (RE2 syntax) that must match a topic's whole name."""
-
-    @model_validator(mode="after")
-    def _one_of_name_and_pattern(self) -> Self:
-        if (self.name is None) == (self.pattern is None):
-            both_or_none = "not both" if self.name else "here are neither"
-            raise refused(f"expected either a name or a pattern, {both_or_none}")
-        return self
-
-
-@dataclass(frozen=True, slots=True)
-class TopicPolicy:
-    """How a topic is treated. Policies are equal if they treat it alike, whatever their sources.
-
-    ``consumed_retention_ms``: 0 is "as soon as consumed". ``sources``: the entries of the file
-    that say so, as ``topics[2]``.
-    """
-
-    enabled: bool = False
-    consumed_retention_ms: int = 168 * HOUR_MS  # as in KIP-68
-    required_groups: tuple[str, ...] = ()
-    excluded: tuple[Pattern, ...] = ()
-    only: tuple[Pattern, ...] = ()  # empty: all groups
-    min_groups: int = 1
-    allow_compacted: bool = False
-    forget_vanished_after_ms: int | None = None  # None: never
-    external_readers: tuple[ExternalReader, ...] = ()
-    assumes_visible_groups: bool = False
-    sources: tuple[str, ...] = field(default=(), compare=False)
-
-    def excludes(self, group_id: str) -> bool:
-        """Whether the group does not count."""
-        if self.only and not any(regex.fullmatch(group_id) for regex in self.only):
-            return True
-        return any(regex.fullmatch(group_id) for regex in self.excluded)
-
-    @property
-    def only_groups(self) -> str | None:
-        """Its patterns ``only`` as one; None where there are none."""
-        patterns = [regex.pattern for regex in self.only]
-        if len(patterns) > 1:  # a flag holds for its own pattern: (?i)bill and web
-            patterns = [f"(?:{each})" if _FLAG.search(each) else each for each in patterns]
-        return "|".join(patterns) or None
-
-    @property
-    def counts_everybody(self) -> bool:
-        """Whether there is no group that it excludes."""
-        return not (self.only or self.excluded)
+from retentiond.formatting import listed
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyConflict:
-    """Patterns match the topic that would treat it differently; ``sources`` are their entries."""
+    """Patterns match the topic that would treat it differently; ``sources`` are their entries, with
+    their files."""
 
     sources: tuple[str, ...]
+    owner: str | None = None
 
     def excludes(self, group_id: str) -> bool:
         """No group: as long as nobody knows how the topic is to be treated, each counts."""
@@ -183,12 +32,48 @@ class PolicyConflict:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyEntry:
+    """One entry of ``topics``, of the main file or of a team's, and the policy that it gives."""
+
+    entry: TopicEntry
+    policy: TopicPolicy
+
+    @property
+    def source(self) -> str:
+        """Where it stands, as ``topics[2]`` or ``policies.d/payments.yaml: topics[2]``."""
+        return self.policy.sources[0]
+
+    @property
+    def topics(self) -> str:
+        """Which topics it is about."""
+        if self.entry.pattern is None:
+            return str(self.entry.name)
+        left_out = [regex.pattern for regex in self.entry.exceptions or ()]
+        besides = f" except {listed(left_out)}" if left_out else ""
+        return f"topics matching {self.entry.pattern.pattern}{besides}"
+
+    @property
+    def switches_off(self) -> bool:
+        """Whether it says itself that nothing is deleted: a default does not."""
+        return self.entry.enable is False
+
+    def matches(self, topic: str) -> bool:
+        """Whether it is a pattern of the topic's."""
+        pattern, exceptions = self.entry.pattern, self.entry.exceptions or ()
+        return (
+            pattern is not None
+            and pattern.fullmatch(topic)
+            and not any(regex.fullmatch(topic) for regex in exceptions)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Policies:
     """The policy of every entry, ready to be asked for thousands of topics."""
 
-    of_entries: tuple[TopicPolicy, ...]  # in the file's order, disabled ones included
-    by_name: dict[str, TopicPolicy]
-    by_pattern: tuple[tuple[Pattern, TopicPolicy], ...]
+    entries: tuple[PolicyEntry, ...]  # the main file's first, disabled ones included
+    _by_name: dict[str, PolicyEntry]
+    _by_pattern: tuple[PolicyEntry, ...]
     _of_topics: dict[str, TopicPolicy | PolicyConflict | None] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -199,78 +84,86 @@ class Policies:
             self._of_topics[topic] = self._work_out(topic)
         return self._of_topics[topic]
 
+    def matches(self, topic: str) -> bool:
+        """Whether an entry is about the topic, be it that it switches it off."""
+        return topic in self._by_name or any(each.matches(topic) for each in self._by_pattern)
+
     def _work_out(self, topic: str) -> TopicPolicy | PolicyConflict | None:
-        if topic in self.by_name:
-            exact = self.by_name[topic]
-            return exact if exact.enabled else None
-        matches = [policy for regex, policy in self.by_pattern if regex.fullmatch(topic)]
-        if not any(policy.enabled for policy in matches):
+        if exact := self._by_name.get(topic):
+            return exact.policy if exact.policy.enabled else None
+        matching = [each for each in self._by_pattern if each.matches(topic)]
+        if any(each.switches_off for each in matching):
             return None
-        first, *others = matches
+        policies = [each.policy for each in matching]
+        if not any(policy.enabled for policy in policies):
+            return None
+        first, *others = policies
         if not others:
             return first
-        sources = tuple(source for policy in matches for source in policy.sources)
+        sources = tuple(each.source for each in matching)
+        owner = _owners(policies)
         if any(policy != first for policy in others):
-            return PolicyConflict(sources)
-        return replace(first, sources=sources)
+            return PolicyConflict(sources, owner)
+        return replace(first, sources=sources, owner=owner)
 
 
-def work_out_policies(defaults: TopicRules, topics: Sequence[TopicEntry]) -> Policies:
+def _owners(policies: Iterable[TopicPolicy]) -> str | None:
+    """All who are to be asked."""
+    owners = sorted({each.owner for each in policies if each.owner})
+    return listed(owners) if owners else None
+
+
+def work_out_policies(
+    defaults: TopicRules, topics: Iterable[TopicEntry], files: Iterable[PolicyFile] = ()
+) -> Policies:
     """Raises ConfigError where entries contradict each other or themselves."""
     every_topic = refined(TopicPolicy(), defaults)
     _refuse_namesakes(defaults, "defaults")
-    of_entries: list[TopicPolicy] = []
-    by_name: dict[str, TopicPolicy] = {}
-    by_pattern: list[tuple[Pattern, TopicPolicy]] = []
-    for index, entry in enumerate(topics):
-        source = f"topics[{index}]"
-        _refuse_contradiction(defaults, entry, source)
-        _refuse_namesakes(entry, source)
-        policy = replace(refined(every_topic, entry), sources=(source,))
-        of_entries.append(policy)
-        if entry.pattern is not None:
-            by_pattern.append((entry.pattern, policy))
-        elif entry.name is not None:
-            if entry.name in by_name:
-                (first,) = by_name[entry.name].sources
-                raise ConfigError(
-                    f"{first} has this name, too; keep one entry for the topic",
-                    path=f"{source}.name",
-                )
-            by_name[entry.name] = policy
-    return Policies(tuple(of_entries), by_name, tuple(by_pattern))
-
-
-def refined(policy: TopicPolicy, rules: TopicRules) -> TopicPolicy:
-    """The policy with what the rules set in its place."""
-    groups = rules.groups or GroupRules()
-    required: tuple[str, ...] = _set(groups.required, policy.required_groups)
-    excluded: tuple[Pattern, ...] = _set(groups.exclude, policy.excluded)
-    return TopicPolicy(
-        enabled=_set(rules.enable, policy.enabled),
-        consumed_retention_ms=_set(rules.consumed_retention_ms, policy.consumed_retention_ms),
-        # Order and repetition make no difference to a topic, so they make none to equality.
-        required_groups=tuple(sorted(set(required))),
-        excluded=_sorted(excluded),
-        only=_sorted(_set(groups.only, policy.only)),
-        min_groups=_set(groups.min, policy.min_groups),
-        allow_compacted=_set(rules.allow_compacted, policy.allow_compacted),
-        forget_vanished_after_ms=_set(
-            groups.forget_vanished_after_ms, policy.forget_vanished_after_ms
-        ),
-        external_readers=tuple(
-            sorted(set(_set(groups.external, policy.external_readers)), key=lambda each: each.name)
-        ),
-        assumes_visible_groups=(
-            policy.assumes_visible_groups
-            if rules.groups_visible is None
-            else rules.groups_visible == "assumed"
-        ),
+    entries = list(_entries(every_topic, [defaults], topics))
+    for file in files:
+        try:
+            _refuse_namesakes(file.defaults, "defaults")
+            of_file = replace(refined(every_topic, file.defaults), owner=file.owner)
+            entries += _entries(of_file, [defaults, file.defaults], file.topics, file.name)
+        except ConfigError as error:
+            raise ConfigError(error.message, path=error.path, file=file.name) from error
+    return Policies(
+        tuple(entries),
+        _by_name(entries),
+        tuple(each for each in entries if each.entry.pattern is not None),
     )
 
 
-def _sorted(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
-    return tuple(sorted(set(patterns), key=lambda regex: regex.pattern))
+def _entries(
+    every_topic: TopicPolicy,
+    defaults: list[TopicRules],
+    topics: Iterable[TopicEntry],
+    file: str | None = None,
+) -> Iterator[PolicyEntry]:
+    for index, entry in enumerate(topics):
+        at = f"topics[{index}]"
+        _refuse_contradiction(defaults, entry, at)
+        _refuse_namesakes(entry, at)
+        source = f"{file}: {at}" if file else at
+        yield PolicyEntry(
+            entry, replace(refined(every_topic, entry), owner=every_topic.owner, sources=(source,))
+        )
+
+
+def _by_name(entries: Iterable[PolicyEntry]) -> dict[str, PolicyEntry]:
+    found: dict[str, PolicyEntry] = {}
+    for each in entries:
+        if (name := each.entry.name) is None:
+            continue
+        if name in found:
+            file, _, path = each.source.rpartition(": ")
+            raise ConfigError(
+                f"{found[name].source} has this name, too; keep one entry for the topic",
+                path=f"{path}.name",
+                file=file or None,
+            )
+        found[name] = each
+    return found
 
 
 def _refuse_namesakes(rules: TopicRules, source: str) -> None:
@@ -285,17 +178,22 @@ def _refuse_namesakes(rules: TopicRules, source: str) -> None:
             )
 
 
-def _set(value: _T | None, otherwise: _T) -> _T:
-    return otherwise if value is None else value
+def _refuse_contradiction(defaults: list[TopicRules], entry: TopicEntry, source: str) -> None:
+    """A group can't be excluded and required, or declared, by what holds for one entry.
 
+    ``defaults``: those of the main file, and of the entry's own where that is another."""
+    rules = [*(("defaults", each) for each in defaults), (source, entry)]
 
-def _refuse_contradiction(defaults: TopicRules, entry: TopicEntry, source: str) -> None:
-    """A group can't be excluded and required, or declared, by what holds for one entry."""
-    own, general = entry.groups or GroupRules(), defaults.groups or GroupRules()
-    excluded_by = source if own.exclude is not None else "defaults"
-    excluded = _set(own.exclude, general.exclude or ())
-    only_by = source if own.only is not None else "defaults"
-    only = _set(own.only, general.only or ())
+    def said(setting: str) -> tuple[str, Any]:
+        """The last word on a setting of ``groups``, and who says it."""
+        for by, each in reversed(rules):
+            value = getattr(each.groups or GroupRules(), setting)
+            if value is not None:
+                return by, value
+        return "defaults", ()
+
+    excluded_by, excluded = said("exclude")
+    only_by, only = said("only")
 
     def refuse_excluded(group: str, what: str, path: str) -> None:
         if only and not any(regex.fullmatch(group) for regex in only):
@@ -313,9 +211,9 @@ def _refuse_contradiction(defaults: TopicRules, entry: TopicEntry, source: str) 
                     path=path,
                 )
 
-    by = source if own.required is not None else "defaults"
-    for at, group in enumerate(_set(own.required, general.required or ())):
+    by, required = said("required")
+    for at, group in enumerate(required):
         refuse_excluded(group, "a group", f"{by}.groups.required[{at}]")
-    by = source if own.external is not None else "defaults"
-    for at, reader in enumerate(_set(own.external, general.external or ())):
+    by, external = said("external")
+    for at, reader in enumerate(external):
         refuse_excluded(reader.name, "an external reader", f"{by}.groups.external[{at}].name")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +18,7 @@ from pydantic_core import core_schema
 
 from retentiond.config.config import Config, HttpFile, Secured
 from retentiond.config.document import dotted, read_document, shown, substitute
+from retentiond.config.rules import PolicyFile
 from retentiond.config.values import Section
 from retentiond.errors import ConfigError
 from retentiond.state_places import SYSTEM_STATE_DIR
@@ -45,7 +47,7 @@ def load(
     try:
         return parse(_read(path, option), environ, path.parent)
     except ConfigError as exc:
-        raise ConfigError(exc.message, path=exc.path, file=str(path)) from exc
+        raise ConfigError(exc.message, path=exc.path, file=exc.file or str(path)) from exc
 
 
 def load_http(path: Path, environ: Mapping[str, str] = os.environ) -> Secured:
@@ -64,6 +66,7 @@ def parse(text: str, environ: Mapping[str, str], base_dir: Path) -> Config:
     where the text is no YAML.
     """
     config = _parsed(Config, text, "the sections kafka and topics", environ, base_dir)
+    config.add_files(policy_files(config.policies or (), environ, base_dir))
     is_said = "state_dir" in config.model_fields_set or config.state_dir == SYSTEM_STATE_DIR
     if not (config.dry_run or is_said):
         raise ConfigError(
@@ -72,6 +75,34 @@ def parse(text: str, environ: Mapping[str, str], base_dir: Path) -> Config:
             path="state_dir",
         )
     return config
+
+
+def policy_files(
+    globs: Iterable[str], environ: Mapping[str, str], base_dir: Path
+) -> tuple[PolicyFile, ...]:
+    """The files that globs lead to from ``base_dir``, each once, in the order of their names.
+
+    Raises ConfigError for a glob that leads to no file, and for a bad file, which it names."""
+    found: dict[str, PolicyFile] = {}
+    for index, pattern in enumerate(globs):
+        names = sorted(glob(pattern, root_dir=base_dir, recursive=True))
+        if not names:
+            raise ConfigError(
+                f"expected a glob that matches a file, but none in {base_dir} matches {pattern}",
+                path=f"policies[{index}]",
+            )
+        for name in names:
+            found.setdefault(name, _policy_file(name, environ, base_dir))
+    return tuple(file for _, file in sorted(found.items()))
+
+
+def _policy_file(name: str, environ: Mapping[str, str], base_dir: Path) -> PolicyFile:
+    path = base_dir / name
+    try:
+        text = _read(path, "policies")
+        return _parsed(PolicyFile, text, "owner and topics", environ, path.parent).named(name)
+    except ConfigError as exc:
+        raise ConfigError(exc.message, path=exc.path, file=name) from exc
 
 
 def _parsed(
@@ -142,6 +173,8 @@ class _FileSchema(GenerateJsonSchema):
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         """A plain None stands for "not set in this place": nobody writes it."""
         inner = schema["schema"]
+        if schema.get("default") == ():
+            return self.generate_inner(inner)
         if inner["type"] == "nullable":
             return self.generate_inner(inner["schema"])
         return super().default_schema(schema)

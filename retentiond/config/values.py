@@ -97,7 +97,7 @@ class Section(BaseModel):
                 raise refused(_unknown(key, known), key)
         for key, about in zip(known, cls.model_fields.values(), strict=True):
             if about.is_required() and key not in settings:
-                raise refused(_missing(about.description), key)
+                raise refused(missing(about.description), key)
         return settings
 
 
@@ -110,7 +110,7 @@ def _unknown(key: str, known: list[str]) -> str:
     return f"unknown setting, expected {listed(known, 'or')}"
 
 
-def _missing(description: str | None) -> str:
+def missing(description: str | None) -> str:
     """With the first words of the setting's description."""
     required = "expected this setting, which is required"
     words = re.split(r"[.:;](?:\s|$)", " ".join((description or "").split()))[0]
@@ -302,6 +302,13 @@ def _regex(value: object, *, any_dot: bool = False) -> Pattern:
         raise refused(f"expected a regular expression of RE2's syntax{detail}") from None
 
 
+def _globs(value: object) -> object:
+    """One text stands for a list of it."""
+    if isinstance(value, list | tuple) and not value:
+        raise refused("expected one glob or more, as in policies.d/*.yaml")
+    return value if isinstance(value, list | tuple) else [value]
+
+
 def _patterns(value: object) -> object:
     """An empty list would mean nobody, or everybody: who wants either says so."""
     if isinstance(value, list | tuple) and not value:
@@ -360,6 +367,13 @@ _CountingRegex = Annotated[
 ]
 CountingPatterns = Annotated[
     tuple[_CountingRegex, ...], BeforeValidator(_patterns), Field(json_schema_extra={"minItems": 1})
+]
+Globs = Annotated[
+    tuple[Text, ...],
+    BeforeValidator(_globs),
+    WithJsonSchema(
+        {"anyOf": [_FILLED_TEXT, {"type": "array", "items": _FILLED_TEXT, "minItems": 1}]}
+    ),
 ]
 TopicName = Annotated[
     str, BeforeValidator(_topic_name), WithJsonSchema(_text_like(_TOPIC_NAME.pattern))

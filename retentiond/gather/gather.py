@@ -138,7 +138,7 @@ def _awaited(
     gone.
     """
     subscribed = {topic for members in listing.members.values() for topic in members.topics}
-    names = (subscribed | gone | {entry.name for entry in config.topics if entry.name}) - there
+    names = (subscribed | gone | config.exact_names) - there
     policies = {name: policy for name in names if (policy := config.policy_for(name)) is not None}
     awaited = {
         group: frozenset(
@@ -176,7 +176,7 @@ def _topics(
     if only is not None:
         return enabled_topics(kafka, config, only), frozenset(), None
     listed = kafka.topic_names()
-    unlisted = {entry.name for entry in config.topics if entry.name} - listed
+    unlisted = config.exact_names - listed
     enabled = enabled_topics(kafka, config, listed | unlisted)
     # A topic that the policy names, and that may not be seen, is a topic with a failure.
     there = tuple(each for each in enabled if not (each.reading.name in unlisted and each.is_gone))

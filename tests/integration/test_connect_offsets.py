@@ -258,7 +258,7 @@ def test_another_cluster_that_has_the_topic_is_read_and_its_failures_are_its_own
     config = mirrored(
         "orders", offsets_topic, {"bootstrap.servers": driver.broker.bootstrap_servers}
     )
-    (reader,) = config.policies[0].external_readers
+    (reader,) = config.entries[0].policy.external_readers
     assert reader.connect_offsets is not None
     with closing(connect(driver.broker.bootstrap_servers)) as kafka:
         found = kafka.last_records(offsets_topic, reader.connect_offsets.kafka)
@@ -266,7 +266,7 @@ def test_another_cluster_that_has_the_topic_is_read_and_its_failures_are_its_own
         assert list(map(position, found)) == [(("orders", 0), 6)]
         assert kafka.last_records(offsets_topic, reader.connect_offsets.kafka) == found
         nowhere = mirrored("orders", offsets_topic, {"bootstrap.servers": "127.0.0.1:1"})
-        (reader,) = nowhere.policies[0].external_readers
+        (reader,) = nowhere.entries[0].policy.external_readers
         assert reader.connect_offsets is not None
         failure = kafka.last_records(offsets_topic, reader.connect_offsets.kafka)
         assert isinstance(failure, Failure)

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.spark
 
 WORLDS = runs(800, quick=20)  # other ones in each run
 FIXED = runs(400, quick=300)  # the same in each run, so that no reason is missing by chance
-AT_ONCE = 200
+AT_ONCE = runs(200, quick=80)
 ALONE = runs(20, quick=5)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,7 +42,6 @@ from retentiond.cli.past.options import (
 )
 from retentiond.errors import UsageError
 from retentiond.formatting import (
-    format_duration,
     rfc3339,
     say_about,
     say_count,
@@ -54,7 +54,7 @@ from retentiond.kafka.interface import INTERNAL_TOPICS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from retentiond.config import Config, ExternalReader, TopicPolicy
+    from retentiond.config import Config, TopicPolicy
     from retentiond.history.ask.past import Past
     from retentiond.history.ask.recommend import Recommendation
 
@@ -235,6 +235,7 @@ def write(
     """Whole minutes, rounded up. ``never``: topics that nothing can be deleted from, which are left
     out. Raises `UsageError`."""
     from retentiond.config import TopicPolicy
+    from retentiond.config.writing import dumped
 
     entries, left_out = [], []
     for each in found:
@@ -243,86 +244,22 @@ def write(
             left_out.append(f"# {each.topic}: left out, because nothing is ever deleted from it\n")
         elif isinstance(policy, TopicPolicy):
             short = f"# {_observed(each)}\n" if each.is_short else ""
-            entries.append(short + _dumped([_entry(each, policy)]))
+            entries.append(short + dumped([_entry(each, policy)]))
     if not entries:
         raise UsageError(f"{path} is not written: no topic here can ever be deleted from")
     document = {
         "kafka": {"bootstrap.servers": config.kafka["bootstrap.servers"]},
         "state_dir": str(config.state_dir),
     }
-    text = "".join([_dumped(document), "topics:\n", *left_out, *entries])
+    text = "".join([dumped(document), "topics:\n", *left_out, *entries])
     with new_file(path, WRITE_CONFIG) as unfinished:
         unfinished.write_text(HEAD.format(path=path) + text, encoding="utf-8")
 
 
-def _dumped(value: Any) -> str:
-    import yaml
-
-    return yaml.safe_dump(_literal(value), sort_keys=False, allow_unicode=True, width=100)
-
-
 def _entry(each: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
-    """All that the topic's policy says, because an exact name's entry takes nothing from others."""
-    groups: dict[str, Any] = {
-        "required": list(policy.required_groups),
-        "exclude": [regex.pattern for regex in policy.excluded],
-        "external": [external_entry(reader) for reader in policy.external_readers],
-        "min": policy.min_groups,
-    }
-    if policy.only:
-        groups["only"] = [regex.pattern for regex in policy.only]
-    if policy.forget_vanished_after_ms is not None:
-        groups["forget_vanished_after"] = format_duration(policy.forget_vanished_after_ms)
-    return {
-        "name": each.topic,
-        "retention.commitoffset.enable": True,
-        "retention.commitoffset.minutes": _whole_minutes(each.retention_ms),
-        "groups": groups,
-        "allow_compacted": policy.allow_compacted,
-        "groups_visible": "assumed" if policy.assumes_visible_groups else "checked",
-    }
+    from retentiond.config.writing import entry_document
 
-
-SECRET = "see your configuration"
-"""In place of what may be one. A reader without it can't be read, and holds."""
-
-
-def external_entry(reader: ExternalReader) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": reader.name}
-    if reader.spark_checkpoint is not None:
-        entry["spark_checkpoint"] = str(reader.spark_checkpoint)
-    if reader.offsets is not None:
-        entry["offsets"] = reader.offsets
-    if reader.headers:
-        entry["headers"] = dict.fromkeys(reader.headers, SECRET)
-    if reader.ca is not None:
-        entry["ca"] = str(reader.ca)
-    paths: dict[str, Any] = {}
-    for path in reader.paths or ():
-        if path.partition is None:
-            paths.setdefault(path.topic, []).append(str(path))
-        else:
-            of_topic = paths.setdefault(path.topic, {})
-            of_topic.setdefault(str(path.partition), []).append(str(path))
-    if paths:
-        entry["paths"] = paths
-    if (place := reader.connect_offsets) is None:
-        return entry | {"max_age": format_duration(reader.max_age_ms)}
-    entry["connect_offsets"] = {"topic": place.topic, "connector": place.connector}
-    if place.cluster is not None:
-        entry["connect_offsets"]["cluster"] = place.cluster
-    if place.kafka is not None:
-        servers = "bootstrap.servers"
-        entry["connect_offsets"]["kafka"] = {servers: place.kafka[servers]}
-    return entry
-
-
-def _literal(value: Any) -> Any:
-    """``${`` would be substituted when the file is read."""
-    if isinstance(value, str):
-        return value.replace("${", "$${")
-    if isinstance(value, list):
-        return [_literal(each) for each in value]
-    if isinstance(value, dict):
-        return {_literal(key): _literal(each) for key, each in value.items()}
-    return value
+    minutes = _whole_minutes(each.retention_ms)
+    entry = entry_document(each.topic, replace(policy, enabled=True))
+    del entry["retention.commitoffset.ms"]
+    return entry | {"retention.commitoffset.minutes": minutes}

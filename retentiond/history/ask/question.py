@@ -16,8 +16,9 @@ from pydantic import ValidationError
 
 from retentiond.config import Config, ExternalReader, PolicyConflict, TopicPolicy
 from retentiond.config.document import read_document
-from retentiond.config.policy import TopicEntry, refined
 from retentiond.config.reader import path_of, sentence_of
+from retentiond.config.rules import TopicEntry
+from retentiond.config.settings import SETTINGS, refined
 from retentiond.errors import ConfigError, UsageError
 
 PolicyFor: TypeAlias = Callable[[str], TopicPolicy | PolicyConflict | None]
@@ -56,8 +57,8 @@ class TopicQuestion:
         if self.policy is None or self.in_force is None:
             return self.policy is not None
         return self.waits_longer or any(
-            getattr(self.policy, each) != getattr(self.in_force, each)
-            for each in ("required_groups", "excluded", "only", "min_groups", "external_readers")
+            setting.chooses_readers and setting.of(self.policy) != setting.of(self.in_force)
+            for setting in SETTINGS
         )
 
     @property
@@ -129,7 +130,8 @@ class TriedPolicy:
     @property
     def longest_ms(self) -> int:
         """The longest retention that it knows."""
-        every = (*self.config.policies, *self.changes.values())
+        policies = [each.policy for each in self.config.entries]
+        every = (*policies, *self.changes.values())
         return max(each.consumed_retention_ms for each in every)
 
 

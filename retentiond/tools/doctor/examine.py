@@ -305,7 +305,7 @@ NOT_TOLD = Failure("NOT_TOLD", "the broker leaves the setting out of its answer"
 
 def _enabled_names(config: Config, visible: frozenset[str] | Failure) -> set[str]:
     """The visible topics that are enabled, and those that the configuration names exactly."""
-    named = {entry.name for entry in config.topics if entry.name is not None}
+    named = config.exact_names
     every = named if isinstance(visible, Failure) else named | visible
     return {name for name in every if config.policy_for(name) is not None}
 

@@ -77,7 +77,7 @@ def check_groups_visible(state: CoordinatorState, config: Config) -> Iterator[Fi
 
 
 def _assumes_visible(config: Config) -> bool:
-    enabled = [policy for policy in config.policies if policy.enabled]
+    enabled = [each.policy for each in config.entries if each.policy.enabled]
     return bool(enabled) and all(policy.assumes_visible_groups for policy in enabled)
 
 

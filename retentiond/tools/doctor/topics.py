@@ -85,7 +85,7 @@ def _conflicts(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
 
 def _compacted(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Finding]:
     """Held with ``not_deletable``. That is no surprise where a pattern caught the topic."""
-    exact = {entry.name for entry in config.topics}
+    exact = {each.entry.name for each in config.entries}
     undeletable: dict[Level, list[str]] = {Level.PROBLEM: [], Level.WARNING: []}
     unallowed: dict[Level, list[str]] = {Level.PROBLEM: [], Level.WARNING: []}
     for topic in topics:
@@ -152,11 +152,7 @@ def check_entries(
     config: Config, visible: frozenset[str], rights: Mapping[str, Operations | Failure] | Failure
 ) -> Iterator[Finding]:
     """Entries that enable nothing that is there. ``visible``: the topics that can be seen."""
-    entries = [
-        (entry, policy)
-        for entry, policy in zip(config.topics, config.policies, strict=True)
-        if policy.enabled
-    ]
+    entries = [each for each in config.entries if each.policy.enabled]
     if not entries:
         yield Finding(
             Level.WARNING,
@@ -164,9 +160,9 @@ def check_entries(
             "no entry enables a topic, so nothing is ever deleted",
             "set retention.commitoffset.enable: true on an entry",
         )
-    for entry, policy in entries:
-        (source,) = policy.sources
-        if entry.pattern is not None and not any(map(entry.pattern.fullmatch, visible)):
+    for each in entries:
+        entry, source = each.entry, each.source
+        if entry.pattern is not None and not any(map(each.matches, visible)):
             yield Finding(
                 Level.WARNING,
                 source,

@@ -112,7 +112,7 @@ class World:
 
     def _snapshot(self, at_ms: int) -> Snapshot:
         names = sorted({topic for topic, _ in self.partitions})
-        policy = settings(Path("/nowhere")).policies[0]
+        policy = settings(Path("/nowhere")).entries[0].policy
         topics = tuple(
             TopicReading(name, policy, self.ids.get(name), False, frozenset({"delete"}), 10_000)
             for name in names

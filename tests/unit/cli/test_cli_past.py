@@ -12,7 +12,6 @@ import pytest
 
 from retentiond.cli.output.report import table_text
 from retentiond.cli.past.options import retention
-from retentiond.cli.past.recommend import external_entry
 from retentiond.config import ExternalReader, load
 from retentiond.history.ask.past import EntryRow, Past, timeline
 from retentiond.history.ask.report import KeepingGroup, Report, StoppedGroup, TopicSaving
@@ -206,7 +205,7 @@ def test_a_configuration_is_never_overwritten(command: Command, config: Path) ->
 )
 def test_an_external_reader_is_written_as_it_was_read(written: dict[str, Any]) -> None:
     reader = ExternalReader.model_validate({"name": "lake", **written})
-    assert external_entry(reader) == {"name": "lake", **written}
+    assert reader.written() == {"name": "lake", **written}
 
 
 def test_an_external_reader_is_written_without_what_may_be_a_secret() -> None:
@@ -215,7 +214,7 @@ def test_an_external_reader_is_written_without_what_may_be_a_secret() -> None:
         {"offsets": "https://lake.example/at", "headers": {"Authorization": "hunter2"}},
         {"connect_offsets": {"topic": "offsets", "connector": "mirror", "kafka": kafka}},
     ):
-        written = external_entry(ExternalReader.model_validate({"name": "lake", **place}))
+        written = ExternalReader.model_validate({"name": "lake", **place}).written()
         assert "hunter2" not in str(written)
         assert ExternalReader.model_validate(written).name == "lake"
 

@@ -48,7 +48,9 @@ def test_the_reference_shows_the_defaults() -> None:
 def test_every_setting_appears_in_the_reference() -> None:
     schema = json.loads((EXAMPLES / "retentiond.schema.json").read_text("utf-8"))
     # What has no default, and can't be left in a file that is to work as it stands.
-    examples = r"^( *)# (?=state_dir: |tls: |basic_auth:|  prometheus: |only: |headers: )"
+    examples = (
+        r"^( *)# (?=state_dir: |tls: |basic_auth:|  prometheus: |only: |headers: |policies: )"
+    )
     reference = as_json(re.sub(examples, r"\1", REFERENCE.read_text("utf-8"), flags=re.M))
     written = {path for path, _ in _values(reference)}
     # An entry of topics takes what defaults take: in one of the two places is enough.
@@ -92,10 +94,11 @@ def test_the_reference_in_words() -> None:
             "groups.",
         ),
         (
-            "topics matching stage\\..*",
+            "topics matching stage\\..* except stage\\.audit\\..*",
             f"records may go 30 minutes after they were written, once {consumed}; at least 1 "
             "group.",
         ),
+        ("topics matching .*\\.changelog", "not enabled, so nothing is deleted."),
         (
             "clicks.sessions",
             f"records may go as soon as {consumed}; mirror-to-west, sessions-export and "

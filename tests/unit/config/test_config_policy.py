@@ -227,7 +227,7 @@ def test_an_exact_name_beats_every_pattern_even_where_it_disables() -> None:
 @pytest.mark.parametrize(
     "difference",
     [
-        "enable: false",
+        "hours: 2",
         "enable: true, hours: 2",
         "enable: true, groups: {required: [a]}",
         "enable: true, groups: {exclude: [a]}",
@@ -241,6 +241,41 @@ def test_patterns_that_treat_a_topic_differently_are_a_conflict(difference: str)
     )
     assert config.policy_for("orders") == PolicyConflict(("topics[1]", "topics[2]"))
     assert config.policy_for("ordinals") == policy_of(config, "or")
+
+
+def test_a_pattern_that_says_that_it_does_not_enable_switches_off_whatever_others_say() -> None:
+    config = config_of(
+        "pattern: '.*', enable: true, hours: 24",
+        "pattern: 'audit.*', enable: false",
+        "pattern: 'audit.eu.*', enable: true, hours: 72",
+        "name: audit.eu.copy, enable: true, hours: 1",
+    )
+    assert config.policy_for("audit.eu.orders") is None
+    assert policy_of(config, "audit.eu.copy").consumed_retention_ms == HOUR_MS
+    assert policy_of(config, "orders").consumed_retention_ms == 24 * HOUR_MS
+
+
+def test_a_topic_that_a_pattern_excepts_follows_whatever_else_matches_it() -> None:
+    config = config_of(
+        "pattern: '.*', except: ['orders\\..*', audit], enable: true, hours: 24",
+        "pattern: 'orders\\..*', enable: true, hours: 72",
+    )
+    assert policy_of(config, "clicks").consumed_retention_ms == 24 * HOUR_MS
+    assert policy_of(config, "orders.eu").consumed_retention_ms == 72 * HOUR_MS
+    assert config.policy_for("audit") is None
+    assert policy_of(config, "audit.copy").consumed_retention_ms == 24 * HOUR_MS  # whole names
+    assert [config.matches(topic) for topic in ("clicks", "orders.eu", "audit")] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_an_exception_goes_with_a_pattern_only() -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_of("name: orders, except: [clicks]")
+    assert caught.value.path == "topics[0].except"
+    assert "this goes with a pattern only" in str(caught.value)
 
 
 def test_patterns_that_treat_a_topic_alike_are_no_conflict() -> None:
@@ -260,9 +295,13 @@ def test_patterns_that_all_disable_a_topic_are_no_conflict() -> None:
 
 def test_the_policy_of_each_entry_is_given_in_the_order_of_the_file() -> None:
     config = config_of("pattern: 'b.*', enable: true", "name: orders", "name: a, hours: 1")
-    assert [policy.sources for policy in config.policies] == [
+    assert [policy.sources for policy in (each.policy for each in config.entries)] == [
         ("topics[0]",),
         ("topics[1]",),
         ("topics[2]",),
     ]
-    assert [policy.enabled for policy in config.policies] == [True, False, False]
+    assert [policy.enabled for policy in (each.policy for each in config.entries)] == [
+        True,
+        False,
+        False,
+    ]

@@ -40,14 +40,14 @@ def enabled(written: str) -> dict[str, bool]:
 def test_it_deletes_nothing_and_keeps_the_consumed_retention_that_was_looked_with() -> None:
     config = read(text(rest()))
     assert config.dry_run
-    (policy,) = config.policies
+    ((policy),) = [each.policy for each in config.entries]
     assert (policy.enabled, policy.consumed_retention_ms) == (True, DAY_MS)
 
 
 @pytest.mark.parametrize("retention_ms", [0, 1, 1_500, 90 * 60_000, 3_600_000, 7 * DAY_MS])
 def test_any_consumed_retention_is_written_exactly(retention_ms: int) -> None:
     config = read(text(rest(), origin=replace(ORIGIN, consumed_retention_ms=retention_ms)))
-    assert config.policies[0].consumed_retention_ms == retention_ms
+    assert config.entries[0].policy.consumed_retention_ms == retention_ms
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_each_entry_says_what_would_go_and_who_reads_the_topic() -> None:
 def test_many_groups_are_counted_in_words_and_listed_for_use() -> None:
     written = text(rest(), orders=[f"g{number}" for number in range(10)])
     assert "Read by g0, g1, g2, g3, g4, g5, g6, g7 and 2 more.\n" in written
-    assert read(written).policies[0].required_groups == tuple(f"g{n}" for n in range(10))
+    assert read(written).entries[0].policy.required_groups == tuple(f"g{n}" for n in range(10))
 
 
 def test_what_a_changelog_is_of_is_said_where_it_is_left_disabled() -> None:
@@ -117,7 +117,7 @@ def test_what_speaks_for_unseen_readers_leaves_every_topic_disabled_and_filled_i
     unseen = unseen_readers(["orders", "mm2-offset-syncs.b.internal"], [])
     written = starting_config(report([rest()]).answers, {"orders": ["billing"]}, ORIGIN, unseen)
     assert enabled(written) == {"orders": False}
-    assert read(written).policies[0].required_groups == ("billing",)
+    assert read(written).entries[0].policy.required_groups == ("billing",)
     assert (
         "  # Not enabled: somebody may read it unseen: topic mm2-offset-syncs.b.internal is "
         "MirrorMaker 2's, which reads topics without committing.\n  - name: orders\n"
@@ -137,7 +137,7 @@ def test_a_source_of_kafka_streams_is_left_disabled_and_no_other_topic_is() -> N
 def test_an_empty_group_id_is_shown_and_can_not_be_required() -> None:
     written = text(rest(), orders=["", "billing"])
     assert '  # Read by "" and billing.\n' in written
-    assert read(written).policies[0].required_groups == ("billing",)
+    assert read(written).entries[0].policy.required_groups == ("billing",)
     assert "required" not in text(rest(), orders=[""]).split("topics:")[1]
 
 
@@ -147,7 +147,7 @@ def test_a_group_id_of_30_kb_is_short_in_a_comment_and_whole_where_it_counts() -
     (comment,) = (line for line in written.splitlines() if "Read by" in line)
     assert "(30,000 characters)" in comment
     assert len(comment) < 200
-    assert read(written).policies[0].required_groups == (long,)
+    assert read(written).entries[0].policy.required_groups == (long,)
 
 
 def test_secrets_are_read_from_the_environment_and_not_written() -> None:
@@ -193,4 +193,4 @@ def test_whatever_topics_groups_and_properties_are_called_the_file_says_the_same
     config = read(written)
     assert (config.topics[0].name, dict(config.kafka)) == (topic, kafka)
     if config.topics[0].enable:
-        assert read(written).policies[0].required_groups == tuple(sorted(groups))
+        assert read(written).entries[0].policy.required_groups == tuple(sorted(groups))

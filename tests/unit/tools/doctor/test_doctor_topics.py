@@ -194,7 +194,7 @@ def test_an_external_reader_is_one() -> None:
 EXTERNAL = config(
     {"name": "orders", "groups": {"external": [{"name": "lake", "offsets": "/offsets.json"}]}}
 )
-(LAKE,) = EXTERNAL.policies[0].external_readers
+(LAKE,) = EXTERNAL.entries[0].policy.external_readers
 
 
 def test_an_external_readers_position_is_said() -> None:

@@ -1,0 +1,150 @@
+"""What the file says about topics: its sections ``defaults`` and ``topics``, before they are put
+together.
+
+KIP-68's keys are literal: ``retention.commitoffset.hours`` is one key. A setting of None was not
+set in its place. What each setting means for a topic stands in `retentiond.config.settings`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+
+from retentiond.config.external_reader import ExternalReader
+from retentiond.config.values import (
+    INT64_MAX,
+    Count,
+    CountingPatterns,
+    Duration,
+    Flag,
+    Regex,
+    Section,
+    Text,
+    TopicName,
+    Visibility,
+    refused,
+    whole,
+)
+from retentiond.formatting import HOUR_MS, MINUTE_MS
+
+# Kafka's times are int64 milliseconds.
+Hours = Annotated[int, Field(ge=0, le=INT64_MAX // HOUR_MS), BeforeValidator(whole)]
+Minutes = Annotated[int, Field(ge=0, le=INT64_MAX // MINUTE_MS), BeforeValidator(whole)]
+Milliseconds = Annotated[int, Field(ge=0, le=INT64_MAX), BeforeValidator(whole)]
+
+
+class GroupRules(Section):
+    """Which groups decide over a topic."""
+
+    required: tuple[Text, ...] | None = None
+    """Groups that must have committed on the topic; it is held until they have. By default none."""
+
+    exclude: tuple[Regex, ...] | None = None
+    """Regular expressions (RE2 syntax); a group whose whole id matches one does not count.
+    By default none."""
+
+    only: CountingPatterns | None = None
+    """Regular expressions (RE2 syntax), one or more; a group whose whole id matches none of them
+    does not count: what it has not read may be deleted. A dot stands for a line break, too. By
+    default every group counts."""
+
+    external: tuple[ExternalReader, ...] | None = None
+    """Readers that keep their position elsewhere than in Kafka; each counts as a group. By default
+    none."""
+
+    min: Count | None = None
+    """The least number of groups that must count; with fewer the topic is held. By default 1."""
+
+    forget_vanished_after_ms: Duration | None = Field(default=None, alias="forget_vanished_after")
+    """How long a group that has vanished holds what it has not read: a number with its unit, as
+    in 30d. Only time in which cycles saw that it was gone counts. By default it holds until an
+    operator forgets it."""
+
+
+class TopicRules(Section):
+    """What holds for topics: for all of them under `defaults`, for some under `topics`."""
+
+    enable: Flag | None = Field(default=None, alias="retention.commitoffset.enable")
+    """Whether consumed records are deleted. By default false."""
+
+    hours: Hours | None = Field(default=None, alias="retention.commitoffset.hours")
+    """The consumed retention: how long a record stays at least, in hours. 0 is "as soon as
+    consumed". By default 168; any unit set on a topic beats all units of `defaults`."""
+
+    minutes: Minutes | None = Field(default=None, alias="retention.commitoffset.minutes")
+    """The consumed retention in minutes; beats hours."""
+
+    ms: Milliseconds | None = Field(default=None, alias="retention.commitoffset.ms")
+    """The consumed retention in milliseconds; beats minutes and hours."""
+
+    groups: GroupRules | None = None
+    """Which groups count; each key set on a topic beats the same key of `defaults`."""
+
+    allow_compacted: Flag | None = None
+    """Whether records of a topic with cleanup.policy `compact,delete` may be deleted.
+    By default false."""
+
+    groups_visible: Visibility | None = None
+    """`checked`: hold while Kafka may hide groups from retentiond's principal. `assumed`: go on,
+    with a warning in each cycle. By default checked."""
+
+    @property
+    def consumed_retention_ms(self) -> int | None:
+        """The consumed retention set here, None where no unit is."""
+        if self.ms is not None:
+            return self.ms
+        if self.minutes is not None:
+            return self.minutes * MINUTE_MS
+        return None if self.hours is None else self.hours * HOUR_MS
+
+
+class TopicEntry(TopicRules):
+    """One entry of `topics`: a topic by its name, or all whose name matches a pattern."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["name"]}, {"required": ["pattern"]}]}
+    )
+
+    name: TopicName | None = None
+    """The topic's exact name; beats every pattern."""
+
+    pattern: Regex | None = None
+    """A regular expression (RE2 syntax) that must match a topic's whole name."""
+
+    exceptions: tuple[Regex, ...] | None = Field(default=None, alias="except")
+    """Regular expressions (RE2 syntax), beside a pattern: a topic whose whole name matches one of
+    them is not this entry's. By default none."""
+
+    @model_validator(mode="after")
+    def _one_of_name_and_pattern(self) -> Self:
+        if (self.name is None) == (self.pattern is None):
+            both_or_none = "not both" if self.name else "here are neither"
+            raise refused(f"expected either a name or a pattern, {both_or_none}")
+        if self.exceptions is not None and self.pattern is None:
+            raise refused("this goes with a pattern only", "except")
+        return self
+
+
+class PolicyFile(Section):
+    """A policy file of a team, as `policies` names it. Nothing else may stand there."""
+
+    owner: Text
+    """Who is asked about these topics."""
+
+    defaults: TopicRules = Field(default_factory=TopicRules)
+    """The values that every entry of this file starts from; they refine those of the main file."""
+
+    topics: tuple[TopicEntry, ...] = Field(min_length=1)
+    """The topics that this file's policy covers."""
+
+    _name: str = PrivateAttr("")
+
+    @property
+    def name(self) -> str:
+        """The file's, as `policies` leads to it."""
+        return self._name
+
+    def named(self, name: str) -> Self:
+        self._name = name
+        return self

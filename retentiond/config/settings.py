@@ -1,0 +1,316 @@
+"""The settings of a policy, each defined once.
+
+A `PolicySetting` says how the file's rules set it, how a file writes it, how it reads in words, and
+what a change of it does to records. Putting policies together (`refined`), describing one
+(`sentence`), writing one (`retentiond.config.writing`) and comparing two (`changes`) go through
+`SETTINGS`, and so does everything else that asks for all settings of a policy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from retentiond.config.external_reader import ExternalReader
+from retentiond.config.rules import GroupRules, TopicRules
+from retentiond.config.values import Pattern
+from retentiond.formatting import HOUR_MS, format_duration, listed, say_duration
+
+_FLAG = re.compile(r"\(\?[a-zA-Z-]+\)")
+"""A flag that holds for what follows it, as in ``(?i)orders``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPolicy:
+    """How a topic is treated. Policies are equal if they treat it alike, whatever their sources.
+
+    ``consumed_retention_ms``: 0 is "as soon as consumed". ``sources``: the entries that say so, as
+    ``topics[2]``. ``owner``: who is asked about the topic; None: nobody in particular.
+    """
+
+    enabled: bool = False
+    consumed_retention_ms: int = 168 * HOUR_MS  # as in KIP-68
+    required_groups: tuple[str, ...] = ()
+    excluded: tuple[Pattern, ...] = ()
+    only: tuple[Pattern, ...] = ()  # empty: all groups
+    min_groups: int = 1
+    allow_compacted: bool = False
+    forget_vanished_after_ms: int | None = None  # None: never
+    external_readers: tuple[ExternalReader, ...] = ()
+    assumes_visible_groups: bool = False
+    sources: tuple[str, ...] = field(default=(), compare=False)
+    owner: str | None = field(default=None, compare=False)
+
+    def excludes(self, group_id: str) -> bool:
+        """Whether the group does not count."""
+        if self.only and not any(regex.fullmatch(group_id) for regex in self.only):
+            return True
+        return any(regex.fullmatch(group_id) for regex in self.excluded)
+
+    @property
+    def only_groups(self) -> str | None:
+        """Its patterns ``only`` as one; None where there are none."""
+        patterns = [regex.pattern for regex in self.only]
+        if len(patterns) > 1:  # a flag holds for its own pattern: (?i)bill and web
+            patterns = [f"(?:{each})" if _FLAG.search(each) else each for each in patterns]
+        return "|".join(patterns) or None
+
+    @property
+    def counts_everybody(self) -> bool:
+        """Whether there is no group that it excludes."""
+        return not (self.only or self.excluded)
+
+
+class Effect(StrEnum):
+    """What a change of a policy does to records."""
+
+    SOONER = "sooner"
+    """They may go earlier, or more of them."""
+
+    LATER = "later"
+    """They may go later, or fewer of them."""
+
+    NONE = "none"
+    """It makes no difference to when they may go."""
+
+    UNKNOWN = "unknown"
+    """It depends on what is in the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySetting:
+    """One setting of a policy.
+
+    ``key``: its name in the file. ``attribute``: where `TopicPolicy` has it. ``rule``: what rules
+    say of it; None where they don't. ``normal``: its value in the form in which equal values are
+    equal. ``written``: the value as a file has it. ``says``: what it means, in words; None where it
+    need not be said. ``effect``: of a change from the first value to the second.
+    ``chooses_readers``: whether it says which readers count.
+    """
+
+    key: str
+    attribute: str
+    rule: Callable[[TopicRules], Any]
+    effect: Callable[[Any, Any], Effect]
+    says: Callable[[Any], str | None] = lambda _value: None
+    normal: Callable[[Any], Any] = lambda value: value
+    written: Callable[[Any], Any] = lambda value: value
+    chooses_readers: bool = False
+
+    def of(self, policy: TopicPolicy) -> Any:
+        return getattr(policy, self.attribute)
+
+
+def _groups(rules: TopicRules) -> GroupRules:
+    return rules.groups or GroupRules()
+
+
+def _smaller_is_sooner(before: int, after: int) -> Effect:
+    return Effect.SOONER if after < before else Effect.LATER
+
+
+def _true_is_sooner(before: bool, after: bool) -> Effect:
+    return Effect.SOONER if after and not before else Effect.LATER
+
+
+def _more_is(more: Effect, fewer: Effect) -> Callable[[Collection[Any], Collection[Any]], Effect]:
+    """The effect of values that come or go; where some come and others go, nobody knows."""
+
+    def effect(before: Collection[Any], after: Collection[Any]) -> Effect:
+        if set(before) < set(after):
+            return more
+        return fewer if set(after) < set(before) else Effect.UNKNOWN
+
+    return effect
+
+
+def _only_effect(before: Collection[Pattern], after: Collection[Pattern]) -> Effect:
+    """Without a pattern every group counts: the first one leaves groups out."""
+    if not before:
+        return Effect.SOONER
+    return (
+        Effect.LATER
+        if not after or set(before) < set(after)
+        else (Effect.SOONER if set(after) < set(before) else Effect.UNKNOWN)
+    )
+
+
+def _never_is_longest(before: int | None, after: int | None) -> Effect:
+    if before is None or after is None:
+        return Effect.SOONER if before is None else Effect.LATER
+    return _smaller_is_sooner(before, after)
+
+
+def _sorted_patterns(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
+    return tuple(sorted(set(patterns), key=lambda regex: regex.pattern))
+
+
+def _sorted_readers(readers: Iterable[ExternalReader]) -> tuple[ExternalReader, ...]:
+    return tuple(sorted(set(readers), key=lambda reader: reader.name))
+
+
+def _texts(patterns: Iterable[Pattern]) -> list[str]:
+    return [regex.pattern for regex in patterns]
+
+
+def _say_when(consumed_retention_ms: int) -> str:
+    once = "every group that reads the topic has committed past them"
+    if consumed_retention_ms == 0:
+        return f"records may go as soon as {once}"
+    age = say_duration(consumed_retention_ms)
+    return f"records may go {age} after they were written, once {once}"
+
+
+SETTINGS: tuple[PolicySetting, ...] = (
+    PolicySetting(
+        "retention.commitoffset.enable",
+        "enabled",
+        lambda rules: rules.enable,
+        _true_is_sooner,
+    ),
+    PolicySetting(
+        "retention.commitoffset.ms",
+        "consumed_retention_ms",
+        lambda rules: rules.consumed_retention_ms,
+        _smaller_is_sooner,
+        says=_say_when,
+    ),
+    PolicySetting(
+        "groups.required",
+        "required_groups",
+        lambda rules: _groups(rules).required,
+        _more_is(Effect.LATER, Effect.SOONER),
+        says=lambda groups: f"{listed(groups)} must have committed" if groups else None,
+        normal=lambda groups: tuple(sorted(set(groups))),
+        written=list,
+        chooses_readers=True,
+    ),
+    PolicySetting(
+        "groups.exclude",
+        "excluded",
+        lambda rules: _groups(rules).exclude,
+        _more_is(Effect.SOONER, Effect.LATER),
+        says=lambda patterns: (
+            f"groups matching {listed(_texts(patterns), 'or')} do not count" if patterns else None
+        ),
+        normal=_sorted_patterns,
+        written=_texts,
+        chooses_readers=True,
+    ),
+    PolicySetting(
+        "groups.only",
+        "only",
+        lambda rules: _groups(rules).only,
+        _only_effect,
+        says=lambda patterns: (
+            f"ONLY groups matching {listed(_texts(patterns), 'or')} count" if patterns else None
+        ),
+        normal=_sorted_patterns,
+        written=lambda patterns: _texts(patterns) or None,
+        chooses_readers=True,
+    ),
+    PolicySetting(
+        "groups.external",
+        "external_readers",
+        lambda rules: _groups(rules).external,
+        _more_is(Effect.LATER, Effect.SOONER),
+        says=lambda readers: (
+            f"{listed([each.name for each in readers])} must have gone past them elsewhere than "
+            "in Kafka"
+            if readers
+            else None
+        ),
+        normal=_sorted_readers,
+        written=lambda readers: [reader.written() for reader in readers],
+        chooses_readers=True,
+    ),
+    PolicySetting(
+        "groups.forget_vanished_after",
+        "forget_vanished_after_ms",
+        lambda rules: _groups(rules).forget_vanished_after_ms,
+        _never_is_longest,
+        says=lambda ms: (
+            None
+            if ms is None
+            else f"a group that vanishes holds for {say_duration(ms) or 'no time'}"
+        ),
+        written=lambda ms: None if ms is None else format_duration(ms),
+    ),
+    PolicySetting(
+        "groups_visible",
+        "assumes_visible_groups",
+        lambda rules: rules.groups_visible and rules.groups_visible == "assumed",
+        _true_is_sooner,
+        says=lambda assumed: (
+            "groups that Kafka may hide from retentiond are taken not to exist" if assumed else None
+        ),
+        written=lambda assumed: "assumed" if assumed else "checked",
+    ),
+    PolicySetting(
+        "allow_compacted",
+        "allow_compacted",
+        lambda rules: rules.allow_compacted,
+        _true_is_sooner,
+        says=lambda allowed: (
+            "also where the topic is compacted as well as deleted from" if allowed else None
+        ),
+    ),
+    PolicySetting(
+        "groups.min",
+        "min_groups",
+        lambda rules: _groups(rules).min,
+        lambda before, after: Effect.LATER if after > before else Effect.SOONER,
+        says=lambda least: f"at least {least} group{'s' if least > 1 else ''}",
+        chooses_readers=True,
+    ),
+)
+"""In the order in which a policy is described."""
+
+
+def refined(policy: TopicPolicy, rules: TopicRules) -> TopicPolicy:
+    """The policy with what the rules set in its place."""
+    values = {
+        setting.attribute: setting.of(policy) if said is None else said
+        for setting in SETTINGS
+        for said in (setting.rule(rules),)
+    }
+    return TopicPolicy(
+        **{setting.attribute: setting.normal(values[setting.attribute]) for setting in SETTINGS}
+    )
+
+
+def sentence(policy: TopicPolicy) -> str:
+    """What it means."""
+    if not policy.enabled:
+        return "not enabled, so nothing is deleted."
+    parts = (setting.says(setting.of(policy)) for setting in SETTINGS)
+    return "; ".join(part for part in parts if part) + "."
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A setting that differs between two policies, with both values as a file writes them."""
+
+    setting: str
+    before: Any
+    after: Any
+    effect: Effect
+
+
+def changes(before: TopicPolicy, after: TopicPolicy) -> tuple[Change, ...]:
+    """How two policies of a topic differ. Where neither enables it, nothing of it has an effect."""
+    is_off = not (before.enabled or after.enabled)
+    return tuple(
+        Change(
+            setting.key,
+            setting.written(old),
+            setting.written(new),
+            Effect.NONE if is_off else setting.effect(old, new),
+        )
+        for setting in SETTINGS
+        for old, new in ((setting.of(before), setting.of(after)),)
+        if old != new
+    )

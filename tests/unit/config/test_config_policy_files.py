@@ -1,0 +1,145 @@
+"""Policy files of teams beside the configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retentiond.config import Config, PolicyConflict, TopicPolicy, load
+from retentiond.errors import ConfigError
+from retentiond.formatting import HOUR_MS
+
+KAFKA = "kafka: {bootstrap.servers: localhost:9092}\n"
+
+ENABLED = "retention.commitoffset.enable: true"
+
+
+def config_of(folder: Path, main: str = "", **files: str) -> Config:
+    """``files``: by name, without ``.yaml``, in ``policies.d``."""
+    (folder / "policies.d").mkdir()
+    for name, text in files.items():
+        (folder / "policies.d" / f"{name}.yaml").write_text(text)
+    path = folder / "retentiond.yaml"
+    path.write_text(KAFKA + (main or "policies: policies.d/*.yaml\n"))
+    return load(path, {})
+
+
+def policy_of(config: Config, topic: str) -> TopicPolicy:
+    policy = config.policy_for(topic)
+    assert isinstance(policy, TopicPolicy)
+    return policy
+
+
+def test_a_teams_topics_have_its_policy_and_its_name(tmp_path: Path) -> None:
+    config = config_of(
+        tmp_path,
+        payments=f"owner: payments\ntopics: [{{name: orders, {ENABLED}}}]\n",
+        search=f"owner: search\ntopics: [{{pattern: 'clicks.*', {ENABLED}}}]\n",
+    )
+    orders = policy_of(config, "orders")
+    assert (orders.owner, orders.sources) == (
+        "payments",
+        ("policies.d/payments.yaml: topics[0]",),
+    )
+    assert policy_of(config, "clicks.eu").owner == "search"
+    assert config.exact_names == {"orders"}
+
+
+def test_the_main_files_topics_have_no_owner(tmp_path: Path) -> None:
+    main = f"policies: policies.d/*.yaml\ntopics: [{{name: audit, {ENABLED}}}]\n"
+    config = config_of(
+        tmp_path, main, payments=f"owner: payments\ntopics: [{{name: orders, {ENABLED}}}]\n"
+    )
+    assert policy_of(config, "audit").owner is None
+    assert [each.source for each in config.entries] == [
+        "topics[0]",
+        "policies.d/payments.yaml: topics[0]",
+    ]
+
+
+def test_a_files_defaults_refine_those_of_the_main_file_for_that_file_alone(tmp_path: Path) -> None:
+    main = (
+        "policies: policies.d/*.yaml\n"
+        f"defaults: {{{ENABLED}, retention.commitoffset.hours: 24, groups: {{min: 2}}}}\n"
+    )
+    config = config_of(
+        tmp_path,
+        main,
+        payments="owner: payments\ndefaults: {groups: {min: 3}}\ntopics: [{name: orders}]\n",
+        search="owner: search\ntopics: [{name: clicks}]\n",
+    )
+    orders, clicks = policy_of(config, "orders"), policy_of(config, "clicks")
+    assert (orders.min_groups, clicks.min_groups) == (3, 2)
+    assert orders.consumed_retention_ms == clicks.consumed_retention_ms == 24 * HOUR_MS
+
+
+def test_several_globs_read_each_file_once(tmp_path: Path) -> None:
+    config = config_of(
+        tmp_path,
+        "policies: [policies.d/p*.yaml, 'policies.d/*.yaml']\n",
+        payments=f"owner: payments\ntopics: [{{name: orders, {ENABLED}}}]\n",
+    )
+    assert len(config.entries) == 1
+
+
+def test_patterns_of_two_teams_that_differ_are_a_conflict_that_names_both_files(
+    tmp_path: Path,
+) -> None:
+    hours = "retention.commitoffset.hours"
+    config = config_of(
+        tmp_path,
+        payments=f"owner: payments\ntopics: [{{pattern: 'or.*', {ENABLED}, {hours}: 1}}]\n",
+        search=f"owner: search\ntopics: [{{pattern: '.*ers', {ENABLED}, {hours}: 2}}]\n",
+    )
+    assert config.policy_for("orders") == PolicyConflict(
+        ("policies.d/payments.yaml: topics[0]", "policies.d/search.yaml: topics[0]"),
+        "payments and search",
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "policies[0]: expected a glob that matches a file"),
+        ({"a": "topics: [{name: orders}]"}, "policies.d/a.yaml: owner: expected this setting"),
+        ({"a": "owner: a"}, "policies.d/a.yaml: topics: expected this setting"),
+        ({"a": "owner: a\ntopics: []"}, "policies.d/a.yaml: topics: expected at least one entry"),
+        ({"a": "owner: ''\ntopics: [{name: o}]"}, "policies.d/a.yaml: owner: expected a text"),
+        (
+            {"a": "owner: a\ndry_run: false\ntopics: [{name: o}]"},
+            "policies.d/a.yaml: dry_run: unknown setting",
+        ),
+        (
+            {"a": "owner: a\ntopics: [{name: o, hours: 1}]"},
+            "policies.d/a.yaml: topics[0].hours: unknown setting",
+        ),
+        ({"a": "owner: [\n"}, "policies.d/a.yaml: line 2"),
+        (
+            {
+                "a": "owner: a\ntopics: [{name: o}]",
+                "b": "owner: b\ntopics: [{name: p}, {name: o}]",
+            },
+            "policies.d/b.yaml: topics[1].name: policies.d/a.yaml: topics[0] has this name, too",
+        ),
+        (
+            {"a": "owner: a\ntopics: [{name: o, groups: {required: [x], exclude: [x]}}]"},
+            "policies.d/a.yaml: topics[0].groups.required[0]: expected a group that counts",
+        ),
+        (
+            {"a": "owner: ${TEAM}\ntopics: [{name: o}]"},
+            "policies.d/a.yaml: owner: expected the environment variable TEAM",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_file_and_path(
+    files: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_of(tmp_path, **files)
+    assert said in str(caught.value)
+
+
+def test_without_topics_and_without_policies_the_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="topics: expected this setting, which is required"):
+        config_of(tmp_path, "dry_run: true\n")
