@@ -1,19 +1,41 @@
-"""``retentiond check``: is the configuration right, and what does it mean?"""
+"""``retentiond check``: is the configuration right, what does it mean, and what does it change?"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentiond.cli.options import ConfigPath, Debug, load, set_up
-from retentiond.cli.output.printing import printer, say
+from retentiond.cli.options import SOMETHING_FOUND, ConfigPath, Debug, load, set_up
+from retentiond.cli.output.printing import (
+    Column,
+    ColumnKind,
+    Row,
+    print_json,
+    print_table,
+    printer,
+    say,
+)
 from retentiond.errors import UsageError
+
+if TYPE_CHECKING:
+    from retentiond.config import Config, Difference
 
 INTERNAL = "internal to Kafka, so nothing is ever deleted from it."
 
 
-def check(
+class DifferenceOutput(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+def check(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
     example: Annotated[
         bool,
@@ -27,32 +49,111 @@ def check(
             "--schema", help="Print the JSON Schema of the configuration, as editors take it."
         ),
     ] = False,
+    no_secrets: Annotated[
+        bool,
+        typer.Option(
+            "--no-secrets",
+            help="Ask for no environment variable and no secret file, as where CI has none.",
+        ),
+    ] = False,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            metavar="OLD",
+            help="Show what changes from this configuration file, and what that does to records.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        DifferenceOutput, typer.Option(help="With --against: how to show what changes.")
+    ] = DifferenceOutput.TABLE,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="With --against: end with 3 if something changes.")
+    ] = False,
     config: ConfigPath = None,
     debug: Debug = False,
 ) -> None:
     """Validate the configuration, offline, and say in words what each entry of topics means.
 
+    With --against it says instead what changes from another configuration: records may go sooner or
+    later, or it makes no difference to them.
+
     Example: retentiond check --config retentiond.yaml
 
     Example: retentiond check --example > retentiond.yaml
+
+    Example: retentiond check --no-secrets --against main/retentiond.yaml --output markdown
     """
     if example and schema:
         raise UsageError("choose --example or --schema")
+    if against is None and (exit_code or output is not DifferenceOutput.TABLE):
+        raise UsageError("--exit-code and --output go with --against OLD")
     if example or schema:
         from retentiond.config.reader import EXAMPLE, SCHEMA, shipped
 
         typer.echo(shipped(EXAMPLE if example else SCHEMA), nl=False)
         return
     path = set_up(context, config, debug)
-    loaded = load(path)
+    loaded = load(path, secrets=not no_secrets)
+    if against is None:
+        _say_what_it_means(path, loaded, no_secrets)
+        return
+    from retentiond.config import differences
+
+    found = differences(load(against, "--against", secrets=not no_secrets), loaded)
+    _show(found, output)
+    if exit_code and found:
+        raise typer.Exit(SOMETHING_FOUND)
+
+
+def _say_what_it_means(path: Path, config: Config, no_secrets: bool) -> None:
     from retentiond.config import describe
     from retentiond.kafka.interface import INTERNAL_TOPICS
 
     console = printer()
-    for entry, sentence in describe(loaded):
+    for entry, sentence in describe(config):
         say(console, f"{entry}: {INTERNAL if entry in INTERNAL_TOPICS else sentence}")
-    mode = "deletes nothing (dry_run)" if loaded.dry_run else "DELETES RECORDS"
+    mode = "deletes nothing (dry_run)" if config.dry_run else "DELETES RECORDS"
+    unasked = " Variables and secret files were not asked for." if no_secrets else ""
     say(
         console,
-        f"{path} is valid. Every {loaded.schedule.interval_ms / 1000:g} s retentiond {mode}.",
+        f"{path} is valid. Every {config.schedule.interval_ms / 1000:g} s retentiond {mode}."
+        f"{unasked}",
     )
+
+
+HEADINGS = ("ENTRY", "OWNER", "SETTING", "BEFORE", "AFTER", "RECORDS MAY GO")
+
+
+def _show(found: Sequence[Difference], output: DifferenceOutput) -> None:
+    if output is DifferenceOutput.JSON:
+        print_json({"changes": [asdict(each) for each in found]})
+        return
+    console = printer()
+    if not found:
+        say(console, "Nothing changes.")
+    elif output is DifferenceOutput.MARKDOWN:
+        for line in (HEADINGS, ["---"] * len(HEADINGS), *map(_cells, found)):
+            say(console, f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |")
+    else:
+        kinds = (ColumnKind.NAME, *[ColumnKind.TEXT] * (len(HEADINGS) - 1))
+        columns = [Column(*each) for each in zip(HEADINGS, kinds, strict=True)]
+        print_table(console, columns, [Row(_cells(each)) for each in found])
+
+
+def _cells(each: Difference) -> list[str]:
+    return [
+        each.entry or "(the file)",
+        each.owner or "",
+        each.setting,
+        _value(each.before),
+        _value(each.after),
+        {"none": "as before"}.get(each.effect, each.effect.value),
+    ]
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "not set"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -31,6 +31,9 @@ DEFAULT_CONFIG = Path("retentiond.yaml")
 
 CONFIG_VARIABLE = "RETENTIOND_CONFIG"
 
+SOMETHING_FOUND = 3
+"""The exit code with ``--exit-code`` where there is what the command looks for."""
+
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as a shell has it."""
 
@@ -176,13 +179,17 @@ def one_engine(
         engine.close()
 
 
-def load(path: Path, option: str = "--config") -> Config:
+def load(path: Path, option: str = "--config", *, secrets: bool = True) -> Config:
     """The configuration, checked for both Kafka clients too. ``option``: what names the file.
-    Raises `ConfigError`."""
+    Without ``secrets`` it asks for no variable and no file, and the clients' properties are not
+    checked where they need one. Raises `ConfigError`."""
     from retentiond import config as configuration
+    from retentiond.config.document import NOT_ASKED
     from retentiond.kafka.settings.properties import translate
 
-    config = configuration.load(path, option=option)
+    config = configuration.load(path, os.environ if secrets else None, option=option)
+    if any(NOT_ASKED in value for value in config.kafka.values()):
+        return config
     at = ""
     try:
         translate(config.kafka)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retentiond.cli.options import (
+    SOMETHING_FOUND,
     WRITE_CONFIG,
     BootstrapServer,
     CommandConfig,
@@ -51,9 +52,6 @@ if TYPE_CHECKING:
 
     from retentiond.tell.answers import PartitionAnswer, TopicAnswer
     from retentiond.tell.report import CycleReport
-
-
-SOMETHING_TO_DELETE = 3
 
 
 def plan(  # noqa: PLR0917 - typer hands each option over by its name
@@ -118,7 +116,7 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
         report = _planned(set_up(context, config, debug))
         show(report, output, with_outcomes=False)
     if exit_code and any(row.verdict is Verdict.DELETE for row in report.plan.rows):
-        raise typer.Exit(SOMETHING_TO_DELETE)
+        raise typer.Exit(SOMETHING_FOUND)
 
 
 def _planned(path: Path) -> CycleReport:

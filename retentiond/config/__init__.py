@@ -6,6 +6,7 @@ topic, or a `ConfigError` that names the setting.
 
 from retentiond.config.client_properties import Properties
 from retentiond.config.config import Config, Http, Limits, Schedule, Spark, describe
+from retentiond.config.differences import Difference, differences
 from retentiond.config.external_reader import ExternalReader
 from retentiond.config.policy import PolicyConflict
 from retentiond.config.reader import load, load_http, parse
@@ -13,6 +14,7 @@ from retentiond.config.settings import TopicPolicy
 
 __all__ = [
     "Config",
+    "Difference",
     "ExternalReader",
     "Http",
     "Limits",
@@ -22,6 +24,7 @@ __all__ = [
     "Spark",
     "TopicPolicy",
     "describe",
+    "differences",
     "load",
     "load_http",
     "parse",

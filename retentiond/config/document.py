@@ -41,12 +41,16 @@ class Scalar:
     text: str
     plain: bool = True  # written without quotes, or wholly substituted
     substituted: bool = False  # holds text from outside the file: maybe a secret, never shown
+    unknown: bool = False  # it would hold such text, and nobody asked for it
 
     @property
     def is_null(self) -> bool:
         literal = self.plain and not self.substituted
         return literal and self.text in {"", "~", "null", "Null", "NULL"}
 
+
+NOT_ASKED = "not-asked-for"
+"""In place of text from outside the file that nobody asked for."""
 
 Tree: TypeAlias = "Scalar | list[Tree] | dict[str, Tree]"
 
@@ -175,9 +179,10 @@ _MOST_BYTES = 1 << 20  # of one file: a key or a certificate, never a device wit
 
 
 def substitute(
-    tree: Tree, environ: Mapping[str, str], base_dir: Path, at: tuple[str | int, ...] = ()
+    tree: Tree, environ: Mapping[str, str] | None, base_dir: Path, at: tuple[str | int, ...] = ()
 ) -> Tree:
-    """The tree with every reference replaced; files are relative to ``base_dir``.
+    """The tree with every reference replaced; files are relative to ``base_dir``. ``environ`` None:
+    neither variables nor files are asked for, and `NOT_ASKED` stands in their place.
 
     Raises ConfigError with the path of the value whose variable is unset or whose file
     can't be read.
@@ -196,12 +201,14 @@ def substitute(
             return tree
 
 
-def _substituted(scalar: Scalar, environ: Mapping[str, str], base_dir: Path) -> Scalar:
+def _substituted(scalar: Scalar, environ: Mapping[str, str] | None, base_dir: Path) -> Scalar:
     def replacement(reference: re.Match[str]) -> str:
         if reference["escaped"]:
             return "${"
         if reference["malformed"]:
             raise ConfigError("expected ${NAME} or ${file:PATH}; a plain ${ is written $${")
+        if environ is None:
+            return NOT_ASKED
         if reference["file"]:
             return _content(base_dir / reference["file"])
         return _variable(reference["name"], environ)
@@ -213,6 +220,7 @@ def _substituted(scalar: Scalar, environ: Mapping[str, str], base_dir: Path) -> 
         _REFERENCE.sub(replacement, scalar.text),
         plain=whole or (scalar.plain and not outside),
         substituted=bool(outside),
+        unknown=bool(outside) and environ is None,
     )
 
 

@@ -17,7 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaV
 from pydantic_core import core_schema
 
 from retentiond.config.config import Config, HttpFile, Secured
-from retentiond.config.document import dotted, read_document, shown, substitute
+from retentiond.config.document import Scalar, Tree, dotted, read_document, shown, substitute
 from retentiond.config.rules import PolicyFile
 from retentiond.config.values import Section
 from retentiond.errors import ConfigError
@@ -40,10 +40,10 @@ _SENTENCES = {  # pydantic's own kinds of error; the settings' types bring their
 
 
 def load(
-    path: Path, environ: Mapping[str, str] = os.environ, *, option: str = "--config"
+    path: Path, environ: Mapping[str, str] | None = os.environ, *, option: str = "--config"
 ) -> Config:
-    """The configuration in the file, which ``option`` names. Raises ConfigError, which names file
-    and key."""
+    """The configuration in the file, which ``option`` names. ``environ`` None: what comes from
+    outside the files is not asked for. Raises ConfigError, which names file and key."""
     try:
         return parse(_read(path, option), environ, path.parent)
     except ConfigError as exc:
@@ -59,7 +59,7 @@ def load_http(path: Path, environ: Mapping[str, str] = os.environ) -> Secured:
         raise ConfigError(exc.message, path=exc.path, file=str(path)) from exc
 
 
-def parse(text: str, environ: Mapping[str, str], base_dir: Path) -> Config:
+def parse(text: str, environ: Mapping[str, str] | None, base_dir: Path) -> Config:
     """The configuration in a text; ``${file:…}`` is relative to ``base_dir``.
 
     Raises ConfigError with the path of the first key that is wrong, or the line and column
@@ -78,7 +78,7 @@ def parse(text: str, environ: Mapping[str, str], base_dir: Path) -> Config:
 
 
 def policy_files(
-    globs: Iterable[str], environ: Mapping[str, str], base_dir: Path
+    globs: Iterable[str], environ: Mapping[str, str] | None, base_dir: Path
 ) -> tuple[PolicyFile, ...]:
     """The files that globs lead to from ``base_dir``, each once, in the order of their names.
 
@@ -96,7 +96,7 @@ def policy_files(
     return tuple(file for _, file in sorted(found.items()))
 
 
-def _policy_file(name: str, environ: Mapping[str, str], base_dir: Path) -> PolicyFile:
+def _policy_file(name: str, environ: Mapping[str, str] | None, base_dir: Path) -> PolicyFile:
     path = base_dir / name
     try:
         text = _read(path, "policies")
@@ -106,15 +106,19 @@ def _policy_file(name: str, environ: Mapping[str, str], base_dir: Path) -> Polic
 
 
 def _parsed(
-    kind: type[_File], text: str, required: str, environ: Mapping[str, str], base_dir: Path
+    kind: type[_File], text: str, required: str, environ: Mapping[str, str] | None, base_dir: Path
 ) -> _File:
     tree = read_document(text)
     if tree is None:
         raise ConfigError(f"the file is empty, expected at least {required}")
-    try:
-        return kind.model_validate(substitute(tree, environ, base_dir))
-    except ValidationError as exc:
-        first = exc.errors()[0]
+    tree = substitute(tree, environ, base_dir)
+    while True:
+        try:
+            return kind.model_validate(tree)
+        except ValidationError as exc:
+            first = exc.errors()[0]
+        if not _left_out(tree, _place_of(first)):
+            break
     # Raised out here, not from exc: what it was made from holds every value, secrets too.
     raise ConfigError(sentence_of(first), path=path_of(first))
 
@@ -140,8 +144,29 @@ def sentence_of(error: ErrorDetails) -> str:
 
 def path_of(error: ErrorDetails) -> str | None:
     """Of the key that is wrong."""
+    return dotted(_place_of(error)) or None
+
+
+def _place_of(error: ErrorDetails) -> tuple[str | int, ...]:
     below: tuple[str | int, ...] = error.get("ctx", {}).get("below", ())
-    return dotted((*error["loc"], *below)) or None
+    return (*error["loc"], *below)
+
+
+def _left_out(tree: Tree, place: tuple[str | int, ...]) -> bool:
+    """Takes a value that nobody asked for out of the tree, where a type refuses what stands in its
+    place. Whether there was one."""
+    *above, last = place or ("",)
+    holder: Any = tree
+    try:
+        for step in above:
+            holder = holder[step]
+        value = holder[last]
+    except (KeyError, IndexError, TypeError):
+        return False
+    if not (isinstance(value, Scalar) and value.unknown):
+        return False
+    del holder[last]
+    return True
 
 
 EXAMPLE, SCHEMA = "retentiond.yaml", "retentiond.schema.json"

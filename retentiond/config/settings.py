@@ -17,7 +17,7 @@ from typing import Any
 from retentiond.config.external_reader import ExternalReader
 from retentiond.config.rules import GroupRules, TopicRules
 from retentiond.config.values import Pattern
-from retentiond.formatting import HOUR_MS, format_duration, listed, say_duration
+from retentiond.formatting import HOUR_MS, MINUTE_MS, format_duration, listed, say_duration
 
 _FLAG = re.compile(r"\(\?[a-zA-Z-]+\)")
 """A flag that holds for what follows it, as in ``(?i)orders``."""
@@ -292,7 +292,8 @@ def sentence(policy: TopicPolicy) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A setting that differs between two policies, with both values as a file writes them."""
+    """A setting that differs between two policies, with both values as a file writes them. The
+    consumed retention is in the coarsest unit that gives whole numbers."""
 
     setting: str
     before: Any
@@ -301,16 +302,26 @@ class Change:
 
 
 def changes(before: TopicPolicy, after: TopicPolicy) -> tuple[Change, ...]:
-    """How two policies of a topic differ. Where neither enables it, nothing of it has an effect."""
-    is_off = not (before.enabled or after.enabled)
+    """How two policies of a topic differ. Nothing but what enables it has an effect where one of
+    them does not."""
+    both_enable = before.enabled and after.enabled
     return tuple(
         Change(
-            setting.key,
-            setting.written(old),
-            setting.written(new),
-            Effect.NONE if is_off else setting.effect(old, new),
+            *_in_words(setting, old, new),
+            setting.effect(old, new)
+            if both_enable or setting.attribute == "enabled"
+            else Effect.NONE,
         )
         for setting in SETTINGS
         for old, new in ((setting.of(before), setting.of(after)),)
         if old != new
     )
+
+
+def _in_words(setting: PolicySetting, old: Any, new: Any) -> tuple[str, Any, Any]:
+    """The setting's key, and both values under it."""
+    if setting.attribute == "consumed_retention_ms":
+        for unit, ms in (("hours", HOUR_MS), ("minutes", MINUTE_MS)):
+            if old % ms == new % ms == 0:
+                return f"retention.commitoffset.{unit}", old // ms, new // ms
+    return setting.key, setting.written(old), setting.written(new)

@@ -1,0 +1,240 @@
+"""``check`` where CI has no secrets, and what it says changes from another file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.conftest import Command
+
+KAFKA = "kafka: {bootstrap.servers: localhost:9092}\n"
+
+ENABLED = "retention.commitoffset.enable: true"
+
+HOURS = "retention.commitoffset.hours"
+
+Changes = list[dict[str, Any]]
+
+
+class Files:
+    """A configuration and the one that it is to replace."""
+
+    def __init__(self, folder: Path, command: Command) -> None:
+        self._folder, self._command = folder, command
+
+    def write(self, name: str, text: str, **teams: str) -> Path:
+        folder = self._folder / name
+        (folder / "policies.d").mkdir(parents=True, exist_ok=True)
+        for team, policy in teams.items():
+            (folder / "policies.d" / f"{team}.yaml").write_text(policy)
+        path = folder / "retentiond.yaml"
+        path.write_text(text)
+        return path
+
+    def changes(self, old: str, new: str) -> Changes:
+        """From a file with these topics to one with those."""
+        before = self.write("old", f"{KAFKA}topics: [{old}]\n")
+        after = self.write("new", f"{KAFKA}topics: [{new}]\n")
+        return self.found(before, after)
+
+    def found(self, before: Path, after: Path) -> Changes:
+        done = self._command("check", "--config", after, "--against", before, "--output", "json")
+        assert (done.code, done.err) == (0, "")
+        found: Changes = json.loads(done.out)["changes"]
+        return found
+
+
+@pytest.fixture
+def files(tmp_path: Path, command: Command) -> Files:
+    return Files(tmp_path, command)
+
+
+def told(changes: Changes) -> list[tuple[Any, ...]]:
+    return [(each["setting"], each["before"], each["after"], each["effect"]) for each in changes]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        (f"{HOURS}: 24", f"{HOURS}: 6", (HOURS, 24, 6, "sooner")),
+        (f"{HOURS}: 6", f"{HOURS}: 24", (HOURS, 6, 24, "later")),
+        (
+            f"{HOURS}: 1",
+            "retention.commitoffset.minutes: 10",
+            ("retention.commitoffset.minutes", 60, 10, "sooner"),
+        ),
+        (
+            "groups: {required: [a]}",
+            "groups: {required: [a, b]}",
+            ("groups.required", ["a"], ["a", "b"], "later"),
+        ),
+        (
+            "groups: {required: [a]}",
+            "groups: {required: [b]}",
+            ("groups.required", ["a"], ["b"], "unknown"),
+        ),
+        (
+            "groups: {exclude: [a]}",
+            "groups: {exclude: [a, b]}",
+            ("groups.exclude", ["a"], ["a", "b"], "sooner"),
+        ),
+        ("groups: {}", "groups: {only: [a]}", ("groups.only", None, ["a"], "sooner")),
+        (
+            "groups: {only: [a]}",
+            "groups: {only: [a, b]}",
+            ("groups.only", ["a"], ["a", "b"], "later"),
+        ),
+        ("groups: {}", "groups: {min: 2}", ("groups.min", 1, 2, "later")),
+        (
+            "groups: {}",
+            "groups: {forget_vanished_after: 30d}",
+            ("groups.forget_vanished_after", None, "30d", "sooner"),
+        ),
+        (
+            "allow_compacted: false",
+            "allow_compacted: true",
+            ("allow_compacted", False, True, "sooner"),
+        ),
+        (
+            "groups_visible: assumed",
+            "groups_visible: checked",
+            ("groups_visible", "assumed", "checked", "later"),
+        ),
+    ],
+)
+def test_a_changed_setting_says_what_it_does_to_records(
+    before: str, after: str, change: tuple[Any, ...], files: Files
+) -> None:
+    entry = f"name: orders, {ENABLED}"
+    assert told(files.changes(f"{{{entry}, {before}}}", f"{{{entry}, {after}}}")) == [change]
+
+
+def test_what_is_the_same_in_other_words_is_no_change(files: Files) -> None:
+    assert (
+        files.changes(
+            f"{{name: orders, {ENABLED}, {HOURS}: 1, groups: {{exclude: [a, b]}}}}",
+            f"{{name: orders, {ENABLED}, retention.commitoffset.minutes: 60, "
+            "groups: {exclude: [b, a, a]}}",
+        )
+        == []
+    )
+
+
+def test_an_entry_that_comes_enables_its_topics_and_one_that_goes_leaves_them_alone(
+    files: Files,
+) -> None:
+    came = files.changes(
+        f"{{name: a, {ENABLED}}}", f"{{name: a, {ENABLED}}}, {{name: b, {ENABLED}}}"
+    )
+    assert [each["entry"] for each in came] == ["b"]
+    assert told(came) == [("retention.commitoffset.enable", False, True, "sooner")]
+    went = files.changes(
+        f"{{name: a, {ENABLED}}}, {{name: b, {ENABLED}, groups: {{required: [x]}}}}",
+        f"{{name: a, {ENABLED}}}",
+    )
+    assert told(went) == [
+        ("retention.commitoffset.enable", True, False, "later"),
+        ("groups.required", ["x"], [], "none"),
+    ]
+
+
+def test_an_exact_name_that_comes_is_compared_with_the_pattern_that_held_before(
+    files: Files,
+) -> None:
+    pattern = f"{{pattern: '.*', {ENABLED}, {HOURS}: 24}}"
+    found = files.changes(pattern, f"{pattern}, {{name: orders, {ENABLED}, {HOURS}: 72}}")
+    assert told(found) == [(HOURS, 24, 72, "later")]
+
+
+def test_owners_exceptions_and_settings_of_the_file_are_told(files: Files) -> None:
+    policies = "policies: policies.d/*.yaml\n"
+    topics = f"topics: [{{pattern: 'or.*', {ENABLED}"
+    before = files.write("old", KAFKA + policies, payments=f"owner: payments\n{topics}}}]\n")
+    after = files.write(
+        "new",
+        f"{KAFKA}{policies}dry_run: false\nstate_dir: /state\n"
+        "limits: {partitions_per_cycle: 5}\n",
+        payments=f"owner: orders team\n{topics}, except: [orders]}}]\n",
+    )
+    found = files.found(before, after)
+    assert [(each["entry"], each["owner"]) for each in found[:2]] == [("or.*", "orders team")] * 2
+    assert told(found)[:2] == [
+        ("owner", "payments", "orders team", "none"),
+        ("except", [], ["orders"], "unknown"),
+    ]
+    assert {each["entry"] for each in found[2:]} == {None}
+    by_setting = {each["setting"]: each["effect"] for each in found[2:]}
+    assert by_setting["dry_run"] == "sooner"
+    assert by_setting["limits.partitions_per_cycle"] == "later"
+    assert by_setting["state_dir"] == "unknown"
+
+
+def test_a_secret_that_changes_is_not_shown(files: Files, command: Command) -> None:
+    topics = f"topics: [{{name: orders, {ENABLED}}}]\n"
+    kafka = "kafka: {{bootstrap.servers: localhost:9092, sasl.password: {}}}\n"
+    before = files.write("old", kafka.format("hunter2") + topics)
+    after = files.write("new", kafka.format("hunter3") + topics)
+    done = command("check", "--config", after, "--against", before)
+    assert "kafka.sasl.password" in done.out
+    assert "hunter" not in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("change", "code"), [("", 0), ("dry_run: true\n", 0), ("limits: {settle_cycles: 2}\n", 3)]
+)
+def test_exit_code_is_3_where_something_changes(
+    change: str, code: int, files: Files, command: Command
+) -> None:
+    topics = f"topics: [{{name: orders, {ENABLED}}}]\n"
+    before, after = files.write("old", KAFKA + topics), files.write("new", KAFKA + change + topics)
+    done = command("check", "--config", after, "--against", before, "--exit-code")
+    assert done.code == code
+    assert ("Nothing changes." in done.out) == (code == 0)
+
+
+def test_markdown_is_a_table_for_a_pull_request(files: Files, command: Command) -> None:
+    pattern = f"pattern: 'a|b', {ENABLED}"
+    before = files.write("old", f"{KAFKA}topics: [{{{pattern}, {HOURS}: 24}}]\n")
+    after = files.write("new", f"{KAFKA}topics: [{{{pattern}, {HOURS}: 6}}]\n")
+    done = command("check", "--config", after, "--against", before, "--output", "markdown")
+    assert done.out.splitlines() == [
+        "| ENTRY | OWNER | SETTING | BEFORE | AFTER | RECORDS MAY GO |",
+        "| --- | --- | --- | --- | --- | --- |",
+        f"| a\\|b |  | {HOURS} | 24 | 6 | sooner |",
+    ]
+
+
+def test_without_secrets_nothing_outside_the_files_is_asked_for(
+    files: Files, command: Command
+) -> None:
+    path = files.write(
+        "new",
+        "kafka: {bootstrap.servers: '${SERVERS}', security.protocol: SASL_SSL, "
+        "sasl.mechanism: PLAIN, sasl.username: u, sasl.password: '${file:none/there}'}\n"
+        "http: {port: '${PORT}'}\ndry_run: ${DRY}\n"
+        f"topics: [{{name: orders, {ENABLED}}}]\n",
+    )
+    assert command("check", "--config", path).code == 2
+    done = command("check", "--config", path, "--no-secrets")
+    assert (done.code, done.err) == (0, "")
+    assert "Variables and secret files were not asked for." in done.out
+
+
+def test_without_secrets_what_is_wrong_in_the_files_is_still_an_error(
+    files: Files, command: Command
+) -> None:
+    path = files.write(
+        "new", f"{KAFKA}http: {{port: '${{PORT}}'}}\ntopics: [{{name: orders, hour: 1}}]\n"
+    )
+    done = command("check", "--config", path, "--no-secrets")
+    assert done.code == 2
+    assert "topics[0].hour: unknown setting" in done.err
+
+
+def test_exit_code_and_output_go_with_another_file(files: Files, command: Command) -> None:
+    path = files.write("new", f"{KAFKA}topics: [{{name: orders}}]\n")
+    done = command("check", "--config", path, "--exit-code")
+    assert (done.code, "--against OLD" in done.err) == (2, True)
