@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from retentiond.cli.options import WRITE_CONFIG, Output, consumed_retention_ms, one_engine
@@ -50,6 +51,7 @@ from retentiond.tell.answers import (
 )
 from retentiond.tell.first_look import (
     Origin,
+    Readers,
     environment_of,
     first_look,
     first_look_document,
@@ -58,7 +60,12 @@ from retentiond.tell.first_look import (
 )
 from retentiond.tell.reasons import UNSEEN, short
 from retentiond.tell.report import CycleReport
-from retentiond.tell.unseen_readers import NOTHING_UNSEEN, UnseenReaders, unseen_readers
+from retentiond.tell.unseen_readers import (
+    NOTHING_UNSEEN,
+    UnseenReaders,
+    unlimited_topics,
+    unseen_readers,
+)
 
 
 def take_first_look(
@@ -69,8 +76,10 @@ def take_first_look(
     topics: Sequence[str],
     write_config: Path | None,
     output: Output,
+    include_unlimited: bool = False,
 ) -> PlannedCycle:
-    """Looks, shows it and writes the configuration, if one is asked for.
+    """Looks, shows it and writes the configuration, if one is asked for. ``include_unlimited``:
+    topics without a limit to their retention are enabled as others are.
 
     Raises `UsageError` and `ConfigError` before anything is asked of the cluster.
     """
@@ -86,10 +95,13 @@ def take_first_look(
             "aside; --topic is a regular expression that a topic's whole name matches"
         )
     unseen = unseen_readers(every_topic, looked.snapshot.groups)
-    show_first_look(looked.report, retention_ms, output, unseen)
+    if not include_unlimited:
+        unseen = replace(unseen, unlimited=unlimited_topics(looked.snapshot.topics))
+    readers = _readers(looked.snapshot)
+    show_first_look(looked.report, retention_ms, output, unseen, readers)
     if write_config is not None:
         origin = _origin(settings, looked.snapshot, retention_ms)
-        _write(write_config, looked, origin, unseen)
+        _write(write_config, looked.report.answers, readers, origin, unseen)
         if output is Output.TABLE:
             _say_written(write_config, origin.kafka)
     return looked
@@ -124,14 +136,18 @@ def _origin(settings: ClientSettings, snapshot: Snapshot, retention_ms: int) -> 
     )
 
 
-def _write(path: Path, looked: PlannedCycle, origin: Origin, unseen: UnseenReaders) -> None:
-    seen, snapshot = looked.report.answers, looked.snapshot
-    if not seen.topics:
-        raise UsageError(f"the cluster has no topic, so there is nothing to write to {path}")
-    readers = {
+def _readers(snapshot: Snapshot) -> Readers:
+    return {
         snapshot.topics[position].name: groups
         for position, groups in readers_by_topic(snapshot).items()
     }
+
+
+def _write(
+    path: Path, seen: ClusterAnswer, readers: Readers, origin: Origin, unseen: UnseenReaders
+) -> None:
+    if not seen.topics:
+        raise UsageError(f"the cluster has no topic, so there is nothing to write to {path}")
     with new_file(path, WRITE_CONFIG) as unfinished:
         unfinished.write_text(starting_config(seen, readers, origin, unseen), encoding="utf-8")
 
@@ -182,10 +198,11 @@ def show_first_look(
     retention_ms: int,
     output: Output,
     unseen: UnseenReaders = NOTHING_UNSEEN,
+    readers: Readers | None = None,
 ) -> None:
     """Prints it to stdout."""
     if output is Output.JSON:
-        print_json(first_look_document(report, retention_ms, unseen))
+        print_json(first_look_document(report, retention_ms, unseen, readers))
         return
     look, console = report.answers, printer()
     age = f"of {say_duration(retention_ms)}" if retention_ms else "of 0"
@@ -195,7 +212,7 @@ def show_first_look(
     print_table(
         console,
         _columns(look) if has_bytes else WITHOUT_BYTES,
-        (_row(topic, look, retention_ms) for topic in shown),
+        (_row(topic, look, retention_ms, unseen) for topic in shown),
     )
     if len(shown) < len(look.topics):
         more = say_many(len(look.topics) - len(shown), "more topic")
@@ -206,8 +223,8 @@ def show_first_look(
         say(console, printable(line))
 
 
-def _row(topic: TopicAnswer, look: ClusterAnswer, retention_ms: int) -> Row:
-    kept = "; ".join(_kept(topic, retention_ms)) or "-"
+def _row(topic: TopicAnswer, look: ClusterAnswer, retention_ms: int, unseen: UnseenReaders) -> Row:
+    kept = "; ".join(_kept(topic, retention_ms, unseen)) or "-"
     records = _if_any(topic.records, say_count(topic.records))
     if look.known_frees.local is None:
         cells = [
@@ -253,9 +270,11 @@ def _style(topic: TopicAnswer) -> str:
     return "yellow" if topic.verdicts[Verdict.HOLD] else "dim"
 
 
-def _kept(topic: TopicAnswer, retention_ms: int) -> Iterator[str]:
+def _kept(topic: TopicAnswer, retention_ms: int, unseen: UnseenReaders) -> Iterator[str]:
     if topic.owner is not None:
         yield topic.owner.short
+    elif topic.topic in unseen.unlimited:
+        yield "unlimited retention"
     for each in topic.kept[:MOST_KEEPERS]:
         is_all = each.records == topic.log_records
         share = "" if is_all else f"{say_share(each.records, topic.log_records)} "
@@ -307,6 +326,13 @@ def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> I
     if theirs:
         belongs = "1 of these topics belongs" if theirs == 1 else f"{theirs} of these topics belong"
         yield f"By name {belongs} to another system, which had better delete there itself."
+    if unlimited := sorted(unseen.unlimited):
+        yield (
+            f"{say_many(len(unlimited), 'topic')} ({say_names(unlimited, MOST_OF_CLUSTER)}) "
+            f"{'has' if len(unlimited) == 1 else 'have'} unlimited retention, so something may "
+            "read from their beginning at each start. --write-config leaves such a topic disabled "
+            "unless --include-unlimited is given."
+        )
     yield UNSEEN
     for sentence in unseen.evidence:
         yield f"There may be some: {sentence}."

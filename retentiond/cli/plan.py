@@ -79,6 +79,14 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
             show_default=False,
         ),
     ] = None,
+    include_unlimited: Annotated[
+        bool,
+        typer.Option(
+            "--include-unlimited",
+            help="With --bootstrap-server: enable topics with unlimited retention, too.",
+            show_default=False,
+        ),
+    ] = False,
     output: OutputFormat = Output.TABLE,
     exit_code: Annotated[
         bool,
@@ -102,6 +110,7 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
             consumed_retention=consumed_retention,
             topics=topic or (),
             write_config=write_config,
+            include_unlimited=include_unlimited,
             output=output,
         ).report
     else:
@@ -111,6 +120,7 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
                 "--topic": topic,
                 "--command-config": command_config,
                 WRITE_CONFIG: write_config,
+                "--include-unlimited": include_unlimited,
             }
         )
         report = _planned(set_up(context, config, debug))

@@ -21,7 +21,7 @@ from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.tell.reasons import say_groups_only, short
-from retentiond.tell.unseen_readers import Owner, owner
+from retentiond.tell.well_known_topics import Owner, owner
 
 
 class Stored(NamedTuple):

@@ -4,9 +4,9 @@ In comes a plan of everything; out go its topics, who keeps the rest, and a conf
 from. The configuration of the look itself lives in memory only: nothing is ever deleted with it.
 
 The one to start from is commented, and deletes nothing. Only topics that have readers, and nothing
-else against them, are enabled; any other stands there disabled, with the reason, and so do all
-where readers may be at work that nobody can see. Secrets are left out: the file names where they
-are expected.
+else against them, are enabled; any other stands there disabled, with the reason. So do topics with
+unlimited retention, and all topics where readers may be at work that nobody can see. Secrets are
+left out: the file names where they are expected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from retentiond.config import Config
 from retentiond.config.values import Pattern
@@ -81,15 +81,26 @@ def kafka_section(settings: ClientSettings) -> dict[str, str]:
 
 
 def first_look_document(
-    report: CycleReport, retention_ms: int, unseen: UnseenReaders = NOTHING_UNSEEN
+    report: CycleReport,
+    retention_ms: int,
+    unseen: UnseenReaders = NOTHING_UNSEEN,
+    readers: Readers | None = None,
 ) -> dict[str, Any]:
-    """``unseen_readers``: what speaks for readers that commit nothing, a sentence each."""
+    """``unseen_readers``: what speaks for readers that commit nothing, a sentence each.
+    ``not_enabled``: why ``--write-config`` leaves a topic disabled; null where it enables it."""
     look = report.answers
     return {
         **document(report, with_outcomes=False),
         "consumed_retention_ms": retention_ms,
         "unseen_readers": list(unseen.evidence),
-        "topics": [_topic_document(topic) for topic in look.by_frees],
+        "topics": [
+            {
+                **_topic_document(topic),
+                "retention_unlimited": topic.topic in unseen.unlimited,
+                "not_enabled": why_not_enabled(topic, (readers or {}).get(topic.topic, ()), unseen),
+            }
+            for topic in look.by_frees
+        ],
         "total": {
             "topics": len(look.topics),
             "partitions": len(look.partitions),
@@ -136,6 +147,9 @@ def _kept_documents(kept: Iterable[KeptRecords]) -> list[dict[str, Any]]:
 
 
 SECRETS = ("sasl.password", "ssl.key.password", CLIENT_SECRET)
+
+Readers: TypeAlias = Mapping[str, Iterable[str]]
+"""Each topic's groups."""
 
 MOST_NAMED = 8
 """Groups that a comment names."""
@@ -205,22 +219,27 @@ def environment_of(kafka: Mapping[str, str]) -> tuple[str, ...]:
 
 def starting_config(
     look: ClusterAnswer,
-    readers: Mapping[str, Iterable[str]],
+    readers: Readers,
     origin: Origin,
     unseen: UnseenReaders = NOTHING_UNSEEN,
 ) -> str:
-    """The file's text. ``readers``: each topic's groups."""
+    """The file's text."""
     others = [topic for topic in look.by_frees if why_not(topic) is not None]
     lines: list[str] = []
     for topic in look.by_frees:
         if why_not(topic) is None:
             groups = sorted(readers.get(topic.topic, ()))
-            lines += _enabled_topic(topic, groups, unseen.doubt(groups))
+            lines += _enabled_topic(topic, groups, unseen.doubt(topic.topic, groups))
     if others:
         lines += ["  # Not to begin with, each with the reason:"]
     for topic in others:
         lines += _disabled_topic(topic)
     return _head(origin) + "\n".join(lines) + "\n"
+
+
+def why_not_enabled(topic: TopicAnswer, groups: Iterable[str], unseen: UnseenReaders) -> str | None:
+    """Why the starting configuration leaves it disabled; None where it enables it."""
+    return why_not(topic) or unseen.doubt(topic.topic, groups)
 
 
 def why_not(topic: TopicAnswer) -> str | None:

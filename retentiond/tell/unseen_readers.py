@@ -1,9 +1,8 @@
-"""Readers that commit nothing to Kafka: topics that have such by their names, and signs of others.
+"""Readers that commit nothing to Kafka, and what speaks for them.
 
-What reads a topic that belongs to a system of its own need not commit (Streams restores from a
-changelog, Connect starts from its topics' beginning), so "every group has read it" says less there
-than elsewhere. And some systems read others' topics without committing: that they are in the
-cluster is all that can be seen.
+Some systems read others' topics without committing: that they are in the cluster is all that can
+be seen. And what is kept without a limit is kept for somebody who begins at its beginning. Topics
+of such systems themselves are known by name (`well_known_topics`).
 """
 
 from __future__ import annotations
@@ -11,78 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from retentiond.formatting import say_name
+from retentiond.formatting import HOUR_MS, say_name
 from retentiond.model import GroupKind
-from retentiond.snapshot import GroupReading
-
-
-class Owner(NamedTuple):
-    """The system whose topic it is. ``short``: for a cell of a table; ``meaning``: why one does not
-    begin with this topic."""
-
-    short: str
-    meaning: str
-
-
-CONNECT = (
-    r"(?:.*[._-])?connect(?:ors?)?(?:[._-].*)?[._-](?:configs?|offsets?|status(?:es)?)"
-    r"|__(?:amazon_)?msk_connect_(?:configs|offsets|status)_.*"
-)
-
-MIRRORS = re.compile(
-    # With replication.policy.separator, _ or - stand where a dot is by default.
-    r"mm2-(?:offset-syncs|offsets|configs|status)[._-].*|.*[._-]checkpoints[._-]internal"
-    r"|mirrormaker2-cluster-(?:offsets|configs|status)"  # Strimzi's default
-    r"|(?:.*\.)?heartbeats"
-)
-
-OWNERS = (
-    (
-        re.compile(r".*-changelog"),
-        Owner(
-            "changelog of Streams",
-            "by its name a changelog of Kafka Streams, which restores its state from it without "
-            "committing",
-        ),
-    ),
-    (
-        re.compile(r".*-repartition"),
-        Owner(
-            "repartition topic of Streams",
-            "by its name a repartition topic of Kafka Streams, which deletes what it has read",
-        ),
-    ),
-    (
-        re.compile(CONNECT, re.IGNORECASE),
-        Owner(
-            "Kafka Connect's own",
-            "by its name Kafka Connect's own, which reads it from the beginning without committing",
-        ),
-    ),
-    (
-        re.compile(rf"mm2-.*|.*\.internal|{MIRRORS.pattern}"),
-        Owner(
-            "MirrorMaker's own",
-            "by its name MirrorMaker's own, which reads it from the beginning without committing",
-        ),
-    ),
-    (
-        re.compile(r"_.*"),
-        Owner(
-            "some system's own",
-            "by its name internal to some system, which may read it without committing",
-        ),
-    ),
-)
-"""Patterns that the whole name matches; the first that does counts."""
-
-
-def owner(topic: str) -> Owner | None:
-    """The system whose topic it is; None for any other."""
-    return next((found for names, found in OWNERS if names.fullmatch(topic)), None)
-
+from retentiond.snapshot import GroupReading, TopicReading
+from retentiond.tell.well_known_topics import CONNECT, MIRRORS
 
 MIRROR_GROUPS = re.compile(r".+-mm2")
 """MirrorMaker 2's workers, where it runs by itself: on the cluster that it writes to."""
@@ -100,23 +32,47 @@ MAY_RESTORE = (
 )
 
 
+UNLIMITED_MS = 10 * 365 * 24 * HOUR_MS
+"""A ``retention.ms`` from here on counts as unlimited, too: who keeps ten years keeps them for a
+reader that begins at the beginning. (Debezium makes its schema history with the largest number that
+there is.)"""
+
+MAY_REPLAY = (
+    "its retention.ms is unlimited, so something may read it from the beginning at each start "
+    "(event sourcing, a journal); --include-unlimited enables it"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class UnseenReaders:
     """What speaks for readers that commit nothing. ``evidence``: a system and the name that gives
     it away, each in a sentence without a full stop. ``streams``: groups of Kafka Streams whose
-    changelogs nothing tells."""
+    changelogs nothing tells. ``unlimited``: topics that are kept without a limit."""
 
     evidence: tuple[str, ...] = ()
     streams: frozenset[str] = frozenset()
+    unlimited: frozenset[str] = frozenset()
 
-    def doubt(self, readers: Iterable[str]) -> str | None:
+    def doubt(self, topic: str, readers: Iterable[str]) -> str | None:
         """Why a topic of these readers may be read by more than is seen; None: nothing says so."""
+        if topic in self.unlimited:
+            return MAY_REPLAY
         if streams := sorted(self.streams.intersection(readers)):
             return f"group {say_name(streams[0])} looks like Kafka Streams, {MAY_RESTORE}"
         return f"somebody may read it unseen: {self.evidence[0]}" if self.evidence else None
 
 
 NOTHING_UNSEEN = UnseenReaders()
+
+
+def unlimited_topics(topics: Iterable[TopicReading]) -> frozenset[str]:
+    """Those whose ``retention.ms`` deletes nothing in ten years. What is not known of a topic that
+    could not be read counts as unlimited."""
+    return frozenset(
+        each.name
+        for each in topics
+        if each.forced_retention_ms is None or each.forced_retention_ms >= UNLIMITED_MS
+    )
 
 
 def unseen_readers(topics: Iterable[str], groups: Iterable[GroupReading]) -> UnseenReaders:
@@ -130,7 +86,6 @@ def unseen_readers(topics: Iterable[str], groups: Iterable[GroupReading]) -> Uns
 def _signs_of_systems(topics: Iterable[str], groups: Sequence[GroupReading]) -> Iterator[str]:
     """One for each system. The workers of Kafka Connect are known by the protocol that they share
     out their connectors by, whatever their group and their topics are called."""
-    connect = re.compile(CONNECT, re.IGNORECASE)
     mirror_workers = [name for name in _group_ids(groups) if MIRROR_GROUPS.fullmatch(name)]
     if mirrors := next(filter(MIRRORS.fullmatch, topics), None):
         yield f"topic {mirrors} is MirrorMaker 2's, which reads topics without committing"
@@ -140,7 +95,7 @@ def _signs_of_systems(topics: Iterable[str], groups: Sequence[GroupReading]) -> 
             "committing"
         )
     workers = [each for each in groups if each.is_connect and each.group_id not in mirror_workers]
-    if connects := next(filter(connect.fullmatch, topics), None):
+    if connects := next(filter(CONNECT.fullmatch, topics), None):
         yield f"topic {connects} is Kafka Connect's, {CONNECTORS_MAY_READ}"
     elif workers:
         yield f"group {say_name(workers[0].group_id)} is Kafka Connect's, {CONNECTORS_MAY_READ}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -29,7 +30,19 @@ CHANGELOG = "app-store-changelog"
 SEGMENTED = 40
 """Records of a topic whose segments hold about ten of them."""
 
-TOPICS = ("orders", "slow", "young", "unread", "compacted", "short", "segmented", CHANGELOG)
+JOURNALS = {
+    "schema-changes.inventory": str(2**63 - 1),  # as Debezium makes it
+    "kafkasql-journal": "-1",
+    "_schemas": "-1",
+    "connect-configs.old": "-1",  # a name that says nothing
+    "ledger": "-1",
+}
+"""Topics that a system reads from their beginning, each with its ``retention.ms``."""
+
+TOPICS = (
+    *("orders", "slow", "young", "unread", "compacted", "short", "segmented", CHANGELOG),
+    *JOURNALS,
+)
 
 
 @dataclass(frozen=True)
@@ -59,16 +72,17 @@ def populate(driver: RealDriver) -> None:
         "short": {"retention.ms": str(HOUR_MS)},
         "segmented": {"segment.bytes": str(2**20)},  # the least that Kafka takes
         CHANGELOG: {"cleanup.policy": "compact"},
+        **{name: {"retention.ms": retention_ms} for name, retention_ms in JOURNALS.items()},
     }
     for name in TOPICS:
         # Kafka's own retention would delete what is two days old after one hour.
-        driver.create_topic(name, 1, {"retention.ms": "-1", **configs.get(name, {})})
+        driver.create_topic(name, 1, {"retention.ms": str(30 * DAY_MS), **configs.get(name, {})})
         is_young = name in ("young", "short")
         if name == "segmented":
             fill(driver.broker.bootstrap_servers, name, two_days_ago)
         else:
             driver.produce(name, [driver.now_ms if is_young else two_days_ago] * RECORDS)
-    for name in ("orders", "slow", "young", "compacted", "short"):
+    for name in ("orders", "slow", "young", "compacted", "short", *JOURNALS):
         driver.commit("billing", {(name, 0): RECORDS})
     driver.commit("billing", {("segmented", 0): SEGMENTED})
     driver.commit("search", {("slow", 0): 3})
@@ -113,8 +127,9 @@ def test_what_would_go_is_what_all_groups_have_read_and_what_is_old_enough(seen:
         "orders": RECORDS,
         "slow": 3,
         "segmented": SEGMENTED,
+        **dict.fromkeys(JOURNALS, RECORDS),
     }
-    assert seen.done.plan["total"]["records"] == RECORDS + 3 + SEGMENTED
+    assert seen.done.plan["total"]["records"] == RECORDS * (1 + len(JOURNALS)) + 3 + SEGMENTED
 
 
 def test_the_bytes_on_disk_are_known_and_whole_segments_are_freed(seen: Seen) -> None:
@@ -128,8 +143,9 @@ def test_the_bytes_on_disk_are_known_and_whole_segments_are_freed(seen: Seen) ->
 
 
 def test_what_frees_the_most_bytes_comes_first(seen: Seen) -> None:
-    first, second, third, *_ = (topic["topic"] for topic in seen.done.plan["topics"])
-    assert (first, second, third) == ("segmented", "orders", "slow")
+    first, *_ = names = [topic["topic"] for topic in seen.done.plan["topics"]]
+    assert first == "segmented"
+    assert names.index("orders") < names.index("slow") < names.index("unread")
 
 
 @pytest.mark.parametrize(
@@ -150,6 +166,37 @@ def test_it_says_who_keeps_the_rest(seen: Seen, topic: str, reason: str, group: 
 
 def test_topics_of_other_systems_are_shown_as_theirs(seen: Seen) -> None:
     assert seen.topic(CHANGELOG)["belongs_to"] == "changelog of Streams"
+
+
+@pytest.mark.parametrize(
+    ("topic", "why"),
+    [
+        ("schema-changes.inventory", "schema history of Debezium"),
+        ("kafkasql-journal", "journal of Apicurio"),
+        ("_schemas", "schema registry's own"),
+        ("connect-configs.old", "its retention.ms is unlimited"),
+        ("ledger", "its retention.ms is unlimited"),
+    ],
+)
+def test_a_topic_that_is_read_from_its_beginning_is_not_enabled_and_says_why(
+    seen: Seen, topic: str, why: str
+) -> None:
+    assert why in seen.topic(topic)["not_enabled"]
+    written = (seen.folder / "retentiond.yaml").read_text()
+    entry = rf"  # ([^\n]*)\n  - name: '?{re.escape(topic)}'?\n[^\n]*enable: false\n"
+    (comment,) = re.findall(entry, written)
+    assert why in comment
+
+
+def test_unlimited_retention_is_enabled_where_it_is_asked_for_and_a_known_journal_never(
+    seen: Seen, tmp_path: Path
+) -> None:
+    arguments = ("--bootstrap-server", seen.servers, "--include-unlimited", "--write-config")
+    done = run("plan", *arguments, "all.yaml", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    written = (tmp_path / "all.yaml").read_text()
+    enabled = set(re.findall(r"- name: (\S+)\n[^\n]*enable: true\n", written))
+    assert enabled == {"orders", "slow", "young", "segmented", "ledger", "connect-configs.old"}
 
 
 def test_nothing_is_deleted_and_nothing_left_behind_but_what_was_asked_for(seen: Seen) -> None:

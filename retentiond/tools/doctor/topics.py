@@ -12,7 +12,7 @@ from retentiond.formatting import say_duration
 from retentiond.gather.topics import NO_ID, EnabledTopic
 from retentiond.kafka.topics import Operations
 from retentiond.model import Failure
-from retentiond.tell.unseen_readers import owner
+from retentiond.tell.well_known_topics import owner
 from retentiond.tools.doctor.finding import (
     MOST_NAMED,
     Finding,

@@ -125,6 +125,12 @@ def test_options_of_a_first_look_go_with_a_server_alone(command: Command, option
     )
 
 
+def test_a_switch_of_a_first_look_goes_with_a_server_alone(command: Command) -> None:
+    done = command("plan", "--include-unlimited")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("retentiond: --include-unlimited goes with --bootstrap-server, ")
+
+
 def test_the_environments_configuration_is_passed_over(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +306,22 @@ def test_where_systems_are_at_work_that_read_without_committing_no_topic_is_enab
     document = command("plan", *SERVER, "--topic", "orders", "--output", "json")
     (evidence,) = json.loads(document.out)["unseen_readers"]
     assert "connect-offsets" in evidence
+
+
+def test_the_table_says_which_topics_have_unlimited_retention_and_what_that_means(
+    command: Command, cluster: FakeCluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("ledger", 1, {"retention.ms": "-1"})
+    cluster.produce("ledger", 0, 4)
+    cluster.commit("billing", {("ledger", 0): 4})
+    done = command("plan", *SERVER, "--topic", "ledger", "--write-config", "new.yaml")
+    assert "unlimited retention" in cells(done.out, "ledger")
+    assert "1 topic (ledger) has unlimited retention, so something may read from " in done.out
+    assert "enable: true" not in (tmp_path / "new.yaml").read_text()
+    arguments = ("--include-unlimited", "--write-config", "all.yaml")
+    done = command("plan", *SERVER, "--topic", "ledger", *arguments)
+    assert "unlimited retention" not in done.out
+    assert "enable: true" in (tmp_path / "all.yaml").read_text()
 
 
 def test_json_stays_one_object_when_a_configuration_is_written(

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from retentiond.model import GroupKind
 from retentiond.snapshot import VANISHED, GroupReading
-from retentiond.tell.unseen_readers import NOTHING_UNSEEN, owner, unseen_readers
+from retentiond.tell.unseen_readers import (
+    NOTHING_UNSEEN,
+    UNLIMITED_MS,
+    unlimited_topics,
+    unseen_readers,
+)
+from retentiond.tell.well_known_topics import owner
+from tests.support.builders import guard_readings
 
 
 @pytest.mark.parametrize(
@@ -26,7 +34,24 @@ from retentiond.tell.unseen_readers import NOTHING_UNSEEN, owner, unseen_readers
         ("west_checkpoints_internal", "MirrorMaker's own"),
         ("mirrormaker2-cluster-status", "MirrorMaker's own"),
         ("__amazon_msk_connect_status_sink_1f-2", "Kafka Connect's own"),
-        ("_schemas", "some system's own"),
+        ("_schemas", "Schema Registry's own"),
+        ("prod._schemas", "Schema Registry's own"),
+        ("_schema_encoders", "Schema Registry's own"),
+        ("schema-changes.inventory", "Debezium's schema history"),
+        ("schemahistory.fulfillment", "Debezium's schema history"),
+        ("schema-history", "Debezium's schema history"),
+        ("dbhistory.inventory", "Debezium's schema history"),
+        ("shop.database_history", "Debezium's schema history"),
+        ("debezium.schema-history.prod-oracle", "Debezium's schema history"),
+        ("debezium_offsets", "Kafka Connect's own"),
+        ("kafkasql-journal", "Apicurio's journal"),
+        ("_kafkasql-journal", "Apicurio's journal"),
+        ("kafkasql-snapshots", "Apicurio's journal"),
+        ("global-id-topic", "Apicurio's journal"),
+        ("_confluent-ksql-default__command_topic", "ksqlDB's command topic"),
+        ("pipelines_ksql__commands", "ksqlDB's command topic"),
+        ("app-KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-7-topic", "repartition topic of Streams"),
+        ("DataHubUpgradeHistory_v1", "DataHub's upgrade history"),
         ("__amazon_msk_canary", "some system's own"),
     ],
 )
@@ -38,7 +63,18 @@ def test_a_topic_of_a_system_is_known_by_its_name(topic: str, whose: str) -> Non
 
 @pytest.mark.parametrize(
     "topic",
-    ["orders", "changelog", "repartition.v2", "connect-offsets-of-orders", "connections.status"],
+    [
+        "orders",
+        "changelog",
+        "repartition.v2",
+        "connect-offsets-of-orders",
+        "connections.status",
+        "schemas",
+        "orders.history",
+        "schema-changeset",
+        "device-commands",
+        "command_topic",
+    ],
 )
 def test_any_other_topic_is_nobodys(topic: str) -> None:
     assert owner(topic) is None
@@ -120,6 +156,21 @@ def test_a_group_of_the_streams_protocol_tells_its_changelogs_itself() -> None:
 
 def test_a_doubt_is_about_the_sources_of_streams_first_and_then_about_every_topic() -> None:
     unseen = unseen_readers(["heartbeats"], [group("app", is_streams_classic=True)])
-    assert (unseen.doubt(["app", "billing"]) or "").startswith("group app looks like Kafka Streams")
-    assert (unseen.doubt(["billing"]) or "").startswith("somebody may read it unseen: topic heart")
-    assert NOTHING_UNSEEN.doubt(["billing"]) is None
+    assert (unseen.doubt("orders", ["app", "billing"]) or "").startswith(
+        "group app looks like Kafka Streams"
+    )
+    assert (unseen.doubt("orders", ["billing"]) or "").startswith(
+        "somebody may read it unseen: topic heart"
+    )
+    assert NOTHING_UNSEEN.doubt("orders", ["billing"]) is None
+
+
+@pytest.mark.parametrize(
+    ("retention_ms", "is_unlimited"),
+    [(None, True), (2**63 - 1, True), (UNLIMITED_MS, True), (UNLIMITED_MS - 1, False), (0, False)],
+)
+def test_a_retention_that_deletes_nothing_in_ten_years_is_unlimited(
+    retention_ms: int | None, is_unlimited: bool
+) -> None:
+    topic = replace(guard_readings.topic("journal"), forced_retention_ms=retention_ms)
+    assert ("journal" in unlimited_topics([topic])) is is_unlimited

@@ -1,0 +1,149 @@
+"""Topics that a system of their own reads without committing, as their names tell.
+
+Most of these systems read such a topic from its beginning whenever they start: Streams restores its
+state, Debezium a database's schema, a registry all of its schemas. What a consumer group has read
+says nothing of them. A name proves nothing, so nothing is ever enabled by one: a topic that matches
+is only left out of what a first look enables, and named by `doctor`.
+
+`OWNERS` is the one table of these names. Each entry says where the name comes from.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Owner(NamedTuple):
+    """The system whose topic it is. ``short``: for a cell of a table; ``meaning``: why one does not
+    begin with this topic."""
+
+    short: str
+    meaning: str
+
+
+CONNECT = re.compile(
+    # Kafka Connect's and Debezium's own examples, Strimzi's connect-cluster-offsets.
+    r"(?:.*[._-])?(?:connect(?:ors?)?(?:[._-].*)?|debezium|dbz)"
+    r"[._-](?:configs?|offsets?|status(?:es)?)"
+    # https://docs.aws.amazon.com/msk/latest/developerguide/msk-connect-state-management.html
+    r"|__(?:amazon_)?msk_connect_(?:configs|offsets|status)_.*",
+    re.IGNORECASE,
+)
+
+MIRRORS = re.compile(
+    # With replication.policy.separator, _ or - stand where a dot is by default (KIP-382, KIP-690).
+    r"mm2-(?:offset-syncs|offsets|configs|status)[._-].*|.*[._-]checkpoints[._-]internal"
+    r"|mirrormaker2-cluster-(?:offsets|configs|status)"  # Strimzi's default
+    r"|(?:.*\.)?heartbeats"
+)
+
+OWNERS = (
+    (
+        # https://kafka.apache.org/documentation/streams/developer-guide/manage-topics.html
+        re.compile(r".*-changelog"),
+        Owner(
+            "changelog of Streams",
+            "by its name a changelog of Kafka Streams, which restores its state from it without "
+            "committing",
+        ),
+    ),
+    (
+        # As above. The topics of foreign-key joins are those of KIP-213.
+        re.compile(r".*-repartition|.*-KTABLE-FK-JOIN-SUBSCRIPTION-.*-topic"),
+        Owner(
+            "repartition topic of Streams",
+            "by its name a repartition topic of Kafka Streams, which deletes what it has read",
+        ),
+    ),
+    (
+        # https://kafka.apache.org/documentation/#connectconfigs: *.storage.topic
+        CONNECT,
+        Owner(
+            "Kafka Connect's own",
+            "by its name Kafka Connect's own, which reads it from the beginning without committing",
+        ),
+    ),
+    (
+        # https://cwiki.apache.org/confluence/display/KAFKA/KIP-382%3A+MirrorMaker+2.0
+        re.compile(rf"mm2-.*|.*\.internal|{MIRRORS.pattern}"),
+        Owner(
+            "MirrorMaker's own",
+            "by its name MirrorMaker's own, which reads it from the beginning without committing",
+        ),
+    ),
+    (
+        # schema.history.internal.kafka.topic, before Debezium 2 database.history.kafka.topic. It
+        # has no default; these are the names of Debezium's documentation and tutorials:
+        # https://debezium.io/documentation/reference/stable/connectors/mysql.html
+        # KafkaSchemaHistory makes it with cleanup.policy=delete and the longest retention.ms.
+        re.compile(
+            r"(?:.*[._-])?(?:schema[._-]?(?:history|changes)|(?:db|database)[._-]?history)"
+            r"(?:[._-].*)?",
+            re.IGNORECASE,
+        ),
+        Owner(
+            "Debezium's schema history",
+            "by its name a schema history of Debezium, which reads it from the beginning at each "
+            "start and can't go on without it",
+        ),
+    ),
+    (
+        # Apicurio Registry 2 and 3: defaults of apicurio.kafkasql.{topic,snapshots.topic,
+        # events.topic} in its KafkaSqlConfiguration; 1: of its Kafka and Streams storages.
+        # https://www.apicur.io/registry/docs/apicurio-registry/3.2.x/index.html
+        re.compile(
+            r"(?:.*[._-])?kafkasql[._-](?:journal|snapshots?|events)(?:[._-].*)?"
+            r"|storage-topic|global-id-topic"
+        ),
+        Owner(
+            "Apicurio's journal",
+            "by its name a journal of Apicurio Registry, which reads all its schemas from it at "
+            "each start",
+        ),
+    ),
+    (
+        # kafkastore.topic of Confluent's Schema Registry, topic_name of Karapace; Redpanda's own
+        # registry uses the same name.
+        # https://docs.confluent.io/platform/current/schema-registry/installation/config.html
+        re.compile(r"(?:.*[._-])?_schemas(?:[._-].*)?|_schema_encoders"),
+        Owner(
+            "Schema Registry's own",
+            "by its name a schema registry's own, which reads all its schemas from it at each "
+            "start",
+        ),
+    ),
+    (
+        # _confluent-ksql-SERVICE_ID_command_topic, and KSQL's ksql__commands before:
+        # https://docs.ksqldb.io/en/latest/reference/server-configuration/ (ksql.service.id)
+        re.compile(r".*__command_topic|_confluent-ksql-.*_command_topic|.*ksql__commands"),
+        Owner(
+            "ksqlDB's command topic",
+            "by its name a command topic of ksqlDB, which reads all its statements from it at each "
+            "start",
+        ),
+    ),
+    (
+        # https://docs.datahub.com/docs/how/kafka-config: "infinite retention"
+        re.compile(r"(?:.*_)?DataHubUpgradeHistory_v1"),
+        Owner(
+            "DataHub's upgrade history",
+            "by its name DataHub's upgrade history, which it reads from the beginning at each "
+            "start",
+        ),
+    ),
+    (
+        # A convention of many systems: _confluent-*, __CruiseControl*, __strimzi*, _redpanda*, …
+        re.compile(r"_.*"),
+        Owner(
+            "some system's own",
+            "by its name internal to some system, which may read it without committing",
+        ),
+    ),
+)
+"""Patterns that the whole name matches; the first that does counts."""
+
+
+def owner(topic: str) -> Owner | None:
+    """The system whose topic it is; None for any other."""
+    return next((found for names, found in OWNERS if names.fullmatch(topic)), None)
