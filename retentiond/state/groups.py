@@ -243,6 +243,20 @@ def recall(state_dir: Path) -> Remembered:
         return Remembered(lost=f"the remembered groups in {path} can't be read ({error})")
 
 
+def cluster_of(state_dir: Path) -> str | None:
+    """The id of the cluster that it is all about; None where that is not known. Read without a
+    trace, and in no time however many groups there are."""
+    path = state_dir / groups_file.NAME
+    try:
+        if not path.exists():
+            return groups_file.with_cluster(NOTHING, path).cluster_id
+        with closing(connect(path, read_only=True)) as connection:
+            groups_file.check_version(connection, path)
+            return groups_file.cluster_of(connection, path)
+    except (OSError, sqlite3.Error, StateError):
+        return groups_file.with_cluster(NOTHING, path).cluster_id
+
+
 def _rows_of_commits(
     commits: Mapping[GroupOnTopic, RememberedReader],
 ) -> list[tuple[str, str, str, int | None, str, str, str]]:

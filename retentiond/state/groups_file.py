@@ -179,6 +179,15 @@ def with_cluster(remembered: Remembered, path: Path) -> Remembered:
     return replace(remembered, cluster_id=_cluster_of_audit(path))
 
 
+def cluster_of(connection: sqlite3.Connection, path: Path) -> str | None:
+    """Without reading the groups."""
+    try:
+        known = _cluster_id(connection)
+    except sqlite3.OperationalError:  # an older version had no such table
+        known = None
+    return known or _cluster_of_audit(path)
+
+
 def write_cluster(connection: sqlite3.Connection, cluster_id: str) -> None:
     """Whose all of this is, unless that is known."""
     connection.execute(

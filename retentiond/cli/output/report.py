@@ -14,7 +14,7 @@ from markupsafe import Markup
 from rich.console import Console
 
 from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, printer, say
-from retentiond.cli.past.options import figure, say_timeline, timeline_document
+from retentiond.cli.past.options import figure, past_document, say_past
 from retentiond.formatting import rfc3339, say_bytes, say_count, say_many, say_name, say_names
 from retentiond.history.ask.report import (
     HOUR_MS,
@@ -60,7 +60,7 @@ LOG_DIRS = (
 
 def json_text(report: Report, price: float | None) -> str:
     document = {
-        **timeline_document(report.past.timeline),
+        **past_document(report.past),
         "topics": [{"topic": each.topic, **_saving(each, price)} for each in report.topics],
         "total": _saving(report.total, price),
         "keepers": [
@@ -137,7 +137,7 @@ def table_text(report: Report, price: float | None) -> str:
             say(console, "")
     if report.unread_topics:
         say(console, f"Nobody reads {say_names(report.unread_topics, 20)}.")
-    say_timeline(console, report.past.timeline)
+    say_past(console, report.past)
     say(console, summary(report, price))
     text = console.file
     assert isinstance(text, io.StringIO)
@@ -229,7 +229,8 @@ def html(report: Report, price: float | None) -> str:
             if rows
         ],
         unread=[say_name(each) for each in report.unread_topics],
-        gaps=timeline_document(report.past.timeline)["gaps"],
+        cluster=say_name(report.past.cluster_id),
+        gaps=past_document(report.past)["gaps"],
     )
 
 

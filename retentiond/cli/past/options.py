@@ -25,6 +25,7 @@ from retentiond.formatting import (
     say_about,
     say_bytes,
     say_many,
+    say_name,
     say_names,
 )
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from retentiond.config import Config
-    from retentiond.history.ask.past import Past, Timeline
+    from retentiond.history.ask.past import AskedCluster, Past
     from retentiond.history.ask.question import PolicyFor
     from retentiond.history.ask.replay import Replay
     from retentiond.history.ask.rows import Tasks
@@ -52,6 +53,18 @@ TopicPatterns = Annotated[
         help="Only topics whose whole name matches this regular expression; may be given several "
         "times.",
         autocompletion=topics,
+    ),
+]
+
+
+ClusterId = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ID",
+        help="Answer for the cluster of this id, where several share history.path; by default for "
+        "the one that state_dir is about.",
+        show_default=False,
     ),
 ]
 
@@ -101,9 +114,10 @@ def answered(
     asked: Period,
     question: Callable[[Past, SparkSession], T],
     lookback_ms: int = 0,
+    cluster: str | None = None,
 ) -> T:
     """What the question finds in what was recorded of that time. ``lookback_ms``: the longest
-    retention, to know how old the records are that it begins with.
+    retention, to know how old the records are that it begins with. ``cluster``: that of --cluster.
 
     It is asked in a thread of its own: Ctrl-C ends the wait, whatever Spark or a store is at. Then
     nobody waits for that thread any more, and the process ends here.
@@ -118,7 +132,7 @@ def answered(
         table = history_at(config.history_path)
         sessions.begin()
         try:
-            past = _opened(table, config, asked, lookback_ms)
+            past = _opened(table, config, asked, lookback_ms, cluster)
             with sessions.use() as session, workers_explained(past.table.place):
                 tasks.append(tasks_of(session, config.spark.master))
                 divide(session, config.spark, past.row_count)
@@ -138,18 +152,32 @@ def answered(
     return work.result()
 
 
-def _opened(table: HistoryTable, config: Config, asked: Period, lookback_ms: int) -> Past:
+def _opened(
+    table: HistoryTable, config: Config, asked: Period, lookback_ms: int, cluster: str | None
+) -> Past:
     from retentiond.history.ask.past import open_past
 
     since_ms, until_ms, options = asked
-    past = open_past(table, config.spark.master, since_ms, until_ms, lookback_ms, options)
+    of = asked_cluster(config, cluster)
+    past = open_past(table, config.spark.master, since_ms, until_ms, lookback_ms, options, of)
     if past.other_clusters:
         print(
-            f"retentiond: the history is that of cluster {past.cluster_id}, whose entry is the "
-            f"newest; entries of {say_names(past.other_clusters, 3)} are left out",
+            f"retentiond: the answer is about cluster {say_name(past.cluster_id)}; entries of "
+            f"{say_names(past.other_clusters, 3)} are left out",
             file=sys.stderr,
         )
     return past
+
+
+def asked_cluster(config: Config, given: str | None) -> AskedCluster | None:
+    """That of --cluster, or the one that state_dir is about. None where neither says."""
+    from retentiond.history.ask.past import AskedCluster
+    from retentiond.state.groups import cluster_of
+
+    if given is not None:
+        return AskedCluster(given, "that of --cluster")
+    known = cluster_of(config.state_dir)
+    return None if known is None else AskedCluster(known, f"that of state_dir {config.state_dir}")
 
 
 def _await(work: Future[T], tasks: Sequence[Callable[[], Tasks]]) -> None:
@@ -205,8 +233,10 @@ MOST_SHOWN = 20
 """Lines of one kind."""
 
 
-def timeline_document(timeline: Timeline) -> dict[str, Any]:
+def past_document(past: Past) -> dict[str, Any]:
+    timeline = past.timeline
     return {
+        "cluster_id": past.cluster_id,
         "since": rfc3339(timeline.since_ms),
         "until": rfc3339(timeline.until_ms),
         "entries": len(timeline.period),
@@ -216,13 +246,14 @@ def timeline_document(timeline: Timeline) -> dict[str, Any]:
     }
 
 
-def say_timeline(console: Console, timeline: Timeline) -> None:
-    """What there is to judge by, and what is not."""
+def say_past(console: Console, past: Past) -> None:
+    """Whose it is, what there is to judge by, and what is not."""
+    timeline = past.timeline
     period = timeline.period
     say(
         console,
-        f"{say_many(len(period), 'entry', 'entries')} from {rfc3339(period[0].entry.at_ms)} to "
-        f"{rfc3339(period[-1].entry.at_ms)}.",
+        f"Cluster {say_name(past.cluster_id)}: {say_many(len(period), 'entry', 'entries')} from "
+        f"{rfc3339(period[0].entry.at_ms)} to {rfc3339(period[-1].entry.at_ms)}.",
     )
     for gap in timeline.gaps[:MOST_SHOWN]:
         say(

@@ -30,15 +30,16 @@ from retentiond.cli.output.printing import (
     say,
 )
 from retentiond.cli.past.options import (
+    ClusterId,
     TopicPatterns,
     answered,
     asked_replay,
     figure,
     matching,
+    past_document,
     period,
     retention,
-    say_timeline,
-    timeline_document,
+    say_past,
 )
 from retentiond.errors import UsageError
 from retentiond.formatting import (
@@ -69,6 +70,7 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
         str, typer.Option(help="By what was recorded from this time on: an age or a time.")
     ] = "30d",
     topic: TopicPatterns = None,
+    cluster: ClusterId = None,
     safety: Annotated[
         float, typer.Option(help="The shortest retention is multiplied by this.", min=1)
     ] = 2,
@@ -118,7 +120,7 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
         never = frozenset[str]() if write_config is None else never_deletable(past)
         return past, recommended(replay, safety, again), never
 
-    past, found, never = answered(in_force, asked, question)
+    past, found, never = answered(in_force, asked, question, cluster=cluster)
     if not found:
         raise UsageError(
             "nothing can be recommended: in that time no enabled topic was seen in two entries of "
@@ -143,7 +145,7 @@ def show(past: Past, found: Sequence[Recommendation], safety: float, output: Out
     if output is Output.JSON:
         print_json(
             {
-                **timeline_document(past.timeline),
+                **past_document(past),
                 "safety": safety,
                 "topics": [_document(each) for each in found],
             }
@@ -151,7 +153,7 @@ def show(past: Past, found: Sequence[Recommendation], safety: float, output: Out
         return
     console = printer()
     print_table(console, COLUMNS, map(_row, found))
-    say_timeline(console, past.timeline)
+    say_past(console, past)
     short = [each for each in found if each.is_short]
     if short:
         say(

@@ -10,7 +10,7 @@ import typer
 
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
 from retentiond.cli.output.files import refuse_without_folder, replace_file
-from retentiond.cli.past.options import answered, asked_replay, matching, period
+from retentiond.cli.past.options import ClusterId, answered, asked_replay, matching, period
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +31,7 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     since: Annotated[
         str, typer.Option(help="From this time on: an age (2h, 7d) or a time.")
     ] = "7d",
+    cluster: ClusterId = None,
     output: Annotated[
         ReportOutput,
         typer.Option(
@@ -84,7 +85,7 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
         return reported(Replay(past, session, [without_retentiond(each) for each in every]))
 
     made = {ReportOutput.JSON: json_text, ReportOutput.HTML: html, ReportOutput.TABLE: table_text}
-    text = made[output](answered(loaded, asked, question), price)
+    text = made[output](answered(loaded, asked, question, cluster=cluster), price)
     if file is None:
         typer.echo(text, nl=False)
         return

@@ -20,16 +20,17 @@ from retentiond.cli.output.printing import (
 )
 from retentiond.cli.past.options import (
     MOST_SHOWN,
+    ClusterId,
     TopicPatterns,
     answered,
     asked_replay,
     figure,
     matching,
+    past_document,
     period,
     refuse_unseen,
     retention,
-    say_timeline,
-    timeline_document,
+    say_past,
 )
 from retentiond.errors import UsageError
 from retentiond.formatting import rfc3339, say_bytes, say_count, say_many, say_name, say_share
@@ -71,6 +72,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
         ),
     ] = None,
     topic: TopicPatterns = None,
+    cluster: ClusterId = None,
     output: OutputFormat = Output.TABLE,
     debug: Debug = False,
 ) -> None:
@@ -99,7 +101,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
             asked_replay(past, session, is_asked, tried.policy_for, in_force.policy_for)
         )
 
-    show(answered(in_force, asked, question, tried.longest_ms), output)
+    show(answered(in_force, asked, question, tried.longest_ms, cluster), output)
 
 
 COLUMNS = (
@@ -121,15 +123,14 @@ def show(simulation: Simulation, output: Output) -> None:
         return
     console = printer()
     print_table(console, COLUMNS, (_row(each) for each in simulation.topics))
-    say_timeline(console, simulation.past.timeline)
+    say_past(console, simulation.past)
     _say_missed(console, simulation.total.missed)
     say(console, _summary(simulation.total))
 
 
 def document(simulation: Simulation) -> dict[str, Any]:
-    timeline = simulation.past.timeline
     return {
-        **timeline_document(timeline),
+        **past_document(simulation.past),
         "topics": [
             {
                 "topic": each.topic,

@@ -7,7 +7,7 @@ record counts as old only when it surely was, so a clock that jumped makes nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.errors import HistoryUnavailable, UsageError
+from retentiond.formatting import say_name
 from retentiond.history.entries import day_of
 from retentiond.history.schema import RowKind
 from retentiond.history.table import HistoryFile, HistoryTable, explained, is_remote, quoted
@@ -56,6 +57,13 @@ class Moment(NamedTuple):
     entry: EntryRow
     elapsed_ms: int
     weight_ms: int | None
+
+
+class AskedCluster(NamedTuple):
+    """``origin``: what says that it is this one, as in ``that of --cluster``."""
+
+    cluster_id: str
+    origin: str
 
 
 class Gap(NamedTuple):
@@ -171,25 +179,28 @@ def open_past(  # noqa: PLR0917
     until_ms: int,
     lookback_ms: int = 0,
     options: str = "--since",
+    asked: AskedCluster | None = None,
 ) -> Past:
-    """What the history says of that period, of the cluster with the newest entry; and what
-    ``lookback_ms`` before it says. ``master``: where Spark works. ``options``: those that say which
-    period it is.
+    """What the history says of that period, of the cluster that is ``asked`` for, or else of the
+    only one that the table knows; and what ``lookback_ms`` before it says. ``master``: where Spark
+    works. ``options``: those that say which period it is.
 
     Raises `UsageError` where there is nothing, `HistoryUnavailable` where it can't be read.
     """
     days = [day_of(max(0, each)) for each in (since_ms - lookback_ms - DAY_MS, until_ms)]
     files = table.files(since_day=days[0], until_day=days[1])
     cycles = _cycles(table, *days)
+    cluster_id, others = _cluster(
+        table, table.clusters() | set(cycles["cluster_id"].to_pylist()), asked
+    )
+    cycles = cycles.filter(pc.equal(cycles["cluster_id"], pa.scalar(cluster_id, pa.string())))
     within = cycles.filter(pc.less_equal(cycles["at"], pa.scalar(_time(until_ms))))
     if not within.num_rows:
         raise UsageError(
             f"the history in {table.place} has no entry of that time: {HOW_TO_BEGIN}, or choose "
             f"another {options}"
         )
-    newest = within.sort_by([("at", "descending")])["cluster_id"][0].as_py()
-    own = read_entries(within.filter(pc.equal(within["cluster_id"], newest)))
-    others = sorted(set(within["cluster_id"].to_pylist()) - {newest})
+    own = read_entries(within)
     found = timeline(own, since_ms, until_ms, lookback_ms)
     if not found.period:
         raise UsageError(
@@ -200,18 +211,39 @@ def open_past(  # noqa: PLR0917
     topic_ids = _queried(
         table,
         "SELECT topic, topic_id, min(entry) AS first_entry FROM history "
-        f"WHERE {_of(RowKind.PARTITION, *days)} AND cluster_id = {quoted(newest)} "
+        f"WHERE {_of(RowKind.PARTITION, *days)} AND cluster_id = {quoted(cluster_id or '')} "
         f"AND entry BETWEEN {first} AND {last} GROUP BY topic, topic_id",
     )
     return Past(
         table,
-        tuple(each for each in files if each.cluster_id in (None, newest)),
-        newest,
-        tuple(others),
+        tuple(each for each in files if each.cluster_id in (None, cluster_id)),
+        cluster_id or "",
+        others,
         found,
         topic_ids,
         is_local=master.startswith("local") and not is_remote(table.place),
     )
+
+
+def _cluster(
+    table: HistoryTable, known: Collection[str], asked: AskedCluster | None
+) -> tuple[str | None, tuple[str, ...]]:
+    """Whose entries are asked for, and the other clusters that the table has entries of; None where
+    it has none at all. Raises `UsageError` rather than to answer for another cluster."""
+    every = sorted(known)
+    if asked is None and len(every) > 1:
+        raise UsageError(
+            f"the history in {table.place} is that of {len(every)} clusters, and nothing says "
+            f"which one is meant: give --cluster with one of {', '.join(map(say_name, every))}"
+        )
+    if asked is not None and every and asked.cluster_id not in known:
+        raise UsageError(
+            f"the history in {table.place} has no entry of cluster {say_name(asked.cluster_id)} "
+            f"({asked.origin}), only of {', '.join(map(say_name, every))}: give --cluster with one "
+            "of these, or correct history.path or state_dir"
+        )
+    mine = asked.cluster_id if asked is not None else next(iter(every), None)
+    return mine, tuple(each for each in every if each != mine)
 
 
 def read_entries(rows: pa.Table) -> list[EntryRow]:
