@@ -19,7 +19,7 @@ import pyarrow as pa
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.entries import day_of
 from retentiond.history.schema import RowKind
-from retentiond.history.table import HistoryTable, explained, quoted
+from retentiond.history.table import HistoryTable, quoted
 from retentiond.model import Outcome, Reason
 
 HOUR_MS = 3_600_000
@@ -112,6 +112,7 @@ class Hourly:
         """Why a part of it is missing, in a sentence."""
         self.version = 0
         """Another one as soon as it tells something else."""
+        self._damage: str | None = None  # what is left out of what was read
         self._lock = threading.Lock()
         self._hours: dict[int, _Sums] = {}
         self._of: tuple[str, str] | None = None  # place and cluster
@@ -141,7 +142,8 @@ class Hourly:
         can't be read is tried again then, after the others."""
         try:
             self._follow(table, cluster_id, at_ms, is_needed)
-            self.problem = None
+            self._damage = table.damage or self._damage
+            self.problem = self._damage
         except HistoryUnavailable as error:
             self.problem = str(error)
         except Exception as error:  # noqa: BLE001 - whoever writes the history goes on
@@ -195,11 +197,11 @@ class Hourly:
         with self._lock:
             self._hours.clear()
         self._of = table.place, cluster_id
+        self._damage = None
         self._days = sorted(days, reverse=True)
 
     def _read(self, table: HistoryTable, where: str) -> None:
-        with explained(table.place):
-            found = table.query(_query(where)).read_all()
+        found = table.query(_query(where))
         with self._lock:
             for at_ms, figure, name, amount in _rows(found):
                 self._hours.setdefault(at_ms // HOUR_MS, _Sums()).add(figure, name, amount)

@@ -112,6 +112,8 @@ class HistoryKeeper:
         self._upkeep = upkeep.HistoryUpkeep(merge or self._merging)
         self._cluster_id: str | None = None  # that the deletions belong to
         self._unsure: _Tried | None = None
+        self._damaged: dict[str, str] = {}  # as `HistoryTable.damaged`, that this process has met
+        self._damage: str | None = None
 
     @property
     def problem(self) -> str | None:
@@ -186,6 +188,8 @@ class HistoryKeeper:
             return
         plan = waiting.seen.plan
         table = HistoryTable.open_or_create(config.history_path)
+        if self._last is None or self._last.place == table.place:
+            table.damaged |= self._damaged
         self._settle(table)
         for tried in range(TRIES):
             try:
@@ -208,6 +212,7 @@ class HistoryKeeper:
         finally:
             size = sum(each.size_bytes for each in table.files(plan.cluster_id))
             self.status = replace(self.status, bytes=size)
+            self._damaged, self._damage = table.damaged, table.damage
 
     def _append(self, table: HistoryTable, waiting: _Waiting) -> None:
         with self._lock:
@@ -268,10 +273,14 @@ class HistoryKeeper:
         self._kind = error.kind
 
     def _went_well(self) -> None:
-        self.status = replace(self.status, problem=None)
-        if self._kind is not None:
-            self._tell(None)
-        self._kind = None
+        """An entry was written, also where an older one is damaged."""
+        self.status = replace(self.status, problem=self._damage)
+        kind = None if self._damage is None else "damaged file"
+        if kind != self._kind:
+            self._tell(
+                HistoryUnavailable(self._damage, kind=kind) if self._damage and kind else None
+            )
+        self._kind = kind
 
 
 def _bug(error: Exception) -> HistoryUnavailable:

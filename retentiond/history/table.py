@@ -14,12 +14,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 from deltalake import (
@@ -35,10 +36,19 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from retentiond.errors import HistoryUnavailable
+from retentiond.history.damage import (
+    LOG,
+    as_damage,
+    copy_of_log,
+    has_empty_commit,
+    mend_log,
+    of_size,
+)
 from retentiond.history.schema import SCHEMA
 
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
+    import pyarrow.fs as pafs
 
 SETTINGS = {
     "delta.checkpointInterval": "20",
@@ -56,6 +66,11 @@ TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m|[\u21b3]")
 
 MOST_CHARS = 300
 """Of another library's error."""
+
+OF_A_COMMIT = "it was damaged, so what it had made visible is lost"
+"""Of a commit of the table's log."""
+
+T = TypeVar("T")
 
 LATEST_DAY = "~"
 """Sorts behind every day."""
@@ -79,30 +94,62 @@ class HistoryTable:
 
     def __init__(self, table: DeltaTable, place: str) -> None:
         self._table = table
+        self._checked_whole = False
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
         self.place = place
+        self.damaged: dict[str, str] = {}
+        """Why a file is left out, by its path; and commits of the log that were replaced. Known
+        once a query has met one."""
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """``path``: a folder, or an object store's URL."""
+        """To be read. ``path``: a folder, or an object store's URL."""
         place = location(path)
         with explained(place):
-            return cls(DeltaTable(place, storage_options=_options(place)), place)
+            if is_remote(place):
+                table = DeltaTable(place, storage_options=_options(place))
+                return cls(table, place)
+            try:
+                if not has_empty_commit(Path(place)):
+                    return cls(DeltaTable(place), place)
+            except TableNotFoundError:
+                raise
+            except (DeltaError, ValueError):
+                if not (Path(place) / LOG).is_dir():
+                    raise
+            return cls._of_a_copy(place)
+
+    @classmethod
+    def _of_a_copy(cls, place: str) -> Self:
+        """With the log's damaged commits replaced, in a copy."""
+        copy = tempfile.TemporaryDirectory(prefix="retentiond-history-")
+        copy_of_log(Path(place), Path(copy.name))
+        mended = mend_log(Path(copy.name), _create)
+        found = cls(DeltaTable(copy.name), place)
+        found._copy = copy  # it goes with the table
+        found.damaged |= {f"{LOG}/{each.name}": OF_A_COMMIT for each in mended}
+        return found
 
     @classmethod
     def open_or_create(cls, path: str | Path) -> Self:
         place = location(path)
         with explained(place):
-            if not is_remote(place):
-                Path(place).mkdir(parents=True, exist_ok=True)
-            table = DeltaTable.create(
-                place,
-                SCHEMA,
-                mode="ignore",
-                partition_by="day",
-                configuration=SETTINGS,
-                storage_options=_options(place),
-            )
-            return cls(table, place)
+            if is_remote(place):
+                return cls(_create(place), place)
+            Path(place).mkdir(parents=True, exist_ok=True)
+            mended: tuple[Path, ...] = ()
+            if has_empty_commit(Path(place)):
+                mended = mend_log(Path(place), _create)
+            try:
+                table = _create(place)
+            except (DeltaError, ValueError):
+                mended += mend_log(Path(place), _create)
+                if not mended:
+                    raise
+                table = _create(place)
+            found = cls(table, place)
+            found.damaged |= {f"{LOG}/{each.name}": OF_A_COMMIT for each in mended}
+            return found
 
     def refresh(self) -> None:
         with explained(self.place):
@@ -115,19 +162,40 @@ class HistoryTable:
 
     def clusters(self) -> frozenset[str]:
         """The ids of those that anything is kept of."""
-        return frozenset(each.cluster_id for each in self.files() if each.cluster_id is not None)
+        with explained(self.place):
+            found = {each.cluster_id for each in self._every_file()}
+        return frozenset(each for each in found if each is not None)
 
     def files(
         self, cluster_id: str | None = None, *, since_day: str = "", until_day: str = LATEST_DAY
     ) -> tuple[HistoryFile, ...]:
-        """Those of a cluster, or all of them; days as ``YYYY-MM-DD``, both included. By day, then
-        by entry."""
+        """Those of a cluster, or all of them, less those that are known as damaged; days as
+        ``YYYY-MM-DD``, both included. By day, then by entry."""
         with explained(self.place):
-            found = [each for each in self._files() if since_day <= each.day <= until_day]
+            every = (each for each in self._every_file() if each.path not in self.damaged)
+            found = [each for each in every if since_day <= each.day <= until_day]
         found.sort(key=lambda each: (each.day, each.first_entry or 0, each.path))
         return tuple(each for each in found if cluster_id in (None, each.cluster_id))
 
-    def _files(self) -> Iterator[HistoryFile]:
+    def damaged_files(self, cluster_id: str | None = None) -> tuple[HistoryFile, ...]:
+        """Those that are left out."""
+        with explained(self.place):
+            every = [each for each in self._every_file() if each.path in self.damaged]
+        return tuple(each for each in every if cluster_id in (None, each.cluster_id))
+
+    @property
+    def damage(self) -> str | None:
+        """What is left out, in a sentence; None where nothing is."""
+        if not self.damaged:
+            return None
+        (path, why), more = next(iter(self.damaged.items())), len(self.damaged) - 1
+        and_more = f", and so are {more} more files" if more else ""
+        return (
+            f"{self.place.rstrip('/')}/{path} of the history is left out: {why}{and_more}; the "
+            "rest is used. Bring it back from a backup, or leave it as it is"
+        )
+
+    def _every_file(self) -> Iterator[HistoryFile]:
         actions = pa.table(self._table.get_add_actions(flatten=True))
         names = (
             "path",
@@ -160,14 +228,87 @@ class HistoryTable:
                 file_pruning_predicate=(
                     f"cluster_id = {quoted(cluster_id)} "
                     f"AND day >= {quoted(since_day)} AND day <= {quoted(until_day)}"
+                    f"{self._but_damaged(' AND ')}"
                 )
             )
 
-    def query(self, sql: str) -> pa.RecordBatchReader:
-        """The rows of a query in DataFusion's SQL, to which the table is ``history``."""
+    def query(self, sql: str) -> pa.Table:
+        """The rows of a query in DataFusion's SQL, to which the table is ``history``. Damaged files
+        are left out, and stand in `damaged` afterwards."""
         with explained(self.place):
-            found = QueryBuilder().register("history", self._table).execute(sql)
-            return pa.RecordBatchReader.from_stream(found)
+            return self._retried(lambda: self._queried(sql))
+
+    def _queried(self, sql: str) -> pa.Table:
+        if but := self._but_damaged(" WHERE "):
+            sql = sql.replace("FROM history", f"FROM (SELECT * FROM history{but}) AS history")
+        return self._stream(sql).read_all()
+
+    def _stream(self, sql: str) -> pa.RecordBatchReader:
+        found = QueryBuilder().register("history", self._table).execute(sql)
+        return pa.RecordBatchReader.from_stream(found)
+
+    def _but_damaged(self, word: str) -> str:
+        """By the entries of the damaged files, so that the log alone tells which files to open."""
+        return "".join(
+            f"{word if not number else ' AND '}NOT (cluster_id = {quoted(each.cluster_id or '')}"
+            f" AND entry >= {each.first_entry} AND entry <= {each.last_entry})"
+            for number, each in enumerate(self.damaged_files())
+        )
+
+    def _retried(self, read: Callable[[], T]) -> T:
+        """Without a file that turns out to be damaged meanwhile."""
+        while True:
+            try:
+                return read()
+            except Exception:
+                if not self.find_damage():
+                    raise
+
+    def find_damage(self) -> bool:
+        """Whether a file that was not known to be is damaged: by sizes and footers, and if these
+        are sound, by reading all. Files without known entries can't be left out."""
+        with explained(self.place):
+            if found := self._looked_at(columns="kind"):
+                return found
+            if self._checked_whole:
+                return False
+            self._checked_whole = True
+            return self._looked_at(columns="*")
+
+    def _looked_at(self, columns: str) -> bool:
+        found = {
+            each.path: why
+            for each in self.files()
+            if each.cluster_id is not None and each.first_entry is not None
+            if (why := self._damage_of(each, columns)) is not None
+        }
+        self.damaged |= found
+        return bool(found)
+
+    def _damage_of(self, file: HistoryFile, columns: str) -> str | None:
+        """It is read as queries read it: another library may be more lenient."""
+        if not is_remote(self.place):
+            why = of_size(Path(self.place, file.path), file.size_bytes)
+            if why is not None:
+                return why
+        sql = (
+            f"SELECT {columns} FROM history WHERE day = {quoted(file.day)}"
+            f" AND cluster_id = {quoted(file.cluster_id or '')}"
+            f" AND entry >= {file.first_entry} AND entry <= {file.last_entry}"
+        )
+        try:
+            for _ in self._stream(sql):
+                pass
+        except (OSError, DeltaError, pa.ArrowException, ValueError) as error:
+            return as_damage(error)
+        return None
+
+    def _store(self) -> pafs.FileSystem:
+        import pyarrow.fs as pafs  # noqa: PLC0415 - 50 MB that a daemon has no use for
+        from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - likewise
+
+        handler = DeltaStorageHandler.from_table(self._table._table, _options(self.place), {})
+        return pafs.PyFileSystem(handler)
 
     def append(self, cluster_id: str, entry: int, rows: pa.Table) -> None:
         """An entry of that number, as one commit. ``rows``: `SCHEMA`, of one day."""
@@ -188,16 +329,12 @@ class HistoryTable:
         An object store's answers are waited for with Python's lock held: not for a process that
         does anything else.
         """
-        import pyarrow.fs as pafs  # noqa: PLC0415 - 50 MB that a daemon has no use for
-        import pyarrow.parquet as pq  # noqa: PLC0415 - likewise
-        from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - likewise
+        import pyarrow.parquet as pq  # noqa: PLC0415 - 50 MB that a daemon has no use for
 
         day, expected, written = old[0].day, sum(each.rows or 0 for each in old), 0
         path = f"day={day}/merged-{uuid.uuid4().hex}.parquet"
         with explained(self.place):
-            files = pafs.PyFileSystem(
-                DeltaStorageHandler.from_table(self._table._table, _options(self.place), {})
-            )
+            files = self._store()
             with (
                 files.open_output_stream(path) as stream,
                 pq.ParquetWriter(stream, FILE_SCHEMA, **PACKED) as writer,
@@ -235,15 +372,33 @@ class HistoryTable:
             )
             self._table.update_incremental()
 
-    def delete(self, predicate: str) -> None:
-        """The rows that the SQL predicate names."""
+    def drop(self, days: Collection[str], cluster_id: str) -> None:
+        """What is there of a cluster and of those days."""
         with explained(self.place):
-            self._table.delete(predicate)
+            there = [each for each in self._every_file() if each.day in days]
+            predicate = f"day IN ({', '.join(map(quoted, sorted(days)))})"
+            if all(each.cluster_id == cluster_id for each in there):
+                self._table.delete(predicate)
+                return
+            predicate += f" AND cluster_id = {quoted(cluster_id)}"
+            self._retried(lambda: self._table.delete(predicate + self._but_damaged(" AND ")))
 
     def vacuum(self, grace_h: int) -> None:
         """Removes the files that were replaced so many hours ago or earlier."""
         with explained(self.place):
             self._table.vacuum(grace_h, dry_run=False, enforce_retention_duration=False)
+
+
+def _create(place: str | Path) -> DeltaTable:
+    """Makes the table if it is not there."""
+    return DeltaTable.create(
+        str(place),
+        SCHEMA,
+        mode="ignore",
+        partition_by="day",
+        configuration=SETTINGS,
+        storage_options=_options(str(place)),
+    )
 
 
 def _properties() -> WriterProperties:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -43,7 +44,7 @@ class HistoryUpkeep:
     def __init__(self, merge: Merge) -> None:
         self._merge = merge
         self._next_look_ms = 0
-        self._next_merge_ms = 0
+        self._next_merge_ms: dict[str, int] = {}  # of a day that could not be put together
 
     def look_after(
         self,
@@ -54,18 +55,21 @@ class HistoryUpkeep:
         elapsed_ms: int,
     ) -> None:
         """``at_ms``: the last entry's time, epoch milliseconds; ``elapsed_ms``: by a clock that
-        nobody sets. What fails is tried again after an hour. Raises `HistoryUnavailable`."""
+        nobody sets. What fails is tried again after an hour, and keeps no other day waiting. Raises
+        `HistoryUnavailable`."""
         if elapsed_ms >= self._next_look_ms:
             self._next_look_ms = elapsed_ms + HOUR_MS
             drop_old_days(table, cluster_id, settings, at_ms)
             table.vacuum(GRACE_H)
-        if elapsed_ms >= self._next_merge_ms:
-            after_failure, self._next_merge_ms = elapsed_ms + HOUR_MS, 0
-            files = to_merge(table.files(cluster_id), day_of(at_ms))
-            if files:
-                self._next_merge_ms = after_failure
-                self._merge(table, cluster_id, files)
-                self._next_merge_ms = 0
+        waiting = {day for day, at in self._next_merge_ms.items() if elapsed_ms < at}
+        there = [each for each in table.files(cluster_id) if each.day not in waiting]
+        if files := to_merge(there, day_of(at_ms)):
+            day = files[0].day
+            self._next_merge_ms[day] = elapsed_ms + HOUR_MS
+            self._merge(table, cluster_id, files)
+            # All but one may turn out to be damaged; then nothing has changed.
+            if not set(files) & set(table.files(cluster_id, since_day=day, until_day=day)):
+                del self._next_merge_ms[day]
 
 
 def to_merge(files: Sequence[HistoryFile], today: str) -> list[HistoryFile]:
@@ -95,10 +99,7 @@ def drop_old_days(table: HistoryTable, cluster_id: str, settings: History, at_ms
             kept.remove(next(day for day in kept if day != day_of(at_ms)))
     gone = bytes_of.keys() - set(kept) - {day_of(at_ms)}
     if gone:
-        days = ", ".join(map(quoted, sorted(gone)))
-        alone = all(each.cluster_id == cluster_id for each in table.files() if each.day in gone)
-        mine = "" if alone else f" AND cluster_id = {quoted(cluster_id)}"
-        table.delete(f"day IN ({days}){mine}")
+        table.drop(gone, cluster_id)
 
 
 class Slice(NamedTuple):
@@ -136,21 +137,22 @@ class MergeApart:
         with subprocess.Popen(
             [*command, files[0].day, str(first), str(last)],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         ) as self._process:
             try:
-                _, told = self._process.communicate(timeout=MOST_S)
+                damaged, told = self._process.communicate(timeout=MOST_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
-                _, told = self._process.communicate()
+                damaged, told = self._process.communicate()
         if self._process.returncode:
             why = told.strip().splitlines()[-1:] or ["it was ended"]
             raise HistoryUnavailable(
                 f"a day of the history in {table.place} can't be put together: {shown(why[0])}",
                 kind="merge",
             )
+        table.damaged |= json.loads(damaged or "{}")
         table.refresh()
 
     def end(self) -> None:
@@ -172,7 +174,7 @@ def merge(table: HistoryTable, cluster_id: str, files: Sequence[HistoryFile]) ->
 def _sorted_rows(table: HistoryTable, where: str) -> Iterator[pa.Table]:
     """By kind, topic, partition, group and entry, some row groups at a time."""
     for part in list(_slices(table, where)):
-        found = table.query(_query(part, where)).read_all()
+        found = table.query(_query(part, where))
         yield pa.Table.from_arrays(
             [
                 found[field.name].cast(field.type)
@@ -198,7 +200,7 @@ def _slices(table: HistoryTable, where: str) -> Iterator[Slice]:
     counts = table.query(
         "SELECT kind, topic, coalesce(partition, 0) AS partition, count(*) AS rows FROM history"
         f" WHERE {where} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
-    ).read_all()
+    )
     kind, first, last, held = None, None, None, 0
     for now in zip(*(counts[name].to_pylist() for name in counts.column_names), strict=True):
         at = None if now[1] is None else (now[1], now[2])
@@ -218,13 +220,22 @@ def main(place: str, cluster_id: str, day: str, first: str, last: str) -> None:
     with suppress(OSError):  # where memory is short, it is the one to go
         Path("/proc/self/oom_score_adj").write_text("1000")
     table = HistoryTable.open(place)
-    files = [
-        each
-        for each in table.files(cluster_id, since_day=day, until_day=day)
-        if int(first) <= (each.first_entry or 0) <= int(last)
-    ]
-    if len(files) > 1:
-        merge(table, cluster_id, files)
+
+    def files() -> list[HistoryFile]:
+        return [
+            each
+            for each in table.files(cluster_id, since_day=day, until_day=day)
+            if int(first) <= (each.first_entry or 0) <= int(last)
+        ]
+
+    while len(sound := files()) > 1:
+        try:
+            merge(table, cluster_id, sound)
+            break
+        except HistoryUnavailable:
+            if files() == sound:  # none of them has turned out to be damaged
+                raise
+    print(json.dumps(table.damaged))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import typer
 
 from retentiond.cli.options import INTERRUPTED, topics
 from retentiond.cli.output.printing import say
-from retentiond.errors import UsageError
+from retentiond.errors import HistoryUnavailable, UsageError
 from retentiond.formatting import (
     format_duration,
     rfc3339,
@@ -123,7 +123,13 @@ def answered(
     nobody waits for that thread any more, and the process ends here.
     """
     from retentiond.history.ask.past import history_at
-    from retentiond.history.ask.rows import divide, sessions_for, tasks_of, workers_explained
+    from retentiond.history.ask.rows import (
+        SPARK_FAILURES,
+        divide,
+        sessions_for,
+        tasks_of,
+        workers_explained,
+    )
 
     sessions = sessions_for(config.spark)
     tasks: list[Callable[[], Tasks]] = []
@@ -132,11 +138,16 @@ def answered(
         table = history_at(config.history_path)
         sessions.begin()
         try:
-            past = _opened(table, config, asked, lookback_ms, cluster)
-            with sessions.use() as session, workers_explained(past.table.place):
-                tasks.append(tasks_of(session, config.spark.master))
-                divide(session, config.spark, past.row_count)
-                return question(past, session)
+            while True:
+                past = _opened(table, config, asked, lookback_ms, cluster)
+                try:
+                    with sessions.use() as session, workers_explained(table.place):
+                        tasks.append(tasks_of(session, config.spark.master))
+                        divide(session, config.spark, past.row_count)
+                        return question(past, session)
+                except (*SPARK_FAILURES, HistoryUnavailable):
+                    if not table.find_damage():  # else without the file that Spark has met
+                        raise
         finally:
             sessions.stop()
 
@@ -159,7 +170,10 @@ def _opened(
 
     since_ms, until_ms, options = asked
     of = asked_cluster(config, cluster)
-    past = open_past(table, config.spark.master, since_ms, until_ms, lookback_ms, options, of)
+    try:
+        past = open_past(table, config.spark.master, since_ms, until_ms, lookback_ms, options, of)
+    finally:
+        _say_damaged(table)
     if past.other_clusters:
         print(
             f"retentiond: the answer is about cluster {say_name(past.cluster_id)}; entries of "
@@ -167,6 +181,14 @@ def _opened(
             file=sys.stderr,
         )
     return past
+
+
+def _say_damaged(table: HistoryTable) -> None:
+    for path, why in table.damaged.items():
+        print(
+            f"retentiond: {table.place.rstrip('/')}/{path} is left out: {why}; its time is a gap",
+            file=sys.stderr,
+        )
 
 
 def asked_cluster(config: Config, given: str | None) -> AskedCluster | None:

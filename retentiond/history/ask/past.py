@@ -7,7 +7,7 @@ record counts as old only when it surely was, so a clock that jumped makes nothi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -188,7 +188,6 @@ def open_past(  # noqa: PLR0917
     Raises `UsageError` where there is nothing, `HistoryUnavailable` where it can't be read.
     """
     days = [day_of(max(0, each)) for each in (since_ms - lookback_ms - DAY_MS, until_ms)]
-    files = table.files(since_day=days[0], until_day=days[1])
     cycles = _cycles(table, *days)
     cluster_id, others = _cluster(
         table, table.clusters() | set(cycles["cluster_id"].to_pylist()), asked
@@ -201,7 +200,12 @@ def open_past(  # noqa: PLR0917
             f"another {options}"
         )
     own = read_entries(within)
-    found = timeline(own, since_ms, until_ms, lookback_ms)
+    lost = [
+        (each.first_entry, each.last_entry)
+        for each in table.damaged_files(cluster_id)
+        if each.first_entry is not None and each.last_entry is not None
+    ]
+    found = timeline(own, since_ms, until_ms, lookback_ms, lost)
     if not found.period:
         raise UsageError(
             f"the history in {table.place} has no entry of that time; its newest is of "
@@ -214,6 +218,7 @@ def open_past(  # noqa: PLR0917
         f"WHERE {_of(RowKind.PARTITION, *days)} AND cluster_id = {quoted(cluster_id or '')} "
         f"AND entry BETWEEN {first} AND {last} GROUP BY topic, topic_id",
     )
+    files = table.files(since_day=days[0], until_day=days[1])
     return Past(
         table,
         tuple(each for each in files if each.cluster_id in (None, cluster_id)),
@@ -265,10 +270,15 @@ def _values(rows: pa.Table, name: str) -> Sequence[int | None]:
 
 
 def timeline(
-    every: Sequence[EntryRow], since_ms: int, until_ms: int, lookback_ms: int = 0
+    every: Sequence[EntryRow],
+    since_ms: int,
+    until_ms: int,
+    lookback_ms: int = 0,
+    lost: Collection[tuple[int, int]] = (),
 ) -> Timeline:
     """The entries of that period, those of ``lookback_ms`` before it, and those back to one in
-    which all commits stand, if there is one."""
+    which all commits stand, if there is one. ``lost``: from which entry to which one, both
+    included, files are damaged."""
     steps = [
         max(0, later.at_ms - sooner.at_ms) if later.observed_ms is None else later.observed_ms
         for sooner, later in pairwise(every)
@@ -288,7 +298,13 @@ def timeline(
         weight = _weight(steps[at] if at < last else usual_ms, usual_ms) if within[at] else None
         moments.append(Moment(at - begin, every[at], elapsed_ms, weight))
         elapsed_ms += steps[at] if at < last else 0
-    gaps = tuple(_gaps(every[first : last + 1], steps[first:last], since_ms, until_ms, usual_ms))
+    before = every[first].entry - 1
+    is_lost = (
+        every[first - 1].entry < before if first else _among(before, lost),
+        _among(every[last].entry + 1, lost),
+    )
+    known = every[first : last + 1]
+    gaps = tuple(_gaps(known, steps[first:last], since_ms, until_ms, usual_ms, is_lost))
     return Timeline(tuple(moments), since_ms, until_ms, usual_ms, gaps)
 
 
@@ -304,15 +320,27 @@ def _weight(step: int, usual_ms: int) -> int:
     return step if step <= LONG * usual_ms else usual_ms
 
 
-def _gaps(
-    every: Sequence[EntryRow], steps: Sequence[int], since_ms: int, until_ms: int, usual_ms: int
+def _among(entry: int, lost: Iterable[tuple[int, int]]) -> bool:
+    return any(first <= entry <= last for first, last in lost)
+
+
+def _gaps(  # noqa: PLR0917
+    every: Sequence[EntryRow],
+    steps: Sequence[int],
+    since_ms: int,
+    until_ms: int,
+    usual_ms: int,
+    is_lost: tuple[bool, bool],
 ) -> Iterator[Gap]:
-    if every[0].at_ms - since_ms > LONG * usual_ms:
+    """``is_lost``: whether entries are missing before the first one and behind the last. Entries
+    are numbered without a break, so a number that is missing is an entry that was lost."""
+    before, behind = is_lost
+    if before or every[0].at_ms - since_ms > LONG * usual_ms:
         yield Gap(since_ms, every[0].at_ms)
     for (sooner, later), step in zip(pairwise(every), steps, strict=True):
-        if step > LONG * usual_ms:
+        if step > LONG * usual_ms or later.entry - sooner.entry > 1:
             yield Gap(sooner.at_ms, later.at_ms)
-    if until_ms - every[-1].at_ms > LONG * usual_ms:
+    if behind or until_ms - every[-1].at_ms > LONG * usual_ms:
         yield Gap(every[-1].at_ms, until_ms)
 
 
@@ -330,9 +358,8 @@ def _of(kind: RowKind, since_day: str, until_day: str) -> str:
 
 def _queried(table: HistoryTable, sql: str) -> pa.Table:
     """The rows of the query; `TEXTS` and times have the types of `SCHEMA`."""
-    found = table.query(sql)
+    rows = table.query(sql)
     with explained(table.place):
-        rows = found.read_all()
         types = {"at": pa.timestamp("us", "UTC"), **TEXTS}
         return rows.cast(
             pa.schema([(each.name, types.get(each.name, each.type)) for each in rows.schema])
