@@ -1,10 +1,12 @@
-"""``retentiond groups``: who is remembered, and how an operator lets go of one."""
+"""``retentiond groups``: who is remembered, and how an operator lets go of some."""
 
 from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,7 +23,7 @@ from retentiond.cli.output.printing import (
     say,
 )
 from retentiond.errors import UsageError
-from retentiond.formatting import rfc3339, say_many, say_name
+from retentiond.formatting import parse_duration, rfc3339, say_many, say_name, say_names
 from retentiond.state.operator_actions import action_now, record_action
 
 if TYPE_CHECKING:
@@ -74,8 +76,28 @@ def groups(
 def forget(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
     group: Annotated[
-        str, typer.Argument(help="The group's id.", autocompletion=completion.remembered_groups)
-    ],
+        str | None,
+        typer.Argument(help="The group's id.", autocompletion=completion.remembered_groups),
+    ] = None,
+    pattern: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pattern",
+            metavar="REGEX",
+            help="Forget every vanished group whose whole id matches this regular expression; may "
+            "be given several times.",
+        ),
+    ] = None,
+    vanished_for: Annotated[
+        str | None,
+        typer.Option(
+            "--vanished-for",
+            metavar="DURATION",
+            help="Forget every group that was observed to be gone for so long, as in 30d; with "
+            "--pattern, those that match alone.",
+            show_default=False,
+        ),
+    ] = None,
     topic: Annotated[
         str | None,
         typer.Option(
@@ -88,16 +110,28 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
     config: ConfigPath = None,
     debug: Debug = False,
 ) -> None:
-    """Forget a group that no longer reads: what only that group had yet to read may be deleted.
+    """Forget groups that no longer read: what only they had yet to read may be deleted.
 
     A group that still commits, or has a member that reads the topic, is remembered again by the
-    next cycle.
+    next cycle. --pattern and --vanished-for never forget a group that is there.
 
     Example: retentiond groups forget reports-2019 --yes
+
+    Example: retentiond groups forget --pattern 'preview-.*' --vanished-for 30d
     """
+    path = set_up(context, config, debug)
+    if group is None:
+        _forget_vanished(path, pattern, vanished_for, topic, yes)
+    elif pattern or vanished_for is not None:
+        raise UsageError("give either GROUP, or --pattern and --vanished-for")
+    else:
+        _forget_one(path, group, topic, yes)
+
+
+def _forget_one(path: Path, group: str, topic: str | None, yes: bool) -> None:
     from retentiond.state.groups import GroupMemory, recall
 
-    state_dir = load(set_up(context, config, debug)).state_dir
+    state_dir = load(path).state_dir
     remembered = recall(state_dir)
     topics = sorted(
         at.topic for at in remembered.commits if at.group_id == group and topic in (None, at.topic)
@@ -114,6 +148,96 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
         memory.forget(group, topic)
     where = "" if topic is None else f" on topic {topic}"
     say(printer(), f"Group {say_name(group)} is forgotten{where}.")
+
+
+MOST_PREVIEWED = 20
+"""Groups that a preview shows; it counts the others."""
+
+
+def _forget_vanished(
+    path: Path,
+    patterns: Sequence[str] | None,
+    vanished_for: str | None,
+    topic: str | None,
+    yes: bool,
+) -> None:
+    """Shows them, asks, and forgets those that are still absent then."""
+    from retentiond.state.groups import GroupMemory, recall
+
+    if not patterns and vanished_for is None:
+        raise UsageError("say which groups: GROUP, --pattern REGEX or --vanished-for DURATION")
+    matches, least_ms = _matching(patterns or ()), _least_ms(vanished_for)
+    state_dir = load(path).state_dir
+    remembered = recall(state_dir)
+    by_group: defaultdict[str, dict[str, RememberedReader]] = defaultdict(dict)
+    for at, last in remembered.commits.items():
+        if matches(at.group_id):
+            by_group[at.group_id][at.topic] = last
+    there = [name for name, on in by_group.items() if _absent_ms(on) is None]
+    chosen = {
+        name: sorted(each for each in on if topic in (None, each))
+        for name, on in sorted(by_group.items())
+        if (absent_ms := _absent_ms(on)) is not None and absent_ms >= least_ms
+    }
+    chosen = {name: topics for name, topics in chosen.items() if topics}
+    console = printer()
+    if there and patterns:
+        say(console, f"Not vanished, and so not forgotten: {say_names(sorted(there), 5)}.")
+    if not chosen:
+        lost = f": {remembered.lost}" if remembered.lost else "; see `retentiond groups`"
+        raise UsageError(f"no group has vanished that is meant{lost}")
+    shown = list(chosen)[:MOST_PREVIEWED]
+    print_table(console, COLUMNS, (_row(_document(name, by_group[name])) for name in shown))
+    if len(chosen) > len(shown):
+        say(console, f"… and {say_many(len(chosen) - len(shown), 'more group')}")
+    where = "" if topic is None else f" on topic {topic}"
+    _confirm(f"Forget {say_many(len(chosen), 'vanished group')}{where}?", yes)
+    with closing(GroupMemory.open(state_dir, shared=True)) as memory:
+        # before it is done: what frees records never goes unrecorded
+        actions = [
+            action_now("forget", name, f"on {', '.join(topics)}") for name, topics in chosen.items()
+        ]
+        record_action(state_dir, *actions)
+        forgotten = memory.forget_vanished(chosen, least_ms, topic)
+    verb = "is" if len(forgotten) == 1 else "are"
+    say(console, f"{say_many(len(forgotten), 'group')} {verb} forgotten{where}.")
+    if back := sorted(chosen.keys() - forgotten.keys()):
+        say(console, f"Seen again meanwhile, and so not forgotten: {say_names(back, 5)}.")
+
+
+def _matching(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Whether a group is meant; all are where there is no pattern. Raises `UsageError`."""
+    from retentiond.config.values import Pattern
+
+    every = []
+    for pattern in patterns:
+        try:
+            every.append(Pattern(pattern))
+        except ValueError as error:
+            raise UsageError(
+                f"--pattern {pattern!a} is no regular expression of RE2's syntax ({error}); "
+                "give one that the whole id matches, such as 'preview-.*'"
+            ) from error
+    return lambda group_id: not every or any(each.fullmatch(group_id) for each in every)
+
+
+def _least_ms(vanished_for: str | None) -> int:
+    if vanished_for is None:
+        return 0
+    least_ms = parse_duration(vanished_for)
+    if least_ms is None or least_ms >= 2**63:
+        raise UsageError(
+            f"--vanished-for {vanished_for!a} is no duration; give a number with its unit (ms, s, "
+            "m, h or d), as in 30d"
+        )
+    return least_ms
+
+
+def _absent_ms(on: Mapping[str, RememberedReader]) -> int | None:
+    """For how long a group was observed to be gone wherever it is remembered; None: it is there."""
+    if any(last.absent_since_ms is None for last in on.values()):
+        return None
+    return min(last.absent_ms for last in on.values())
 
 
 @app.command()

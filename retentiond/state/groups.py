@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +56,16 @@ WHERE group_id = ? AND topic = ?
 
 _KEEP_GONE = """
 INSERT INTO gone (topic, ms) VALUES (?, ?) ON CONFLICT (topic) DO UPDATE SET ms = excluded.ms
+"""
+
+
+_FORGET_VANISHED = """
+DELETE FROM commits
+WHERE group_id = ?1 AND ifnull(topic = ?2, ?2 IS NULL) AND NOT EXISTS (
+    SELECT 1 FROM commits AS other WHERE other.group_id = ?1
+    AND (other.absent_since_ms IS NULL OR other.absent_ms < ?3)
+)
+RETURNING topic
 """
 
 
@@ -150,6 +160,22 @@ class GroupMemory:
                 (group_id, topic),
             ).fetchall()
         return tuple(sorted(topic for (topic,) in rows))
+
+    def forget_vanished(
+        self, group_ids: Iterable[str], vanished_for_ms: int, topic: str | None = None
+    ) -> dict[str, tuple[str, ...]]:
+        """Releases those of the groups that are absent wherever they are remembered, and were
+        observed to be for so long; the topics of each one. In one transaction, so that a group that
+        a cycle has seen again meanwhile stays."""
+        forgotten = {}
+        with _errors_translated(self._path), self._transaction():
+            for group_id in group_ids:
+                rows = self._connection.execute(
+                    _FORGET_VANISHED, (group_id, topic, vanished_for_ms)
+                ).fetchall()
+                if rows:
+                    forgotten[group_id] = tuple(sorted(name for (name,) in rows))
+        return forgotten
 
     def accept_losses(self) -> tuple[str, ...]:
         """Goes on without what was lost; the sentences about it."""

@@ -105,14 +105,17 @@ def action_now(action: str, subject: str | None, detail: str) -> Action:
     return Action(now_ms(), operator, action, subject, detail)
 
 
-def record_action(state_dir: Path, action: Action) -> None:
-    """On disk when it returns; a running daemon goes on meanwhile. Raises `StateError`."""
+def record_action(state_dir: Path, *actions: Action) -> None:
+    """All of them in one transaction, on disk when it returns; a running daemon goes on meanwhile.
+    Raises `StateError`."""
     with _sqlite_errors_translated(state_dir), closing(open_for_writing(state_dir)) as connection:
         age = observed_ms(connection, uptime())
-        connection.execute(
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(
             f"INSERT INTO actions ({COLUMNS}, observed_ms) VALUES (?, ?, ?, ?, ?, ?)",
-            (*astuple(action), age),
+            [(*astuple(action), age) for action in actions],
         )
+        connection.execute("COMMIT")
 
 
 def actions_in(state_dir: Path) -> Iterator[Action]:

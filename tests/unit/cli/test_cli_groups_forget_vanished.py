@@ -1,0 +1,151 @@
+"""``groups forget --pattern, --vanished-for``: many vanished groups, and none that lives."""
+
+from __future__ import annotations
+
+import io
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from retentiond.memory.remembered import GroupOnTopic, RememberedReader
+from retentiond.model import GroupKind
+from retentiond.state import groups_file
+from retentiond.state.groups import _KEEP_COMMITS, GroupMemory, _rows_of_commits, recall
+from retentiond.state.operator_actions import actions_in
+from tests.unit.cli.conftest import CONFIG, Command
+
+DAY_MS = 24 * 3_600_000
+
+MANY = 3000
+
+
+def remembered(state_dir: Path, group: str, topic: str = "orders", days: int | None = None) -> None:
+    """``days``: for how long it was observed to be gone; None: it is there."""
+    at = GroupOnTopic(group, topic)
+    with closing(groups_file.open_for_writing(state_dir / groups_file.NAME)) as connection:
+        rows = _rows_of_commits({at: RememberedReader(GroupKind.CLASSIC, {0: 3})})
+        connection.executemany(_KEEP_COMMITS, rows)
+        if days is not None:
+            connection.execute(
+                "UPDATE commits SET absent_since_ms = 1, absent_ms = ? "
+                "WHERE group_id = ? AND topic = ?",
+                (days * DAY_MS, *at),
+            )
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Path:
+    state_dir = tmp_path / "state"
+    state_dir.mkdir()
+    for group, days in (("pr-1", 40), ("pr-2", 10), ("pr-live", None), ("billing", 40)):
+        remembered(state_dir, group, days=days)
+    remembered(state_dir, "pr-moved", "clicks")
+    remembered(state_dir, "pr-moved", "orders", days=40)
+    return state_dir
+
+
+@pytest.fixture
+def config(tmp_path: Path, state_dir: Path) -> Path:
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"state_dir: {state_dir}\n{CONFIG}")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No terminal to ask on."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+
+
+def groups(state_dir: Path) -> set[str]:
+    return {at.group_id for at in recall(state_dir).commits}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "gone"),
+    [
+        (["--pattern", "pr-.*"], {"pr-1", "pr-2"}),
+        (["--pattern", "pr-.*", "--vanished-for", "30d"], {"pr-1"}),
+        (["--vanished-for", "30d"], {"pr-1", "billing"}),
+        (["--pattern", "pr-1", "--pattern", "b.*"], {"pr-1", "billing"}),
+    ],
+)
+def test_those_that_have_vanished_are_forgotten_and_none_that_lives(
+    command: Command, config: Path, state_dir: Path, arguments: list[str], gone: set[str]
+) -> None:
+    before = groups(state_dir)
+    done = command("groups", "forget", *arguments, "--yes", "--config", config)
+    assert (done.code, done.err) == (0, "")
+    assert before - groups(state_dir) == gone
+    assert all(name in done.out for name in gone)
+    assert {each.subject for each in actions_in(state_dir)} == gone
+
+
+def test_a_group_that_a_pattern_names_and_that_lives_is_named(
+    command: Command, config: Path
+) -> None:
+    done = command("groups", "forget", "--pattern", "pr-.*", "--yes", "--config", config)
+    assert "Not vanished, and so not forgotten: pr-live, pr-moved.\n" in done.out
+
+
+def test_without_a_terminal_it_shows_them_and_does_nothing(
+    command: Command, config: Path, state_dir: Path
+) -> None:
+    before = groups(state_dir)
+    done = command("groups", "forget", "--vanished-for", "30d", "--config", config)
+    assert done.code == 2
+    assert "billing" in done.out
+    assert "there is no terminal to ask on; --yes does it without a question" in done.err
+    assert groups(state_dir) == before
+    assert not (state_dir / "audit.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "say which groups: GROUP, --pattern REGEX or --vanished-for DURATION"),
+        (["x", "--pattern", "y"], "give either GROUP, or --pattern and --vanished-for"),
+        (["--pattern", "("], "--pattern '(' is no regular expression"),
+        (["--vanished-for", "a month"], "--vanished-for 'a month' is no duration"),
+        (["--pattern", "nobody"], "no group has vanished that is meant"),
+        (["--pattern", "pr-live"], "no group has vanished that is meant"),
+    ],
+)
+def test_what_is_wrong_ends_with_2_and_forgets_nobody(
+    command: Command, config: Path, state_dir: Path, arguments: list[str], sentence: str
+) -> None:
+    before = groups(state_dir)
+    done = command("groups", "forget", *arguments, "--yes", "--config", config)
+    assert done.code == 2
+    assert sentence in done.err
+    assert groups(state_dir) == before
+
+
+def test_one_that_comes_back_while_it_asks_stays(state_dir: Path) -> None:
+    remembered(state_dir, "pr-1")  # as a cycle does meanwhile
+    with closing(GroupMemory.open(state_dir, shared=True)) as memory:
+        assert memory.forget_vanished(["pr-1", "pr-2"], 0) == {"pr-2": ("orders",)}
+
+
+def test_three_thousand_take_seconds_and_a_running_daemon_knows_it_at_once(
+    command: Command, config: Path, state_dir: Path
+) -> None:
+    with closing(groups_file.open_for_writing(state_dir / groups_file.NAME)) as connection:
+        reader = RememberedReader(GroupKind.CLASSIC, {0: 3})
+        every = {GroupOnTopic(f"job-{number}", "orders"): reader for number in range(MANY)}
+        connection.execute("BEGIN")
+        connection.executemany(_KEEP_COMMITS, _rows_of_commits(every))
+        connection.execute(
+            "UPDATE commits SET absent_since_ms = 1, absent_ms = 1 WHERE group_id LIKE 'job-%'"
+        )
+        connection.execute("COMMIT")
+    with closing(GroupMemory.open(state_dir)) as daemons:
+        began = time.monotonic()
+        done = command("groups", "forget", "--pattern", "job-.*", "--yes", "--config", config)
+        assert time.monotonic() - began < 30
+        assert "… and 2,980 more groups\n" in done.out
+        assert done.out.endswith("3,000 groups are forgotten.\n")
+        left = {at.group_id for at in daemons.recall().commits}
+    assert left == {"pr-1", "pr-2", "pr-live", "pr-moved", "billing"}
