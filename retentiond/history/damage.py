@@ -55,7 +55,7 @@ def has_empty_commit(place: Path) -> bool:
     return any(each.stat().st_size == 0 for each in (place / LOG).glob("*.json"))
 
 
-def mend_log(place: Path, first_commit: Callable[[Path], None]) -> tuple[Path, ...]:
+def mend_log(place: Path, first_commit: Callable[[Path], object]) -> tuple[Path, ...]:
     """Puts damaged commits and checkpoints of the log aside; their paths. None where nothing can be
     mended. ``first_commit`` makes a table with the log's first commit in a folder. Raises OSError.
     """

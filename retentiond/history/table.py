@@ -12,27 +12,22 @@ run meanwhile: an object store may take minutes to answer.
 from __future__ import annotations
 
 import json
-import os
-import re
 import tempfile
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 from deltalake import (
-    ColumnProperties,
     CommitProperties,
     DeltaTable,
     QueryBuilder,
     Transaction,
-    WriterProperties,
     write_deltalake,
 )
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from retentiond.errors import HistoryUnavailable
@@ -44,6 +39,8 @@ from retentiond.history.damage import (
     mend_log,
     of_size,
 )
+from retentiond.history.packing import FILE_SCHEMA, PACKED, ROW_GROUP, WRITER
+from retentiond.history.place import explained, is_remote, location, options
 from retentiond.history.schema import SCHEMA
 
 if TYPE_CHECKING:
@@ -55,17 +52,6 @@ SETTINGS = {
     "delta.logRetentionDuration": "interval 1 days",
 }
 """So the log neither grows nor takes long to read, however many entries there are."""
-
-STORE = {"timeout": "30s", "connect_timeout": "5s"}
-"""Of an object store's requests."""
-
-SECRETS = ("SECRET", "TOKEN", "KEY", "PASSWORD", "SAS")
-"""Environment variables with one of these in their name are never shown."""
-
-TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m|[\u21b3]")
-
-MOST_CHARS = 300
-"""Of another library's error."""
 
 OF_A_COMMIT = "it was damaged, so what it had made visible is lost"
 """Of a commit of the table's log."""
@@ -107,7 +93,7 @@ class HistoryTable:
         place = location(path)
         with explained(place):
             if is_remote(place):
-                table = DeltaTable(place, storage_options=_options(place))
+                table = DeltaTable(place, storage_options=options(place))
                 return cls(table, place)
             try:
                 if not has_empty_commit(Path(place)):
@@ -307,7 +293,7 @@ class HistoryTable:
         import pyarrow.fs as pafs  # noqa: PLC0415 - 50 MB that a daemon has no use for
         from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - likewise
 
-        handler = DeltaStorageHandler.from_table(self._table._table, _options(self.place), {})
+        handler = DeltaStorageHandler.from_table(self._table._table, options(self.place), {})
         return pafs.PyFileSystem(handler)
 
     def append(self, cluster_id: str, entry: int, rows: pa.Table) -> None:
@@ -397,46 +383,8 @@ def _create(place: str | Path) -> DeltaTable:
         mode="ignore",
         partition_by="day",
         configuration=SETTINGS,
-        storage_options=_options(str(place)),
+        storage_options=options(str(place)),
     )
-
-
-def _properties() -> WriterProperties:
-    deltas = ColumnProperties(
-        encoding="DELTA_BINARY_PACKED", dictionary_enabled=False, statistics_enabled="CHUNK"
-    )
-    whole = {pa.int64(), pa.int32()}
-    return WriterProperties(
-        compression="ZSTD",
-        max_row_group_size=ROW_GROUP,
-        column_properties={field.name: deltas for field in SCHEMA if field.type in whole},
-        default_column_properties=ColumnProperties(
-            dictionary_enabled=True, statistics_enabled="CHUNK"
-        ),
-    )
-
-
-FILE_SCHEMA = SCHEMA.remove(SCHEMA.get_field_index("day"))
-"""A file's own columns: its day stands in its path, and in the table's log."""
-
-ROW_GROUP = 128 * 1024
-"""Rows at most: few enough to be skipped, enough to be packed well."""
-
-PACKED = {
-    "compression": "zstd",
-    "use_dictionary": [
-        field.name for field in FILE_SCHEMA if field.type == pa.string() or field.name == "at"
-    ],
-    "column_encoding": {
-        field.name: "DELTA_BINARY_PACKED"
-        for field in FILE_SCHEMA
-        if field.type in (pa.int64(), pa.int32())
-    },
-    "store_schema": False,
-}
-"""How a day is written. An entry's time comes back in each of its rows, so it has a dictionary."""
-
-WRITER = _properties()
 
 
 def _mark(cluster_id: str, entry: int) -> CommitProperties:
@@ -446,72 +394,3 @@ def _mark(cluster_id: str, entry: int) -> CommitProperties:
 def quoted(text: str) -> str:
     """As a value in SQL."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def location(path: str | Path) -> str:
-    """Where it is, as this library names it: an absolute folder, or a URL of s3, gs, az, …"""
-    text = str(path)
-    if "://" not in text:
-        return str(Path(text).absolute())
-    return f"s3://{text.removeprefix('s3a://')}" if text.startswith("s3a://") else text
-
-
-def is_remote(place: str) -> bool:
-    return "://" in place
-
-
-def _options(place: str) -> dict[str, str] | None:
-    """Credentials come from the environment alone."""
-    return dict(STORE) if is_remote(place) else None
-
-
-@contextmanager
-def explained(place: str) -> Iterator[None]:
-    """Raises `HistoryUnavailable` in place of whatever else the store or the files raise."""
-    try:
-        yield
-    except HistoryUnavailable:
-        raise
-    except TableNotFoundError as error:
-        raise HistoryUnavailable(f"there is no history in {place} yet", kind="missing") from error
-    except CommitFailedError as error:
-        raise HistoryUnavailable(
-            f"another process has written to the history in {place} at the same time",
-            kind="conflict",
-        ) from error
-    except (OSError, DeltaError, pa.ArrowException, ValueError) as error:
-        kind, remedy = _cause(error, place)
-        raise HistoryUnavailable(
-            f"the history in {place} can't be used ({shown(error)}); {remedy}", kind=kind
-        ) from error
-
-
-def _cause(error: Exception, place: str) -> tuple[str, str]:
-    """A few words, and what to do."""
-    text = str(error).lower()
-    if re.search("no space|quota|os error 28|errno 28", text):
-        return "full", "make room, or set history.max_bytes"
-    if re.search("corrupt|magic bytes|not a parquet|thrift", text):
-        return _damaged(place)
-    if re.search(r"nosuchbucket|not found", text):
-        return "missing", "make the bucket or the folder, or set history.path"
-    if re.search(r"permission|read-only|denied|forbidden|credential|\b40[13] ", text):
-        return "not allowed", "let retentiond's user write there, or set history.path"
-    if isinstance(error, OSError) or "generic" in text:
-        return "unreachable", "see that it is there, or set history.path"
-    return _damaged(place)
-
-
-def _damaged(place: str) -> tuple[str, str]:
-    if is_remote(place):
-        return "damaged", "set history.path to another one, and a new history begins there"
-    return "damaged", f"move {place} aside, and a new history begins"
-
-
-def shown(error: object) -> str:
-    """Its text in one line, without anything that the environment keeps secret."""
-    text = " ".join(TERMINAL_CODES.sub("", str(error)).split())
-    for name, value in os.environ.items():
-        if len(value) >= 4 and any(word in name.upper() for word in SECRETS):
-            text = text.replace(value, "…")
-    return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS]}…"

@@ -17,8 +17,10 @@ import pyarrow as pa
 from retentiond.config.config import History
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.entries import day_of
+from retentiond.history.packing import FILE_SCHEMA
+from retentiond.history.place import shown
 from retentiond.history.schema import COLUMNS, OF_ENTRY, RowKind
-from retentiond.history.table import FILE_SCHEMA, HistoryFile, HistoryTable, quoted, shown
+from retentiond.history.table import HistoryFile, HistoryTable, quoted
 
 SLICE_ROWS = 256 * 1024
 """So many rows are sorted at a time."""

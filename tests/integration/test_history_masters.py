@@ -180,7 +180,7 @@ def by_a_local_master(folder: str, store: str, gone: str) -> Local:
 def told_of_gone_files(sessions: SparkSessions, place: str) -> str:
     past = opened("local[2]", place)
     table = HistoryTable.open(place)
-    table.delete("entry > 0")
+    table.drop({each.day for each in table.files()}, past.cluster_id)
     table.vacuum(0)
     try:
         with sessions.use() as session, workers_explained(past.table.place):

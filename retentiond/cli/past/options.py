@@ -124,12 +124,12 @@ def answered(
     """
     from retentiond.history.ask.past import history_at
     from retentiond.history.ask.rows import (
-        SPARK_FAILURES,
         divide,
         sessions_for,
         tasks_of,
         workers_explained,
     )
+    from retentiond.spark.session import SPARK_FAILURES
 
     sessions = sessions_for(config.spark)
     tasks: list[Callable[[], Tasks]] = []

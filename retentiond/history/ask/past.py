@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 from retentiond.errors import HistoryUnavailable, UsageError
 from retentiond.formatting import say_name
 from retentiond.history.entries import day_of
+from retentiond.history.place import explained, is_remote
 from retentiond.history.schema import RowKind
-from retentiond.history.table import HistoryFile, HistoryTable, explained, is_remote, quoted
+from retentiond.history.table import HistoryFile, HistoryTable, quoted
 
 LONG = 3
 """An entry stands for what follows it, up to so many times the usual interval."""

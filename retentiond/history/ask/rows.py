@@ -18,8 +18,9 @@ from pyspark.sql import functions as F
 from retentiond.config import Spark
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.ask.past import EntrySelection, Past
+from retentiond.history.place import STORE, is_remote, shown
 from retentiond.history.schema import SCHEMA, RowKind
-from retentiond.history.table import STORE, HistoryFile, is_remote, shown
+from retentiond.history.table import HistoryFile
 from retentiond.spark.session import CONNECT, SPARK_FAILURES, SparkSessions
 from retentiond.spark.tuning import LARGE, show_pandas
 

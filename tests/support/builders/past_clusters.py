@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
+from retentiond.history.place import location
 from retentiond.history.schema import SCHEMA, RowKind
-from retentiond.history.table import location
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 CLUSTER = "the-cluster"

@@ -15,6 +15,7 @@ from retentiond.cli.past.options import retention
 from retentiond.config import ExternalReader, load
 from retentiond.history.ask.past import EntryRow, Past, timeline
 from retentiond.history.ask.report import KeepingGroup, Report, StoppedGroup, TopicSaving
+from retentiond.history.table import HistoryTable
 from tests.support.builders.past_clusters import (
     PastCluster,
     PastEntry,
@@ -108,6 +109,30 @@ def test_a_change_that_is_no_setting_is_refused_with_its_path(
     assert done.code == 2
     assert "--set " in done.err
     assert said in done.err
+
+
+@pytest.mark.long
+def test_a_damaged_file_is_named_and_its_time_is_a_gap_of_the_answer(
+    command: Command, config: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "state" / "history"
+    rows = [partition_row("orders", high_watermark=5)]
+    for number in range(5):
+        PastCluster([PastEntry(number * 300_000, rows=rows, left_out=number)]).write(place)
+    damaged = place / HistoryTable.open(place).files()[2].path
+    damaged.write_bytes(damaged.read_bytes()[:100])
+
+    arguments = ("--since", "2026-03-01T00:00:00Z", "--until", "2026-03-01T00:20:00Z")
+    done = command("simulate", "--config", config, *arguments, "--output", "json")
+
+    assert done.code == 0
+    document = json.loads(done.out)
+    assert (document["entries"], document["gaps"]) == (
+        4,
+        [{"from": "2026-03-01T00:05:00.000Z", "until": "2026-03-01T00:15:00.000Z"}],
+    )
+    assert f"retentiond: {damaged} is left out: it has 100 bytes instead of " in done.err
+    assert done.err.count("\n") == 1
 
 
 @pytest.mark.long

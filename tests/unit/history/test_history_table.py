@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from retentiond.errors import HistoryUnavailable
-from retentiond.history.table import HistoryTable, location
+from retentiond.history.place import location
+from retentiond.history.table import HistoryTable
 from retentiond.spark.tuning import show_pandas
 from tests.support.builders.histories import (
     CLUSTER,

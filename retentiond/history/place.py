@@ -1,0 +1,94 @@
+"""Where a history is, as a folder or in an object store, and what its errors mean."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from retentiond.errors import HistoryUnavailable
+
+STORE = {"timeout": "30s", "connect_timeout": "5s"}
+"""Of an object store's requests."""
+
+SECRETS = ("SECRET", "TOKEN", "KEY", "PASSWORD", "SAS")
+"""Environment variables with one of these in their name are never shown."""
+
+TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m|[\u21b3]")
+
+MOST_CHARS = 300
+"""Of another library's error."""
+
+
+def location(path: str | Path) -> str:
+    """Where it is, as this library names it: an absolute folder, or a URL of s3, gs, az, …"""
+    text = str(path)
+    if "://" not in text:
+        return str(Path(text).absolute())
+    return f"s3://{text.removeprefix('s3a://')}" if text.startswith("s3a://") else text
+
+
+def is_remote(place: str) -> bool:
+    return "://" in place
+
+
+def options(place: str) -> dict[str, str] | None:
+    """Credentials come from the environment alone."""
+    return dict(STORE) if is_remote(place) else None
+
+
+@contextmanager
+def explained(place: str) -> Iterator[None]:
+    """Raises `HistoryUnavailable` in place of whatever else the store or the files raise."""
+    try:
+        yield
+    except HistoryUnavailable:
+        raise
+    except TableNotFoundError as error:
+        raise HistoryUnavailable(f"there is no history in {place} yet", kind="missing") from error
+    except CommitFailedError as error:
+        raise HistoryUnavailable(
+            f"another process has written to the history in {place} at the same time",
+            kind="conflict",
+        ) from error
+    except (OSError, DeltaError, pa.ArrowException, ValueError) as error:
+        kind, remedy = _cause(error, place)
+        raise HistoryUnavailable(
+            f"the history in {place} can't be used ({shown(error)}); {remedy}", kind=kind
+        ) from error
+
+
+def _cause(error: Exception, place: str) -> tuple[str, str]:
+    """A few words, and what to do."""
+    text = str(error).lower()
+    if re.search("no space|quota|os error 28|errno 28", text):
+        return "full", "make room, or set history.max_bytes"
+    if re.search("corrupt|magic bytes|not a parquet|thrift", text):
+        return _damaged(place)
+    if re.search(r"nosuchbucket|not found", text):
+        return "missing", "make the bucket or the folder, or set history.path"
+    if re.search(r"permission|read-only|denied|forbidden|credential|\b40[13] ", text):
+        return "not allowed", "let retentiond's user write there, or set history.path"
+    if isinstance(error, OSError) or "generic" in text:
+        return "unreachable", "see that it is there, or set history.path"
+    return _damaged(place)
+
+
+def _damaged(place: str) -> tuple[str, str]:
+    if is_remote(place):
+        return "damaged", "set history.path to another one, and a new history begins there"
+    return "damaged", f"move {place} aside, and a new history begins"
+
+
+def shown(error: object) -> str:
+    """Its text in one line, without anything that the environment keeps secret."""
+    text = " ".join(TERMINAL_CODES.sub("", str(error)).split())
+    for name, value in os.environ.items():
+        if len(value) >= 4 and any(word in name.upper() for word in SECRETS):
+            text = text.replace(value, "…")
+    return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS]}…"
