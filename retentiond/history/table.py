@@ -262,14 +262,18 @@ class HistoryTable:
             return self._looked_at(columns="*")
 
     def _looked_at(self, columns: str) -> bool:
-        found = {
-            each.path: why
-            for each in self.files()
-            if each.cluster_id is not None and each.first_entry is not None
-            if (why := self._damage_of(each, columns)) is not None
-        }
-        self.damaged |= found
-        return bool(found)
+        """The fewest entries first: a file that was put together from the sound ones of a day spans
+        the entries of the damaged ones, too."""
+        known = len(self.damaged)
+        spans: list[tuple[int, HistoryFile]] = []
+        for each in self.files():
+            if each.cluster_id is not None and each.first_entry is not None:
+                spans.append(((each.last_entry or 0) - each.first_entry, each))
+        for _, each in sorted(spans):
+            why = self._damage_of(each, columns)
+            if why is not None:
+                self.damaged[each.path] = why
+        return len(self.damaged) > known
 
     def _damage_of(self, file: HistoryFile, columns: str) -> str | None:
         """It is read as queries read it: another library may be more lenient."""
@@ -281,6 +285,7 @@ class HistoryTable:
             f"SELECT {columns} FROM history WHERE day = {quoted(file.day)}"
             f" AND cluster_id = {quoted(file.cluster_id or '')}"
             f" AND entry >= {file.first_entry} AND entry <= {file.last_entry}"
+            f"{self._but_damaged(' AND ')}"
         )
         try:
             for _ in self._stream(sql):
