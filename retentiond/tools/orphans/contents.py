@@ -1,8 +1,10 @@
 """What is in a partition folder: bytes, age, and whether every file of it is understood.
 
-Kafka appends to a time index as it goes, and the last word when it closes the segment; only the
-last segment of a log, after a crash, knows more than its time index. Timestamps are the records'
-(or the broker's, with LogAppendTime), epoch milliseconds.
+Invariant: no folder looks older than its newest record. The batches of every segment are read: a
+time index that lost its end in an unclean stop (KAFKA-10207) looks like a whole one. An index can
+only make a folder younger. Where a segment itself has lost something, the time when the file was
+written counts too. Timestamps are the records' (or the broker's, with LogAppendTime), epoch
+milliseconds.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import stat
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import BinaryIO
 
 from retentiond.tools.orphans.folder import PartitionFolder
@@ -103,26 +106,56 @@ def read_contents(folder: PartitionFolder) -> Contents:
 
 def _newest(fd: int, found: Mapping[str, os.stat_result]) -> int | None:
     """None where there is no segment at all."""
-    segments = sorted(name for name in found if SEGMENT.fullmatch(name))
-    times = [_newest_of(fd, name, found, name == segments[-1]) for name in segments]
+    times = [_newest_of(fd, name, found) for name in sorted(found) if SEGMENT.fullmatch(name)]
     return max(times, default=None)
 
 
-def _newest_of(fd: int, name: str, found: Mapping[str, os.stat_result], is_last: bool) -> int:
+def _newest_of(fd: int, name: str, found: Mapping[str, os.stat_result]) -> int:
     """The latest of what is known; the file's own time where its records tell nothing."""
     index_name = name.replace(".log", ".timeindex", 1)
     times: list[int | None] = []
     if index_name in found:
         with _file(fd, index_name) as file:
             times.append(of_time_index(file.read()))
-    if is_last or times in ([], [None]):
-        with _file(fd, name) as file:
-            newest: Newest = of_log(file)
-        times.append(newest.timestamp_ms)
-        if not newest.is_whole:
-            times.append(_ms(found[name].st_mtime_ns))
+    newest = _read_once(_SegmentFile.of(found[name], fd, name))
+    times.append(newest.timestamp_ms)
+    if not newest.is_whole:
+        times.append(_ms(found[name].st_mtime_ns))
     known = [time for time in times if time is not None]
     return max(known, default=_ms(found[name].st_mtime_ns))
+
+
+@dataclass(frozen=True, slots=True)
+class _SegmentFile:
+    """A segment as it is now: after any change it is another one."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    folder_fd: int = field(compare=False)
+    name: str = field(compare=False)
+
+    @classmethod
+    def of(cls, status: os.stat_result, folder_fd: int, name: str) -> _SegmentFile:
+        return cls(
+            status.st_dev,
+            status.st_ino,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+            folder_fd,
+            name,
+        )
+
+
+@lru_cache(maxsize=65_536)
+def _read_once(segment: _SegmentFile) -> Newest:
+    """Each look asks for every segment, and a removal asks three times. Raises `Misread`,
+    OSError."""
+    with _file(segment.folder_fd, segment.name) as file:
+        return of_log(file)
 
 
 def _file(fd: int, name: str) -> BinaryIO:
@@ -143,8 +176,11 @@ _LENGTH = struct.Struct(">i")
 _TIMESTAMP = struct.Struct(">q")
 
 MAGIC_AT = 16
-HEADER = 43
-"""Bytes of a batch up to the end of its largest timestamp."""
+HEADER = 61
+"""Bytes of a batch in format 2 before its records."""
+
+COUNT_AT = 57
+"""Where format 2 says how many records the batch holds: the last of its header."""
 
 TIMESTAMP_AT = {1: 18, 2: 35}
 """By the batch's format; format 0 has none."""
@@ -153,28 +189,30 @@ LEAST_LENGTH = {0: 14, 1: 22, 2: 49}
 """What a batch's length is at least, by its format."""
 
 
+FORMAT_WITH_COUNT = 2
+
+CHUNK = 1 << 20
+
+
 class Misread(Exception):
     """The file isn't what Kafka would have written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """``timestamp_ms``: None where no batch has one. ``is_whole``: no batch is cut off."""
+    """``timestamp_ms``: None where no batch has one. ``is_whole``: nothing is known to be lost, so
+    no batch is cut off, and no zeros stand behind the last one."""
 
     timestamp_ms: int | None
     is_whole: bool
 
 
 def of_time_index(index: bytes) -> int | None:
-    """None: it is empty. One that was in use in a crash is padded with zeros. Raises `Misread`."""
-    size = TIME_INDEX_ENTRY.size
-    if len(index) % size:
+    """The largest time in it, None where there is none. Raises `Misread`."""
+    if len(index) % TIME_INDEX_ENTRY.size:
         raise Misread("a time index is cut off")
-    used = -(-len(index.rstrip(b"\0")) // size) * size
-    if not used:
-        return None
-    timestamp_ms, _ = TIME_INDEX_ENTRY.unpack_from(index, used - size)
-    return _known(timestamp_ms)
+    largest_ms = max((time_ms for time_ms, _ in TIME_INDEX_ENTRY.iter_unpack(index)), default=0)
+    return largest_ms if largest_ms > 0 else None  # an index that is in use ends with zeros
 
 
 def of_log(log: BinaryIO) -> Newest:
@@ -182,8 +220,11 @@ def of_log(log: BinaryIO) -> Newest:
     newest: int | None = None
     while True:
         header = log.read(HEADER)
-        if not header.strip(b"\0"):  # the end; preallocated files go on with zeros
-            return Newest(newest, is_whole=len(header) in (0, HEADER))
+        if not header:
+            return Newest(newest, is_whole=True)
+        if not header.strip(b"\0"):  # preallocated, or pages that were never written
+            _refuse_all_but_zeros(log)
+            return Newest(newest, is_whole=False)
         if len(header) <= MAGIC_AT:
             return Newest(newest, is_whole=False)
         (length,) = _LENGTH.unpack_from(header, 8)
@@ -198,8 +239,24 @@ def of_log(log: BinaryIO) -> Newest:
         else:
             log.seek(OVERHEAD + length - len(header), 1)
         if magic in TIMESTAMP_AT:
+            _refuse_torn(header, magic, length)
             found = _known(_TIMESTAMP.unpack_from(header, TIMESTAMP_AT[magic])[0])
             newest = max((each for each in (newest, found) if each is not None), default=None)
+
+
+def _refuse_torn(header: bytes, magic: int, length: int) -> None:
+    """Where the page with a header's end was never written, zeros stand for the time, and for the
+    number of records behind it. Raises `Misread`."""
+    says_none = not any(header[COUNT_AT:HEADER])
+    if magic == FORMAT_WITH_COUNT and says_none and length > LEAST_LENGTH[magic]:
+        raise Misread("the header of a batch is damaged")
+
+
+def _refuse_all_but_zeros(log: BinaryIO) -> None:
+    """Raises `Misread`, OSError."""
+    while rest := log.read(CHUNK):
+        if rest.strip(b"\0"):
+            raise Misread("a segment goes on behind zeros")
 
 
 def _known(timestamp_ms: int) -> int | None:

@@ -11,8 +11,8 @@ from retentiond.tools.orphans.contents import Misread, Newest, of_log, of_time_i
 from tests.support.builders.orphans_host import batch, time_index
 
 
-def test_a_time_index_ends_with_the_largest_timestamp() -> None:
-    assert of_time_index(time_index(1_000, 2_000, 3_072)) == 3_072
+def test_the_largest_timestamp_of_a_time_index_counts_wherever_it_stands() -> None:
+    assert of_time_index(time_index(1_000, 3_072, 2_000)) == 3_072
 
 
 def test_an_empty_time_index_tells_nothing() -> None:
@@ -42,8 +42,15 @@ def test_an_empty_segment_has_no_time() -> None:
     assert read(b"") == Newest(None, True)
 
 
-def test_the_zeros_of_a_preallocated_segment_are_its_end() -> None:
-    assert read(batch(5_000) + bytes(4096)) == Newest(5_000, True)
+@pytest.mark.parametrize("zeros", [1, 60, 61, 4096, 3 << 20])
+def test_behind_zeros_nothing_is_known_of_what_was_there(zeros: int) -> None:
+    """A preallocated segment ends so, and one whose last pages were never written."""
+    assert read(batch(5_000) + bytes(zeros)) == Newest(5_000, False)
+
+
+def test_a_batch_whose_records_were_all_compacted_away_is_whole() -> None:
+    empty = batch(5_000, size=0)
+    assert read(empty[:-4] + bytes(4)) == Newest(5_000, True)
 
 
 @pytest.mark.parametrize("cut", [1, 50, 99, 100, 140, 150])
