@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import cache
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from retentiond.kafka.cluster import KafkaCluster
     from retentiond.kafka.confluent.client import LibrdkafkaClient
     from retentiond.tools.delete_records.bounds import Targets
-    from retentiond.tools.delete_records.partitions import Item
+    from retentiond.tools.delete_records.partitions import Item, LookUps
 
 
 def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
@@ -106,8 +106,10 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
 ) -> None:
     """Move log start offsets, as Kafka's own kafka-delete-records does (KIP-107).
 
-    On a terminal it asks first. Elsewhere it deletes up to the offsets of a file without asking;
-    anything else needs --yes. It exits with 1 if any partition failed.
+    On a terminal it asks first, and deletes no more than it has shown: after the answer it reads
+    everything again, and asks again if not all of that may still go. Elsewhere it deletes up to the
+    offsets of a file without asking; anything else needs --yes. It exits with 1 if any partition
+    failed, also by a group of --to-committed beyond its end or without a commit on the topic.
 
     Example: retentiond delete-records --bootstrap-server localhost:9092 --offset-json-file o.json
 
@@ -176,11 +178,11 @@ def delete_targets(
             items = with_bytes(kafka(), refuse_hopeless(preview(kafka(), items)))
         elif any(item.is_pending for item in items):
             if may_ask:
-                items = preview(kafka(), items)
-                _confirm(items)
-            audit.requested(bootstrap_server, items)
-            items = delete(records, items, settings.request_timeout_s, kafka)
-            audit.settled(items)
+                items = _agreed(items, lambda: wanted.items(records, kafka), kafka())
+            if any(item.is_pending for item in items):
+                audit.requested(bootstrap_server, items)
+                items = delete(records, items, settings.request_timeout_s, kafka)
+                audit.settled(items)
     show(items, output, dry_run=dry_run)
     if audit is not None and audit.unrecorded is not None:
         raise RetentiondError(f"the outcome above is not in the audit log: {audit.unrecorded}")
@@ -208,6 +210,29 @@ def _hasty(settings: ClientSettings) -> ClientSettings:
     at_most_s = min(settings.request_timeout_s, LOOK_UP_TIMEOUT_S)
     kafka_python = {**settings.kafka_python, "request_timeout_ms": int(at_most_s * 1000)}
     return replace(settings, request_timeout_s=at_most_s, kafka_python=kafka_python)
+
+
+CHANGED = (
+    "retentiond: while this command waited for the answer, the cluster changed: not all that was "
+    "shown may still be deleted, and nothing has been. This may be deleted now:"
+)
+
+
+def _agreed(items: Sequence[Item], again: Callable[[], list[Item]], kafka: LookUps) -> list[Item]:
+    """Asks; what was answered is judged by what holds then. ``again``: the items anew."""
+    from retentiond.tools.delete_records.agreement import as_shown, limit_to_shown, withdraw
+    from retentiond.tools.delete_records.partitions import preview
+
+    shown = as_shown(preview(kafka, items))
+    while any(item.is_pending for item in shown):
+        _confirm(shown)
+        now = as_shown(preview(kafka, again()))
+        agreed = limit_to_shown(shown, now)
+        if agreed is not None:
+            return agreed
+        shown = withdraw(shown, now)
+        print(CHANGED, file=sys.stderr)
+    return shown
 
 
 def _confirm(items: Sequence[Item]) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import select
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -15,14 +11,11 @@ import pytest
 
 from devkit.embedded import EmbeddedKafka
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import RETENTIOND
 from tests.support.brokers.deleting import RECORDS, Bench
 
 pytestmark = pytest.mark.broker
 
 HOUR_MS = 3_600_000
-
-TIMEOUT_S = 30
 
 
 @pytest.fixture(scope="module")
@@ -147,38 +140,12 @@ def test_without_a_terminal_worked_out_bounds_need_yes(bench: Bench, topic_name:
     assert bench.log_starts(name, 3) == [0, 0, 0]
 
 
-def on_a_terminal(bench: Bench, *arguments: object, answer: str | None) -> tuple[int, str]:
-    """The exit code and all that the terminal showed. ``answer`` is typed once it is asked."""
-    ours, its = pty.openpty()
-    named = ("--bootstrap-server", bench.servers, "--state-dir", bench.state_dir)
-    with subprocess.Popen(
-        [*RETENTIOND, "delete-records", *map(str, (*named, *arguments))],
-        cwd=bench.folder,
-        stdin=its,
-        stdout=its,
-        stderr=its,
-    ) as process:
-        os.close(its)
-        shown = ""
-        while select.select([ours], [], [], TIMEOUT_S)[0]:
-            try:
-                read = os.read(ours, 4096).decode()
-            except OSError:  # Linux's end of a terminal that nobody else holds
-                break
-            shown += read
-            if answer is not None and "[y/N]" in shown:
-                os.write(ours, f"{answer}\n".encode())
-                answer = None
-        os.close(ours)
-        return process.wait(TIMEOUT_S), shown
-
-
 def test_on_a_terminal_it_shows_what_goes_and_no_deletes_nothing(
     bench: Bench, topic_name: str
 ) -> None:
     name = bench.topic(topic_name, 2)
     file = bench.file((name, 0, 3), (name, 1, -1))
-    code, shown = on_a_terminal(bench, "--offset-json-file", file, answer="n")
+    code, shown = bench.on_a_terminal("--offset-json-file", file, answers=["n"])
     assert code == 1
     assert f"{name}-0  from 0 to 3: 3 records" in shown
     assert "Delete 13 records from 2 partitions? [y/N]" in shown
@@ -188,7 +155,7 @@ def test_on_a_terminal_it_shows_what_goes_and_no_deletes_nothing(
 
 def test_on_a_terminal_yes_deletes(bench: Bench, topic_name: str) -> None:
     name = aged(bench, topic_name)
-    code, shown = on_a_terminal(bench, "--topic", name, "--older-than", "1h", answer="y")
+    code, shown = bench.on_a_terminal("--topic", name, "--older-than", "1h", answers=["y"])
     assert code == 0
     assert "Delete 14 records from 2 partitions? [y/N]" in shown
     assert bench.log_starts(name, 3) == [4, 10, 0]
@@ -197,7 +164,7 @@ def test_on_a_terminal_yes_deletes(bench: Bench, topic_name: str) -> None:
 def test_on_a_terminal_with_yes_it_does_not_ask(bench: Bench, topic_name: str) -> None:
     name = bench.topic(topic_name)
     file = bench.file((name, 0, 3))
-    code, shown = on_a_terminal(bench, "--offset-json-file", file, "--yes", answer=None)
+    code, shown = bench.on_a_terminal("--offset-json-file", file, "--yes", answers=[])
     assert code == 0
     assert "[y/N]" not in shown
     assert bench.log_starts(name) == [3]

@@ -130,16 +130,28 @@ def _bounded(
     for group, commits in commits_by_group.items():
         committed = commits.get(item.at)
         if committed is None:
-            what = "its commit can't be read" if item.at in commits else "it has no commit here"
-            return seen.left_out(f"group {group!a}: {what}")
+            return _without_commit(seen, group, commits)
         if committed > high:
-            return seen.left_out(
-                f"group {group!a}: its commit {committed} is beyond the high watermark {high}"
+            return seen.failed(
+                f"group {group!a}: its commit {committed} is beyond the high watermark {high}; "
+                "nothing was deleted: see whether the topic was recreated, or reset the group"
             )
         target = min(target, committed)
     if target <= start:
         return seen.left_out(f"nothing to delete: it begins at {start}, and {target} is the bound")
     return replace(seen, target=target)
+
+
+def _without_commit(item: Item, group: str, commits: Mapping[TopicPartition, int | None]) -> Item:
+    """Without one on this partition it may have read nothing yet; on the topic, it is no reader."""
+    if item.at in commits:
+        return item.failed(f"group {group!a}: its commit can't be read; nothing was deleted")
+    if all(at.topic != item.topic for at in commits):
+        return item.failed(
+            f"group {group!a}: it has no commit on this topic; nothing was deleted: see to the "
+            "names of group and topic"
+        )
+    return item.left_out(f"group {group!a}: it has no commit here")
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,15 +123,15 @@ class RequestAudit:
 
     def __init__(self, state_dir: Path) -> None:
         """Raises `UsageError` while deletions are paused there."""
-        pause = read_pause(state_dir)
-        if pause is not None:
-            raise UsageError(f"nothing is deleted: {pause}; see `retentiond resume`")
+        _refuse_paused(state_dir)
         self._state_dir = state_dir
         self._request_id = uuid.uuid4().hex
         self.unrecorded: StateError | None = None
 
     def requested(self, servers: str, items: Sequence[Item]) -> None:
-        """On disk when it returns. Raises `StateError`: then nothing may be deleted."""
+        """On disk when it returns. Raises `UsageError` where somebody has paused deletions since,
+        and `StateError`: then nothing may be deleted."""
+        _refuse_paused(self._state_dir)
         make_state_dir(self._state_dir)
         self._record(REQUEST, request_detail(sys.argv[1:], servers, items))
 
@@ -144,3 +144,9 @@ class RequestAudit:
 
     def _record(self, what: str, detail: str) -> None:
         record_action(self._state_dir, action_now(what, self._request_id, detail))
+
+
+def _refuse_paused(state_dir: Path) -> None:
+    pause = read_pause(state_dir)
+    if pause is not None:
+        raise UsageError(f"nothing is deleted: {pause}; see `retentiond resume`")

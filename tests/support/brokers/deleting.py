@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
+import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from retentiond.kafka.interface import OffsetBound
 from retentiond.model import TopicPartition
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import Done, run
+from tests.support.brokers.command import RETENTIOND, Done, run
 
 TOOL = "org.apache.kafka.tools.DeleteRecordsCommand"
 
 RECORDS = 10
 """In each partition."""
+
+TIMEOUT_S = 60
+
+ASKS = "[y/N]: "
 
 
 class Bench:
@@ -43,6 +52,39 @@ class Bench:
     def run(self, *arguments: object) -> Done:
         named = ("--bootstrap-server", self.servers, "--state-dir", self.state_dir)
         return run("delete-records", *named, *arguments, cwd=self.folder)
+
+    def on_a_terminal(
+        self,
+        *arguments: object,
+        answers: Sequence[str],
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> tuple[int, str]:
+        """The exit code and all that the terminal showed. An answer is typed once it is asked;
+        ``meanwhile`` happens while the first question stands."""
+        ours, its = pty.openpty()
+        named = ("--bootstrap-server", self.servers, "--state-dir", self.state_dir)
+        with subprocess.Popen(
+            [*RETENTIOND, "delete-records", *map(str, (*named, *arguments))],
+            cwd=self.folder,
+            stdin=its,
+            stdout=its,
+            stderr=its,
+        ) as process:
+            os.close(its)
+            shown, answered = "", 0
+            while select.select([ours], [], [], TIMEOUT_S)[0]:
+                try:
+                    read = os.read(ours, 4096).decode()
+                except OSError:  # Linux's end of a terminal that nobody else holds
+                    break
+                shown += read
+                if answered < min(len(answers), shown.count(ASKS)):
+                    if not answered:
+                        meanwhile()
+                    os.write(ours, f"{answers[answered]}\n".encode())
+                    answered += 1
+            os.close(ours)
+            return process.wait(TIMEOUT_S), shown
 
     def delete(self, *entries: tuple[str, int, int]) -> Done:
         return self.run("--offset-json-file", self.file(*entries))

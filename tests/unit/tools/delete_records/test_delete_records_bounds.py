@@ -97,9 +97,10 @@ def test_of_time_and_commits_the_smaller_one_counts() -> None:
 @pytest.mark.parametrize(
     ("bounds", "reason"),
     [
-        (Bounds(commits={"a": {AT: 9}, "b": {}}), "group 'b': it has no commit here"),
-        (committed(a=9, b=None), "group 'b': its commit can't be read"),
-        (committed(a=9, b=11), "group 'b': its commit 11 is beyond the high watermark 10"),
+        (
+            Bounds(commits={"a": {AT: 9}, "b": {TopicPartition("orders", 1): 9}}),
+            "group 'b': it has no commit here",
+        ),
         (committed(a=9, b=2), "nothing to delete: it begins at 2, and 2 is the bound"),
         (committed(a=1), "nothing to delete: it begins at 2, and 1 is the bound"),
     ],
@@ -109,6 +110,26 @@ def test_a_partition_is_left_out_with_the_reason(bounds: Bounds, reason: str) ->
     assert (item.target, item.is_pending, item.has_failed) == (None, False, False)
     assert item.error == reason
     assert item.records == 0
+
+
+@pytest.mark.parametrize(
+    ("bounds", "reason"),
+    [
+        (
+            Bounds(commits={"a": {AT: 9}, "b": {TopicPartition("payments", 0): 9}}),
+            "group 'b': it has no commit on this topic",
+        ),
+        (committed(a=9, b=None), "group 'b': its commit can't be read"),
+        (committed(a=9, b=11), "group 'b': its commit 11 is beyond the high watermark 10"),
+    ],
+)
+def test_a_group_that_cant_have_consumed_this_topic_fails_the_partition(
+    bounds: Bounds, reason: str
+) -> None:
+    item = of(cluster(), bounds)
+    assert (item.outcome, item.is_pending, item.records) == (Outcome.FAILED, False, 0)
+    assert str(item.error).startswith(reason)
+    assert "nothing was deleted" in str(item.error)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,77 @@
+"""What somebody has agreed to, and whether it still holds when the answer comes.
+
+Invariant: never more is deleted than was shown. The answer may come hours after the question: a
+group may be reset, deleted or commit further meanwhile, and a topic be made anew. So everything is
+read and judged once more, and where not all that was shown may still go, nobody has agreed to what
+may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from retentiond.kafka.interface import OffsetBound
+from retentiond.tools.delete_records.partitions import Item
+
+
+def as_shown(items: Sequence[Item]) -> list[Item]:
+    """Previewed items with the high watermark that is shown in place of "the high watermark"."""
+    return [_with_shown_end(item) if item.is_pending else item for item in items]
+
+
+def _with_shown_end(item: Item) -> Item:
+    if item.target is not OffsetBound.HIGH_WATERMARK:
+        return item
+    if item.high_watermark is None:
+        return item.failed("its high watermark can't be read now; see to its leader")
+    return replace(item, target=item.high_watermark)
+
+
+def limit_to_shown(shown: Sequence[Item], now: Sequence[Item]) -> list[Item] | None:
+    """What may go ``now``, up to what was ``shown``; None where not all of that may still go. Both
+    are `as_shown`."""
+    agreed = {item.at: item for item in shown if item.is_pending}
+    found = {item.at: item for item in now}
+    if not all(at in found and _still_holds(item, found[at]) for at, item in agreed.items()):
+        return None
+    return [_limited(item, agreed.get(item.at)) if item.is_pending else item for item in now]
+
+
+def withdraw(shown: Sequence[Item], now: Sequence[Item]) -> list[Item]:
+    """The items of ``now``. Where nothing may go any more of what was shown, the partition has
+    failed."""
+    agreed = {item.at: item for item in shown if item.is_pending}
+    return [
+        item.failed(f"no longer: {item.error}; nothing was deleted")
+        if not (item.is_pending or item.has_failed)
+        and item.at in agreed
+        and not _is_gone(agreed[item.at], item)
+        else item
+        for item in now
+    ]
+
+
+def _still_holds(shown: Item, now: Item) -> bool:
+    """A topic of the same name with another id holds other records."""
+    if now.topic_id != shown.topic_id or now.has_failed:
+        return False
+    if not now.is_pending:
+        return _is_gone(shown, now)
+    return now.cutoff is not None and shown.cutoff is not None and now.cutoff >= shown.cutoff
+
+
+def _is_gone(shown: Item, now: Item) -> bool:
+    """Somebody else has deleted the records meanwhile, of this very topic."""
+    return (
+        now.topic_id == shown.topic_id
+        and now.log_start_offset is not None
+        and shown.cutoff is not None
+        and now.log_start_offset >= shown.cutoff
+    )
+
+
+def _limited(now: Item, shown: Item | None) -> Item:
+    if shown is None:
+        return now.left_out("it was not among what was shown; run the command again")
+    return replace(now, target=shown.target)
