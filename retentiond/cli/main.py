@@ -7,24 +7,24 @@ completion. So a command's file imports what its options need and no more; what 
 Exit codes: 0 done; 1 the cycle failed, or left undone what it had planned, or ``doctor`` found a
 problem; 2 usage or configuration; 3 ``plan --exit-code`` found something to delete; 130 Ctrl-C.
 Results go to stdout, logs to stderr. A reader of stdout that goes before the end (``| head -1``)
-changes no code; a full disk ends with 1.
+changes no code; a result that can't be written, to a full disk or a closed stdout, ends with 1.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Annotated, Any, TextIO, cast
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from retentiond import __version__
 from retentiond.cli.options import INTERRUPTED, ConfigPath, Debug, Settings
+from retentiond.cli.output.streams import any_streams
 from retentiond.errors import ConfigError, RetentiondError, StateError, UsageError
 from retentiond.formatting import printable
 
@@ -105,56 +105,10 @@ def common(
     context.obj = Settings(config, debug)
 
 
-class Stdout:
-    """In place of the stream, whose reader may go before the end, as in ``| head -1``.
-
-    What is printed then goes nowhere, and the command ends as it would have: an exit code tells of
-    its work, which nobody undoes by looking away.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self.reader_is_gone = False
-
-    def write(self, text: str) -> int:
-        try:
-            return self._stream.write(text)
-        except BrokenPipeError:
-            return self._discard(len(text))
-
-    def flush(self) -> None:
-        try:
-            self._stream.flush()
-        except BrokenPipeError:
-            self._discard(0)
-
-    def _discard(self, written: int) -> int:
-        """From now on, and what the stream still holds."""
-        self.reader_is_gone = True
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self._stream.fileno())
-        os.close(nowhere)
-        return written
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
 def main() -> None:
     """Runs a command; every error of retentiond's own ends as one sentence on stderr."""
-    sys.stdout = cast(TextIO, Stdout(sys.stdout))
-    try:
+    with any_streams():
         _run()
-    finally:
-        is_lost = False
-        for stream in ("stdout", "stderr"):
-            try:
-                getattr(sys, stream).flush()
-            except OSError:  # a full disk; Python would try again at its end, and end with 120
-                setattr(sys, stream, None)
-                is_lost = True
-        if is_lost:
-            sys.exit(1)
 
 
 def _run() -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, Output, load, one_engine, set_up
+from retentiond.cli.output.streams import settled
 from retentiond.errors import HistoryUnavailable, StateError, UsageError
 
 
@@ -96,6 +97,6 @@ HISTORY_S = 10.0
 
 def _end_at_once(code: int) -> NoReturn:
     """Something still waits for an answer, on a thread that the interpreter would join."""
-    sys.stdout.flush()
+    code = settled(code)
     sys.stderr.flush()
     os._exit(code)

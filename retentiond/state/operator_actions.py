@@ -46,7 +46,7 @@ def read_pause(state_dir: Path) -> Pause | None:
     """None: deletions may go on."""
     path = state_dir / PAUSE_NAME
     try:
-        text = path.read_text(errors="replace")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, NotADirectoryError) as error:
         if not path.is_symlink():
             return None

@@ -105,7 +105,7 @@ def write_json(path: Path, document: object, consequence: str) -> None:
     unfinished = path.with_name(f"{path.name}.new")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with unfinished.open("w") as file:
+        with unfinished.open("w", encoding="utf-8") as file:
             json.dump(document, file)
             file.flush()
             os.fsync(file.fileno())

@@ -14,6 +14,7 @@ from enum import Enum
 from textwrap import indent
 from typing import NamedTuple, TypeVar
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
@@ -65,6 +66,16 @@ def say(console: Console, sentence: str) -> None:
     console.print("\n".join(map(printable, sentence.split("\n"))), soft_wrap=True)
 
 
+def next_cycle(dry_run: bool) -> str:
+    """What it does once nothing holds it up any more."""
+    if dry_run:
+        return (
+            "Nothing is deleted yet, because dry_run is true: the next cycle only plans. A daemon "
+            "with another configuration on the same state_dir may delete."
+        )
+    return "The next cycle deletes again."
+
+
 def print_json(document: object) -> None:
     json.dump(document, sys.stdout, indent=2)
     sys.stdout.write("\n")
@@ -90,10 +101,27 @@ def print_table(console: Console, columns: Sequence[Column], rows: Iterable[Row]
             [columns[position] for position in kept],
             [Row([row.cells[position] for position in kept], row.style) for row in shown],
         )
-        console.print(table)
+        _print_whole(console, table)
         say(console, f"For lack of room without {', '.join(left_out)}: see --output json.")
     else:
-        console.print(table)
+        _print_whole(console, table)
+
+
+def _print_whole(console: Console, table: Table) -> None:
+    """Rich lets names and figures vanish where there is no room; a terminal breaks the lines."""
+    console.width = max(console.width, _least_width(table))
+    console.print(table)
+
+
+def _least_width(table: Table) -> int:
+    """What its figures and words need, and the least of names and texts, with a space between."""
+    needed = (
+        max(cell_len(str(each)) for each in (column.header, *column.cells))
+        if column.no_wrap
+        else column.min_width or 1
+        for column in table.columns
+    )
+    return sum(needed) + len(table.columns) - 1
 
 
 def _full_width(console: Console, table: Table) -> int:
@@ -126,7 +154,8 @@ def progress(what: str) -> Iterator[None]:
     if not console.is_terminal:
         yield
         return
-    with console.status(f"{what} …"):
+    letters = "dots" if console.encoding.startswith("utf") else "line"
+    with console.status(f"{what} …", spinner=letters):
         yield
 
 

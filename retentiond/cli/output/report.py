@@ -127,9 +127,8 @@ LAST_MS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
 
 
 def table_text(report: Report, price: float | None) -> str:
-    console = Console(
-        file=io.StringIO(), width=printer().width, markup=False, emoji=False, highlight=False
-    )
+    text = io.StringIO()
+    console = Console(file=text, width=printer().width, markup=False, emoji=False, highlight=False)
     for title, columns, rows in sections(report):
         if rows:
             say(console, title)
@@ -139,8 +138,6 @@ def table_text(report: Report, price: float | None) -> str:
         say(console, f"Nobody reads {say_names(report.unread_topics, 20)}.")
     say_past(console, report.past)
     say(console, summary(report, price))
-    text = console.file
-    assert isinstance(text, io.StringIO)
     return text.getvalue()
 
 

@@ -58,7 +58,7 @@ class OrphanMemoryFile:
     def read(self) -> OrphanMemory:
         """Empty where there is none yet. Raises `StateError`."""
         try:
-            return _memory(json.loads(self._path.read_text()))
+            return _memory(json.loads(self._path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return OrphanMemory()
         except OSError as error:

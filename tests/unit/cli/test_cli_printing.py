@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from retentiond.cli.delete_records import show
-from retentiond.cli.main import Stdout
 from retentiond.cli.options import Output
 from retentiond.cli.output.printing import progress, while_read
+from retentiond.cli.output.streams import Stdout
 from retentiond.model import Outcome
 from retentiond.tools.delete_records.partitions import Item
 from tests.support.builders.reports import outcome, report, row
