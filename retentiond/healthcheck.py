@@ -15,15 +15,18 @@ TIMEOUT_S = 2.0
 
 ALIVE = (200, 401)
 
+LOOPBACK = ("127.0.0.1", "::1")
+"""A host may have one of them alone."""
+
 
 def is_alive(port: int) -> bool:
-    """Whether ``/healthz`` is answered on the loopback address, with TLS or without."""
+    """Whether ``/healthz`` is answered on a loopback address, with TLS or without."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    host = "127.0.0.1"
     return any(
         _answers(connection)
+        for host in LOOPBACK
         for connection in (
             HTTPConnection(host, port, timeout=TIMEOUT_S),
             HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context),

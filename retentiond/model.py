@@ -132,7 +132,8 @@ class PlanRow:
     ``predicted_remote_bytes``: about what it frees in remote storage; None where there is none.
     ``consumed_retention_ms``: the one in force; None where the policy contradicts itself.
     ``only_groups``: a regular expression that groups have to match to count at all (the patterns of
-    ``groups.only``); None: each counts.
+    ``groups.only``); None: each counts. ``is_compacted``: ``records`` counts offsets, of which
+    compaction may have removed some.
     """
 
     topic: str
@@ -155,6 +156,7 @@ class PlanRow:
     predicted_remote_bytes: int | None = None
     consumed_retention_ms: int | None = None
     only_groups: str | None = None
+    is_compacted: bool = False
 
     @property
     def topic_partition(self) -> TopicPartition:

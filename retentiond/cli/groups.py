@@ -17,6 +17,7 @@ from retentiond.cli.output.printing import (
     Column,
     ColumnKind,
     Row,
+    next_cycle,
     print_json,
     print_table,
     printer,
@@ -250,7 +251,8 @@ def accept(
     """
     from retentiond.state.groups import GroupMemory, recall
 
-    state_dir = load(set_up(context, config, debug)).state_dir
+    loaded = load(set_up(context, config, debug))
+    state_dir = loaded.state_dir
     lost = recall(state_dir).lost
     if lost is None:
         say(printer(), "Nothing is lost.")
@@ -259,7 +261,7 @@ def accept(
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
         record_action(state_dir, action_now("accept", None, lost))
         memory.accept_losses()
-    say(printer(), "The next cycle deletes again.")
+    say(printer(), next_cycle(loaded.dry_run))
 
 
 COLUMNS = (

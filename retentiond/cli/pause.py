@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
-from retentiond.cli.output.printing import printer, say
+from retentiond.cli.output.printing import next_cycle, printer, say
 from retentiond.formatting import rfc3339
 from retentiond.state.operator_actions import (
     NO_REASON,
@@ -35,6 +36,7 @@ def pause(
     Example: retentiond pause "incident 4711: consumers are being replayed"
     """
     state_dir = load(set_up(context, config, debug)).state_dir
+    reason = os.fsencode(reason).decode("utf-8", "replace")  # a plain locale knows no other letters
     pausing = action_now("pause", None, reason)
     paused = Pause(reason, rfc3339(pausing.at_ms), pausing.operator)
     write_pause(state_dir, paused)
@@ -50,11 +52,12 @@ def pause(
 
 
 def resume(context: typer.Context, config: ConfigPath = None, debug: Debug = False) -> None:
-    """End the pause: the next cycle deletes again.
+    """End the pause: unless dry_run is true, the next cycle deletes again.
 
     Example: retentiond resume
     """
-    state_dir = load(set_up(context, config, debug)).state_dir
+    loaded = load(set_up(context, config, debug))
+    state_dir = loaded.state_dir
     before = read_pause(state_dir)
     if before is None:
         say(printer(), "It was not paused.")
@@ -62,4 +65,4 @@ def resume(context: typer.Context, config: ConfigPath = None, debug: Debug = Fal
     resuming = action_now("resume", None, before.reason)
     record_action(state_dir, resuming)  # before anything is deleted again
     remove_pause(state_dir)
-    say(printer(), f"The next cycle deletes again. It was {before}.")
+    say(printer(), f"{next_cycle(loaded.dry_run)} It was {before}.")

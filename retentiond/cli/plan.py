@@ -189,7 +189,7 @@ def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
     for topic in answers.topics:
         if topic.records and topic.frees_of_size.local is not None:
             say(console, _on_disk(topic))
-    for sentence in answers.only_groups:
+    for sentence in (*answers.compacted, *answers.only_groups):
         say(console, sentence)
     say(console, UNSEEN)
     say(console, _summary(report, with_outcomes))

@@ -52,7 +52,8 @@ class Tls(Section):
 
 class Http(Section):
     host: Text = "0.0.0.0"
-    """Address to listen on."""
+    """Address to listen on. `0.0.0.0`, like `::`, stands for all addresses of this host, of IPv4
+    and IPv6."""
 
     port: Port = 9477
     """Port of metrics, health and status page; 0 takes any free one."""

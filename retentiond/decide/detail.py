@@ -148,7 +148,8 @@ def _of_partition(
     snapshot: Snapshot, topic: TopicReading, at: PartitionReading, decided: Decided
 ) -> str:
     policy = topic.policy
-    assert not isinstance(policy, PolicyConflict)  # `_of_topic` has spoken about those
+    if isinstance(policy, PolicyConflict):
+        raise TypeError("`_of_topic` speaks about policy conflicts")
     match decided.reason:
         case Reason.OFFSET_UNREADABLE:
             return f"the partition's offsets could not be read ({at.failure or 'no answer'})"

@@ -193,4 +193,5 @@ def _row(
             None if isinstance(topic.policy, PolicyConflict) else topic.policy.consumed_retention_ms
         ),
         only_groups=None if isinstance(topic.policy, PolicyConflict) else topic.policy.only_groups,
+        is_compacted="compact" in topic.cleanup_policy,
     )

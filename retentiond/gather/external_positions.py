@@ -202,7 +202,8 @@ def _by_paths(paths: Sequence[OffsetsPath], document: Any) -> dict[str, dict[int
         for each in found:
             offsets = each if path.partition is None else {str(path.partition): each}
             for commit in _commits({path.topic: offsets}):
-                assert commit.offset is not None  # `_commits` checks
+                if commit.offset is None:
+                    raise NoPosition(f"it has no offset on the path {_shown(str(path))}")
                 before = of_topic.get(commit.partition, commit.offset)
                 of_topic[commit.partition] = min(before, commit.offset)
     return smallest

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition, Verdict
-from retentiond.tell.reasons import say_groups_only, short
+from retentiond.tell.reasons import say_compacted, say_groups_only, short
 from retentiond.tell.well_known_topics import Owner, owner
 
 
@@ -286,6 +286,11 @@ class TopicAnswer:
         return Counter(each.row.verdict for each in self.partitions)
 
     @property
+    def is_compacted(self) -> bool:
+        """As of `PlanRow`: the same on each partition."""
+        return self.partitions[0].row.is_compacted
+
+    @property
     def only_groups(self) -> str | None:
         """As of `PlanRow`: the same on each partition."""
         return self.partitions[0].row.only_groups
@@ -340,6 +345,12 @@ class ClusterAnswer:
                 ),
             )
         )
+
+    @property
+    def compacted(self) -> tuple[str, ...]:
+        """A sentence about the topics whose records are counted as offsets, if there are any."""
+        topics = [each.topic for each in self.topics if each.is_compacted and each.log_records]
+        return (say_compacted(topics),) if topics else ()
 
     @cached_property
     def only_groups(self) -> tuple[str, ...]:

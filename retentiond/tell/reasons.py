@@ -30,6 +30,15 @@ def say_groups_only(pattern: str, topics: Sequence[str]) -> str:
     )
 
 
+def say_compacted(topics: Sequence[str]) -> str:
+    """What a figure of records is where compaction takes some of them."""
+    are = "is" if len(topics) == 1 else "are"
+    return (
+        f"{say_names(topics, MOST_TOPICS)} {are} compacted: RECORDS counts offsets there, and as "
+        "many records or fewer exist."
+    )
+
+
 class ReasonText(NamedTuple):
     """``short``: what keeps the records, as a cell of a table; ``remedy``: what to do, in whole
     sentences. ``{group}`` is the group that binds, ``{shell}`` and ``{argument}`` the same quoted

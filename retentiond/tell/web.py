@@ -28,6 +28,7 @@ from retentiond.config.config import Http
 from retentiond.errors import ConfigError
 from retentiond.formatting import printable
 from retentiond.tell import logs
+from retentiond.tell.listening import bound
 from retentiond.tell.metrics import Exposition
 from retentiond.tell.report import CycleReport, document
 from retentiond.tell.web_security import BasicAuth, Certificate
@@ -259,16 +260,12 @@ class _Listener(socket.socket):
 
 def _bind(host: str, port: int) -> socket.socket:
     """A listening socket. Raises `ConfigError`: another process has the port, most often."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = _Listener(family)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((host, port))
-        listener.listen(128)
+        listener = bound(host, port, _Listener)
     except OSError as error:
-        listener.close()
         raise ConfigError(
             f"{host}:{port} can't be listened on ({error.strerror}); choose another port",
             path="http.port",
         ) from error
+    listener.listen(128)
     return listener

@@ -26,7 +26,7 @@ from retentiond.tell.answers import YOUTH, KeptRecords, SimilarPartitions, Topic
 from retentiond.tell.explain.evidence import COMMITTED
 from retentiond.tell.explain.explanation import Explanation, TopicExplanation
 from retentiond.tell.group_answers import GroupAnswer
-from retentiond.tell.reasons import UNSEEN, say_groups_only, short
+from retentiond.tell.reasons import UNSEEN, say_compacted, say_groups_only, short
 from retentiond.tell.report import CycleReport
 
 GROUPS = (
@@ -78,6 +78,8 @@ def _say_groups(
         print_table(console, columns, rows)
     else:
         say(console, "No group counts for the topic.")
+    if explained.answer.is_compacted:
+        say(console, say_compacted([explained.answer.topic]))
     if (only := explained.answer.only_groups) is not None:
         say(console, say_groups_only(only, [explained.answer.topic]))
     if explained.excluded:

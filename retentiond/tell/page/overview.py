@@ -85,6 +85,8 @@ def _findings(
         yield from _disk_findings(report.disk)
         for sign in report.unseen:
             yield HealthFinding(INFO, "Unseen readers", f"there may be some: {sign}")
+        for sentence in report.answers.compacted:
+            yield HealthFinding(INFO, "Compacted topics", sentence)
         for sentence in report.answers.only_groups:
             yield HealthFinding(INFO, "Not every group counts", sentence)
     if beside := status.beside():

@@ -155,7 +155,9 @@ def of_cluster(seen: ExaminedCluster, config: Config) -> Iterator[Finding]:
         "external readers",
         deleted_from,
         seen.external,
-        lambda topics, external: check_external(topics, external, groups),
+        lambda topics, external: check_external(
+            topics, external, groups, {} if isinstance(seen.logs, Failure) else seen.logs
+        ),
     )
     yield from both_checked(
         "segments",
@@ -226,13 +228,14 @@ def read_cluster(
         positions = executor.submit(value_or_failure, lambda: _positions(topics, now, kafka))
         wanted = _enabled_names(config, names)
         allowed = executor.submit(value_or_failure, lambda: topic_rights(connection, wanted))
+        external = positions.result()  # before the ends of the logs, else a live reader is beyond
         logs = (
             topics
             if isinstance(topics, Failure)
             else value_or_failure(lambda: read_logs(kafka, topics, now(), executor))
         )
         remembered = value_or_failure(lambda: recall(config.state_dir))
-        groups, external = listing.result(), positions.result()
+        groups = listing.result()
         return ExaminedCluster(
             brokers=found,
             names=names,

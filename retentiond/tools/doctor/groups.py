@@ -17,10 +17,18 @@ from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing, problems
 from retentiond.gather.topics import EnabledTopic
 from retentiond.kafka.interface import CoordinatorState
-from retentiond.model import Failure
+from retentiond.model import Commit, Failure, TopicPartition
 from retentiond.tell.reasons import tool_options
 from retentiond.tell.unseen_readers import MAY_RESTORE, unseen_readers
-from retentiond.tools.doctor.finding import Finding, Level, about, grant, ok, some
+from retentiond.tools.doctor.finding import (
+    Finding,
+    Level,
+    PartitionLog,
+    about,
+    grant,
+    ok,
+    some,
+)
 
 REMEDIES = {
     "GROUP_AUTHORIZATION_FAILED": "grant this principal DESCRIBE on GROUP",
@@ -237,9 +245,10 @@ def check_external(
     topics: Sequence[EnabledTopic],
     external: Mapping[ExternalReader, Position],
     groups: Container[str],
+    logs: Mapping[TopicPartition, PartitionLog | Failure],
 ) -> Iterator[Finding]:
     """What each external reader's position says, of the topics whose policy names it. ``groups``:
-    those of the cluster."""
+    those of the cluster. ``logs`` were read after the positions."""
     for reader, position in sorted(external.items(), key=lambda item: item[0].name):
         subject = f"external reader {say_name(reader.name)}"
         named = {
@@ -282,8 +291,41 @@ def check_external(
             "see that it reads the topic and has begun with each of its partitions; else take it "
             "out of the topic's groups.external",
         )
+        if beyond := _beyond_end(position, named, logs):
+            yield Finding(
+                Level.PROBLEM,
+                subject,
+                f"its position lies beyond the end, so {some(sorted({at.topic for at in beyond}))} "
+                f"is held: {'; '.join(sorted(beyond.values())[:MOST_SHOWN])}",
+                "see that the place under groups.external tells next offsets of this very cluster, "
+                "and whether the topic was recreated",
+                tuple(sorted({at.topic for at in beyond})),
+            )
+            continue
         yield ok(
             subject,
             f"its position is read: {say_many(len(position), 'partition')} of "
             f"{say_many(len({commit.topic for commit in position}), 'topic')}",
         )
+
+
+MOST_SHOWN = 3
+"""Partitions of one reader that are named."""
+
+
+def _beyond_end(
+    position: Sequence[Commit],
+    topics: Container[str],
+    logs: Mapping[TopicPartition, PartitionLog | Failure],
+) -> dict[TopicPartition, str]:
+    """What to say of each partition where it is further than the log. A log that couldn't be read
+    says nothing."""
+    found = {}
+    for commit in position:
+        at = TopicPartition(commit.topic, commit.partition)
+        log = logs.get(at)
+        if commit.topic not in topics or not isinstance(log, PartitionLog):
+            continue
+        if commit.offset is not None and commit.offset > log.high_watermark:
+            found[at] = f"{at} ends at {log.high_watermark}, its position is {commit.offset}"
+    return found

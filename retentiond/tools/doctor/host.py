@@ -24,6 +24,7 @@ from retentiond.memory.remembered import Remembered
 from retentiond.model import Failure
 from retentiond.state.operator_actions import Pause, read_pause
 from retentiond.state.state_dir import holder_of
+from retentiond.tell.listening import bound
 from retentiond.tools.doctor.finding import Finding, Level, ok
 
 LEAST_JAVA = 17
@@ -120,18 +121,14 @@ class PortState:
 
 def read_port(host: str, port: int) -> PortState:
     """Listens there for a moment, as the daemon would."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with closing(socket.socket(family, socket.SOCK_STREAM)) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-        except socket.gaierror:
-            return PortState(host, port, errno.EADDRNOTAVAIL)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                return PortState(host, port, error.errno or 0)
-        else:
+    try:
+        with closing(bound(host, port, socket.socket)):
             return PortState(host, port)
+    except socket.gaierror:
+        return PortState(host, port, errno.EADDRNOTAVAIL)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            return PortState(host, port, error.errno or 0)
     status, body = _answer(host, port)
     return PortState(host, port, errno.EADDRINUSE, OUR_METRIC in body, status == 401)
 

@@ -65,13 +65,22 @@ def test_a_second_pause_replaces_the_reason_of_the_first(
     assert [action.detail for action in actions_in(state_dir)] == ["one", "two"]
 
 
+@pytest.mark.parametrize(
+    ("dry_run", "says"),
+    [
+        ("false", "The next cycle deletes again. It was paused since "),
+        ("true", "Nothing is deleted yet, because dry_run is true: the next cycle only plans."),
+    ],
+)
 def test_resume_takes_the_brake_off_and_is_recorded(
-    command: Command, config_file: Path, state_dir: Path
+    command: Command, config_file: Path, state_dir: Path, dry_run: str, says: str
 ) -> None:
+    config_file.write_text(f"{config_file.read_text()}dry_run: {dry_run}\n")
     command("pause", "why", "--config", config_file)
     done = command("resume", "--config", config_file)
     assert (done.code, done.err) == (0, "")
-    assert "The next cycle deletes again. It was paused since " in " ".join(done.out.split())
+    assert says in done.out
+    assert ("deletes again" in done.out) == (dry_run == "false")
     assert read_pause(state_dir) is None
     assert [action.action for action in actions_in(state_dir)] == ["pause", "resume"]
 

@@ -263,3 +263,11 @@ def test_where_not_every_group_counts_a_line_below_the_plan_says_so(
     assert said not in shown(capsys, report([row("orders")]))
     text = shown(capsys, report([replace(row("orders"), only_groups="billing|search")]))
     assert f"\nOn orders {said}: what any other group has not read may be deleted.\n" in text
+
+
+def test_of_a_compacted_topic_it_is_said_that_records_are_offsets(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = "compacted: RECORDS counts offsets there, and as many records or fewer exist."
+    assert f"orders is {said}" in shown(capsys, report([replace(row("orders"), is_compacted=True)]))
+    assert "compacted" not in shown(capsys, report([row("orders")]))

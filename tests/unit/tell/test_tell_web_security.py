@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import bcrypt
@@ -21,6 +23,7 @@ from retentiond.config.config import Tls
 from retentiond.errors import ConfigError
 from retentiond.healthcheck import is_alive
 from retentiond.tell import logs as events
+from retentiond.tell.listening import bound
 from retentiond.tell.metrics import Exposition
 from retentiond.tell.web import STUCK_S, DaemonStatus, Server, application, serve
 from retentiond.tell.web_security import Certificate, Credentials, parse
@@ -293,3 +296,45 @@ def test_a_container_sees_that_the_process_lives_however_its_port_is_secured(fil
             port = int(base.rpartition(":")[2])
             assert is_alive(port)
         assert not is_alive(port)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_a_host_with_addresses_of_one_family_can_be_asked_on_them(host: str) -> None:
+    server = serve(
+        application(DaemonStatus(60_000), Exposition(CollectorRegistry())), Http(host=host, port=0)
+    )
+    server.start()
+    try:
+        for loopback in ("127.0.0.1", "[::1]"):
+            assert httpx.get(f"http://{loopback}:{server.port}/healthz").status_code == 200
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_the_containers_probe_asks_on_whatever_loopback_there_is(host: str) -> None:
+    server = serve(
+        application(DaemonStatus(60_000), Exposition(CollectorRegistry())), Http(host=host, port=0)
+    )
+    server.start()
+    try:
+        assert is_alive(server.port)
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize(
+    ("error", "listens"), [(errno.EAFNOSUPPORT, True), (errno.EADDRINUSE, False)]
+)
+def test_only_where_there_is_no_ipv6_it_listens_without(error: int, listens: bool) -> None:
+    def make(family: int) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(error, os.strerror(error))
+        return socket.socket(family)
+
+    if listens:
+        with closing(bound("0.0.0.0", 0, make)) as listener:
+            assert listener.family == socket.AF_INET
+    else:
+        with pytest.raises(OSError, match="in use"):
+            bound("0.0.0.0", 0, make)

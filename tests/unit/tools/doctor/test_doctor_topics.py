@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 from retentiond.act.evidence import Evidence
 from retentiond.config import Config, TopicPolicy
 from retentiond.gather.groups import GroupListing
@@ -11,10 +13,10 @@ from retentiond.gather.topics import NO_ID, EnabledTopic
 from retentiond.kafka.interface import GroupMembers
 from retentiond.kafka.topics import Operations
 from retentiond.memory.remembered import NOTHING, GroupOnTopic, Remembered, RememberedReader
-from retentiond.model import Commit, Failure, GroupKind
+from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.snapshot import GroupReading
 from retentiond.tools.doctor.examine import evidence_about
-from retentiond.tools.doctor.finding import Finding, Level
+from retentiond.tools.doctor.finding import Finding, Level, PartitionLog
 from retentiond.tools.doctor.groups import (
     check_changelogs,
     check_external,
@@ -197,16 +199,31 @@ EXTERNAL = config(
 (LAKE,) = EXTERNAL.entries[0].policy.external_readers
 
 
+LOGS = {TopicPartition("orders", 0): PartitionLog(0, 10, None, {})}
+
+
+@pytest.mark.parametrize(("offset", "level"), [(10, Level.OK), (11, Level.PROBLEM)])
+def test_an_external_reader_beyond_the_end_is_not_well(offset: int, level: Level) -> None:
+    position = (Commit("orders", 0, offset), Commit("clicks", 0, 5000))
+    (found,) = check_external([topic("orders", EXTERNAL)], {LAKE: position}, (), LOGS)
+    assert (found.level, found.subject) == (level, "external reader lake")
+    if level is Level.PROBLEM:
+        assert found.sentence == (
+            "its position lies beyond the end, so orders is held: orders-0 ends at 10, its "
+            "position is 11"
+        )
+
+
 def test_an_external_readers_position_is_said() -> None:
     position = (Commit("orders", 0, 5), Commit("clicks", 0, 1))
-    (found,) = check_external([topic("orders", EXTERNAL)], {LAKE: position}, ())
+    (found,) = check_external([topic("orders", EXTERNAL)], {LAKE: position}, (), LOGS)
     assert (found.level, found.subject) == (Level.OK, "external reader lake")
     assert found.sentence == "its position is read: 2 partitions of 2 topics"
 
 
 def test_an_external_readers_position_that_can_not_be_read_is_a_problem_of_its_own_kind() -> None:
     failure = Failure("EXTERNAL_READER", "no batch is committed in /lake")
-    found = only(check_external([topic("orders", EXTERNAL)], {LAKE: failure}, ()))
+    found = only(check_external([topic("orders", EXTERNAL)], {LAKE: failure}, (), LOGS))
     assert (found.level, found.subject) == (Level.PROBLEM, "external reader lake")
     assert found.sentence == "can't be read, so orders is held: no batch is committed in /lake"
     assert "groups.external" in (found.remedy or "")
@@ -215,9 +232,9 @@ def test_an_external_readers_position_that_can_not_be_read_is_a_problem_of_its_o
 
 def test_an_external_reader_that_lacks_a_partition_or_has_a_groups_name_is_not_well() -> None:
     topics = [topic("orders", EXTERNAL)]
-    lacking = only(check_external(topics, {LAKE: ()}, ()))
+    lacking = only(check_external(topics, {LAKE: ()}, (), LOGS))
     assert (lacking.level, lacking.subject) == (Level.WARNING, "topic orders")
-    namesake = only(check_external(topics, {LAKE: (Commit("orders", 0, 1),)}, ("lake",)))
+    namesake = only(check_external(topics, {LAKE: (Commit("orders", 0, 1),)}, ("lake",), LOGS))
     assert "has the name of a group of the cluster" in namesake.sentence
 
 

@@ -1,0 +1,39 @@
+"""Commands under ``PYTHONOPTIMIZE``, with which Python leaves out every assert."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from devkit.embedded import EmbeddedKafka
+from tests.contract.real import RealDriver
+from tests.support.brokers.command import run
+from tests.support.brokers.deleting import Bench
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture(scope="module")
+def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
+    with closing(RealDriver(kafka)) as driver:
+        yield driver
+
+
+@pytest.mark.parametrize("level", ["1", "2"])
+def test_a_healthy_broker_answers(
+    driver: RealDriver, tmp_path: Path, topic_name: str, level: str
+) -> None:
+    bench = Bench(driver, tmp_path)
+    name = bench.topic(topic_name)
+    driver.commit(topic_name, {(name, 0): 4})
+    done = run(
+        *("delete-records", "--bootstrap-server", bench.servers, "--dry-run"),
+        *("--topic", name, "--older-than", "0s", "--to-committed", topic_name),
+        cwd=tmp_path,
+        environment={"PYTHONOPTIMIZE": level},
+    )
+    assert (done.code, done.err) == (0, "")
+    assert f"{name}-0  from 0 to 4: 4 records" in done.out
