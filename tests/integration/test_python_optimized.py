@@ -10,7 +10,7 @@ import pytest
 
 from devkit.embedded import EmbeddedKafka
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import run
+from tests.support.brokers.command import consumed, run, settings, write
 from tests.support.brokers.deleting import Bench
 
 pytestmark = pytest.mark.broker
@@ -37,3 +37,18 @@ def test_a_healthy_broker_answers(
     )
     assert (done.code, done.err) == (0, "")
     assert f"{name}-0  from 0 to 4: 4 records" in done.out
+
+
+def test_a_plan_is_made(driver: RealDriver, tmp_path: Path, topic_name: str) -> None:
+    """Spark and all evidence, without asserts and docstrings."""
+    bench = Bench(driver, tmp_path)
+    name = bench.topic(topic_name)
+    driver.commit(topic_name, {(name, 0): 4})
+    config = settings(bench.servers, str(tmp_path / "planned"), topics=[consumed(name)])
+    done = run(
+        *("--config", write(tmp_path / "retentiond.yaml", config), "plan", "--output", "json"),
+        cwd=tmp_path,
+        environment={"PYTHONOPTIMIZE": "2"},
+    )
+    assert done.code == 0, done
+    assert [(row["verdict"], row["cutoff"]) for row in done.plan["partitions"]] == [("delete", 4)]

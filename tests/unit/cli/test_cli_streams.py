@@ -49,6 +49,8 @@ COMMANDS = {
     "report": Healthy(2),
 }
 
+MANY_PROCESSES = pytest.mark.thorough("a process for each command")
+
 PLAIN = {"LANG": "C", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 
 FEW_LETTERS = ({"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"})
@@ -93,6 +95,8 @@ def ran(
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
+@MANY_PROCESSES
+@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("line", COMMANDS)
 def test_in_a_plain_locale_every_command_ends_as_elsewhere(folder: Path, line: str) -> None:
@@ -103,6 +107,8 @@ def test_in_a_plain_locale_every_command_ends_as_elsewhere(folder: Path, line: s
     assert done.out or done.err
 
 
+@MANY_PROCESSES
+@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("environment", [*FEW_LETTERS, *ODD_TERMINALS])
 @pytest.mark.parametrize("line", ["--help", "check", "groups", "resume", "chek"])
@@ -118,12 +124,16 @@ def test_an_odd_terminal_changes_no_code(
 LOST = "retentiond: the result can't be written to stdout"
 
 
+@MANY_PROCESSES
+@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_full_disk_below_the_result_is_told_in_one_sentence(folder: Path, line: str) -> None:
     assert_told(ran(folder, line, ">/dev/full"), line, is_lost=COMMANDS[line].prints)
 
 
+@MANY_PROCESSES
+@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("redirections", REDIRECTIONS)
 @pytest.mark.parametrize("line", ["--version", "check", "groups --output json", "chek", "resume"])
