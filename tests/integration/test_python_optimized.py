@@ -44,7 +44,7 @@ def test_a_plan_is_made(driver: RealDriver, tmp_path: Path, topic_name: str) -> 
     bench = Bench(driver, tmp_path)
     name = bench.topic(topic_name)
     driver.commit(topic_name, {(name, 0): 4})
-    config = settings(bench.servers, str(tmp_path / "planned"), topics=[consumed(name)])
+    config = settings(bench.servers, tmp_path / "planned", topics=[consumed(name)])
     done = run(
         *("--config", write(tmp_path / "retentiond.yaml", config), "plan", "--output", "json"),
         cwd=tmp_path,
