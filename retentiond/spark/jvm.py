@@ -51,8 +51,13 @@ CHATTER = (
     "To adjust logging level",
     "at ",
     "... ",
+    "Error: Could not create the Java Virtual Machine",
+    "Error: A fatal exception has occurred",
+    "Error occurred during initialization of VM",
+    "agent library failed ",
 )
-"""How lines begin that explain no death: those of every start, and where in Java it was."""
+"""How lines begin that explain no death: those of every start, and of every end; and where in Java
+it was."""
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 

@@ -52,6 +52,9 @@ ANSWER_S = 10.0
 DEATH_S = 1.0
 """How long after a failed plan its JVM may turn out to have died."""
 
+CAUSE = "Caused by: "
+"""How such a line of Java's begins."""
+
 SPARK_FAILURES = (PySparkException, Py4JError, OSError)
 """What Spark raises when it is Spark that doesn't work."""
 
@@ -227,11 +230,12 @@ class SparkSessions:
             self._jvm.connect()
             return _configured(SparkSession.builder.master(self._master), self._settings)
         except SPARK_FAILURES as error:
+            unavailable = SparkUnavailable(
+                f"there is no Spark session at {without_parameters(self._master)}: "
+                f"{self._reason(error)}"
+            )
             self._end()
-            place = without_parameters(self._master)
-            raise SparkUnavailable(
-                f"there is no Spark session at {place}: {_first_line(error)}"
-            ) from error
+            raise unavailable from error
         except SparkUnavailable:
             self._end()
             raise
@@ -264,7 +268,17 @@ class SparkSessions:
         if self._jvm and (code := self._jvm.exit_code_within(DEATH_S)) is not None:
             words = f", saying {self._jvm.last_words!r}" if self._jvm.last_words else ""
             return f"Spark's JVM ended with exit code {code}{words}; the next cycle starts another"
-        return f"Spark could not work the plan out: {_first_line(error)}"
+        return f"Spark could not work the plan out: {self._reason(error)}"
+
+    def _reason(self, error: Exception) -> str:
+        """In Spark's own words, while there is a JVM to ask: an error of Java's is only a reference
+        to it."""
+        try:
+            text = str(error)
+        except SPARK_FAILURES:  # it has just ended
+            words = self._jvm.last_words if self._jvm else ""
+            return words or f"Spark's JVM ended before it could be asked ({type(error).__name__})"
+        return _in_one_line(text) or repr(error)
 
 
 def _configured(builder: SparkSession.Builder, conf: Mapping[str, str]) -> SparkSession:
@@ -301,7 +315,10 @@ def _await_server(url: str) -> None:
         channel.close()
 
 
-def _first_line(error: Exception) -> str:
-    """Java's message where there is one; PySpark puts it behind a colon on the second line."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return next((line[2:] for line in lines if line.startswith(": ")), (lines or [repr(error)])[0])
+def _in_one_line(text: str) -> str:
+    """Java's message, which PySpark puts behind a colon on the second line, and what caused it in
+    the end; the first line where there is neither."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    message = next((line[2:] for line in lines if line.startswith(": ")), lines[0] if lines else "")
+    causes = [line.removeprefix(CAUSE) for line in lines if line.startswith(CAUSE)]
+    return f"{message} (caused by: {causes[-1]})" if causes else message
