@@ -25,9 +25,14 @@ def doctor(
     config: ConfigPath = None,
     output: OutputFormat = Output.TABLE,
     spark: Annotated[
-        bool,
-        typer.Option("--spark", help="Also start Spark and run a job, which takes 10 to 20 s."),
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--spark/--no-spark",
+            help="Start Spark and run a job, which takes 10 to 20 s. "
+            "By default it is started unless a daemon is at work with this state_dir.",
+            show_default=False,
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Connect, and list what would keep retentiond from working, each with its remedy.
@@ -46,21 +51,18 @@ def doctor(
 STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
 
-def examine_and_show(path: Path, output: Output, *, with_spark: bool) -> bool:
-    """Whether there is a problem."""
+def examine_and_show(path: Path, output: Output, *, with_spark: bool | None) -> bool:
+    """Whether there is a problem. ``with_spark``: None where that is for `doctor` to say."""
     from retentiond.clock import now_ms
     from retentiond.tools.doctor.examine import examine
     from retentiond.tools.doctor.finding import Level
-    from retentiond.tools.doctor.host import spark_version, try_spark
+    from retentiond.tools.doctor.spark import spark_tried
 
     loaded = load(path)
     with progress("examining"):
         examination = examine(loaded, translate(loaded.kafka), now_ms)
-        if with_spark:
-            spark = loaded.spark
-            timeout_s = spark.timeout_ms / 1000
-            tried = try_spark(spark.master, spark.conf, spark_version(), timeout_s)
-            examination = replace(examination, findings=(*examination.findings, *tried))
+        tried = tuple(spark_tried(loaded.spark, loaded.state_dir, with_spark))
+        examination = replace(examination, findings=(*examination.findings, *tried))
     if output is Output.JSON:
         print_json(document(examination))
     else:

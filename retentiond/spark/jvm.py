@@ -13,7 +13,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -33,17 +32,21 @@ from pyspark.serializers import UTF8Deserializer, read_int
 from pyspark.sql import SparkSession
 
 from retentiond.errors import SparkUnavailable
+from retentiond.spark.java_options import (
+    DEFAULT_OPTIONS,
+    JAVA_OPTIONS,
+    OTHER_VARIABLES,
+    VARIABLES,
+    argument_file,
+    java_arguments,
+    platform_options,
+    without_variables,
+)
 
 PYSPARK = Path(pyspark.__file__).parent
 
 EXIT_S = 3.0
 """A JVM that has nothing to do at its end takes far less."""
-
-LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
-
-CLASS_ARCHIVE = Path(sys.prefix) / "share" / "retentiond" / "spark-classes.jsa"
-"""What `retentiond.spark.class_archive` makes once for an installation, if somebody has it do
-so."""
 
 CHATTER = (
     "WARNING: Using incubator",
@@ -59,10 +62,6 @@ CHATTER = (
 """How lines begin that explain no death: those of every start, and of every end; and where in Java
 it was."""
 
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-
-DEFAULT_OPTIONS = "spark.driver.defaultJavaOptions"
-
 CONNECTION = "connection"
 """Name of the file that says where the JVM listens; PySpark's own way of being told."""
 
@@ -71,9 +70,6 @@ LOOK_S = 0.05
 
 DRAIN_S = 1.0
 """How long the last words of a JVM that has ended may take to arrive."""
-
-IN_QUOTES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
-"""For an argument in quotes, in a file of arguments for Java."""
 
 DRIVER_HOST = "spark.driver.host"
 
@@ -84,10 +80,6 @@ SOCKET_NAME_LENGTH = 43
 
 LONGEST_SOCKET_PATH = 103
 """Linux takes 107 characters, macOS 103."""
-
-TEMPORARY_FILES = "-Djava.io.tmpdir="
-"""Where Java and Spark put all that doesn't fit into memory, libraries and sockets, unless a
-setting says where."""
 
 SETTINGS, OPTIONS = "settings", "options"
 """Names of the files that the JVM reads at its start."""
@@ -131,6 +123,7 @@ class Jvm:
         )
         self._listener.start()
         try:
+            self._platform = platform_options(os.environ)
             submit = [
                 *(f"{_spark_home(environment)}/bin/spark-submit", "--load-spark-defaults"),
                 *("--properties-file", self._written_settings(conf)),
@@ -142,7 +135,7 @@ class Jvm:
                     **FEW_ARENAS,
                     **_own_address(conf),
                     **environment,
-                    **os.environ,
+                    **without_variables(os.environ),
                     "SPARK_CONNECT_MODE": "0",
                     "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._folder / CONNECTION),
                 },
@@ -194,19 +187,12 @@ class Jvm:
 
         Raises ValueError for options that are none.
         """
-        given = " ".join(conf[name] for name in (DEFAULT_OPTIONS, JAVA_OPTIONS) if name in conf)
-        options = [
-            f"{TEMPORARY_FILES}{self._folder}",  # of two, Java takes the last
-            *shlex.split(f"{given} {_archived_classes(given)} {LOGGING}"),
-        ]
-        if any(option.startswith("-Xmx") for option in options):
-            raise ValueError(f"{JAVA_OPTIONS} sets -Xmx, which is spark.driver.memory's to set")
-        file = self._written(
-            OPTIONS, "".join(f'"{each.translate(IN_QUOTES)}"\n' for each in options)
-        )
+        arguments = java_arguments(conf, self._folder, self._platform)
+        file = self._written(OPTIONS, argument_file(arguments))
+        files = shlex.join((*self._platform.files, f"@{file}"))
         is_short = len(str(self._folder)) + SOCKET_NAME_LENGTH <= LONGEST_SOCKET_PATH
         sockets = {} if is_short else {SOCKETS: "/tmp"}
-        settings = {**sockets, **conf, DEFAULT_OPTIONS: "", JAVA_OPTIONS: f"@{file}"}
+        settings = {**sockets, **conf, DEFAULT_OPTIONS: "", JAVA_OPTIONS: files}
         return self._written(SETTINGS, "".join(starmap(_property, settings.items())))
 
     def _written(self, name: str, text: str) -> str:
@@ -219,9 +205,11 @@ class Jvm:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _not_started(self, error: Exception) -> SparkUnavailable:
+        reaching = [each for each in (*VARIABLES, *OTHER_VARIABLES) if os.environ.get(each)]
+        also = "".join(f", and at the variable {each}, which reaches it too" for each in reaching)
         return SparkUnavailable(
             f"Spark's JVM did not start ({self.last_words or error}): "
-            "see that Java 17 or newer is on the PATH or at JAVA_HOME, and at spark.conf"
+            f"see that Java 17 or newer is on the PATH or at JAVA_HOME, and at spark.conf{also}"
         )
 
     @property
@@ -329,15 +317,6 @@ def _environment(more: Mapping[str, str]) -> Iterator[None]:
     finally:
         for name in added:
             del os.environ[name]
-
-
-def _archived_classes(given: str) -> str:
-    """Unless the options that are ``given`` name an archive of their own. A JVM that it does not
-    fit, being another Java or with other jars, passes over it; without these logs, in silence."""
-    has_its_own = "SharedArchiveFile" in given or "ArchiveClassesAtExit" in given
-    if has_its_own or not CLASS_ARCHIVE.exists():
-        return ""
-    return f"-XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def _forget() -> None:

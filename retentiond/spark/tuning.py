@@ -23,7 +23,8 @@ from types import ModuleType
 
 import pyspark
 
-from retentiond.spark.jvm import DRIVER_HOST, JAVA_OPTIONS, PYSPARK
+from retentiond.spark.java_options import JAVA_OPTIONS
+from retentiond.spark.jvm import DRIVER_HOST, PYSPARK
 
 JOBS = {
     "spark.sql.shuffle.partitions": "2",

@@ -82,7 +82,8 @@ def test_what_does_not_fit_a_topic_is_found_on_a_real_broker(
         ],
     )
     done = run(
-        "doctor", "-c", write(tmp_path / "c.yaml", document), "--output", "json", cwd=tmp_path
+        *("doctor", "-c", write(tmp_path / "c.yaml", document), "--output", "json", "--no-spark"),
+        cwd=tmp_path,
     )
     driver.delete_group(group)
     levels = {
@@ -113,15 +114,22 @@ def test_beside_a_daemon_at_work_its_lock_and_its_port_are_as_they_should_be(
     with Process("run", "--config", file, cwd=tmp_path) as daemon:
         daemon.await_events("retentiond.started")
         done = run("doctor", "--config", file, cwd=tmp_path)
+    assert f"Spark: was not started beside retentiond with pid {daemon.pid}" in done.out
     assert f"in use by retentiond with pid {daemon.pid}" in done.out
     assert f"ok       port: 127.0.0.1:{port} is taken by a retentiond that runs" in done.out
 
 
 @pytest.mark.spark
-def test_spark_is_started_where_that_is_asked_for(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    file = write(tmp_path / "c.yaml", settings(kafka.bootstrap_servers, tmp_path / "state"))
-    done = run("doctor", "--config", file, "--spark", cwd=tmp_path)
+def test_spark_is_started_and_says_itself_what_is_wrong(
+    kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    document = settings(kafka.bootstrap_servers, tmp_path / "state")
+    done = run("doctor", "--config", write(tmp_path / "c.yaml", document), cwd=tmp_path)
     assert re.search(r"^ok +Spark: local\[1\] works; start and first job took", done.out, re.M)
+    document["spark"] = {**document["spark"], "conf": {"spark.driver.memory": "256m"}}
+    done = run("doctor", "--config", write(tmp_path / "c.yaml", document), cwd=tmp_path)
+    assert re.search(r"^problem +Spark: .* must be at least 471859200", done.out, re.M)
+    assert "Traceback" not in done.err
 
 
 def test_a_cluster_that_can_not_be_reached_is_one_clear_line_soon(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_the_doctor_reads_an_external_position_and_its_remedy_is_of_its_kind(
         {"name": "etl", "spark_checkpoint": str(tmp_path / "checkpoint")},
     ]
     config = enabled(driver, tmp_path, groups={"external": readers, "exclude": ["(?s).*x.*"]})
-    examined = run("doctor", "-c", config, "--output", "json", cwd=tmp_path)
+    examined = run("doctor", "-c", config, "--output", "json", "--no-spark", cwd=tmp_path)
     found: dict[str, Document] = {
         each["subject"]: each for each in json.loads(examined.out)["findings"]
     }

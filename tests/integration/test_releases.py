@@ -225,7 +225,7 @@ def test_explain(driver: RealDriver, read_topic: str, config: Path, tmp_path: Pa
 
 @on_commands
 def test_the_doctor(release: Release, config: Path, tmp_path: Path) -> None:
-    done = run("doctor", "--config", config, "--output", "json", cwd=tmp_path)
+    done = run("doctor", "--config", config, "--output", "json", "--no-spark", cwd=tmp_path)
 
     findings: list[dict[str, Any]] = json.loads(done.out)["findings"]
     assert (done.code, done.err) == (0, "")

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from retentiond.decide.plan import decide
-from retentiond.spark import class_archive, jvm, tuning
+from retentiond.spark import class_archive, java_options, tuning
 from retentiond.spark.session import SparkSessions
 from tests.support.brokers.spark_processes import in_a_process
 
@@ -22,7 +22,7 @@ pytestmark = [
 
 def mapped_by_a_jvm_that_plans(archive: Path) -> bool:
     """In this process, which has no other."""
-    jvm.CLASS_ARCHIVE = archive
+    java_options.CLASS_ARCHIVE = archive
     sessions = SparkSessions("local[2]", {})
     try:
         assert decide(sessions, class_archive.example())

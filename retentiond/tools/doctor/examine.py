@@ -6,6 +6,7 @@ being read or checked.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -62,14 +63,17 @@ from retentiond.tools.doctor.groups import (
 from retentiond.tools.doctor.host import (
     check_port,
     check_remembered,
-    check_spark,
     check_state_dir,
-    java_version,
     read_port,
     read_state_dir,
-    spark_version,
 )
 from retentiond.tools.doctor.segments import check_segments, read_logs
+from retentiond.tools.doctor.spark import (
+    check_java_options,
+    check_spark,
+    java_version,
+    spark_version,
+)
 from retentiond.tools.doctor.topics import (
     check_entries,
     check_topic_rights,
@@ -182,6 +186,9 @@ def of_host(config: Config) -> Iterator[Finding]:
         "Spark",
         value_or_failure(spark_version),
         lambda spark: check_spark(config.spark.master, spark, java),
+    )
+    yield from checked(
+        "Java", os.environ, lambda given: check_java_options(config.spark.master, given)
     )
     yield from checked(
         "state_dir", value_or_failure(lambda: read_state_dir(config.state_dir)), check_state_dir

@@ -1,110 +1,29 @@
-"""What the daemon needs of this host: Spark, Java, the port and the state directory."""
+"""What the daemon needs of this host: the port and the state directory."""
 
 from __future__ import annotations
 
 import errno
 import http.client
-import importlib.metadata
 import os
-import re
 import shutil
 import socket
 import ssl
 import stat
-import subprocess
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from retentiond.errors import SparkUnavailable
-from retentiond.formatting import say_bytes, without_parameters
+from retentiond.formatting import say_bytes
 from retentiond.memory.remembered import Remembered
-from retentiond.model import Failure
 from retentiond.state.operator_actions import Pause, read_pause
 from retentiond.state.state_dir import holder_of
 from retentiond.tell.listening import bound
 from retentiond.tools.doctor.finding import Finding, Level, ok
 
-LEAST_JAVA = 17
-
-CONNECT = "sc://"
-
 TIMEOUT_S = 2.0
 
 OUR_METRIC = b"retentiond_build_info"
-
-
-def java_version() -> int | Failure:
-    """Of the Java that Spark would start: that of JAVA_HOME, else the one on the PATH."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if java is None:
-        return Failure("NO_JAVA", "there is no java on the PATH, and JAVA_HOME is not set")
-    try:
-        told = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=10, check=False
-        ).stderr
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Failure("NO_JAVA", f"{java} can't be run ({error})")
-    version = re.search(r'version "(?:1\.)?(\d+)', told)
-    if version is None:
-        return Failure("NO_JAVA", f"{java} -version does not tell its version")
-    return int(version[1])
-
-
-def spark_version() -> str:
-    """Of PySpark, without the second that importing it takes."""
-    return importlib.metadata.version("pyspark")
-
-
-def check_spark(master: str, spark: str, java: int | Failure) -> Iterator[Finding]:
-    """Whether Spark can be started; that it works, `--spark` shows."""
-    yield ok(
-        "Spark",
-        f"PySpark {spark}, for {without_parameters(master)}; --spark starts it and tries it out",
-    )
-    remedy = f"install Java {LEAST_JAVA} or newer, or set JAVA_HOME"
-    if master.startswith(CONNECT):
-        yield ok("Java", "is not needed here: the Spark Connect server has its own")
-    elif isinstance(java, Failure):
-        yield Finding(Level.PROBLEM, "Java", f"{java.message}: Spark can't start", remedy)
-    elif java < LEAST_JAVA:
-        yield Finding(Level.PROBLEM, "Java", f"is {java}: Spark needs {LEAST_JAVA}", remedy)
-    else:
-        yield ok("Java", f"is {java}")
-
-
-def try_spark(
-    master: str, conf: Mapping[str, str], client_version: str, timeout_s: float
-) -> Iterator[Finding]:
-    """Starts it and has it make one row. ``client_version`` is PySpark's."""
-    from retentiond.spark.session import SparkSessions  # noqa: PLC0415 - slow, seldom used
-    from retentiond.spark.tuning import ONCE  # noqa: PLC0415 - as above
-
-    sessions = SparkSessions(master, conf, driver=ONCE, timeout_s=timeout_s)
-    place = without_parameters(master)
-    began = time.monotonic()
-    try:
-        with sessions.use() as session:
-            version = str(session.version)
-            session.range(1).collect()
-    except SparkUnavailable as error:
-        yield Finding(
-            Level.PROBLEM, "Spark", str(error), "correct spark.master, spark.conf, or Java"
-        )
-        return
-    finally:
-        sessions.stop()
-    if version != client_version:
-        yield Finding(
-            Level.WARNING,
-            "Spark",
-            f"{place} is Spark {version}, and PySpark here is {client_version}",
-            "use the same version on both sides",
-        )
-    yield ok("Spark", f"{place} works; start and first job took {time.monotonic() - began:.0f} s")
 
 
 @dataclass(frozen=True, slots=True)

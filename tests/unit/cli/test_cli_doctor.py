@@ -29,6 +29,14 @@ def finds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retentiond.tools.doctor.examine.examine", lambda *_: told)
 
 
+@pytest.fixture(autouse=True)
+def spark(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
+    """What is found where Spark is tried."""
+    found: list[Finding] = []
+    monkeypatch.setattr("retentiond.tools.doctor.spark.try_spark", lambda *_, **__: iter(found))
+    return found
+
+
 @pytest.mark.usefixtures("finds")
 def test_in_a_pipe_each_finding_is_one_line_with_its_remedy(
     command: Command, config_file: Path
@@ -100,13 +108,13 @@ def test_a_configuration_that_is_wrong_ends_it_with_2(command: Command, config_f
 
 
 def test_what_spark_says_is_told_with_the_rest(
-    command: Command, config_file: Path, monkeypatch: pytest.MonkeyPatch
+    command: Command, config_file: Path, monkeypatch: pytest.MonkeyPatch, spark: list[Finding]
 ) -> None:
     told = Examination("cluster", (FINE,))
     monkeypatch.setattr("retentiond.tools.doctor.examine.examine", lambda *_: told)
-    dead = Finding(Level.PROBLEM, "Spark", "there is no Spark session at local[2]", "mend it")
-    monkeypatch.setattr("retentiond.tools.doctor.host.try_spark", lambda *_: iter([dead]))
-    assert command("doctor", "--config", config_file).code == 0
-    done = command("doctor", "--config", config_file, "--spark")
-    assert done.code == 1
-    assert "there is no Spark session at local[2]" in done.out
+    spark += [Finding(Level.PROBLEM, "Spark", "there is no Spark session at local[2]", "mend it")]
+    assert command("doctor", "--config", config_file, "--no-spark").code == 0
+    for option in ([], ["--spark"]):
+        done = command("doctor", "--config", config_file, *option)
+        assert done.code == 1
+        assert "there is no Spark session at local[2]" in done.out

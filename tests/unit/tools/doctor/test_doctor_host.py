@@ -1,4 +1,4 @@
-"""Java, the port and the state directory, on the very host of the tests; Spark is not started."""
+"""The port and the state directory, on the very host of the tests."""
 
 from __future__ import annotations
 
@@ -11,14 +11,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import pytest
-
-from retentiond.errors import SparkUnavailable
 from retentiond.memory.remembered import Remembered
-from retentiond.model import Failure
 from retentiond.state.operator_actions import Pause, write_pause
 from retentiond.state.state_dir import StateLock
 from retentiond.tools.doctor.finding import Level
@@ -27,59 +21,14 @@ from retentiond.tools.doctor.host import (
     PortState,
     check_port,
     check_remembered,
-    check_spark,
     check_state_dir,
-    java_version,
     read_port,
     read_state_dir,
-    try_spark,
 )
 from tests.support.builders.examined_clusters import bad, only
 from tests.support.certificates import Authority, Issued
 
 LOOPBACK = "127.0.0.1"
-
-
-def java(folder: Path, said: str) -> None:
-    (folder / "bin").mkdir()
-    program = folder / "bin/java"
-    program.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
-    program.chmod(0o755)
-
-
-@pytest.mark.parametrize(
-    ("said", "version"),
-    [
-        ('openjdk version "17.0.9" 2023-10-17', 17),
-        ('java version "1.8.0_392"', 8),
-        ('openjdk version "25" 2025-09-16', 25),
-    ],
-)
-def test_the_java_at_java_home_is_asked_for_its_version(
-    said: str, version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    java(tmp_path, said)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert java_version() == version
-
-
-def test_without_java_that_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert isinstance(java_version(), Failure)
-    monkeypatch.delenv("JAVA_HOME")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert isinstance(java_version(), Failure)
-
-
-def test_java_17_is_enough_and_an_older_one_a_problem() -> None:
-    assert bad(check_spark("local[2]", "4.0.0", 17)) == []
-    assert bad(check_spark("local[2]", "4.0.0", 11)) == [(Level.PROBLEM, "Java")]
-
-
-def test_no_java_is_a_problem_but_for_spark_connect() -> None:
-    missing = Failure("NO_JAVA", "there is no java")
-    assert bad(check_spark("local[2]", "4.0.0", missing)) == [(Level.PROBLEM, "Java")]
-    assert bad(check_spark("sc://spark:15002", "4.0.0", missing)) == []
 
 
 @contextmanager
@@ -144,38 +93,6 @@ def test_a_port_of_an_address_that_this_host_does_not_have_is_a_problem() -> Non
 
 def test_any_free_port_needs_no_check() -> None:
     assert bad(check_port(PortState("0.0.0.0", 0))) == []
-
-
-class Sessions:
-    """In place of Spark's; ``version`` None: there is no session."""
-
-    def __init__(self, version: str | None) -> None:
-        self.version = version
-        self.stopped = False
-
-    @contextmanager
-    def use(self) -> Iterator[Any]:
-        if self.version is None:
-            raise SparkUnavailable("there is no Spark session at spark://nowhere")
-        yield SimpleNamespace(
-            version=self.version, range=lambda _: SimpleNamespace(collect=lambda: [0])
-        )
-
-    def stop(self) -> None:
-        self.stopped = True
-
-
-@pytest.mark.parametrize(
-    ("version", "expected"),
-    [("4.1.0", []), ("4.0.0", [(Level.WARNING, "Spark")]), (None, [(Level.PROBLEM, "Spark")])],
-)
-def test_spark_is_tried_and_ended(
-    version: str | None, expected: list[tuple[Level, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sessions = Sessions(version)
-    monkeypatch.setattr("retentiond.spark.session.SparkSessions", lambda *_, **__: sessions)
-    assert bad(try_spark("spark://nowhere", {}, "4.1.0", 1)) == expected
-    assert sessions.stopped
 
 
 def test_a_state_directory_that_is_not_there_is_ok_and_is_not_made(tmp_path: Path) -> None:

@@ -1,0 +1,131 @@
+"""What the JVM is started with: retentiond's options, `spark.conf`'s, and those that the platform
+gives to every Java.
+
+A platform sets them by variables (an agent, a trust store, a collector). Spark's launch script
+starts a small JVM first, which would take them too, and its output is the command that follows:
+`-Xms256m` ends that JVM, and an agent's line garbles the command. So no JVM sees the variables, and
+the real one gets their options. Memory and its collector are left out: `spark.driver.memory` and
+`spark.driver.extraJavaOptions` set these, and Java refuses two collectors.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+DEFAULT_OPTIONS = "spark.driver.defaultJavaOptions"
+
+BEFORE = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+"""The variables whose options Java puts before those of a command line, in this order."""
+
+AFTER = "_JAVA_OPTIONS"
+"""The one whose options come last, and so win."""
+
+VARIABLES = (*BEFORE, AFTER)
+
+OTHER_VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "OPENJ9_JAVA_OPTIONS")
+"""They reach Java in ways of their own, and stay as they are."""
+
+MEMORY = re.compile(
+    r"-X?m[snx]\d.*|-XX:[+-](Use\w*GC|AggressiveHeap)"
+    r"|-XX:((Initial|Min|Max|Soft)\w*(Heap|RAM)|(Max)?NewSize)\w*=.*"
+)
+"""Options of the heap's size, and of its collector."""
+
+LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+
+CLASS_ARCHIVE = Path(sys.prefix) / "share" / "retentiond" / "spark-classes.jsa"
+"""What `retentiond.spark.class_archive` makes once for an installation, if somebody has it do
+so."""
+
+TEMPORARY_FILES = "-Djava.io.tmpdir="
+"""Where Java and Spark put all that doesn't fit into memory, libraries and sockets, unless a
+setting says where."""
+
+IN_QUOTES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
+"""For an argument in quotes, in a file of arguments for Java."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformOptions:
+    """``first`` and ``last``: before and after all others. ``files``: of further options, which
+    Java reads only where a command line names them. ``left_out``: those of memory. ``variables``:
+    which are set."""
+
+    first: tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+
+
+def platform_options(environment: Mapping[str, str]) -> PlatformOptions:
+    """Raises ValueError, which names the variable, where a quotation has no end."""
+    given = {name: _split(name, environment[name]) for name in VARIABLES if environment.get(name)}
+    first = [option for name in BEFORE for option in given.get(name, ())]
+    last = given.get(AFTER, [])
+    return PlatformOptions(
+        first=tuple(each for each in first if _is_passed_on(each)),
+        last=tuple(each for each in last if _is_passed_on(each)),
+        files=tuple(each for each in (*first, *last) if each.startswith("@")),
+        left_out=tuple(each for each in (*first, *last) if MEMORY.fullmatch(each)),
+        variables=tuple(given),
+    )
+
+
+def _is_passed_on(option: str) -> bool:
+    return not (option.startswith("@") or MEMORY.fullmatch(option))
+
+
+def _split(name: str, text: str) -> list[str]:
+    """As Java does: at blanks outside of quotations, in which nothing is escaped."""
+    parts = shlex.shlex(text, posix=True, punctuation_chars=False)
+    parts.whitespace_split, parts.escape, parts.commenters = True, "", ""
+    try:
+        return list(parts)
+    except ValueError as error:
+        raise ValueError(f"{name} has a quotation without an end") from error
+
+
+def without_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """The same for a process that is given the options otherwise, or is to have none."""
+    return {name: value for name, value in environment.items() if name not in VARIABLES}
+
+
+def java_arguments(
+    conf: Mapping[str, str], folder: Path, platform: PlatformOptions, own: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """All of them, in Java's order: of two that contradict each other it takes the last. ``folder``
+    is for its temporary files; ``own``: options that every other one beats.
+
+    Raises ValueError for options that are none.
+    """
+    given = " ".join(conf[name] for name in (DEFAULT_OPTIONS, JAVA_OPTIONS) if name in conf)
+    yield from own
+    yield from platform.first
+    yield f"{TEMPORARY_FILES}{folder}"
+    for option in shlex.split(f"{given} {archived_classes(given)} {LOGGING}"):
+        if option.startswith("-Xmx"):
+            raise ValueError(f"{JAVA_OPTIONS} sets -Xmx, which is spark.driver.memory's to set")
+        yield option
+    yield from platform.last
+
+
+def argument_file(arguments: Iterator[str]) -> str:
+    """The text of a file that Java reads them from."""
+    return "".join(f'"{each.translate(IN_QUOTES)}"\n' for each in arguments)
+
+
+def archived_classes(given: str) -> str:
+    """Unless the options that are ``given`` name an archive of their own. A JVM that it does not
+    fit, being another Java or with other jars, passes over it; without these logs, in silence."""
+    has_its_own = "SharedArchiveFile" in given or "ArchiveClassesAtExit" in given
+    if has_its_own or not CLASS_ARCHIVE.exists():
+        return ""
+    return f"-XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"

@@ -1,0 +1,134 @@
+"""What the daemon needs of this host to plan: Spark, and Java below it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from retentiond.config import Spark
+from retentiond.errors import SparkUnavailable
+from retentiond.formatting import without_parameters
+from retentiond.model import Failure
+from retentiond.spark.java_options import platform_options, without_variables
+from retentiond.state.state_dir import holder_of
+from retentiond.tools.doctor.finding import Finding, Level, ok
+
+LEAST_JAVA = 17
+
+CONNECT = "sc://"
+
+
+def java_version() -> int | Failure:
+    """Of the Java that Spark would start: that of JAVA_HOME, else the one on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
+        return Failure("NO_JAVA", "there is no java on the PATH, and JAVA_HOME is not set")
+    try:
+        told = subprocess.run(
+            [java, "-version"],
+            env=without_variables(os.environ),
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Failure("NO_JAVA", f"{java} can't be run ({error})")
+    version = re.search(r'version "(?:1\.)?(\d+)', told)
+    if version is None:
+        return Failure("NO_JAVA", f"{java} -version does not tell its version")
+    return int(version[1])
+
+
+def spark_version() -> str:
+    """Of PySpark, without the second that importing it takes."""
+    return importlib.metadata.version("pyspark")
+
+
+def check_spark(master: str, spark: str, java: int | Failure) -> Iterator[Finding]:
+    """Whether Spark can be started; that it works, `try_spark` shows."""
+    yield ok("Spark", f"PySpark {spark}, for {without_parameters(master)}")
+    remedy = f"install Java {LEAST_JAVA} or newer, or set JAVA_HOME"
+    if master.startswith(CONNECT):
+        yield ok("Java", "is not needed here: the Spark Connect server has its own")
+    elif isinstance(java, Failure):
+        yield Finding(Level.PROBLEM, "Java", f"{java.message}: Spark can't start", remedy)
+    elif java < LEAST_JAVA:
+        yield Finding(Level.PROBLEM, "Java", f"is {java}: Spark needs {LEAST_JAVA}", remedy)
+    else:
+        yield ok("Java", f"is {java}")
+
+
+def spark_tried(spark: Spark, state_dir: Path, wanted: bool | None) -> Iterator[Finding]:
+    """Whether it works. A daemon at work has a Spark that does, and a second one beside it may be
+    more than the memory of its container: then it is started only where that is ``wanted``."""
+    holder = None if wanted else holder_of(state_dir)
+    if wanted or (wanted is None and holder is None):
+        yield from try_spark(
+            spark.master, spark.conf, spark_version(), timeout_s=spark.timeout_ms / 1000
+        )
+    elif wanted is None:
+        yield ok("Spark", f"was not started beside {holder}; --spark starts it all the same")
+
+
+def try_spark(
+    master: str, conf: Mapping[str, str], client_version: str, timeout_s: float
+) -> Iterator[Finding]:
+    """Starts it and has it make one row. ``client_version`` is PySpark's."""
+    from retentiond.spark.session import SparkSessions  # noqa: PLC0415 - slow, seldom used
+    from retentiond.spark.tuning import ONCE  # noqa: PLC0415 - as above
+
+    sessions = SparkSessions(master, conf, driver=ONCE, timeout_s=timeout_s)
+    place = without_parameters(master)
+    began = time.monotonic()
+    try:
+        with sessions.use() as session:
+            version = str(session.version)
+            session.range(1).collect()
+    except SparkUnavailable as error:
+        yield Finding(
+            Level.PROBLEM, "Spark", str(error), "correct spark.master, spark.conf, or Java"
+        )
+        return
+    finally:
+        sessions.stop()
+    if version != client_version:
+        yield Finding(
+            Level.WARNING,
+            "Spark",
+            f"{place} is Spark {version}, and PySpark here is {client_version}",
+            "use the same version on both sides",
+        )
+    yield ok("Spark", f"{place} works; start and first job took {time.monotonic() - began:.0f} s")
+
+
+def check_java_options(master: str, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """What the platform gives to every Java, so to Spark's."""
+    if master.startswith(CONNECT):
+        return
+    try:
+        platform = platform_options(environment)
+    except ValueError as error:
+        yield Finding(
+            Level.PROBLEM, "Java", f"{error}: Spark can't start", "correct or unset the variable"
+        )
+        return
+    if not platform.variables:
+        return
+    names = " and ".join(platform.variables)
+    left_out = " ".join(platform.left_out)
+    yield Finding(
+        Level.WARNING,
+        "Java",
+        f"Spark's JVM gets the options of {names}, which this platform gives to every Java"
+        + (f", but for {left_out}: spark.conf sets its memory and collector" if left_out else ""),
+        f"unset {names} for retentiond; what Spark is to have, spark.driver.memory and "
+        "spark.driver.extraJavaOptions in spark.conf say",
+    )
