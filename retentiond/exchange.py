@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import io
 import socket
 import ssl
 import threading
@@ -48,7 +49,8 @@ def exchange(
 
     ``most_seconds``: of the whole, from the look-up of the name on. ``context``: for HTTPS, None:
     Python's own. Raises `NoAnswer`, `urllib.error.URLError`, `http.client.HTTPException`, OSError,
-    and ValueError for an address that is none.
+    and ValueError for an address that is none. The body of an HTTPError can be read: as much of it
+    as has come.
     """
     connections = _Connections()
     fetched: Future[HttpResponse] = Future()
@@ -72,7 +74,11 @@ def exchange(
 def _answer(request: str | urllib.request.Request, http: _Http, most_bytes: int) -> HttpResponse:
     body = bytearray()
     opener = urllib.request.build_opener(http, _Redirections)
-    with opener.open(request, timeout=STEP_S) as answer:
+    try:
+        opened = opener.open(request, timeout=STEP_S)
+    except urllib.error.HTTPError as refusal:
+        raise _whole(refusal, most_bytes) from None
+    with opened as answer:
         if answer.status != HTTPStatus.OK:  # a part of it, or what a proxy has made of it
             raise NoAnswer(f"answers with HTTP {answer.status} where 200 belongs")
         while part := answer.read1(CHUNK_BYTES):
@@ -83,6 +89,16 @@ def _answer(request: str | urllib.request.Request, http: _Http, most_bytes: int)
         if announced is not None and announced != str(len(body)):
             raise NoAnswer("answers with less than it announces")
         return HttpResponse(bytes(body), answer.headers)
+
+
+def _whole(refusal: urllib.error.HTTPError, most_bytes: int) -> urllib.error.HTTPError:
+    """The same with its body in memory: who reads it finds the connection cut."""
+    body = b""
+    with refusal, contextlib.suppress(OSError, http.client.HTTPException):
+        body = refusal.read(most_bytes)
+    return urllib.error.HTTPError(
+        refusal.url, refusal.code, refusal.reason, refusal.headers, io.BytesIO(body)
+    )
 
 
 class _Connections:

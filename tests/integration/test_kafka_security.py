@@ -95,6 +95,16 @@ def test_who_was_refused_is_let_in_once_that_is_mended(secured: Secured) -> None
         eventually(lambda: is_let_in(kafka))
 
 
+@pytest.mark.parametrize("name", ["team=orders", "cn=retentiond,ou=kafka", "=2C,=3D"])
+def test_any_name_of_a_user_reaches_both_clients_by_scram(secured: Secured, name: str) -> None:
+    """RFC 5802, 5.1: `=` and `,` are escaped in what is sent."""
+    secured.add_user(name, PASSWORD)
+    section = secured.login("SCRAM-SHA-512") | {"sasl.username": name}
+    with closing(connect(section)) as kafka:
+        eventually(lambda: is_let_in(kafka))
+    assert_both_are_let_in(section, secured)
+
+
 def is_let_in(kafka: KafkaCluster) -> bool:
     try:
         kafka.cluster_id()

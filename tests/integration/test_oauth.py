@@ -137,6 +137,15 @@ def test_an_authority_that_did_not_sign_the_servers_certificate_is_named(
                 call()
 
 
+def test_what_the_server_says_itself_is_told_by_both_clients(section: Section) -> None:
+    wrong = translate({**section, "sasl.oauthbearer.client.secret": "wrong-secret"})
+    with closing(KafkaCluster(wrong, lambda *_: None)) as kafka:
+        for call in (kafka.topic_names, kafka.cluster_id):
+            with pytest.raises(KafkaUnavailable, match=r"gave no token .*: invalid_client") as why:
+                call()
+            assert "wrong-secret" not in str(why.value)
+
+
 def test_a_token_in_a_file_serves_until_its_end_and_the_next_one_after(
     section: Section, secured: Secured, server: OAuthServer, tmp_path: Path
 ) -> None:

@@ -46,6 +46,9 @@ MOST_SECONDS = 10.0
 MOST_BYTES = 1024 * 1024
 """Of an answer or a file; tokens have some thousand."""
 
+MOST_WORDS = 250
+"""Characters of what an endpoint says itself."""
+
 DEFAULT_LIFETIME_S = 300
 """Of a token whose endpoint doesn't say."""
 
@@ -161,14 +164,53 @@ def _ask(settings: Mapping[str, str]) -> Token:
     context = None
     if ENDPOINT_CA in settings:
         context = _trusting(settings[ENDPOINT_CA])
-    body, _ = exchange(request, most_bytes=MOST_BYTES, most_seconds=MOST_SECONDS, context=context)
+    secrets = (settings[CLIENT_SECRET], _credentials(settings))
+    try:
+        body, _ = exchange(
+            request, most_bytes=MOST_BYTES, most_seconds=MOST_SECONDS, context=context
+        )
+    except urllib.error.HTTPError as refusal:
+        why = _own_words(refusal.read(), secrets)
+        raise OSError(f"it answered {refusal.code} {refusal.reason}{why}") from None
     try:
         answer = json.loads(body)
-        token = str(answer["access_token"])
-        lifetime = float(answer.get("expires_in", DEFAULT_LIFETIME_S))
+        token = str(answer["access_token"] or "")
+        told = answer.get("expires_in")
+        lifetime = _lifetime_of(token) if told in (None, "") else float(told)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # with the token
-        raise OSError("the token endpoint's answer holds no access_token") from None
+        token = ""
+    if not token:
+        why = _own_words(body, secrets)
+        raise OSError(f"the token endpoint's answer holds no access_token{why}") from None
     return _lasting(token, lifetime if math.isfinite(lifetime) else DEFAULT_LIFETIME_S)
+
+
+def _lifetime_of(token: str) -> float:
+    """In seconds, where the endpoint doesn't say: RFC 6749 leaves that to it."""
+    left_s = _expiry_of(token) - time.time()
+    return min(left_s, DEFAULT_LIFETIME_S) if left_s > 0 else DEFAULT_LIFETIME_S
+
+
+def _own_words(body: bytes, secrets: tuple[str, ...]) -> str:
+    """What the endpoint says of a refusal (RFC 6749, 5.2), for the end of a sentence; none of the
+    ``secrets``, which it may repeat."""
+    try:
+        answer = json.loads(body)
+        said = [answer.get(name) for name in ("error", "error_description")]
+    except (ValueError, AttributeError, RecursionError):
+        return ""
+    code, text = (_clean(each, secrets) if isinstance(each, str) else "" for each in said)
+    words = f"{code} ({text})" if code and text else code or text
+    return f": {words}" if words else ""
+
+
+def _clean(text: str, secrets: tuple[str, ...]) -> str:
+    """One printable line of bearable length."""
+    for secret in filter(None, secrets):
+        for shown in (secret, urllib.parse.quote(secret, safe=""), urllib.parse.quote_plus(secret)):
+            text = text.replace(shown, "***")
+    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    return line if len(line) <= MOST_WORDS else f"{line[:MOST_WORDS]}…"
 
 
 def _credentials(settings: Mapping[str, str]) -> str:
@@ -211,8 +253,6 @@ def _why(error: Exception) -> str:
         return f"it {error}"
     if isinstance(error, http.client.HTTPException):
         return f"its answer is no HTTP ({type(error).__name__})"
-    if isinstance(error, urllib.error.HTTPError):
-        return f"it answered {error.code} {error.reason}"
     if isinstance(error, urllib.error.URLError):
         return str(error.reason)
     return getattr(error, "strerror", None) or str(error) or "no answer in time"

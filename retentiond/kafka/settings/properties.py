@@ -103,6 +103,9 @@ PROPERTIES: dict[str, Property] = {
 }
 """Properties that reach both clients."""
 
+SCRAM = "SCRAM-"
+"""How the names of the mechanisms begin in which a user's name is escaped."""
+
 MECHANISM_NAMES = frozenset({"sasl.mechanism", "sasl.mechanisms"})
 
 CONFLUENT_ONLY = ("debug", "broker.address.family")
@@ -145,6 +148,9 @@ def translate(properties: Mapping[str, str]) -> ClientSettings:
         elif name not in TOKEN_PROPERTIES:
             raise ConfigError(_unknown(name), path=f"kafka.{name}")
     logins.refuse_contradictions(properties)
+    if (logins.mechanism_of(properties) or "").startswith(SCRAM):
+        name = PROPERTIES["sasl.username"].kafka_python
+        kafka_python[name] = _sasl_name(kafka_python[name])
     tokens = logins.token_settings(properties)
     if logins.mechanism_of(properties) == AWS_MECHANISM:
         logins.require_signer()
@@ -158,6 +164,11 @@ def translate(properties: Mapping[str, str]) -> ClientSettings:
         words=logins.words_for(tokens),
         max_in_flight=max_in_flight,
     )
+
+
+def _sasl_name(user: str) -> str:
+    """As SCRAM sends it (RFC 5802, 5.1). librdkafka sees to that itself, kafka-python doesn't."""
+    return user.replace("=", "=3D").replace(",", "=2C")
 
 
 def _in_flight(value: str) -> int:

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import unquote_plus
+from urllib.parse import quote, quote_plus, unquote_plus
 
 import pytest
 
@@ -153,6 +153,8 @@ def test_the_expiry_is_told_in_seconds_since_the_epoch(endpoint: Endpoint) -> No
         b"not json",
         b"\xff\xfe",
         b'{"access_token": "t", "expires_in": []}',
+        b'{"access_token": null}',
+        b'{"access_token": ""}',
         b"[" * 100_000,
     ],
 )
@@ -174,6 +176,62 @@ def test_a_refusal_of_the_endpoint_is_an_error_without_a_secret(
     with pytest.raises(OSError, match=str(status)) as error:
         source(endpoint).token()
     assert SECRET not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "said"),
+    [
+        (401, {"error": "invalid_client"}, "it answered 401 Unauthorized: invalid_client"),
+        (
+            400,
+            {"error": "invalid_scope", "error_description": "no\n scope  kafka", "more": 1},
+            "it answered 400 Bad Request: invalid_scope (no scope kafka)",
+        ),
+        (
+            200,
+            {"error": "unauthorized_client", "error_description": "not this grant"},
+            "the token endpoint's answer holds no access_token: "
+            "unauthorized_client (not this grant)",
+        ),
+        (400, {"error": ["x"], "error_description": {}}, "it answered 400 Bad Request"),
+        (400, {"error_description": "why"}, "it answered 400 Bad Request: why"),
+        (400, ["invalid_client"], "it answered 400 Bad Request"),
+    ],
+)
+def test_the_endpoint_s_own_error_is_told(
+    endpoint: Endpoint, status: int, answer: object, said: str
+) -> None:
+    """RFC 6749, 5.2; a few endpoints answer so with 200."""
+    endpoint.status, endpoint.answer = status, json.dumps(answer).encode()
+    tokens = source(endpoint)
+    with pytest.raises(NoToken) as refused:
+        tokens.token()
+    assert str(refused.value) == tokens.failure == said
+
+
+@pytest.mark.parametrize("shown", [SECRET, quote(SECRET), quote_plus(SECRET)])
+def test_a_secret_that_the_endpoint_repeats_is_not_told(endpoint: Endpoint, shown: str) -> None:
+    endpoint.status = 401
+    answer = {"error": "invalid_client", "error_description": f"wrong secret {shown} of x" * 99}
+    endpoint.answer = json.dumps(answer).encode()
+    with pytest.raises(NoToken, match=r"invalid_client \(wrong secret \*\*\* of x") as refused:
+        source(endpoint).token()
+    assert SECRET not in unquote_plus(str(refused.value))
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize("more", [{}, {"expires_in": None}, {"expires_in": ""}])
+def test_a_lifetime_is_optional(endpoint: Endpoint, more: dict[str, object]) -> None:
+    """RFC 6749, 5.1; a token that is no riddle to others may say itself that it ends sooner."""
+    for token, lasts_s in (
+        ("opaque", oauth.DEFAULT_LIFETIME_S),
+        (json_web_token(exp=time.time() + 20), 20),
+        (json_web_token(exp=4e9), oauth.DEFAULT_LIFETIME_S),
+    ):
+        endpoint.grants(token, **more)
+        found, expires_at, *_ = source(endpoint).for_confluent("")
+        assert found == token
+        assert expires_at == pytest.approx(time.time() + lasts_s, abs=5)
 
 
 def test_an_endpoint_that_cannot_be_reached_is_an_error() -> None:
