@@ -35,12 +35,15 @@ from kafka.net.compat import KafkaNetClient
 
 from retentiond.errors import KafkaUnavailable, OtherCluster
 from retentiond.kafka.cluster_identity import ClusterIdentity
-from retentiond.kafka.errors.connection_check import lasting_problem, problem_with
+from retentiond.kafka.errors.connection_check import (
+    lasting_problem,
+    problem_with,
+    unavailable_at,
+)
 from retentiond.kafka.errors.remedies import (
     ConnectionProblem,
     ProblemKind,
     no_answer_from,
-    unavailable,
 )
 from retentiond.kafka.network_client import (
     NetworkClient,
@@ -249,11 +252,11 @@ class FailedConnections:
         for node_id, failure in at_fault[:1]:
             server = self._servers[node_id]
             if problem := _of_login(failure) or problem_with(server, self._settings):
-                return unavailable(server, problem, self._settings.words)
+                return unavailable_at(server, problem, self._settings)
         if isinstance(error, KafkaTimeoutError) and not at_fault:  # connected, and then hung up
             server = self._settings.bootstrap_servers.split(",")[0]
             if problem := problem_with(server, self._settings):
-                return unavailable(server, problem, self._settings.words)
+                return unavailable_at(server, problem, self._settings)
         return no_answer_from(self._settings.bootstrap_servers, error, self._settings.words)
 
     def _turn(self, manager: Any, node_id: object, timeout_ms: float) -> float:

@@ -13,7 +13,11 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from retentiond.errors import ConfigError, KafkaUnavailable, RetentiondError
-from retentiond.kafka.errors.connection_check import lasting_problem, problem_with
+from retentiond.kafka.errors.connection_check import (
+    lasting_problem,
+    problem_with,
+    unavailable_at,
+)
 from retentiond.kafka.errors.remedies import (
     ConnectionProblem,
     ProblemKind,
@@ -171,13 +175,13 @@ class ConnectionErrors:
         errors = list(self.errors.items())
         for (server, code), said in errors:
             if code == KafkaError._AUTHENTICATION:
-                return unavailable(server, _login_of_line(said), settings.words)
+                return unavailable_at(server, _login_of_line(said), settings)
         servers = [server for (server, code), _ in errors if code in CONNECTIONS]
         if not servers and self.all_down:  # of some broker it says no more than that
             servers = settings.bootstrap_servers.split(",")
         for server in servers[:1]:
             if problem := problem_with(server, settings):
-                return unavailable(server, problem, settings.words)
+                return unavailable_at(server, problem, settings)
         return None
 
 

@@ -72,6 +72,16 @@ def lasting_problem(settings: ClientSettings) -> KafkaUnavailable | None:
     return found
 
 
+def unavailable_at(
+    server: str, problem: ConnectionProblem, settings: ClientSettings
+) -> KafkaUnavailable:
+    """What to raise. Nobody has typed an address that brokers sent this client to, so that the
+    sentence names theirs too."""
+    named = {address_of(each) for each in settings.bootstrap_servers.split(",")}
+    asked = None if address_of(server) in named else settings.bootstrap_servers
+    return unavailable(server, problem, settings.words, asked=asked)
+
+
 def problem_with(server: str, settings: ClientSettings) -> ConnectionProblem | None:
     """What keeps a broker from being reached; None: nothing that can be seen from here.
 

@@ -111,15 +111,25 @@ SENTENCES = {
 }
 
 
-def unavailable(server: str, problem: ConnectionProblem, words: SettingNames) -> KafkaUnavailable:
-    """The error to raise. ``server`` is the broker that it is about, ``HOST:PORT``."""
+ADVERTISED = "the broker's advertised.listeners"
+
+
+def unavailable(
+    server: str, problem: ConnectionProblem, words: SettingNames, *, asked: str | None = None
+) -> KafkaUnavailable:
+    """The error to raise. ``server`` is the broker that it is about, ``HOST:PORT``; ``asked``: the
+    servers that named it, where it is none of those that an operator has named."""
+    if asked is not None:
+        words = replace(words, servers=ADVERTISED)
     sentence = SENTENCES[problem.kind].format(
         host=re.sub(r":\d+$", "", server),
         detail=f" ({problem.detail})" if problem.detail else "",
         words=words,
     )
+    sentence = sentence.replace(f"{ADVERTISED} and {ADVERTISED}", ADVERTISED)
+    given = f", where {asked} sends its clients (advertised.listeners)," if asked else ""
     kind = None if problem.kind in PASSING else problem.kind.value
-    return KafkaUnavailable(f"{server} can't be asked: {sentence}", kind=kind)
+    return KafkaUnavailable(f"{server}{given} can't be asked: {sentence}", kind=kind)
 
 
 def no_answer_from(servers: str, reason: object, words: SettingNames) -> KafkaUnavailable:

@@ -19,7 +19,7 @@ from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import client
 from retentiond.kafka.client import CONNECT_TIMEOUT_MS, Client
 from retentiond.kafka.confluent.client import LibrdkafkaClient
-from retentiond.kafka.errors.connection_check import problem_with
+from retentiond.kafka.errors.connection_check import problem_with, unavailable_at
 from retentiond.kafka.errors.remedies import (
     ConnectionProblem,
     ProblemKind,
@@ -408,3 +408,27 @@ def test_one_good_broker_to_start_from_is_enough_for_kafka_python(pki: Pki) -> N
         with pytest.raises(KafkaUnavailable) as unavailable:
             Client(settings).run(nothing)
     assert unavailable.value.kind == ProblemKind.EXPIRED  # what is certain comes first
+
+
+SENT = {"bootstrap.servers": "SASL_SSL://asked.example:9092,other.example"}
+
+
+@pytest.mark.parametrize("kind", ProblemKind)
+def test_an_address_that_a_broker_gave_is_not_looked_for_in_the_settings(kind: ProblemKind) -> None:
+    """Whatever is wrong there: nobody has typed it."""
+    settings = translate(SENT)
+    said = str(unavailable_at("given.example:9092", ConnectionProblem(kind), settings))
+    assert said.startswith(
+        f"given.example:9092, where {SENT['bootstrap.servers']} sends its clients "
+        "(advertised.listeners), can't be asked: "
+    )
+    assert "kafka.bootstrap.servers" not in said
+    assert said.count("the broker's advertised.listeners") <= 1
+
+
+@pytest.mark.parametrize("typed", ["asked.example:9092", "other.example:9092"])
+def test_one_that_the_settings_name_is(typed: str) -> None:
+    problem = ConnectionProblem(ProblemKind.NOBODY_LISTENS)
+    said = str(unavailable_at(typed, problem, translate(SENT)))
+    assert said.startswith(f"{typed} can't be asked: ")
+    assert "check kafka.bootstrap.servers" in said
