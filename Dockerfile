@@ -39,6 +39,8 @@ RUN python3 -m pip wheel --no-cache-dir --no-index --no-deps --no-build-isolatio
 
 FROM ${BASE}
 # procps: Spark's launch script calls ps, and says so on stderr where it is missing.
+# Group 0 may write the state: a user that the image doesn't know (`docker run --user 12345`,
+# OpenShift) is in it.
 # man1: the slim image leaves it out, and the Java package fails to link into it.
 RUN mkdir -p /usr/share/man/man1 \
     && apt-get update \
@@ -49,7 +51,7 @@ RUN mkdir -p /usr/share/man/man1 \
     && groupadd --gid 10001 retentiond \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/retentiond \
         --shell /usr/sbin/nologin retentiond \
-    && install --directory --owner=10001 --group=10001 --mode=0750 /var/lib/retentiond
+    && install --directory --owner=10001 --group=0 --mode=0770 /var/lib/retentiond
 COPY --from=builder /opt/retentiond /opt/retentiond
 # The root file system may be read-only: only /tmp (Spark's scratch files, the folders that it makes
 # where it is started, native libraries that the JVM unpacks) and the state are written to. Mount

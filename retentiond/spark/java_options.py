@@ -10,6 +10,8 @@ the real one gets their options. Memory and its collector are left out: `spark.d
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 import shlex
 import sys
@@ -99,15 +101,16 @@ def without_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def java_arguments(
-    conf: Mapping[str, str], folder: Path, platform: PlatformOptions, own: tuple[str, ...] = ()
+    conf: Mapping[str, str], folder: Path, platform: PlatformOptions
 ) -> Iterator[str]:
     """All of them, in Java's order: of two that contradict each other it takes the last. ``folder``
-    is for its temporary files; ``own``: options that every other one beats.
+    is for its temporary files, and the home of a user who has none.
 
     Raises ValueError for options that are none.
     """
     given = " ".join(conf[name] for name in (DEFAULT_OPTIONS, JAVA_OPTIONS) if name in conf)
-    yield from own
+    if not has_name():
+        yield from (f"-Duser.home={folder}", f"-Duser.name={user_name()}")
     yield from platform.first
     yield f"{TEMPORARY_FILES}{folder}"
     for option in shlex.split(f"{given} {archived_classes(given)} {LOGGING}"):
@@ -115,6 +118,21 @@ def java_arguments(
             raise ValueError(f"{JAVA_OPTIONS} sets -Xmx, which is spark.driver.memory's to set")
         yield option
     yield from platform.last
+
+
+def has_name() -> bool:
+    """Whether the system knows a name for this user. Where it knows none, Java takes "?" for name
+    and home; Spark can't use such a home, and Hadoop doesn't start without a name."""
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return False
+    return True
+
+
+def user_name() -> str:
+    """Of a user without a name: what Hadoop's own variable says, else ours."""
+    return os.environ.get("HADOOP_USER_NAME") or "retentiond"
 
 
 def argument_file(arguments: Iterator[str]) -> str:

@@ -38,8 +38,10 @@ from retentiond.spark.java_options import (
     OTHER_VARIABLES,
     VARIABLES,
     argument_file,
+    has_name,
     java_arguments,
     platform_options,
+    user_name,
     without_variables,
 )
 
@@ -164,6 +166,9 @@ class Jvm:
         _forget()  # else PySpark would go on with another that lives, and call it this one
         for name in NAMED_OFTEN:
             java_import(self._gateway.jvm, name)  # type: ignore[no-untyped-call] # has no types
+        if not has_name():
+            hadoop = self._gateway.jvm.org.apache.hadoop.security.UserGroupInformation
+            hadoop.setLoginUser(hadoop.createRemoteUser(user_name()))
         SparkContext._ensure_initialized(gateway=self._gateway)
         # Nothing here uses accumulators, and their server shows a traceback when the JVM goes.
         for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):

@@ -104,14 +104,15 @@ TOO_FEW_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class StateDir:
-    """``base``: the folder itself, or what is there of the path to it. ``owner`` and ``user`` are
-    numeric ids; ``holder``: who has locked it."""
+    """``base``: the folder itself, or what is there of the path to it. ``owner``, ``group`` and
+    ``user`` are numeric ids; ``holder``: who has locked it."""
 
     path: Path
     base: Path
     is_folder: bool  # of the base
     is_writable: bool
     owner: int
+    group: int
     user: int
     mode: int
     free_bytes: int
@@ -133,6 +134,7 @@ def read_state_dir(path: Path) -> StateDir:
         is_folder=base.is_dir(),
         is_writable=os.access(base, os.W_OK | os.X_OK),
         owner=found.st_uid,
+        group=found.st_gid,
         user=os.geteuid(),
         mode=stat.S_IMODE(found.st_mode),
         free_bytes=shutil.disk_usage(base).free,
@@ -201,7 +203,9 @@ def _of_a_folder(found: StateDir) -> Iterator[Finding]:
             f"{found.user}: files that one writes the other may not",
             "run doctor, and every command that writes there, as the daemon's user",
         )
-    if found.mode & (stat.S_IWGRP | stat.S_IWOTH):
+    # Group 0 is root's, or that of a container's user whom the image doesn't know.
+    by_others = stat.S_IWOTH | (stat.S_IWGRP if found.group else 0)
+    if found.mode & by_others:
         yield Finding(
             Level.WARNING,
             "state_dir",

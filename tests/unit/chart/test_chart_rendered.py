@@ -138,6 +138,15 @@ def test_the_user_is_the_image_s() -> None:
     assert f"USER {security['runAsUser']}:{security['runAsGroup']}" in dockerfile
 
 
+def test_the_platform_gives_the_user_where_the_values_say_so() -> None:
+    """OpenShift refuses any user, or group of volumes, but those of its namespace."""
+    for spec in pods(template(values_named("minimal"), "--set", "user=null")):
+        assert spec["securityContext"] == {
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+
+
 @every_case
 def test_state_and_tmp_are_all_that_can_be_written_to(values: Path) -> None:
     documents = template(values)

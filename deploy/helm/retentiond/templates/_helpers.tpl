@@ -45,7 +45,7 @@ app.kubernetes.io/component: daemon
 {{ .Values.serviceAccountName | default (include "retentiond.fullname" .) }}
 {{- end }}
 
-{{/* What every pod has: no rights, the image's user, and the files of the configuration. */}}
+{{/* What every pod has: no rights, a user who is not root, and the files of the configuration. */}}
 {{- define "retentiond.pod" -}}
 serviceAccountName: {{ include "retentiond.service-account" . }}
 automountServiceAccountToken: false
@@ -55,10 +55,12 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 securityContext:
   runAsNonRoot: true
-  runAsUser: 10001
-  runAsGroup: 10001
-  fsGroup: 10001
+  {{- with .Values.user }}
+  runAsUser: {{ int64 . }}
+  runAsGroup: {{ int64 . }}
+  fsGroup: {{ int64 . }}
   fsGroupChangePolicy: OnRootMismatch
+  {{- end }}
   seccompProfile: {type: RuntimeDefault}
 {{- with .Values.priorityClassName }}
 priorityClassName: {{ . }}

@@ -135,10 +135,12 @@ def test_what_is_wrong_with_a_state_directory_is_said(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     sound = replace(read_state_dir(tmp_path), free_bytes=10 << 30)
     assert bad(check_state_dir(sound)) == []
+    assert bad(check_state_dir(replace(sound, mode=0o770, group=0))) == []
     for wrong, expected in (
         (replace(sound, is_writable=False), (Level.PROBLEM, "state_dir")),
         (replace(sound, owner=sound.user + 1), (Level.WARNING, "state_dir")),
         (replace(sound, mode=0o777), (Level.WARNING, "state_dir")),
+        (replace(sound, mode=0o770, group=10001), (Level.WARNING, "state_dir")),
         (replace(sound, free_bytes=500 << 20), (Level.WARNING, "disk")),
         (replace(sound, free_bytes=1 << 20), (Level.PROBLEM, "disk")),
     ):
