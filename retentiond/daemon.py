@@ -31,6 +31,7 @@ from retentiond.errors import (
     StateError,
     StateOfOtherCluster,
     StateReplaced,
+    release_frames,
 )
 from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import HistoryKeeper
@@ -244,11 +245,9 @@ class Daemon:
             report = self._engine.run_cycle(self._state)
         except Stopped:
             return False
-        except RetentiondError as error:
-            self._failed(error)
-            return False
         except Exception as error:  # noqa: BLE001 - a bug must not end the daemon in silence
-            self._failed(error, exc_info=True)
+            self._failed(error, exc_info=not isinstance(error, RetentiondError))
+            release_frames(error)
             return False
         self._finished(report)
         return True
@@ -272,6 +271,7 @@ class Daemon:
         log_cycle(self._log, report)
         if report.failure is not None:  # after something was deleted: its figures count
             self._try_again_after(report.failure)
+            release_frames(report.failure)
 
     def _failed(self, error: Exception, *, exc_info: bool = False) -> None:
         """Says so once."""

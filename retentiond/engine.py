@@ -13,7 +13,7 @@ from retentiond.act.delete import reconcile
 from retentiond.clock import Stop, now_ms
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, run_cycle
-from retentiond.errors import SparkUnavailable
+from retentiond.errors import ConfigError, SparkUnavailable
 from retentiond.gather.groups import LastCoordinators
 from retentiond.history.entries import FinishedCycle
 from retentiond.kafka.brokers import librdkafka_version
@@ -58,12 +58,16 @@ class Engine:
         """Who keeps a history of what cycles leave."""
         self._kafka = KafkaCluster(settings or translate(config.kafka), observe)
         spark = config.spark
-        self._spark = SparkSessions(
-            spark.master,
-            spark.conf,
-            driver=ONCE if once else None,
-            timeout_s=spark.timeout_ms / 1000,
-        )
+        try:
+            self._spark = SparkSessions(
+                spark.master,
+                spark.conf,
+                driver=ONCE if once else None,
+                timeout_s=spark.timeout_ms / 1000,
+            )
+        except ConfigError:
+            self._kafka.close()
+            raise
         self.context = CycleContext(
             kafka=self._kafka,
             spark=self._spark,

@@ -17,6 +17,8 @@ value (`retentiond.model.Failure`): it holds what it touches and nothing else.
 
 from __future__ import annotations
 
+import traceback
+
 
 class RetentiondError(Exception):
     """Base of all errors that reach the user; ``str()`` is one sentence with what to do."""
@@ -81,3 +83,19 @@ class HistoryUnavailable(RetentiondError):
     def __init__(self, message: str, *, kind: str) -> None:
         self.kind = kind
         super().__init__(message)
+
+
+def release_frames(error: BaseException) -> None:
+    """Lets go of what the calls that failed still hold: connections, clients, rows.
+
+    An error keeps the local variables of each call that it ended, and one of them often keeps the
+    error (a future does). Such a cycle lasts until Python looks for garbage, which here is rarely.
+    """
+    chain: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while chain:
+        each = chain.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            traceback.clear_frames(each.__traceback__)
+            chain += [each.__cause__, each.__context__]

@@ -35,6 +35,7 @@ from kafka.net.compat import KafkaNetClient
 
 from retentiond.errors import KafkaUnavailable, OtherCluster
 from retentiond.kafka.cluster_identity import ClusterIdentity
+from retentiond.kafka.connecting import Sockets
 from retentiond.kafka.errors.connection_check import (
     lasting_problem,
     problem_with,
@@ -160,7 +161,7 @@ def _connect(
     clients: list[KafkaNetClient] = []
 
     def make(**config: Any) -> KafkaNetClient:
-        clients.append(KafkaNetClient(**config))
+        clients.append(_ClosingClient(**config))
         failed.watch(clients[-1]._manager)
         prove_connections(clients[-1]._manager, identity)
         return clients[-1]
@@ -176,6 +177,19 @@ def _connect(
         for client in clients:  # its constructor starts a thread, and leaves it when it raises
             client.close()
         raise
+
+
+class _ClosingClient(KafkaNetClient):  # type: ignore[misc]  # untyped
+    """Leaves no socket open when it is closed."""
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        self._sockets = Sockets(self._manager)
+
+    def close(self, node_id: object = None) -> None:
+        super().close(node_id)
+        if node_id is None:
+            self._sockets.close()
 
 
 SECRETIVE = ("kafka.admin.client", "kafka.net.connection", "kafka.protocol.parser")

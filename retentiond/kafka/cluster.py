@@ -190,6 +190,7 @@ class KafkaCluster:
         self._topics.close()
         for client in self._state_clients.values():
             client.close()
+        self._records.close()
 
     def _note_wait(self, seconds: float) -> None:
         """A broker's quota makes a request wait: told like a request of its own."""

@@ -81,6 +81,11 @@ class Admin:
                         raise self._not_made(error) from error
             return self._made
 
+    def close(self) -> None:
+        """Lets the client go; a further call would make another."""
+        with self._making:
+            self._made = None
+
     @contextlib.contextmanager
     def explaining(self) -> Iterator[None]:
         """Puts what librdkafka says of its connections in place of a `KafkaUnavailable` that
@@ -90,9 +95,12 @@ class Admin:
         except KafkaUnavailable as error:
             explained = self._explained() if error.kind is None else None
             self._connection_errors.clear()
-            if explained is None:
-                raise
-            raise explained from error
+            try:
+                if explained is None:
+                    raise
+                raise explained from error
+            finally:
+                del explained  # else it would keep itself, and with it the client
         self._listen()
         self._connection_errors.clear()
 

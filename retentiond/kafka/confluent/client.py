@@ -17,6 +17,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection
 
+from retentiond.errors import release_frames
 from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.confluent import admin
 from retentiond.kafka.confluent import delete_records as deletions
@@ -57,6 +58,11 @@ class LibrdkafkaClient:
         self._deleter: Deleter | None = None
         self.gap_s = 0.0
         """Of the last request: from the answer of the look before it until it was handed over."""
+
+    def close(self) -> None:
+        """librdkafka ends a client that nobody refers to."""
+        self._deleter = None
+        self._admin.close()
 
     def topic_names(self) -> frozenset[str]:
         """All visible topics."""
@@ -125,7 +131,12 @@ class LibrdkafkaClient:
         if not self.identity.servers:
             self.topic_names()
         deleter = Deleter(self._admin.of_servers(self.identity.servers), self.identity)
-        return deleter, deleter.look(partitions, min(self._timeout, LOOK_S))
+        try:
+            return deleter, deleter.look(partitions, min(self._timeout, LOOK_S))
+        except BaseException as error:
+            release_frames(error)  # which hold the client: librdkafka's have no other end
+            del deleter
+            raise
 
     def delete_records(
         self, cutoffs: Mapping[TopicPartition, int], *, not_after: float = math.inf

@@ -1,0 +1,110 @@
+"""Opens kafka-python's connections, and closes each socket that carries none.
+
+kafka-python drops a socket without closing it where a connection is refused or takes too long, and
+where TLS fails. A closed client leaves those that still had something to write. What is dropped
+waits, in the traceback of an error, until Python looks for such cycles; that is rarely
+(`retentiond.garbage_collection`), and a daemon whose broker is down runs out of descriptors before.
+And a TLS handshake that the peer does not answer has no end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
+
+from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from kafka.net.inet import KafkaNetSocket
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+
+class Sockets:
+    """Of one new client, in place of what its connection manager opens connections with."""
+
+    def __init__(self, manager: Any) -> None:
+        self._manager = manager
+        self._net = manager._net
+        self._open: WeakSet[socket.socket] = WeakSet()
+        manager._build_transport = self.build_transport
+
+    def close(self) -> None:
+        """Whatever the client itself has left open. For after its end."""
+        for each in list(self._open):
+            each.close()
+
+    async def build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        """A connection to a broker, its TLS handshake included."""
+        connected = await self._connected(node, timeout_at)
+        try:
+            transport = self._transport(connected, node.host)
+        except BaseException:
+            connected.close()
+            raise
+        self._open.add(transport._sock)  # which TLS has put in place of the other
+        try:
+            with self._shut_down_at(timeout_at, transport._sock):
+                await transport.handshake()
+        except BaseException as error:
+            transport.abort()
+            if not isinstance(error, Exception):
+                raise
+            raise KafkaConnectionError(f"Handshake failed: {error}") from error
+        return transport
+
+    async def _connected(self, node: Any, timeout_at: float | None) -> socket.socket:
+        """To the first of a name's addresses that takes it."""
+        config = self._manager.config
+        factory = KafkaNetSocket(config["proxy_url"])
+        failure = KafkaConnectionError("DNS Resolution failure")
+        for family, kind, protocol, _, address in factory.dns_lookup(node.host, node.port):
+            try:
+                made = factory.socket(family, kind, protocol)
+            except OSError as error:  # no descriptor, or not such addresses on this host
+                failure = KafkaConnectionError(f"unable to connect: {error}")
+                continue
+            self._open.add(made)
+            try:
+                made.setblocking(False)
+                for option in config["socket_options"]:
+                    made.setsockopt(*option)
+                await factory.sock_connect(self._net, made, address, timeout_at=timeout_at)
+            except KafkaTimeoutError:
+                made.close()
+                raise KafkaConnectionError("Connection timed out") from None
+            except (OSError, KafkaError) as error:
+                made.close()
+                failure = KafkaConnectionError(f"unable to connect: {error}")
+            except BaseException:  # the client is being closed
+                made.close()
+                raise
+            else:
+                return made
+        raise failure
+
+    def _transport(self, connected: socket.socket, host: str) -> Any:
+        if not self._manager.ssl_enabled:
+            return KafkaTCPTransport(self._net, connected, host=host)
+        tls = {k: v for k, v in self._manager.config.items() if k.startswith("ssl_")}
+        return KafkaSSLTransport(self._net, connected, host=host, **tls)
+
+    @contextlib.contextmanager
+    def _shut_down_at(self, timeout_at: float | None, connected: socket.socket) -> Any:
+        """A handshake that the peer does not answer in time fails then."""
+        if timeout_at is None:
+            yield
+            return
+        timer = self._net.call_at(timeout_at, _shutting(connected))
+        try:
+            yield
+        finally:
+            self._net.cancel(timer)
+
+
+def _shutting(connected: socket.socket) -> Callable[[], None]:
+    def shut() -> None:
+        with contextlib.suppress(OSError):  # it has ended by itself
+            connected.shutdown(socket.SHUT_RDWR)
+
+    return shut

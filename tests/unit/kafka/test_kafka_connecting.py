@@ -1,0 +1,128 @@
+"""A client that fails leaves nothing open, before Python looks for garbage."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+
+from retentiond.errors import KafkaUnavailable
+from retentiond.kafka import client as module
+from retentiond.kafka.client import Client
+from retentiond.kafka.cluster import KafkaCluster
+from retentiond.kafka.confluent.client import LibrdkafkaClient
+from retentiond.kafka.network_client import NetworkClient
+from retentiond.kafka.settings.properties import translate
+from retentiond.model import TopicPartition
+from tests.support.waiting import eventually
+
+Peer = Callable[[socket.socket], None]
+
+TRIES = 3
+
+TLS = {"security.protocol": "SSL"}
+
+
+def hang_up(connection: socket.socket) -> None:
+    connection.recv(1)
+    connection.close()
+
+
+def answer_nonsense(connection: socket.socket) -> None:
+    connection.recv(1)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def say_nothing(_: socket.socket) -> None: ...
+
+
+@contextmanager
+def peer(behave: Peer) -> Iterator[str]:
+    """The address of one that accepts every connection."""
+    accepted: list[socket.socket] = []
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                accepted.append(connection)
+                behave(connection)
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    for each in accepted:
+        each.close()
+
+
+@contextmanager
+def refusing() -> Iterator[str]:
+    with closing(socket.socket()) as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
+
+
+@pytest.fixture(autouse=True)
+def uncollected(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(module, "CONNECT_TIMEOUT_MS", 1_000)
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("settings", [{}, TLS], ids=["plain", "tls"])
+@pytest.mark.parametrize("behave", [hang_up, answer_nonsense, say_nothing, None])
+def test_a_client_that_finds_no_broker_leaves_no_descriptor(
+    behave: Peer | None, settings: dict[str, str]
+) -> None:
+    before = descriptors()
+    with peer(behave) if behave else refusing() as address:
+        client = Client(translate({"bootstrap.servers": address, **settings}))
+        for _ in range(TRIES):
+            with pytest.raises(KafkaUnavailable):
+                client.run(NetworkClient.describe_cluster)
+        client.close()
+    assert descriptors() == before
+
+
+def test_a_look_before_deleting_that_fails_leaves_no_client() -> None:
+    with refusing() as address:
+        client = LibrdkafkaClient(translate({"bootstrap.servers": address}))
+        host, _, port = address.rpartition(":")
+        client.identity.learn("cluster", [(1, host, int(port))])
+        before = threads()
+        for _ in range(TRIES):
+            with pytest.raises(KafkaUnavailable):
+                client.look_before_deleting([TopicPartition("orders", 0)])
+        eventually(threads, lambda count: count <= before)
+
+
+def test_a_closed_cluster_leaves_no_client() -> None:
+    before = threads()
+    with refusing() as address:
+        cluster = KafkaCluster(translate({"bootstrap.servers": address}), lambda *_: None)
+        assert threads() > before
+        with pytest.raises(KafkaUnavailable):
+            cluster.topic_names()
+        cluster.close()
+    eventually(threads, lambda count: count <= before)
+
+
+def threads() -> int:
+    """Librdkafka's are none of Python's."""
+    return len(os.listdir("/proc/self/task"))
