@@ -40,7 +40,7 @@ from retentiond.state.audit_file import log_bytes
 from retentiond.state.state import State, read_last_complete
 from retentiond.tell import logs, metric_definitions
 from retentiond.tell.logs import log_cycle
-from retentiond.tell.metrics import Exposition, HistoryMetrics, Metrics
+from retentiond.tell.metrics import Exposition, HistoryMetrics, LogMetrics, Metrics
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import STUCK_S, DaemonStatus, application, raise_open_files, serve
@@ -129,6 +129,7 @@ class Daemon:
         self._server = serve(app, config.http, self._status.stuck)
         self._status.beside = lambda: self._history.problem
         registry.register(HistoryMetrics(lambda: self._history.status))
+        registry.register(LogMetrics(logs.dropped_lines))
         self._engine = self._made(config)
         self._scheduler = make_scheduler()
 

@@ -105,6 +105,8 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
     --remove --yes --serve 9478
     """
 
+    from retentiond.tell import logs
+
     terms = removal_terms(after, retention)
     port = metrics_port(listen, interval, http_config)
     if remove and not yes and (port is not None or not sys.stdin.isatty()):
@@ -117,6 +119,8 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
         approve=approval(yes=yes) if remove else None,
         state_dir=state_dir,
     )
+    if port is not None:
+        logs.write_aside()
     start_logging(debug)
     if port is not None:
         go_on(wanted, port)

@@ -34,6 +34,9 @@ def run(
     """
     if output is not None and not once:
         raise UsageError("--output goes with --once; the daemon serves its plan at /api/plan")
+    from retentiond.tell import logs
+
+    logs.write_aside()
     path = set_up(context, config, debug)
 
     if not once:
@@ -98,5 +101,6 @@ HISTORY_S = 10.0
 def _end_at_once(code: int) -> NoReturn:
     """Something still waits for an answer, on a thread that the interpreter would join."""
     code = settled(code)
-    sys.stderr.flush()
+    if sys.stderr is not None:
+        getattr(sys.stderr, "finish", sys.stderr.flush)()
     os._exit(code)

@@ -5,20 +5,49 @@ Libraries log by the standard library, and their lines have the same form.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import MutableMapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 import structlog
 
 from retentiond.errors import RetentiondError
 from retentiond.formatting import printable
+from retentiond.tell.log_writer import LogWriter
 from retentiond.tell.report import CycleReport, figures
 
 NOISY = ("kafka", "py4j", "apscheduler", "uvicorn", "pyspark")
 """Libraries that report every retry of theirs; retentiond says the same once, in its words."""
+
+
+def write_aside() -> None:
+    """From now on whoever writes to stderr waits for no reader of it. For commands that stay."""
+    if sys.stderr is None or isinstance(sys.stderr, LogWriter):
+        return
+    try:
+        descriptor = sys.stderr.fileno()
+    except (OSError, ValueError):  # a stream of its own, which has no reader
+        return
+    sys.stderr = cast(TextIO, LogWriter(descriptor, _dropped_line))
+
+
+def dropped_lines() -> int:
+    """So many could not be written since the start."""
+    return sys.stderr.dropped if isinstance(sys.stderr, LogWriter) else 0
+
+
+def _dropped_line(count: int) -> str:
+    facts = {
+        "lines": count,
+        "event": LINES_DROPPED,
+        "level": "warning",
+        "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+    }
+    return json.dumps(facts) + "\n"
 
 
 def configure(*, debug: bool = False) -> None:
@@ -127,6 +156,10 @@ CERTIFICATE_REFUSED = "retentiond.certificate_refused"
 NO_DESCRIPTORS = "retentiond.no_descriptors"
 """The port can take no connection, as the process or the host has no descriptor left: the error.
 Said once, until it takes one again."""
+
+LINES_DROPPED = "retentiond.log_lines_dropped"
+"""Lines of the log are written again: how many could not be, as its reader stood still or its disk
+was full."""
 
 CLOCK_SET = "retentiond.clock_set"
 """The host's clock was set, by so many seconds; cycles go on in their interval."""

@@ -78,6 +78,11 @@ INTERVAL = Definition(
     GAUGE,
     "The interval of cycles that is in force (schedule.interval).",
 )
+LOG_LINES_DROPPED = Definition(
+    "retentiond_log_lines_dropped_total",
+    COUNTER,
+    "Lines of the log that could not be written: its reader stands still, or its disk is full.",
+)
 READY = Definition(
     "retentiond_ready",
     GAUGE,
@@ -307,6 +312,7 @@ ALL: tuple[Definition, ...] = (
     CYCLE_SECONDS,
     LAST_COMPLETE_CYCLE,
     READY,
+    LOG_LINES_DROPPED,
     STARTED,
     INTERVAL,
     RECORDS_DELETED,

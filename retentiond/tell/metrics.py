@@ -235,6 +235,21 @@ class HistoryMetrics(Collector):
         yield failures
 
 
+class LogMetrics(Collector):
+    """Of the log; ``dropped_lines``: since the start of the process."""
+
+    def __init__(self, dropped_lines: Callable[[], int]) -> None:
+        self._dropped_lines = dropped_lines
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        dropped = metric_definitions.LOG_LINES_DROPPED.counter_family()
+        dropped.add_metric([], self._dropped_lines())
+        yield dropped
+
+
 END = b"# EOF\n"
 """Ends a text of the OpenMetrics format, and only the whole of it."""
 

@@ -19,7 +19,7 @@ from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPar
 from retentiond.state.state import LastComplete
 from retentiond.tell.group_answers import LagReport
 from retentiond.tell.metric_definitions import ALL, AUDIT_LOG_BYTES, LAST_ORPHAN_LOOK, READY
-from retentiond.tell.metrics import HistoryMetrics, Metrics
+from retentiond.tell.metrics import HistoryMetrics, LogMetrics, Metrics
 from retentiond.tell.report import STEPS
 from tests.support.builders.daemons import settings
 from tests.support.builders.reports import (
@@ -77,6 +77,7 @@ PROMISED = {
     "retentiond_groups": ("gauge", {"kind", "state"}),
     "retentiond_history_bytes": ("gauge", set()),
     "retentiond_history_failures": ("counter", set()),
+    "retentiond_log_lines_dropped": ("counter", set()),
     "retentiond_history_last_write_timestamp_seconds": ("gauge", set()),
     "retentiond_log_dir_full_seconds": ("gauge", {"broker", "log_dir"}),
     "retentiond_log_dir_total_bytes": ("gauge", {"broker", "log_dir"}),
@@ -123,6 +124,7 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
     metrics.observe_cycle(replace(report(rows, [outcome("orders")]), disk=disk, lag=unread))
     metrics.observe_request("list_offsets", "ok", 0.01)
     registry.register(HistoryMetrics(lambda: Status(bytes=7, written_at=1.5, failures=2)))
+    registry.register(LogMetrics(lambda: 3))
     return registry
 
 
