@@ -36,6 +36,7 @@ from retentiond.errors import (
 from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.kafka.cluster import Observer
+from retentiond.reload import Reload
 from retentiond.state.audit_file import log_bytes
 from retentiond.state.state import State, read_last_complete
 from retentiond.tell import logs, metric_definitions
@@ -94,12 +95,14 @@ class Daemon:
         make_scheduler: Callable[[], Any] = background_scheduler,
         date: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
+        signals: queue.SimpleQueue[int] | None = None,
     ) -> None:
-        self._load = load
+        """``signals``: those that came before."""
+        self._reload = Reload(load, self._take_over, self._refuse, clock)
         self._state = state
         self._make_engine = make_engine
         self._log = structlog.get_logger()
-        self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._signals = queue.SimpleQueue[int]() if signals is None else signals
         self._stop = threading.Event()
         self._pruning = threading.Lock()
         self._idle = threading.Event()
@@ -143,7 +146,7 @@ class Daemon:
         self._log.info(logs.STARTED, **self._facts())
         self._scheduler.start()
         while (number := self._next_signal()) == RELOAD:
-            self._reload()
+            self._reload.begin()
         self._log.info(logs.STOPPING, signal=signal.Signals(number).name)
         return self._shut_down()
 
@@ -157,6 +160,7 @@ class Daemon:
             with suppress(queue.Empty):
                 return self._signals.get(timeout=SIGNAL_POLL_S)
             self._follow_clock()
+            self._reload.give_up_late()
 
     def _observe(self, api: str, result: str, seconds: float) -> None:
         """Of a request to Kafka, which has its end: whoever waits for it goes on."""
@@ -303,13 +307,10 @@ class Daemon:
         else:
             self._log.warning(logs.HISTORY_FAILED, error=str(error))
 
-    def _reload(self) -> None:
-        """Takes the configuration over from the next cycle on, and what the one under way has yet
-        to request is not requested any more; a bad one changes nothing."""
-        try:
-            config = self._load()
-        except ConfigError as error:
-            self._refuse(error)
+    def _take_over(self, config: Config) -> None:
+        """The configuration that was read again, from the next cycle on. What the one under way
+        has yet to request is not requested any more."""
+        if self._stop.is_set():
             return
         old = self._engine.config
         fixed = [

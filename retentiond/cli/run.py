@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import queue
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -50,9 +52,12 @@ def run_daemon(path: Path) -> None:
     from retentiond.daemon import Daemon
     from retentiond.state.state import open_state
 
+    signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+    # Until the daemon listens: a file that changes behind its first reading is read again.
+    signal.signal(signal.SIGHUP, lambda number, _: signals.put(number))
     loaded = load(path)
     with open_state(loaded.state_dir) as state:
-        ended = Daemon(loaded, lambda: load(path), state).run()
+        ended = Daemon(loaded, lambda: load(path), state, signals=signals).run()
     if not ended:
         _end_at_once(0)
 

@@ -1,12 +1,14 @@
-"""Signals before there is anything to end, and what is left of Spark's JVM afterwards.
+"""Signals at any moment, and what is left of Spark's JVM afterwards.
 
 No broker answers here, so that the daemon does nothing but start Spark and try.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -46,3 +48,47 @@ def test_a_killed_daemon_leaves_no_jvm(folder: Path) -> None:
         daemon.kill()
         assert daemon.seen
         eventually(lambda: not daemon.children(), timeout_s=END_S)
+
+
+def test_a_reload_whose_secret_never_comes_keeps_nobody_from_ending_it(folder: Path) -> None:
+    file = folder / "retentiond.yaml"
+    with Process("run", cwd=folder) as daemon:
+        daemon.await_events("retentiond.started")
+        os.mkfifo(folder / "secret")
+        file.write_text(file.read_text().replace('"1s"', '"${file:secret}"'))
+        daemon.signal(signal.SIGHUP)
+        # It waits in open(2) once the FIFO has a reader: then this open does not fail any more.
+        secret = eventually(lambda: _opened(folder / "secret"))
+        daemon.signal(signal.SIGTERM)
+        assert daemon.wait(END_S) == 0
+        os.close(secret)
+
+
+def test_a_reload_that_is_asked_for_at_any_moment_of_the_start_does_not_end_it(
+    folder: Path,
+) -> None:
+    with Process("run", cwd=folder) as daemon:
+        eventually(lambda: _ignores_or_handles(daemon.pid, signal.SIGHUP))
+        while not daemon.events("retentiond.started"):
+            assert daemon.running
+            daemon.signal(signal.SIGHUP)
+            time.sleep(0.01)
+        daemon.await_events("retentiond.config_reloaded")
+        daemon.signal(signal.SIGTERM)
+        assert daemon.wait(END_S) == 0
+
+
+def _opened(fifo: Path) -> int | None:
+    """For writing; None while nobody reads."""
+    try:
+        return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+
+
+def _ignores_or_handles(pid: int, number: signal.Signals) -> bool:
+    status = dict(
+        line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+    )
+    masks = int(status["SigIgn"], 16) | int(status["SigCgt"], 16)
+    return bool(masks >> (number - 1) & 1)
