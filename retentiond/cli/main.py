@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -24,6 +25,7 @@ import typer
 from typer.core import TyperGroup
 
 from retentiond import __version__
+from retentiond.cli.first_process import work_in_a_child
 from retentiond.cli.options import INTERRUPTED, ConfigPath, Debug, Settings
 from retentiond.cli.output.streams import any_streams
 from retentiond.errors import ConfigError, RetentiondError, StateError, UsageError
@@ -108,6 +110,8 @@ def common(
 
 def main() -> None:
     """Runs a command; every error of retentiond's own ends as one sentence on stderr."""
+    if os.getpid() == 1:
+        work_in_a_child()
     with any_streams():
         _run()
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections import deque
@@ -32,6 +30,7 @@ from pyspark.serializers import UTF8Deserializer, read_int
 from pyspark.sql import SparkSession
 
 from retentiond.errors import SparkUnavailable
+from retentiond.spark.folder import Folder
 from retentiond.spark.java_options import (
     DEFAULT_OPTIONS,
     JAVA_OPTIONS,
@@ -118,7 +117,14 @@ class Jvm:
         self._ending = threading.Lock()
         self._has_ended = False
         self._gateway: Any = None
-        self._folder = Path(tempfile.mkdtemp(prefix="retentiond-spark-"))
+        try:
+            self._owned = Folder()
+        except OSError as error:
+            raise SparkUnavailable(
+                f"Spark has no folder for its temporary files ({error.strerror or error}): "
+                "see that TMPDIR, or /tmp, is there, can be written and has space"
+            ) from error
+        self._folder = self._owned.path
         reading, writing = os.pipe()
         self._listener = threading.Thread(
             target=self._listen, args=(reading,), name="spark-jvm", daemon=True
@@ -207,7 +213,7 @@ class Jvm:
         return str(file)
 
     def _remove_folder(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._owned.remove()
 
     def _not_started(self, error: Exception) -> SparkUnavailable:
         reaching = [each for each in (*VARIABLES, *OTHER_VARIABLES) if os.environ.get(each)]

@@ -50,6 +50,24 @@ def test_a_killed_daemon_leaves_no_jvm(folder: Path) -> None:
         eventually(lambda: not daemon.children(), timeout_s=END_S)
 
 
+def test_the_folder_of_a_killed_daemons_jvm_goes_with_the_next_start(folder: Path) -> None:
+    temporary = folder / "tmp"
+    temporary.mkdir()
+    environment = {"TMPDIR": str(temporary)}
+    for _ in range(2):
+        with Process("run", cwd=folder, environment=environment) as daemon:
+            daemon.jvm()
+            daemon.kill()
+            assert list(temporary.glob("retentiond-spark-*"))
+            eventually(lambda: not daemon.children(), timeout_s=END_S)
+    with Process("run", cwd=folder, environment=environment) as daemon:
+        daemon.jvm()
+        assert len(list(temporary.iterdir())) == 1
+        daemon.signal(signal.SIGTERM)
+        assert daemon.wait(END_S) == 0
+    assert list(temporary.iterdir()) == []
+
+
 def test_a_reload_whose_secret_never_comes_keeps_nobody_from_ending_it(folder: Path) -> None:
     file = folder / "retentiond.yaml"
     with Process("run", cwd=folder) as daemon:

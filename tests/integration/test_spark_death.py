@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import re
+import shutil
 import tempfile
 import threading
 import time
@@ -58,7 +59,11 @@ def held() -> tuple[list[str], list[str]]:
     """The kinds of open files, and the threads, of this process."""
     gc.collect()
     files = (f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd"))
-    kinds = sorted(os.readlink(file).split("[")[0] for file in files if os.path.lexists(file))
+    kinds = sorted(
+        re.sub(r"spark-\w+\.locked", "spark", os.readlink(file).split("[")[0])  # a name at random
+        for file in files
+        if os.path.lexists(file)
+    )
     return kinds, sorted(re.sub(r"\d+", "", each.name) for each in threading.enumerate())
 
 
@@ -112,6 +117,35 @@ def survive_a_death_during_a_plan() -> tuple[str, list[PlanRow]]:
     sessions.stop()
     assert jvms() == []
     return str(caught.value), planned
+
+
+def lose_the_temporary_files() -> list[int]:
+    sessions = SparkSessions("local[1]", {})
+    answers = [counted(sessions)]
+    shutil.rmtree(tempfile.gettempdir())
+    with contextlib.suppress(SparkUnavailable):  # of this one they were Spark's own
+        counted(sessions)
+    for jvm in jvms():
+        jvm.kill()
+        eventually(jvm.status, lambda status: status == psutil.STATUS_ZOMBIE)
+    answers.append(counted(sessions))
+    sessions.stop()
+    return answers
+
+
+def counted(sessions: SparkSessions) -> int:
+    with sessions.use() as session:
+        return session.range(3).count()
+
+
+def test_a_removed_tmpdir_costs_one_plan_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    answers, _ = in_a_process(tmp_path, lose_the_temporary_files)
+    assert answers == [3, 3]
+    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_a_jvm_killed_during_a_plan_fails_that_plan_alone(tmp_path: Path) -> None:
