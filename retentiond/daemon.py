@@ -25,7 +25,6 @@ from retentiond.engine import Engine, build_versions
 from retentiond.errors import (
     ConfigError,
     HistoryUnavailable,
-    KafkaUnavailable,
     OtherCluster,
     RetentiondError,
     StateError,
@@ -40,6 +39,7 @@ from retentiond.reload import Reload
 from retentiond.state.audit_file import log_bytes
 from retentiond.state.state import State, read_last_complete
 from retentiond.tell import logs, metric_definitions
+from retentiond.tell.causes import Causes, sentence_of
 from retentiond.tell.logs import log_cycle
 from retentiond.tell.metrics import Exposition, HistoryMetrics, LogMetrics, Metrics
 from retentiond.tell.page.routes import status_page
@@ -108,6 +108,7 @@ class Daemon:
         self._idle = threading.Event()
         self._idle.set()
         self._failures = 0
+        self._causes = Causes()
         self._not_pruned: str | None = None  # why the audit log could not be pruned last
         self._in_force = config  # in force from the next cycle on
         self._taking_over = threading.Lock()
@@ -262,6 +263,7 @@ class Daemon:
             if self._failures:
                 self._log.info(logs.CYCLE_RECOVERED, tries=self._failures)
             self._failures = 0
+            self._causes = Causes()
         self._metrics.observe_cycle(report)
         self._status.publish(report)
         self._exposition.renew()
@@ -279,9 +281,11 @@ class Daemon:
             release_frames(report.failure)
 
     def _failed(self, error: Exception, *, exc_info: bool = False) -> None:
-        """Says so once."""
-        if not self._failures or self._status.problem != _failure_sentence(error):
-            self._log.error(logs.CYCLE_FAILED, error=str(error), exc_info=exc_info)
+        """Says so once for each cause."""
+        repeats = self._causes.repeats_before(error)
+        if repeats is not None:
+            more = {"failures_before": repeats} if repeats else {}
+            self._log.error(logs.CYCLE_FAILED, error=str(error), exc_info=exc_info, **more)
         self._metrics.observe_failure()
         if isinstance(error, StateOfOtherCluster):
             self._metrics.restore(None)
@@ -292,7 +296,7 @@ class Daemon:
         interval_s = self._engine.config.schedule.interval_ms / 1000
         delay_s = min(interval_s, FIRST_RETRY_S * 2 ** min(self._failures, MOST_DOUBLINGS))
         self._failures += 1
-        self._status.problem = _failure_sentence(error)
+        self._status.problem = sentence_of(error)
         if isinstance(error, OtherCluster | StateReplaced):
             self._status.needs_restart = str(error)
         with suppress(JobLookupError):  # the scheduler has ended meanwhile
@@ -385,9 +389,3 @@ class Daemon:
         closing.start()
         closing.join(max(0.0, give_up_at - time.monotonic()))
         return not closing.is_alive()
-
-
-def _failure_sentence(error: Exception) -> str:
-    """In a few words, the same for as long as the same thing is wrong."""
-    kind = error.kind if isinstance(error, KafkaUnavailable) else None
-    return ": ".join(part for part in (type(error).__name__, kind) if part)

@@ -118,7 +118,8 @@ CYCLE = "retentiond.cycle"
 """One canonical line for each cycle: its result, figures and seconds by step."""
 
 CYCLE_FAILED = "retentiond.cycle_failed"
-"""Cycles fail since now: the error. Said once, not for every try."""
+"""Cycles fail: the error. Said once for each cause, not for every try; ``failures_before``: so many
+tries failed since the line before, for causes that were told."""
 
 CYCLE_RECOVERED = "retentiond.cycle_recovered"
 """Cycles no longer fail: after how many tries."""

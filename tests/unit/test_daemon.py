@@ -249,13 +249,45 @@ def test_another_cause_of_the_same_failure_is_said_again_and_shown_by_readiness(
     def play(bench: Bench) -> None:
         for cycle in (expired, expired, refused, refused):
             bench.tick(cycle)
-        assert bench.get("/readyz").text == (
-            "no complete cycle yet; KafkaUnavailable: login refused\n"
-        )
+        assert bench.get("/readyz").text == ("no complete cycle yet; kafka:9092: login refused\n")
 
     assert [line["error"] for line in live(play).events(logs.CYCLE_FAILED)] == [
         "kafka:9092: certificate expired",
         "kafka:9092: login refused",
+    ]
+
+
+def test_each_reason_of_one_class_is_said_with_the_count_of_those_before() -> None:
+    """The JVM's folder is full, then Java is gone, then a setting is wrong."""
+    reasons = ["no space", "no Java", "no Java", "no Java", "bad setting"]
+
+    def play(bench: Bench) -> None:
+        for reason in reasons:
+            bench.tick(failing(SparkUnavailable(reason)))
+            assert bench.get("/readyz").text == f"no complete cycle yet; {reason}\n"
+
+    said = live(play).events(logs.CYCLE_FAILED)
+    assert [(line["error"], line.get("failures_before")) for line in said] == [
+        ("no space", None),
+        ("no Java", None),
+        ("bad setting", 2),
+    ]
+
+
+def test_reasons_that_take_turns_are_said_once_and_one_that_stays_again() -> None:
+    refused, silent = (failing(KafkaUnavailable(each)) for each in ("refused", "silent for 3 s"))
+    slower = failing(KafkaUnavailable("silent for 4 s"))
+
+    def play(bench: Bench) -> None:
+        for cycle in (refused, silent, refused, slower, refused, refused, refused, NO_KAFKA):
+            bench.tick(cycle)
+
+    said = live(play).events(logs.CYCLE_FAILED)
+    assert [(line["error"], line.get("failures_before")) for line in said] == [
+        ("refused", None),
+        ("silent for 3 s", None),
+        ("refused", 3),
+        ("kafka:9092 can't be asked", 1),
     ]
 
 
@@ -291,7 +323,7 @@ def test_an_unexpected_exception_does_not_end_the_daemon_and_is_shown_whole() ->
 def test_a_failed_cycle_is_counted_and_makes_the_daemon_unready_in_words() -> None:
     def play(bench: Bench) -> None:
         bench.tick(NO_KAFKA)
-        assert bench.get("/readyz").text == "no complete cycle yet; KafkaUnavailable\n"
+        assert bench.get("/readyz").text == "no complete cycle yet; kafka:9092 can't be asked\n"
         assert 'retentiond_cycles_total{result="failed"} 1.0' in bench.get("/metrics").text
         bench.tick(report)
         assert 'retentiond_cycles_total{result="ok"} 1.0' in bench.get("/metrics").text

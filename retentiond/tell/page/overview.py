@@ -103,8 +103,7 @@ def _cycle_findings(status: DaemonStatus, report: CycleReport | None) -> Iterato
         yield HealthFinding(
             BAD,
             "Failing",
-            f"the last cycle brought no plan ({status.problem}); the log says why, and the next "
-            "try comes by itself",
+            f"the last cycle brought no plan: {status.problem}; the next try comes by itself",
         )
     elif report is not None and report.failure is not None:
         yield HealthFinding(BAD, "Failing", "the last cycle failed after it had deleted already")

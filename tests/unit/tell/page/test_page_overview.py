@@ -183,7 +183,7 @@ def test_a_failed_cycle_comes_before_all_else(tmp_path: Path) -> None:
     visitor = Visitor(tmp_path, scenes.report([], dry_run=True))
     visitor.status.problem = "KafkaUnavailable"
     document = visitor.see("/")
-    assert "Failing the last cycle brought no plan (KafkaUnavailable)" in document.text
+    assert "Failing the last cycle brought no plan: KafkaUnavailable" in document.text
     assert "Last cycle 1 min ago, next try soon" in document.text
     assert "health bad" in [each.get("class") for each in document.all("div")]
 
