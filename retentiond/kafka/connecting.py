@@ -80,7 +80,7 @@ class Sockets:
                 made.close()
                 raise
             else:
-                return made
+                return made  # type: ignore[no-any-return]  # untyped
         raise failure
 
     def _transport(self, connected: socket.socket, host: str) -> Any:

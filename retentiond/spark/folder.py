@@ -21,7 +21,7 @@ PREFIX, SUFFIX = "retentiond-spark-", ".locked"
 UNNAMED = "retentiond-new-"
 
 
-class Folder:
+class JvmFolder:
     """A new one, after those of dead processes are gone. Raises OSError."""
 
     def __init__(self) -> None:

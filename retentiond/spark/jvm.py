@@ -30,7 +30,7 @@ from pyspark.serializers import UTF8Deserializer, read_int
 from pyspark.sql import SparkSession
 
 from retentiond.errors import SparkUnavailable
-from retentiond.spark.folder import Folder
+from retentiond.spark.folder import JvmFolder
 from retentiond.spark.java_options import (
     DEFAULT_OPTIONS,
     JAVA_OPTIONS,
@@ -118,7 +118,7 @@ class Jvm:
         self._has_ended = False
         self._gateway: Any = None
         try:
-            self._owned = Folder()
+            self._owned = JvmFolder()
         except OSError as error:
             raise SparkUnavailable(
                 f"Spark has no folder for its temporary files ({error.strerror or error}): "

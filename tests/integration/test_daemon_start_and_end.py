@@ -79,6 +79,7 @@ def test_a_reload_whose_secret_never_comes_keeps_nobody_from_ending_it(folder: P
         secret = eventually(lambda: _opened(folder / "secret"))
         daemon.signal(signal.SIGTERM)
         assert daemon.wait(END_S) == 0
+        assert secret is not None
         os.close(secret)
 
 

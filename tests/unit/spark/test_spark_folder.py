@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.spark.folder import PREFIX, SUFFIX, Folder
+from retentiond.spark.folder import PREFIX, SUFFIX, JvmFolder
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
-HOLD = "from retentiond.spark.folder import Folder; print(Folder().path, flush=True); input()"
+HOLD = "from retentiond.spark.folder import JvmFolder; print(JvmFolder().path, flush=True); input()"
 
 
 def test_a_killed_processs_folder_goes_and_a_living_ones_stays(temporary: Path) -> None:
@@ -35,11 +35,11 @@ def test_a_killed_processs_folder_goes_and_a_living_ones_stays(temporary: Path) 
     assert process.stdout
     theirs = Path(process.stdout.readline().strip())
     (theirs / "blocks").mkdir()
-    first = Folder()
+    first = JvmFolder()
     assert theirs.is_dir()
     process.kill()
     process.communicate()
-    second = Folder()
+    second = JvmFolder()
     assert not theirs.exists()
     assert first.path.is_dir()
     first.remove()
@@ -56,14 +56,14 @@ def test_nothing_goes_that_is_not_certainly_ours(temporary: Path, tmp_path: Path
     (temporary / f"{PREFIX}open{SUFFIX}").mkdir(0o755)
     (temporary / f"{PREFIX}older").mkdir(0o700)
     before = set(temporary.iterdir())
-    Folder().remove()
+    JvmFolder().remove()
     assert set(temporary.iterdir()) == before
     assert (elsewhere / "file").exists()
 
 
 def test_a_removed_tmpdir_is_made_again(temporary: Path) -> None:
     temporary.rmdir()
-    folder = Folder()
+    folder = JvmFolder()
     assert folder.path.parent == temporary
     folder.remove()
 
@@ -76,6 +76,6 @@ def test_another_tmpdir_is_chosen_where_it_cant_be_made_again(
     other = tmp_path / "other"
     other.mkdir()
     monkeypatch.setenv("TMPDIR", str(other))
-    folder = Folder()
+    folder = JvmFolder()
     assert folder.path.parent == other
     folder.remove()
