@@ -55,13 +55,12 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
         "{group} has yet to read them",
         "See whether group {group} is running and keeps up. If it will never come back, delete it "
         "(`{tool} --delete --group {shell}`) and then forget it "
-        "(`retentiond groups forget {argument}`); or, if it need not read everything, name it "
-        "under groups.exclude.",
+        "(`retentiond groups forget {argument}`).",
     ),
     Reason.NO_GROUP: ReasonText(
         "no group reads the topic",
-        "No group that counts has committed on the topic. If one has, see whether groups.only or "
-        "groups.exclude leaves it out. A reader that commits nothing can't be seen. If one "
+        "No group that counts has committed on the topic. If one has, take it out of "
+        "groups.exclude, or name it under groups.only where that is set. A reader that commits nothing can't be seen. If one "
         "keeps its position elsewhere than in Kafka, name it under groups.external. If nobody "
         "reads the topic, leave it to Kafka's own retention (retention.ms, retention.bytes).",
     ),
@@ -78,8 +77,8 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
         "{group} has not committed",
         "Have group {group} commit on this partition too; a consumer that has read nothing there "
         "commits nothing. If it is stopped, give it an offset: `{reset} --to-earliest --execute`. "
-        "If it does not read the topic any more, forget it there (`retentiond groups forget "
-        "{shell} --topic {topic}`), or name it under groups.exclude.",
+        "If it does not read the topic any more, end its members there and forget it there "
+        "(`retentiond groups forget {shell} --topic {topic}`).",
     ),
     Reason.GROUP_VANISHED: ReasonText(
         "{group} has vanished",
@@ -88,9 +87,8 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
     ),
     Reason.GROUP_UNREADABLE: ReasonText(
         "{group} can't be read",
-        "Fix what the sentence above names, mostly a missing DESCRIBE on group {group} or a "
-        "coordinator that is down; a group that doesn't concern the topic may be named under "
-        "groups.exclude.",
+        "Fix what the sentence above names; every cycle tries again. Until then all records that "
+        "group {group} may have yet to read are kept.",
     ),
     Reason.GROUP_LIST_INCOMPLETE: ReasonText(
         "not every group was seen",
@@ -161,7 +159,7 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
 EXTERNAL_REMEDIES: Mapping[Reason, str] = {
     Reason.NOT_CONSUMED: (
         "See whether external reader {group} is running and keeps up. If it will never come back, "
-        "or need not read everything, take it out of groups.external and then forget it "
+        "take it out of groups.external and then forget it "
         "(`retentiond groups forget {argument}`)."
     ),
     Reason.REQUIRED_GROUP_MISSING: (
@@ -201,7 +199,7 @@ STREAMS_REMEDIES: Mapping[Reason, str] = {
         "Have group {group} commit on this partition too, which it does once it has read something "
         "there. If it is stopped, start it: Kafka's own tool resets only offsets that it "
         "has committed. If it does not read the topic any more, forget it there "
-        "(`retentiond groups forget {shell} --topic {topic}`), or name it under groups.exclude."
+        "(`retentiond groups forget {shell} --topic {topic}`)."
     ),
 }
 """For streams groups."""

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from retentiond.kafka.interface import GroupMembers
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import Document, Done, consumed, run, settings, write
+from tests.support.brokers.raw_members import member, short_subscription
 from tests.support.tiers import OwnKafka
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -126,3 +128,23 @@ def test_an_address_that_can_not_be_read_is_refused_with_its_path(
     done = run("check", "-c", config, cwd=tmp_path)
     assert done.code == 2
     assert "topics[0].groups.external[0].spark_checkpoint: expected a folder of this" in done.err
+
+
+def test_a_live_member_whose_metadata_are_shorter_than_their_version_counts_by_its_commit(
+    driver: RealDriver, tmp_path: Path
+) -> None:
+    """kafka-go and sarama-cluster say version 1 and end before the owned partitions."""
+    driver.create_topic("sold", config={"retention.ms": "-1"})
+    driver.produce("sold", [driver.now_ms - TWO_DAYS_MS] * 10)
+    driver.commit("go", {("sold", 0): 4})
+    document = settings(
+        driver.broker.bootstrap_servers, tmp_path / "state", topics=[consumed("sold")]
+    )
+    config = write(tmp_path / "retentiond.yaml", document)
+    metadata = short_subscription(1, "sold", "other")
+    with member(driver.broker, "go", metadata, short_subscription(1)):
+        listed = [each for each in driver.kafka.list_groups() if each.group_id == "go"]
+        read = driver.kafka.members(listed)
+        plan = run("explain", "sold:0", "-c", config, "--output", "json", cwd=tmp_path).plan
+    assert read == {"go": GroupMembers(frozenset({"sold", "other"}))}
+    assert (plan["verdict"], plan["cutoff"], plan["binding_group"]) == ("delete", 4, "go")

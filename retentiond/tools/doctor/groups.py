@@ -27,6 +27,10 @@ REMEDIES = {
     "TOPIC_AUTHORIZATION_FAILED": "grant this principal DESCRIBE on every topic that it reads",
     "REBALANCE_IN_PROGRESS": "wait for the rebalance to end",
     "UNKNOWN_KIND": "upgrade retentiond",
+    "MEMBERS_UNREADABLE": "see which client its members use, and upgrade or correct it: it does "
+    "not write its topics as the consumer protocol wants it",
+    "MEMBERS_HIDDEN": "wait for the rebalance to end",
+    "TOPOLOGY_HIDDEN": "start the application, which tells the broker its topology",
     "NOT_OF_ITS_KIND": "upgrade the brokers to Kafka 3.8 or newer, which say what kind a group is, "
     "or have its consumers use group.protocol=classic",
 }
@@ -102,8 +106,7 @@ def check_groups(listing: GroupListing) -> Iterator[Finding]:
             "group",
             groups,
             f"can't be read, so whatever may be read by it is held ({failure})",
-            f"{REMEDIES.get(failure.code, 'see the broker that coordinates it')}; or name it in "
-            "groups.exclude if it need not count",
+            REMEDIES.get(failure.code, "see the broker that coordinates it"),
         )
     readable = Counter(group.kind for group in listing.groups.values() if group.failure is None)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(readable.items()))
