@@ -96,7 +96,7 @@ class PartitionReading:
 
 @dataclass(frozen=True, slots=True)
 class GroupReading:
-    """One group, or one external reader.
+    """One group, or one external reader. A group and an external reader of one name are two.
 
     ``failure`` is set when its kind or its offsets could not be read as a whole: it may read any
     topic. ``problem`` says why its commits are null where they are.
@@ -109,6 +109,16 @@ class GroupReading:
     problem: Failure | None = None
     is_streams_classic: bool = False  # a classic group of Kafka Streams: its changelogs are unknown
     is_connect: bool = False  # workers of Kafka Connect: what source connectors read is unknown
+    namesake_of: str | None = None  # the name of a reader whose own one another reader has now
+
+    @property
+    def name(self) -> str:
+        """As a policy names it, and as it is remembered."""
+        return self.group_id if self.namesake_of is None else self.namesake_of
+
+    @property
+    def is_external(self) -> bool:
+        return self.kind is GroupKind.EXTERNAL
 
     @property
     def reader_kind(self) -> GroupKind:
@@ -121,6 +131,11 @@ class GroupReading:
     @property
     def is_live(self) -> bool:
         return self.state not in ("Empty", "Dead", VANISHED, ABSENT)
+
+
+def namesake_id(name: str, *, is_external: bool) -> str:
+    """By which a reader goes that has vanished, while another kind of reader has its name."""
+    return f"{name} ({'external' if is_external else 'group'})"
 
 
 class GroupTopic(NamedTuple):

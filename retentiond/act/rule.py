@@ -90,7 +90,7 @@ def counting(evidence: Evidence, topic: str, groups: Iterable[str]) -> tuple[str
     return tuple(
         group_id
         for group_id in sorted(groups)
-        if isinstance(policy, PolicyConflict) or not policy.excludes(group_id)
+        if isinstance(policy, PolicyConflict) or not policy.excludes(_name(evidence, group_id))
     )
 
 
@@ -198,6 +198,12 @@ def _too_low(
     else:
         sentence = f"{who} has committed {committed}, below the cutoff {cutoff}"
     return Objection(sentence, group_id, committed)
+
+
+def _name(evidence: Evidence, group_id: str) -> str:
+    """As a policy names it."""
+    group = evidence.groups.get(group_id)
+    return group_id if group is None else group.name
 
 
 def _called(evidence: Evidence, group_id: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from contextlib import closing
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,14 +22,23 @@ from retentiond.cli.output.printing import (
     say,
 )
 from retentiond.errors import UsageError
-from retentiond.formatting import rfc3339, say_many, say_name
+from retentiond.formatting import rfc3339, say_many, say_name, say_reader
+from retentiond.model import GroupKind
 from retentiond.state.operator_actions import action_now, record_action
 
 if TYPE_CHECKING:
-    from retentiond.memory.remembered import RememberedReader
+    from retentiond.memory.remembered import Reader, Remembered, RememberedReader
 
 
 app = typer.Typer(no_args_is_help=False)
+
+
+class NamedKind(StrEnum):
+    """Of two readers of one name."""
+
+    GROUP = "group"
+    EXTERNAL = "external"
+
 
 Confirmed = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -49,10 +59,10 @@ def groups(
     from retentiond.state.groups import recall
 
     remembered = recall(load(set_up(context, config, debug)).state_dir)
-    by_group: defaultdict[str, dict[str, RememberedReader]] = defaultdict(dict)
+    by_reader: defaultdict[Reader, dict[str, RememberedReader]] = defaultdict(dict)
     for at, last in remembered.commits.items():
-        by_group[at.group_id][at.topic] = last
-    documents = [_document(group_id, on) for group_id, on in sorted(by_group.items())]
+        by_reader[at.reader][at.topic] = last
+    documents = [_document(reader.group_id, on) for reader, on in sorted(by_reader.items())]
     if output is Output.JSON:
         print_json(documents)
         return
@@ -84,6 +94,13 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
             autocompletion=completion.topics,
         ),
     ] = None,
+    kind: Annotated[
+        NamedKind | None,
+        typer.Option(
+            "--kind",
+            help="Forget the group of Kafka, or the external reader, where both have that name.",
+        ),
+    ] = None,
     yes: Confirmed = False,
     config: ConfigPath = None,
     debug: Debug = False,
@@ -99,21 +116,45 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
 
     state_dir = load(set_up(context, config, debug)).state_dir
     remembered = recall(state_dir)
+    reader = _named(group, topic, kind, remembered)
     topics = sorted(
-        at.topic for at in remembered.commits if at.group_id == group and topic in (None, at.topic)
+        at.topic for at in remembered.commits if at.reader == reader and topic in (None, at.topic)
     )
-    if not topics:
-        lost = f": {remembered.lost}" if remembered.lost else "; see `retentiond groups`"
-        where = "" if topic is None else f" on topic {topic}"
-        raise UsageError(f"no group {say_name(group)} is remembered{where}{lost}")
+    who = say_reader(reader.group_id, GroupKind.EXTERNAL if reader.is_external else None)
     on = f"{say_many(len(topics), 'topic')} ({', '.join(topics[:5])})"
-    _confirm(f"Forget group {say_name(group)}, on {on}?", yes)
+    _confirm(f"Forget {who}, on {on}?", yes)
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
         # before it is done: what frees records never goes unrecorded
-        record_action(state_dir, action_now("forget", group, f"on {', '.join(topics)}"))
-        memory.forget(group, topic)
+        what = "external reader, " if reader.is_external else ""
+        record_action(
+            state_dir, action_now("forget", reader.group_id, f"{what}on {', '.join(topics)}")
+        )
+        memory.forget(reader.group_id, topic, is_external=reader.is_external)
     where = "" if topic is None else f" on topic {topic}"
-    say(printer(), f"Group {say_name(group)} is forgotten{where}.")
+    say(printer(), f"{who[0].upper()}{who[1:]} is forgotten{where}.")
+
+
+def _named(group: str, topic: str | None, kind: NamedKind | None, remembered: Remembered) -> Reader:
+    """The one reader that is meant, by its name or by `namesake_id`. Raises `UsageError`."""
+    from retentiond.snapshot import namesake_id
+
+    here = {at.reader for at in remembered.commits if topic in (None, at.topic)}
+    if kind is not None:
+        here = {each for each in here if each.is_external is (kind is NamedKind.EXTERNAL)}
+    found = {each for each in here if each.group_id == group} or {
+        each for each in here if namesake_id(each.group_id, is_external=each.is_external) == group
+    }
+    where = "" if topic is None else f" on topic {topic}"
+    if not found:
+        lost = f": {remembered.lost}" if remembered.lost else "; see `retentiond groups`"
+        what = "external reader" if kind is NamedKind.EXTERNAL else "group"
+        raise UsageError(f"no {what} {say_name(group)} is remembered{where}{lost}")
+    if len(found) > 1:
+        raise UsageError(
+            f"a group and an external reader called {say_name(group)} are remembered{where}, and "
+            "each holds what it has not read: say which one with --kind group or --kind external"
+        )
+    return found.pop()
 
 
 @app.command()

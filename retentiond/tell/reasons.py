@@ -60,9 +60,10 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
     Reason.NO_GROUP: ReasonText(
         "no group reads the topic",
         "No group that counts has committed on the topic. If one has, take it out of "
-        "groups.exclude, or name it under groups.only where that is set. A reader that commits nothing can't be seen. If one "
-        "keeps its position elsewhere than in Kafka, name it under groups.external. If nobody "
-        "reads the topic, leave it to Kafka's own retention (retention.ms, retention.bytes).",
+        "groups.exclude, or name it under groups.only where that is set. A reader that commits "
+        "nothing can't be seen. If one keeps its position elsewhere than in Kafka, name it under "
+        "groups.external. If nobody reads the topic, leave it to Kafka's own retention "
+        "(retention.ms, retention.bytes).",
     ),
     Reason.TOO_FEW_GROUPS: ReasonText(
         "too few groups",
@@ -160,7 +161,7 @@ EXTERNAL_REMEDIES: Mapping[Reason, str] = {
     Reason.NOT_CONSUMED: (
         "See whether external reader {group} is running and keeps up. If it will never come back, "
         "take it out of groups.external and then forget it "
-        "(`retentiond groups forget {argument}`)."
+        "(`retentiond groups forget --kind external {argument}`)."
     ),
     Reason.REQUIRED_GROUP_MISSING: (
         "See that the position of external reader {group} names topic {topic}; or take it out of "
@@ -174,13 +175,14 @@ EXTERNAL_REMEDIES: Mapping[Reason, str] = {
     Reason.GROUP_VANISHED: (
         "Name external reader {group} under groups.external again, or see that its position names "
         "partition {partition} of topic {topic}; if it is gone for good, forget it "
-        "(`retentiond groups forget {argument}`)."
+        "(`retentiond groups forget --kind external {argument}`)."
     ),
     Reason.GROUP_UNREADABLE: (
         "Fix what the sentence above names: what groups.external says of {group} must be there, "
         "readable for retentiond's user, written by the reader within max_age, and its name no "
         "group's of the cluster; `retentiond doctor` reads it once. If the reader is gone for "
-        "good, take it out of groups.external."
+        "good, take it out of groups.external, and then forget it "
+        "(`retentiond groups forget --kind external {argument}`)."
     ),
     Reason.COMMIT_BEYOND_END: (
         "The position of external reader {group} belongs to records that are not there: the topic "
