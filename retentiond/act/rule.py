@@ -179,7 +179,9 @@ def _check_bounds(reading: PartitionReading, cutoff: int) -> tuple[int, int]:
 def _absence(evidence: Evidence, at: TopicPartition, group_id: str) -> Objection:
     who = _called(evidence, group_id)
     if group_id in evidence.commits(at):
-        return Objection(f"the commit of {who} could not be read", group_id)
+        group = evidence.groups.get(group_id)
+        why = f" ({group.problem})" if group and group.problem else ""
+        return Objection(f"the commit of {who} could not be read{why}", group_id)
     remembered = evidence.remembered(at).get(group_id)
     if remembered is not None:
         sentence = f"{who} had committed {remembered} and has no commit any more"
