@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 
 from retentiond.act.evidence import CommittedByGroup, Evidence
 from retentiond.config import PolicyConflict, TopicPolicy
-from retentiond.formatting import say_many, say_reader, say_verb
+from retentiond.formatting import say_many, say_negative_commit, say_reader, say_verb
 from retentiond.model import TopicPartition
 from retentiond.snapshot import PartitionReading, TopicReading
 
@@ -178,6 +178,9 @@ def _check_bounds(reading: PartitionReading, cutoff: int) -> tuple[int, int]:
 
 def _absence(evidence: Evidence, at: TopicPartition, group_id: str) -> Objection:
     who = _called(evidence, group_id)
+    negative = evidence.negative_commits.get((group_id, at))
+    if negative is not None:
+        return Objection(say_negative_commit(who, negative), group_id)
     if group_id in evidence.commits(at):
         group = evidence.groups.get(group_id)
         why = f" ({group.problem})" if group and group.problem else ""

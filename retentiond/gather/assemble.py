@@ -19,7 +19,7 @@ from retentiond.gather.groups import GroupListing
 from retentiond.gather.topics import EnabledTopic
 from retentiond.kafka.groups.commit_columns import NOT_TOLD, CommitColumns
 from retentiond.kafka.interface import GroupMembers
-from retentiond.model import Commit, Failure, GroupKind
+from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.snapshot import (
     ABSENT,
     COMMIT_SCHEMA,
@@ -70,6 +70,13 @@ def assemble(
         ),
         problems=listing.problems,
         hidden=listing.hidden,
+        negative_commits={
+            (group, TopicPartition(topic, partition)): offset
+            for group, commits in listing.commits.items()
+            if isinstance(commits, CommitColumns)  # as Kafka has them
+            for topic, partition, offset in commits.negative()
+            if topic in topic_ids
+        },
         changelogs=frozenset(
             GroupTopic(group_ids[group], topic_ids[topic])
             for group, members in listing.members.items()

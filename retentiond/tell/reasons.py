@@ -9,7 +9,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from retentiond.formatting import printable, say_name, say_names, shell_argument, shell_word
+from retentiond.formatting import (
+    NEGATIVE_COMMIT,
+    printable,
+    say_name,
+    say_names,
+    shell_argument,
+    shell_word,
+)
 from retentiond.model import GroupKind, PlanRow, Reason
 
 UNSEEN = (
@@ -206,6 +213,12 @@ STREAMS_REMEDIES: Mapping[Reason, str] = {
 }
 """For streams groups."""
 
+OF_A_NEGATIVE_COMMIT = (
+    "Group {group} itself has committed that offset: no right is missing. Have it commit where it "
+    "stands; or stop it, and reset it to the oldest record: `{reset} --to-earliest --execute`."
+)
+"""Instead of the remedy for a commit that can't be read."""
+
 REMEDIES_OF_KIND: Mapping[GroupKind | None, Mapping[Reason, str]] = {
     GroupKind.EXTERNAL: EXTERNAL_REMEDIES,
     GroupKind.STREAMS: STREAMS_REMEDIES,
@@ -264,6 +277,8 @@ def remedy(row: PlanRow, options: str = "") -> str:
     ``options``: `tool_options`."""
     group, kind = row.binding_group, row.binding_kind
     sentences = REMEDIES_OF_KIND.get(kind, {}).get(row.reason, REASON_TEXTS[row.reason].remedy)
+    if row.reason is Reason.GROUP_UNREADABLE and (row.detail or "").endswith(NEGATIVE_COMMIT):
+        sentences = OF_A_NEGATIVE_COMMIT
     tool = TOOLS.get(kind, ANY_OTHER_GROUP) if kind else ANY_OTHER_GROUP
     word = None if group is None else shell_word(group)
     at_cluster = f"{tool.command} {options}".strip()
