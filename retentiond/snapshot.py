@@ -162,8 +162,10 @@ class Snapshot:
     - ``gone_topics``: those of which something is remembered, and which are not there any more.
     - ``visible_topics``: the names of all topics of the cluster, by a first reading.
     - ``epochs``: `EPOCH_SCHEMA`; only commits that a deletion could go up to.
-    - ``negative_commits``: by group and partition, the negative offsets that groups have committed:
-      null in ``commits``.
+    - ``unnamed_readers``: external readers of topics whose policy doesn't name them, a sentence
+      each.
+    - ``negative_commits``: by group and partition, the negative offsets that groups have
+      committed: null in ``commits``.
     - ``changelogs``: streams groups and the topics that they restore their state from.
     - ``other_topics``: by group, the names of topics that the policy enables and that are not among
       ``topics``: those that it wants to read and that are not there yet; and, by the guard's
@@ -190,6 +192,7 @@ class Snapshot:
     gone_topics: frozenset[str] = frozenset()
     visible_topics: frozenset[str] = frozenset()
     epochs: pa.Table = field(default_factory=EPOCH_SCHEMA.empty_table)
+    unnamed_readers: tuple[str, ...] = ()
     negative_commits: Mapping[tuple[str, TopicPartition], int] = field(default_factory=dict)
     changelogs: frozenset[GroupTopic] = frozenset()
     other_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)

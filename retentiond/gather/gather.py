@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from retentiond.clock import Time, earlier_time
-from retentiond.config import Config
+from retentiond.config import Config, ExternalReader
 from retentiond.errors import StateOfOtherCluster
 from retentiond.gather.assemble import assemble, external_readers
 from retentiond.gather.external_reads import FOR_A_PLAN_S, FOR_THE_GUARD_S, start_reading
@@ -84,7 +84,7 @@ def gather(
             executor.submit(kafka.offsets, tiered, OffsetBound.LOCAL_START) if tiered else None
         )
         positions = start_reading(
-            external_readers(topics),
+            external_readers(topics) | _spark_queries(config),
             now_ms,
             kafka,
             most_seconds=FOR_A_PLAN_S if only is None else FOR_THE_GUARD_S,
@@ -119,6 +119,17 @@ def gather(
         snapshot, gone_topics=gone, other_topics=others, visible_topics=there or frozenset()
     )
     return with_epochs(snapshot, kafka)
+
+
+def _spark_queries(config: Config) -> frozenset[ExternalReader]:
+    """They count on each topic that their checkpoint names, also where only some are asked about."""
+    return frozenset(
+        reader
+        for policy in config.policies
+        if policy.enabled
+        for reader in policy.external_readers
+        if reader.spark_checkpoint is not None
+    )
 
 
 def refuse_another_cluster(known: str | None, cluster_id: str, state_dir: Path) -> None:

@@ -13,6 +13,7 @@ from retentiond.act.evidence import Evidence
 from retentiond.act.rule import counting, relevant_groups
 from retentiond.config import Config, ExternalReader, TopicPolicy
 from retentiond.formatting import listed, say_many, say_name
+from retentiond.gather.assemble import unnamed_readers
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing, problems
 from retentiond.gather.topics import EnabledTopic
@@ -243,6 +244,13 @@ def check_external(
 ) -> Iterator[Finding]:
     """What each external reader's position says, of the topics whose policy names it. ``groups``:
     those of the cluster."""
+    for sentence in unnamed_readers(topics, external):
+        yield Finding(
+            Level.WARNING,
+            "external readers",
+            sentence,
+            "name it under groups.external of that topic too, unless it reads the topic no more",
+        )
     for reader, position in sorted(external.items(), key=lambda item: item[0].name):
         subject = f"external reader {say_name(reader.name)}"
         named = {
