@@ -122,7 +122,7 @@ def gather(
 
 
 def _spark_queries(config: Config) -> frozenset[ExternalReader]:
-    """They count on each topic that their checkpoint names, also where only some are asked about."""
+    """They count on each topic that their checkpoint names, whichever topics are asked about."""
     return frozenset(
         reader
         for policy in config.policies

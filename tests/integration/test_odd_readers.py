@@ -4,6 +4,8 @@ or can't be seen at all."""
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -148,3 +150,33 @@ def test_a_live_member_whose_metadata_are_shorter_than_their_version_counts_by_i
         plan = run("explain", "sold:0", "-c", config, "--output", "json", cwd=tmp_path).plan
     assert read == {"go": GroupMembers(frozenset({"sold", "other"}))}
     assert (plan["verdict"], plan["cutoff"], plan["binding_group"]) == ("delete", 4, "go")
+
+
+def test_a_group_does_not_end_the_hold_of_an_external_reader_whose_name_it_takes(
+    driver: RealDriver, tmp_path: Path
+) -> None:
+    """Only the command does that which the remedy offers."""
+    driver.create_topic("moved", config={"retention.ms": "-1"})
+    driver.produce("moved", [driver.now_ms - TWO_DAYS_MS] * 10)
+    place = tmp_path / "at.json"
+    place.write_text('{"moved": {"0": 2}}')
+    reader = {"name": "lake", "offsets": str(place)}
+    servers, state = driver.broker.bootstrap_servers, tmp_path / "state"
+    before, after = consumed("moved", groups={"external": [reader]}), consumed("moved")
+    config = write(tmp_path / "retentiond.yaml", settings(servers, state, topics=[before]))
+    (row,) = run("run", "--once", "--output", "json", "-c", config, cwd=tmp_path).plan["partitions"]
+    assert row["binding_group"] == "lake"
+
+    write(config, settings(servers, state, topics=[after]))
+    driver.commit("lake", {("moved", 0): 10})
+    for _ in range(2):
+        (row,) = run("run", "--once", "--output", "json", "-c", config, cwd=tmp_path).plan[
+            "partitions"
+        ]
+        assert (row["reason"], row["binding_group"]) == ("group_vanished", "lake (external)")
+    explained = ("explain", "moved:0", "-c", config, "--output", "json")
+    (forget,) = re.findall(r"`retentiond ([^`]+)`", run(*explained, cwd=tmp_path).plan["remedy"])
+    assert run("groups", "forget", "lake", "--yes", "-c", config, cwd=tmp_path).code == 2
+    assert run(*shlex.split(forget), "--yes", "-c", config, cwd=tmp_path).code == 0
+    freed = run(*explained, cwd=tmp_path).plan
+    assert (freed["verdict"], freed["cutoff"], freed["binding_group"]) == ("delete", 10, "lake")
