@@ -27,7 +27,7 @@ from retentiond.model import GroupKind
 from retentiond.state.operator_actions import action_now, record_action
 
 if TYPE_CHECKING:
-    from retentiond.memory.remembered import Reader, Remembered, RememberedReader
+    from retentiond.memory.remembered import ReaderName, Remembered, RememberedReader
 
 
 app = typer.Typer(no_args_is_help=False)
@@ -59,7 +59,7 @@ def groups(
     from retentiond.state.groups import recall
 
     remembered = recall(load(set_up(context, config, debug)).state_dir)
-    by_reader: defaultdict[Reader, dict[str, RememberedReader]] = defaultdict(dict)
+    by_reader: defaultdict[ReaderName, dict[str, RememberedReader]] = defaultdict(dict)
     for at, last in remembered.commits.items():
         by_reader[at.reader][at.topic] = last
     documents = [_document(reader.group_id, on) for reader, on in sorted(by_reader.items())]
@@ -134,7 +134,9 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
     say(printer(), f"{who[0].upper()}{who[1:]} is forgotten{where}.")
 
 
-def _named(group: str, topic: str | None, kind: NamedKind | None, remembered: Remembered) -> Reader:
+def _named(
+    group: str, topic: str | None, kind: NamedKind | None, remembered: Remembered
+) -> ReaderName:
     """The one reader that is meant, by its name or by `namesake_id`. Raises `UsageError`."""
     from retentiond.snapshot import namesake_id
 

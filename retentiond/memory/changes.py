@@ -14,7 +14,7 @@ from retentiond.config import TopicPolicy
 from retentiond.memory.remembered import (
     GroupOnTopic,
     KnownTopic,
-    Reader,
+    ReaderName,
     Remembered,
     RememberedReader,
     group_and_topic,
@@ -115,17 +115,17 @@ def changes(
     )
 
 
-TopicsByReader = Mapping[Reader, Set[str]]
+TopicsByReader = Mapping[ReaderName, Set[str]]
 """Readers, and the topics that each of them reads."""
 
 
 def known_readers(first: Snapshot, before: Remembered) -> TopicsByReader:
     """Who needs no second reading to be remembered: the plan's has shown it, or an earlier one."""
-    topics: defaultdict[Reader, set[str]] = defaultdict(set)
+    topics: defaultdict[ReaderName, set[str]] = defaultdict(set)
     for at in (*before.commits, *_seen(first)):
         topics[at.reader].add(at.topic)
     for group_id, names in first.other_topics.items():
-        topics[Reader(group_id)] |= names
+        topics[ReaderName(group_id)] |= names
     return topics
 
 
@@ -229,7 +229,7 @@ def _present(
         present[at] = _renewed(
             snapshot, present[at], kind, offsets[at], frozenset(stale.get(at, ()))
         )
-    kinds = {Reader(group.name, group.is_external): group.kind for group in snapshot.groups}
+    kinds = {ReaderName(group.name, group.is_external): group.kind for group in snapshot.groups}
     readers = {_reader(snapshot, *each) for each in snapshot.readers} | {
         GroupOnTopic(group, topic)
         for group, topics in snapshot.other_topics.items()
@@ -352,18 +352,18 @@ def _missing_readers(
     }
 
 
-def _listed(snapshot: Snapshot) -> set[Reader]:
+def _listed(snapshot: Snapshot) -> set[ReaderName]:
     unlisted = (VANISHED, ABSENT)
     return {
-        Reader(group.name, group.is_external)
+        ReaderName(group.name, group.is_external)
         for group in snapshot.groups
         if group.state not in unlisted
     }
 
 
-def _failed(snapshot: Snapshot) -> set[Reader]:
+def _failed(snapshot: Snapshot) -> set[ReaderName]:
     return {
-        Reader(group.name, group.is_external)
+        ReaderName(group.name, group.is_external)
         for group in snapshot.groups
         if group.failure is not None
     }

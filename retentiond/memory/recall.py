@@ -17,7 +17,7 @@ from retentiond.gather.assemble import commit_rows
 from retentiond.kafka.groups.commit_columns import CommitColumns
 from retentiond.memory.remembered import (
     GroupOnTopic,
-    Reader,
+    ReaderName,
     Remembered,
     RememberedReader,
     is_forgotten,
@@ -42,7 +42,7 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
     known = known_commits(topics, remembered)
     snapshot = _with_vanished(replace(snapshot, topics=topics), known)
     group_ids = {
-        Reader(group.name, group.is_external): position
+        ReaderName(group.name, group.is_external): position
         for position, group in enumerate(snapshot.groups)
     }
     topic_ids = {topic.name: position for position, topic in enumerate(topics)}
@@ -113,7 +113,7 @@ def _with_vanished(snapshot: Snapshot, known: Mapping[GroupOnTopic, RememberedRe
             vanished[reader.group_id] = GroupReading(reader.group_id, kinds[reader], VANISHED)
         elif of_name.is_external != reader.is_external:
             group_id = namesake_id(reader.group_id, is_external=reader.is_external)
-            while group_id in readings or group_id in vanished or Reader(group_id) in kinds:
+            while group_id in readings or group_id in vanished or ReaderName(group_id) in kinds:
                 group_id += "*"  # no reader is to be taken for another
             vanished[group_id] = GroupReading(
                 group_id, kinds[reader], VANISHED, namesake_of=reader.group_id

@@ -29,7 +29,7 @@ from retentiond.model import GroupKind
 from retentiond.snapshot import Snapshot
 
 
-class Reader(NamedTuple):
+class ReaderName(NamedTuple):
     """A group of Kafka and an external reader of one name are different readers."""
 
     group_id: str
@@ -42,8 +42,8 @@ class GroupOnTopic(NamedTuple):
     is_external: bool = False
 
     @property
-    def reader(self) -> Reader:
-        return Reader(self.group_id, self.is_external)
+    def reader(self) -> ReaderName:
+        return ReaderName(self.group_id, self.is_external)
 
 
 @dataclass(frozen=True, slots=True)

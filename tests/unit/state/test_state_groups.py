@@ -662,7 +662,7 @@ def test_what_the_policy_excludes_does_not_hold_under_the_other_name(
         topics = tuple(
             replace(each, policy=made)
             for each in read.topics
-            for made in (config(entry(each.name, groups=rule)).policy_for(each.name),)
+            if (made := config(entry(each.name, groups=rule)).policy_for(each.name))
         )
         judged = replace(read, topics=topics)
         found = relevant_groups(Evidence(judged, ["orders"]), "orders")
