@@ -125,9 +125,9 @@ def _spark_queries(config: Config) -> frozenset[ExternalReader]:
     """They count on each topic that their checkpoint names, whichever topics are asked about."""
     return frozenset(
         reader
-        for policy in config.policies
-        if policy.enabled
-        for reader in policy.external_readers
+        for each in config.entries
+        if each.policy.enabled
+        for reader in each.policy.external_readers
         if reader.spark_checkpoint is not None
     )
 
