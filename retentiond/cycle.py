@@ -149,6 +149,7 @@ def _report(
         done.failure,
         group_states(snapshot),
         unseen_readers(snapshot.visible_topics, snapshot.groups).evidence,
+        snapshot.unnamed_readers,
     )
 
 

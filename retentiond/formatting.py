@@ -214,6 +214,14 @@ def _escaped(byte: int) -> str:
     return f"\\{byte:03o}"
 
 
+NEGATIVE_COMMIT = "a negative offset, which says nothing of what it has read"
+"""Ends the sentence about a row that a commit below zero holds, so that its remedy is known."""
+
+
+def say_negative_commit(who: str, committed: int) -> str:
+    return f"{who} has committed {committed}, {NEGATIVE_COMMIT}"
+
+
 def say_reader(name: str, kind: GroupKind | None) -> str:
     """``group billing``, ``external reader etl``"""
     what = "external reader" if kind is GroupKind.EXTERNAL else "group"

@@ -96,7 +96,7 @@ class PartitionReading:
 
 @dataclass(frozen=True, slots=True)
 class GroupReading:
-    """One group, or one external reader.
+    """One group, or one external reader. A group and an external reader of one name are two.
 
     ``failure`` is set when its kind or its offsets could not be read as a whole: it may read any
     topic. ``problem`` says why its commits are null where they are.
@@ -109,6 +109,16 @@ class GroupReading:
     problem: Failure | None = None
     is_streams_classic: bool = False  # a classic group of Kafka Streams: its changelogs are unknown
     is_connect: bool = False  # workers of Kafka Connect: what source connectors read is unknown
+    namesake_of: str | None = None  # the name of a reader whose own one another reader has now
+
+    @property
+    def name(self) -> str:
+        """As a policy names it, and as it is remembered."""
+        return self.group_id if self.namesake_of is None else self.namesake_of
+
+    @property
+    def is_external(self) -> bool:
+        return self.kind is GroupKind.EXTERNAL
 
     @property
     def reader_kind(self) -> GroupKind:
@@ -121,6 +131,11 @@ class GroupReading:
     @property
     def is_live(self) -> bool:
         return self.state not in ("Empty", "Dead", VANISHED, ABSENT)
+
+
+def namesake_id(name: str, *, is_external: bool) -> str:
+    """By which a reader goes that has vanished, while another kind of reader has its name."""
+    return f"{name} ({'external' if is_external else 'group'})"
 
 
 class GroupTopic(NamedTuple):
@@ -147,6 +162,10 @@ class Snapshot:
     - ``gone_topics``: those of which something is remembered, and which are not there any more.
     - ``visible_topics``: the names of all topics of the cluster, by a first reading.
     - ``epochs``: `EPOCH_SCHEMA`; only commits that a deletion could go up to.
+    - ``unnamed_readers``: external readers of topics whose policy doesn't name them, a sentence
+      each.
+    - ``negative_commits``: by group and partition, the negative offsets that groups have
+      committed: null in ``commits``.
     - ``changelogs``: streams groups and the topics that they restore their state from.
     - ``other_topics``: by group, the names of topics that the policy enables and that are not among
       ``topics``: those that it wants to read and that are not there yet; and, by the guard's
@@ -173,6 +192,8 @@ class Snapshot:
     gone_topics: frozenset[str] = frozenset()
     visible_topics: frozenset[str] = frozenset()
     epochs: pa.Table = field(default_factory=EPOCH_SCHEMA.empty_table)
+    unnamed_readers: tuple[str, ...] = ()
+    negative_commits: Mapping[tuple[str, TopicPartition], int] = field(default_factory=dict)
     changelogs: frozenset[GroupTopic] = frozenset()
     other_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
     remembered: pa.Table = field(default_factory=COMMIT_SCHEMA.empty_table)

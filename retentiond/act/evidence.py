@@ -34,6 +34,7 @@ class Evidence:
         self.cluster_id = snapshot.cluster_id
         self.problems = snapshot.problems
         self.hidden = snapshot.hidden
+        self.negative_commits = snapshot.negative_commits
         self.groups = {group.group_id: group for group in snapshot.groups}
         self.listed = {
             group.group_id

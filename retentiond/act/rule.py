@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 
 from retentiond.act.evidence import CommittedByGroup, Evidence
 from retentiond.config import PolicyConflict, TopicPolicy
-from retentiond.formatting import say_many, say_reader, say_verb
+from retentiond.formatting import say_many, say_negative_commit, say_reader, say_verb
 from retentiond.model import TopicPartition
 from retentiond.snapshot import PartitionReading, TopicReading
 
@@ -90,7 +90,7 @@ def counting(evidence: Evidence, topic: str, groups: Iterable[str]) -> tuple[str
     return tuple(
         group_id
         for group_id in sorted(groups)
-        if isinstance(policy, PolicyConflict) or not policy.excludes(group_id)
+        if isinstance(policy, PolicyConflict) or not policy.excludes(_name(evidence, group_id))
     )
 
 
@@ -178,8 +178,13 @@ def _check_bounds(reading: PartitionReading, cutoff: int) -> tuple[int, int]:
 
 def _absence(evidence: Evidence, at: TopicPartition, group_id: str) -> Objection:
     who = _called(evidence, group_id)
+    negative = evidence.negative_commits.get((group_id, at))
+    if negative is not None:
+        return Objection(say_negative_commit(who, negative), group_id)
     if group_id in evidence.commits(at):
-        return Objection(f"the commit of {who} could not be read", group_id)
+        group = evidence.groups.get(group_id)
+        why = f" ({group.problem})" if group and group.problem else ""
+        return Objection(f"the commit of {who} could not be read{why}", group_id)
     remembered = evidence.remembered(at).get(group_id)
     if remembered is not None:
         sentence = f"{who} had committed {remembered} and has no commit any more"
@@ -198,6 +203,12 @@ def _too_low(
     else:
         sentence = f"{who} has committed {committed}, below the cutoff {cutoff}"
     return Objection(sentence, group_id, committed)
+
+
+def _name(evidence: Evidence, group_id: str) -> str:
+    """As a policy names it."""
+    group = evidence.groups.get(group_id)
+    return group_id if group is None else group.name
 
 
 def _called(evidence: Evidence, group_id: str) -> str:

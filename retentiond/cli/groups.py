@@ -6,6 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,14 +25,30 @@ from retentiond.cli.output.printing import (
     say,
 )
 from retentiond.errors import UsageError
-from retentiond.formatting import parse_duration, rfc3339, say_many, say_name, say_names
-from retentiond.state.operator_actions import action_now, record_action
+from retentiond.formatting import (
+    parse_duration,
+    rfc3339,
+    say_many,
+    say_name,
+    say_names,
+    say_reader,
+)
+from retentiond.model import GroupKind
+from retentiond.state.operator_actions import Action, action_now, record_action
 
 if TYPE_CHECKING:
-    from retentiond.memory.remembered import RememberedReader
+    from retentiond.memory.remembered import ReaderName, Remembered, RememberedReader
 
 
 app = typer.Typer(no_args_is_help=False)
+
+
+class NamedKind(StrEnum):
+    """Of two readers of one name."""
+
+    GROUP = "group"
+    EXTERNAL = "external"
+
 
 Confirmed = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -52,10 +69,10 @@ def groups(
     from retentiond.state.groups import recall
 
     remembered = recall(load(set_up(context, config, debug)).state_dir)
-    by_group: defaultdict[str, dict[str, RememberedReader]] = defaultdict(dict)
+    by_reader: defaultdict[ReaderName, dict[str, RememberedReader]] = defaultdict(dict)
     for at, last in remembered.commits.items():
-        by_group[at.group_id][at.topic] = last
-    documents = [_document(group_id, on) for group_id, on in sorted(by_group.items())]
+        by_reader[at.reader][at.topic] = last
+    documents = [_document(reader.group_id, on) for reader, on in sorted(by_reader.items())]
     if output is Output.JSON:
         print_json(documents)
         return
@@ -107,6 +124,13 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
             autocompletion=completion.topics,
         ),
     ] = None,
+    kind: Annotated[
+        NamedKind | None,
+        typer.Option(
+            "--kind",
+            help="Forget the group of Kafka, or the external reader, where both have that name.",
+        ),
+    ] = None,
     yes: Confirmed = False,
     config: ConfigPath = None,
     debug: Debug = False,
@@ -122,33 +146,73 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
     """
     path = set_up(context, config, debug)
     if group is None:
-        _forget_vanished(path, pattern, vanished_for, topic, yes)
+        _forget_vanished(path, pattern, vanished_for, topic, kind, yes=yes)
     elif pattern or vanished_for is not None:
         raise UsageError("give either GROUP, or --pattern and --vanished-for")
     else:
-        _forget_one(path, group, topic, yes)
+        _forget_one(path, group, topic, kind, yes)
 
 
-def _forget_one(path: Path, group: str, topic: str | None, yes: bool) -> None:
+def _forget_one(
+    path: Path, group: str, topic: str | None, kind: NamedKind | None, yes: bool
+) -> None:
     from retentiond.state.groups import GroupMemory, recall
 
     state_dir = load(path).state_dir
     remembered = recall(state_dir)
+    reader = _named(group, topic, kind, remembered)
     topics = sorted(
-        at.topic for at in remembered.commits if at.group_id == group and topic in (None, at.topic)
+        at.topic for at in remembered.commits if at.reader == reader and topic in (None, at.topic)
     )
-    if not topics:
-        lost = f": {remembered.lost}" if remembered.lost else "; see `retentiond groups`"
-        where = "" if topic is None else f" on topic {topic}"
-        raise UsageError(f"no group {say_name(group)} is remembered{where}{lost}")
+    who = _say(reader)
     on = f"{say_many(len(topics), 'topic')} ({', '.join(topics[:5])})"
-    _confirm(f"Forget group {say_name(group)}, on {on}?", yes)
+    _confirm(f"Forget {who}, on {on}?", yes)
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
         # before it is done: what frees records never goes unrecorded
-        record_action(state_dir, action_now("forget", group, f"on {', '.join(topics)}"))
-        memory.forget(group, topic)
+        record_action(state_dir, _forgetting(reader, topics))
+        memory.forget(reader.group_id, topic, is_external=reader.is_external)
     where = "" if topic is None else f" on topic {topic}"
-    say(printer(), f"Group {say_name(group)} is forgotten{where}.")
+    say(printer(), f"{who[0].upper()}{who[1:]} is forgotten{where}.")
+
+
+def _say(reader: ReaderName) -> str:
+    return say_reader(reader.group_id, GroupKind.EXTERNAL if reader.is_external else None)
+
+
+def _forgetting(reader: ReaderName, topics: Sequence[str]) -> Action:
+    what = "external reader, " if reader.is_external else ""
+    return action_now("forget", reader.group_id, f"{what}on {', '.join(topics)}")
+
+
+def _is_of(kind: NamedKind | None, reader: ReaderName) -> bool:
+    return kind is None or reader.is_external is (kind is NamedKind.EXTERNAL)
+
+
+def _named(
+    group: str, topic: str | None, kind: NamedKind | None, remembered: Remembered
+) -> ReaderName:
+    """The one reader that is meant, by its name or by `namesake_id`. Raises `UsageError`."""
+    from retentiond.snapshot import namesake_id
+
+    here = {
+        at.reader
+        for at in remembered.commits
+        if topic in (None, at.topic) and _is_of(kind, at.reader)
+    }
+    found = {each for each in here if each.group_id == group} or {
+        each for each in here if namesake_id(each.group_id, is_external=each.is_external) == group
+    }
+    where = "" if topic is None else f" on topic {topic}"
+    if not found:
+        lost = f": {remembered.lost}" if remembered.lost else "; see `retentiond groups`"
+        what = "external reader" if kind is NamedKind.EXTERNAL else "group"
+        raise UsageError(f"no {what} {say_name(group)} is remembered{where}{lost}")
+    if len(found) > 1:
+        raise UsageError(
+            f"a group and an external reader called {say_name(group)} are remembered{where}, and "
+            "each holds what it has not read: say which one with --kind group or --kind external"
+        )
+    return found.pop()
 
 
 MOST_PREVIEWED = 20
@@ -160,6 +224,8 @@ def _forget_vanished(
     patterns: Sequence[str] | None,
     vanished_for: str | None,
     topic: str | None,
+    kind: NamedKind | None,
+    *,
     yes: bool,
 ) -> None:
     """Shows them, asks, and forgets those that are still absent then."""
@@ -170,40 +236,40 @@ def _forget_vanished(
     matches, least_ms = _matching(patterns or ()), _least_ms(vanished_for)
     state_dir = load(path).state_dir
     remembered = recall(state_dir)
-    by_group: defaultdict[str, dict[str, RememberedReader]] = defaultdict(dict)
+    by_reader: defaultdict[ReaderName, dict[str, RememberedReader]] = defaultdict(dict)
     for at, last in remembered.commits.items():
-        if matches(at.group_id):
-            by_group[at.group_id][at.topic] = last
-    there = [name for name, on in by_group.items() if _absent_ms(on) is None]
+        if matches(at.group_id) and _is_of(kind, at.reader):
+            by_reader[at.reader][at.topic] = last
+    there = sorted({each.group_id for each, on in by_reader.items() if _absent_ms(on) is None})
     chosen = {
-        name: sorted(each for each in on if topic in (None, each))
-        for name, on in sorted(by_group.items())
+        reader: sorted(each for each in on if topic in (None, each))
+        for reader, on in sorted(by_reader.items())
         if (absent_ms := _absent_ms(on)) is not None and absent_ms >= least_ms
     }
-    chosen = {name: topics for name, topics in chosen.items() if topics}
+    chosen = {reader: topics for reader, topics in chosen.items() if topics}
     console = printer()
     if there and patterns:
-        say(console, f"Not vanished, and so not forgotten: {say_names(sorted(there), 5)}.")
+        say(console, f"Not vanished, and so not forgotten: {say_names(there, 5)}.")
     if not chosen:
         lost = f": {remembered.lost}" if remembered.lost else "; see `retentiond groups`"
         raise UsageError(f"no group has vanished that is meant{lost}")
     shown = list(chosen)[:MOST_PREVIEWED]
-    print_table(console, COLUMNS, (_row(_document(name, by_group[name])) for name in shown))
+    print_table(
+        console, COLUMNS, (_row(_document(each.group_id, by_reader[each])) for each in shown)
+    )
     if len(chosen) > len(shown):
         say(console, f"… and {say_many(len(chosen) - len(shown), 'more group')}")
     where = "" if topic is None else f" on topic {topic}"
     _confirm(f"Forget {say_many(len(chosen), 'vanished group')}{where}?", yes)
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
         # before it is done: what frees records never goes unrecorded
-        actions = [
-            action_now("forget", name, f"on {', '.join(topics)}") for name, topics in chosen.items()
-        ]
-        record_action(state_dir, *actions)
+        record_action(state_dir, *(_forgetting(*each) for each in chosen.items()))
         forgotten = memory.forget_vanished(chosen, least_ms, topic)
     verb = "is" if len(forgotten) == 1 else "are"
     say(console, f"{say_many(len(forgotten), 'group')} {verb} forgotten{where}.")
-    if back := sorted(chosen.keys() - forgotten.keys()):
-        say(console, f"Seen again meanwhile, and so not forgotten: {say_names(back, 5)}.")
+    if back := chosen.keys() - forgotten.keys():
+        names = sorted({each.group_id for each in back})
+        say(console, f"Seen again meanwhile, and so not forgotten: {say_names(names, 5)}.")
 
 
 def _matching(patterns: Sequence[str]) -> Callable[[str], bool]:

@@ -11,8 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.config import PolicyConflict
-from retentiond.formatting import say_duration, say_many, say_reader, say_verb
-from retentiond.model import Reason
+from retentiond.formatting import (
+    say_duration,
+    say_many,
+    say_negative_commit,
+    say_reader,
+    say_verb,
+)
+from retentiond.model import Reason, TopicPartition
 from retentiond.snapshot import GroupReading, GroupTopic, PartitionReading, Snapshot, TopicReading
 
 
@@ -35,6 +41,13 @@ def detail(
     if decided.reason is Reason.COMMIT_BEYOND_END and here in replaced:
         return replaced[here]
     only_seen = (decided.binding_group_id, at.topic) in snapshot.remembered_readers
+    if (
+        group
+        and decided.reason is Reason.GROUP_UNREADABLE
+        and group.failure is None
+        and (negative := _negative_commit(snapshot, at, group)) is not None
+    ):
+        return say_negative_commit(say_reader(group.group_id, group.reader_kind), negative)
     if group and (of_group := _of_group(group, at, decided, only_seen)):
         return of_group
     return _of_partition(snapshot, topic, at, decided)
@@ -44,6 +57,11 @@ def _restores(snapshot: Snapshot, at: PartitionReading, decided: Decided) -> boo
     """Whether the topic is a changelog of the group that binds."""
     binding = decided.binding_group_id
     return binding is not None and GroupTopic(binding, at.topic) in snapshot.changelogs
+
+
+def _negative_commit(snapshot: Snapshot, at: PartitionReading, group: GroupReading) -> int | None:
+    partition = TopicPartition(snapshot.topics[at.topic].name, at.partition)
+    return snapshot.negative_commits.get((group.group_id, partition))
 
 
 def _of_topic(topic: TopicReading, reason: Reason) -> str | None:

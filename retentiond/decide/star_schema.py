@@ -233,7 +233,7 @@ def _restoring(snapshot: Snapshot) -> list[int | None]:
     """Of each topic the first group by name that restores its state from it, and counts there."""
     first: list[int | None] = [None] * len(snapshot.topics)
     for group, topic in sorted(snapshot.changelogs, reverse=True):
-        if not snapshot.topics[topic].policy.excludes(snapshot.groups[group].group_id):
+        if not snapshot.topics[topic].policy.excludes(snapshot.groups[group].name):
             first[topic] = group
     return first
 
@@ -314,7 +314,7 @@ def excluded_groups(snapshot: Snapshot) -> pa.Table:
     group_ids = [np.empty(0, np.int32)]
     topic_ids = [np.empty(0, np.int32)]
     for policy, topics in topics_of.items():
-        groups = [at for at, group in enumerate(snapshot.groups) if policy.excludes(group.group_id)]
+        groups = [at for at, group in enumerate(snapshot.groups) if policy.excludes(group.name)]
         group_ids.append(np.tile(np.array(groups, np.int32), len(topics)))
         topic_ids.append(np.repeat(np.array(topics, np.int32), len(groups)))
     return _table(GROUPS_OF_TOPICS, np.concatenate(group_ids), np.concatenate(topic_ids))

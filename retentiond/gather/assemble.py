@@ -6,7 +6,7 @@ for all commits at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from retentiond.config import ExternalReader, TopicPolicy
+from retentiond.formatting import say_reader
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing
 from retentiond.gather.topics import EnabledTopic
 from retentiond.kafka.groups.commit_columns import NOT_TOLD, CommitColumns
 from retentiond.kafka.interface import GroupMembers
-from retentiond.model import Commit, Failure, GroupKind
+from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.snapshot import (
     ABSENT,
     COMMIT_SCHEMA,
@@ -70,6 +71,14 @@ def assemble(
         ),
         problems=listing.problems,
         hidden=listing.hidden,
+        unnamed_readers=unnamed_readers(topics, external),
+        negative_commits={
+            (group, TopicPartition(topic, partition)): offset
+            for group, commits in listing.commits.items()
+            if isinstance(commits, CommitColumns)  # as Kafka has them
+            for topic, partition, offset in commits.negative()
+            if topic in topic_ids
+        },
         changelogs=frozenset(
             GroupTopic(group_ids[group], topic_ids[topic])
             for group, members in listing.members.items()
@@ -102,14 +111,73 @@ def with_external(
 ) -> GroupListing:
     """The listing with the external readers as groups.
 
-    Each reads the topics that name it, and has commits on these alone. Where its position is
+    Each reads the topics that name it, and has commits on these alone, but for Spark queries
+    (`_sources_not_named`). Where its position is
     unknown, or its name is not its own, its commits are null.
     """
     for topic in topics:
         for reader in _readers_of(topic):
             position = NAMESAKE if _is_namesake(listing, reader) else external[reader]
             listing = _with_reader(listing, reader.name, topic, position)
+        for reader, position in _sources_not_named(topic, external):
+            taken = NAMESAKE if _is_namesake(listing, reader) else position
+            listing = _with_reader(listing, reader.name, topic, taken)
     return listing
+
+
+def _sources_not_named(
+    topic: EnabledTopic, external: Mapping[ExternalReader, Position]
+) -> Iterator[tuple[ExternalReader, Position]]:
+    """Spark queries whose checkpoint names the topic, and whose name the topic's policy does not.
+
+    A checkpoint names what its query reads, and nothing else. Any other document may be about more
+    than one reader, or about topics that are read no more. Of queries called alike, the smallest
+    offsets count.
+    """
+    named = {reader.name for reader in _readers_of(topic)}
+    smallest: dict[str, tuple[ExternalReader, dict[int, Commit]]] = {}
+    for reader, position in external.items():
+        if reader.spark_checkpoint is None or reader.name in named or isinstance(position, Failure):
+            continue
+        here = {each.partition: each for each in position if each.topic == topic.reading.name}
+        if here:
+            first, before = smallest.setdefault(reader.name, (reader, here))
+            both = (min(before.get(at, one), one, key=_offset) for at, one in here.items())
+            smallest[reader.name] = first, before | {each.partition: each for each in both}
+    for first, found in smallest.values():
+        yield first, tuple(found.values())
+
+
+def _offset(commit: Commit) -> int:
+    return -1 if commit.offset is None else commit.offset
+
+
+def unnamed_readers(
+    topics: Sequence[EnabledTopic], external: Mapping[ExternalReader, Position]
+) -> tuple[str, ...]:
+    """Sentences: which external reader's position names an enabled topic whose policy does not name
+    the reader, and what follows."""
+    found: set[str] = set()
+    for topic in topics:
+        policy, name = topic.reading.policy, topic.reading.name
+        if not isinstance(policy, TopicPolicy):
+            continue
+        named = {reader.name for reader in policy.external_readers}
+        for reader, position in external.items():
+            if isinstance(position, Failure) or reader.name in named:
+                continue
+            if policy.excludes(reader.name) or all(each.topic != name for each in position):
+                continue
+            follows = (
+                "it counts there all the same"
+                if reader.spark_checkpoint is not None
+                else "what it has not read there may be deleted"
+            )
+            found.add(
+                f"the position of {say_reader(reader.name, GroupKind.EXTERNAL)} names topic "
+                f"{name}, whose groups.external does not name the reader: {follows}"
+            )
+    return tuple(sorted(found))
 
 
 def _readers_of(topic: EnabledTopic) -> tuple[ExternalReader, ...]:

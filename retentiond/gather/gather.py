@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from retentiond.clock import Time, earlier_time
-from retentiond.config import Config
+from retentiond.config import Config, ExternalReader
 from retentiond.errors import StateOfOtherCluster
 from retentiond.gather.assemble import assemble, external_readers
-from retentiond.gather.external_positions import read_external
+from retentiond.gather.external_reads import FOR_A_PLAN_S, FOR_THE_GUARD_S, start_reading
 from retentiond.gather.groups import (
     GroupListing,
     LastCoordinators,
@@ -83,14 +83,16 @@ def gather(
         local_starts = (
             executor.submit(kafka.offsets, tiered, OffsetBound.LOCAL_START) if tiered else None
         )
-        external = {
-            reader: executor.submit(read_external, reader, now_ms, kafka)
-            for reader in external_readers(topics)
-        }
+        positions = start_reading(
+            external_readers(topics) | _spark_queries(config),
+            now_ms,
+            kafka,
+            most_seconds=FOR_A_PLAN_S if only is None else FOR_THE_GUARD_S,
+        )
         high_watermarks, last_stable = ends(kafka, asked, executor)
         clock = earlier_time(now_ms, cluster_time.result()) if cluster_time else Time(now_ms)
         by_time = retention_offsets(kafka, topics, asked, clock.now_ms)
-        positions = {reader: found.result() for reader, found in external.items()}
+        external = positions()
         listing = with_completeness(listing, kafka, before, coordinators, wait_until)
         reads = OffsetReads(
             log_starts.result(),
@@ -105,7 +107,7 @@ def gather(
         topics,
         reads.readings(topics, asked),
         replace(listing, problems=listing.problems + clock.problems),
-        external=positions,
+        external=external,
     )
     if there is not None:
         others = _awaited(listing, config, there | {each.reading.name for each in topics}, gone)
@@ -117,6 +119,17 @@ def gather(
         snapshot, gone_topics=gone, other_topics=others, visible_topics=there or frozenset()
     )
     return with_epochs(snapshot, kafka)
+
+
+def _spark_queries(config: Config) -> frozenset[ExternalReader]:
+    """They count on each topic that their checkpoint names, whichever topics are asked about."""
+    return frozenset(
+        reader
+        for each in config.entries
+        if each.policy.enabled
+        for reader in each.policy.external_readers
+        if reader.spark_checkpoint is not None
+    )
 
 
 def refuse_another_cluster(known: str | None, cluster_id: str, state_dir: Path) -> None:

@@ -10,9 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from retentiond.config import TopicPolicy
 from retentiond.memory.remembered import (
     GroupOnTopic,
     KnownTopic,
+    ReaderName,
     Remembered,
     RememberedReader,
     group_and_topic,
@@ -113,17 +115,17 @@ def changes(
     )
 
 
-TopicsByReader = Mapping[str, Set[str]]
-"""Groups, and the topics that each of them reads."""
+TopicsByReader = Mapping[ReaderName, Set[str]]
+"""Readers, and the topics that each of them reads."""
 
 
 def known_readers(first: Snapshot, before: Remembered) -> TopicsByReader:
     """Who needs no second reading to be remembered: the plan's has shown it, or an earlier one."""
-    topics: defaultdict[str, set[str]] = defaultdict(set)
-    for group_id, topic in (*before.commits, *_seen(first)):
-        topics[group_id].add(topic)
+    topics: defaultdict[ReaderName, set[str]] = defaultdict(set)
+    for at in (*before.commits, *_seen(first)):
+        topics[at.reader].add(at.topic)
     for group_id, names in first.other_topics.items():
-        topics[group_id] |= names
+        topics[ReaderName(group_id)] |= names
     return topics
 
 
@@ -172,7 +174,8 @@ def _seen(snapshot: Snapshot) -> set[GroupOnTopic]:
 
 
 def _reader(snapshot: Snapshot, group: int, topic: int) -> GroupOnTopic:
-    return GroupOnTopic(snapshot.groups[group].group_id, snapshot.topics[topic].name)
+    reading = snapshot.groups[group]
+    return GroupOnTopic(reading.name, snapshot.topics[topic].name, reading.is_external)
 
 
 def _gone_ms(snapshot: Snapshot, before: Remembered, observed_ms: int) -> dict[str, int]:
@@ -208,7 +211,7 @@ def _present(
     for pair in np.unique(pairs).tolist():
         group_id, topic_id = divmod(pair, len(snapshot.topics))
         group, at = snapshot.groups[group_id], _reader(snapshot, group_id, topic_id)
-        if at.topic in but.get(at.group_id, ()):
+        if at.topic in but.get(at.reader, ()):
             continue
         last = known.get(at, RememberedReader(group.kind, {}, seen_at_ms=snapshot.taken_at_ms))
         present[at] = last
@@ -226,16 +229,16 @@ def _present(
         present[at] = _renewed(
             snapshot, present[at], kind, offsets[at], frozenset(stale.get(at, ()))
         )
-    kinds = {group.group_id: group.kind for group in snapshot.groups}
+    kinds = {ReaderName(group.name, group.is_external): group.kind for group in snapshot.groups}
     readers = {_reader(snapshot, *each) for each in snapshot.readers} | {
         GroupOnTopic(group, topic)
         for group, topics in snapshot.other_topics.items()
         for topic in topics
     }
     for at in readers - present.keys():
-        if at.topic in but.get(at.group_id, ()):
+        if at.topic in but.get(at.reader, ()):
             continue
-        kind = kinds[at.group_id]
+        kind = kinds[at.reader]
         last = known.get(at, RememberedReader(kind, {}, seen_at_ms=snapshot.taken_at_ms))
         present[at] = replace(last, kind=kind, absent_since_ms=None, absent_ms=0)
     return present
@@ -317,7 +320,7 @@ def _back_in_doubt(
         for at, last in known.items()
         if at not in present
         and last.absent_since_ms is not None
-        and (at.group_id in failed or (not last.offsets and at.group_id in listed))
+        and (at.reader in failed or (not last.offsets and at.reader in listed))
     }
 
 
@@ -332,20 +335,35 @@ def _missing_readers(
         return {}
     readable = {topic.name for topic in snapshot.topics if topic.failure is None}
     failed, listed = _failed(snapshot), _listed(snapshot)
+    named = {
+        GroupOnTopic(reader.name, topic.name, is_external=True)
+        for topic in snapshot.topics
+        if isinstance(topic.policy, TopicPolicy)
+        for reader in topic.policy.external_readers  # a group may have its name just now
+    }
     return {
         at: last
         for at, last in known.items()
         if at not in present
+        and at not in named
         and at.topic in readable
-        and at.group_id not in failed
-        and (last.offsets or at.group_id not in listed)
+        and at.reader not in failed
+        and (last.offsets or at.reader not in listed)
     }
 
 
-def _listed(snapshot: Snapshot) -> set[str]:
+def _listed(snapshot: Snapshot) -> set[ReaderName]:
     unlisted = (VANISHED, ABSENT)
-    return {group.group_id for group in snapshot.groups if group.state not in unlisted}
+    return {
+        ReaderName(group.name, group.is_external)
+        for group in snapshot.groups
+        if group.state not in unlisted
+    }
 
 
-def _failed(snapshot: Snapshot) -> set[str]:
-    return {group.group_id for group in snapshot.groups if group.failure is not None}
+def _failed(snapshot: Snapshot) -> set[ReaderName]:
+    return {
+        ReaderName(group.name, group.is_external)
+        for group in snapshot.groups
+        if group.failure is not None
+    }

@@ -15,7 +15,13 @@ import pyarrow.compute as pc
 
 from retentiond.gather.assemble import commit_rows
 from retentiond.kafka.groups.commit_columns import CommitColumns
-from retentiond.memory.remembered import GroupOnTopic, Remembered, RememberedReader, is_forgotten
+from retentiond.memory.remembered import (
+    GroupOnTopic,
+    ReaderName,
+    Remembered,
+    RememberedReader,
+    is_forgotten,
+)
 from retentiond.snapshot import (
     ABSENT,
     VANISHED,
@@ -24,6 +30,7 @@ from retentiond.snapshot import (
     PartitionReading,
     Snapshot,
     TopicReading,
+    namesake_id,
     offsets_beside,
 )
 
@@ -34,14 +41,17 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
     topics = tuple(_recognised(topic, remembered) for topic in snapshot.topics)
     known = known_commits(topics, remembered)
     snapshot = _with_vanished(replace(snapshot, topics=topics), known)
-    group_ids = {group.group_id: position for position, group in enumerate(snapshot.groups)}
+    group_ids = {
+        ReaderName(group.name, group.is_external): position
+        for position, group in enumerate(snapshot.groups)
+    }
     topic_ids = {topic.name: position for position, topic in enumerate(topics)}
 
     def table(commits: Mapping[GroupOnTopic, Mapping[int, int]]) -> pa.Table:
         """`COMMIT_SCHEMA`; a partition that the metadata lacks has no decision to bear on."""
         by_group: defaultdict[int, dict[str, Mapping[int, int]]] = defaultdict(dict)
         for at, offsets in commits.items():
-            by_group[group_ids[at.group_id]][at.topic] = offsets
+            by_group[group_ids[at.reader]][at.topic] = offsets
         columns = {group: CommitColumns.by_topic(offsets) for group, offsets in by_group.items()}
         return commit_rows(columns, topic_ids, snapshot.partitions)[0]
 
@@ -50,7 +60,7 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
         snapshot,
         remembered=table({at: last.offsets for at, last in known.items()}),
         remembered_readers=frozenset(
-            GroupTopic(group_ids[at.group_id], topic_ids[at.topic])
+            GroupTopic(group_ids[at.reader], topic_ids[at.topic])
             for at in _readers_without_commit(snapshot, known)
         ),
         stale=stale_commits(snapshot.commits, stale_before, topics, snapshot.partitions),
@@ -89,13 +99,25 @@ def _readers_without_commit(
 
 
 def _with_vanished(snapshot: Snapshot, known: Mapping[GroupOnTopic, RememberedReader]) -> Snapshot:
-    """With the remembered groups that are not listed; all groups are sorted by name again."""
+    """With the remembered groups that are not listed; all groups are sorted by name again.
+
+    A group and an external reader of one name are two readers, also one after the other: the one
+    that has vanished goes by `namesake_id` while the other has the name.
+    """
     readings = {group.group_id: group for group in snapshot.groups}
-    vanished = {
-        at.group_id: GroupReading(at.group_id, last.kind, VANISHED)
-        for at, last in known.items()
-        if at.group_id not in readings or readings[at.group_id].state == ABSENT
-    }
+    kinds = {at.reader: last.kind for at, last in known.items()}
+    vanished: dict[str, GroupReading] = {}
+    for reader in sorted(kinds):
+        of_name = vanished.get(reader.group_id) or readings.get(reader.group_id)
+        if of_name is None or of_name.state == ABSENT:
+            vanished[reader.group_id] = GroupReading(reader.group_id, kinds[reader], VANISHED)
+        elif of_name.is_external != reader.is_external:
+            group_id = namesake_id(reader.group_id, is_external=reader.is_external)
+            while group_id in readings or group_id in vanished or ReaderName(group_id) in kinds:
+                group_id += "*"  # no reader is to be taken for another
+            vanished[group_id] = GroupReading(
+                group_id, kinds[reader], VANISHED, namesake_of=reader.group_id
+            )
     if not vanished:
         return snapshot
     groups = tuple(reading for _, reading in sorted({**readings, **vanished}.items()))

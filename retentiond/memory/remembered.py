@@ -29,9 +29,21 @@ from retentiond.model import GroupKind
 from retentiond.snapshot import Snapshot
 
 
+class ReaderName(NamedTuple):
+    """A group of Kafka and an external reader of one name are different readers."""
+
+    group_id: str
+    is_external: bool = False
+
+
 class GroupOnTopic(NamedTuple):
     group_id: str
     topic: str
+    is_external: bool = False
+
+    @property
+    def reader(self) -> ReaderName:
+        return ReaderName(self.group_id, self.is_external)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +199,7 @@ def _has_seen_all_commits(snapshot: Snapshot, topic: int) -> bool:
     here = commits.filter(pc.is_in(commits["partition_id"], pa.array(partitions, pa.int32())))
     unreadable = {*here["group_id"].to_pylist()}
     unreadable |= {at for at, group in enumerate(snapshot.groups) if group.failure is not None}
-    return all(reading.policy.excludes(snapshot.groups[at].group_id) for at in unreadable)
+    return all(reading.policy.excludes(snapshot.groups[at].name) for at in unreadable)
 
 
 def readers_by_topic(snapshot: Snapshot) -> defaultdict[int, set[str]]:

@@ -168,7 +168,7 @@ def _deletion(stored: sqlite3.Row) -> DeletionRecord:
 
 
 # A deletion's verdict and reason go without saying; its readers' kinds stand with the evidence.
-_UNSAID = ("verdict", "reason", "binding_kind")
+_UNSAID = ("verdict", "reason", "binding_kind", "is_compacted")
 _FIGURES = [each.name for each in fields(PlanRow) if each.name not in _UNSAID]
 
 

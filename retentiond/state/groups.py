@@ -16,13 +16,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from retentiond.clock import Uptime, elapsed_ms, uptime
 from retentiond.errors import StateError
 from retentiond.gather.gather import refuse_another_cluster
 from retentiond.memory.changes import Changes, NewlySeen, with_stale
-from retentiond.memory.remembered import NOTHING, GroupOnTopic, Remembered, RememberedReader
+from retentiond.memory.remembered import (
+    NOTHING,
+    GroupOnTopic,
+    ReaderName,
+    Remembered,
+    RememberedReader,
+)
+from retentiond.model import GroupKind
+from retentiond.snapshot import namesake_id
 from retentiond.state import groups_file
 from retentiond.state.groups_file import (
     read_all,
@@ -40,9 +48,10 @@ SET topic_id = excluded.topic_id, groups = excluded.groups, agreed = excluded.ag
 """
 
 _KEEP_COMMITS = """
-INSERT INTO commits (kind, offsets, moved_at_ms, seen_at_ms, stale, group_id, topic)
-VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (group_id, topic) DO UPDATE
+INSERT INTO commits (kind, offsets, moved_at_ms, seen_at_ms, stale, group_id, topic,
+    is_external)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (group_id, topic, is_external) DO UPDATE
 SET kind = excluded.kind, offsets = excluded.offsets, moved_at_ms = excluded.moved_at_ms,
     seen_at_ms = excluded.seen_at_ms, stale = excluded.stale, absent_since_ms = NULL, absent_ms = 0
 """
@@ -50,7 +59,7 @@ SET kind = excluded.kind, offsets = excluded.offsets, moved_at_ms = excluded.mov
 _RENEW_COMMITS = """
 UPDATE commits SET kind = ?, offsets = ?, moved_at_ms = ?, seen_at_ms = ?, stale = ?,
     absent_since_ms = NULL, absent_ms = 0
-WHERE group_id = ? AND topic = ?
+WHERE group_id = ? AND topic = ? AND is_external = ?
 """
 """No INSERT: an operator may have released the group a moment ago."""
 
@@ -61,8 +70,8 @@ INSERT INTO gone (topic, ms) VALUES (?, ?) ON CONFLICT (topic) DO UPDATE SET ms 
 
 _FORGET_VANISHED = """
 DELETE FROM commits
-WHERE group_id = ?1 AND ifnull(topic = ?2, ?2 IS NULL) AND NOT EXISTS (
-    SELECT 1 FROM commits AS other WHERE other.group_id = ?1
+WHERE group_id = ?1 AND (kind = ?5) = ?4 AND ifnull(topic = ?2, ?2 IS NULL) AND NOT EXISTS (
+    SELECT 1 FROM commits AS other WHERE other.group_id = ?1 AND (other.kind = ?5) = ?4
     AND (other.absent_since_ms IS NULL OR other.absent_ms < ?3)
 )
 RETURNING topic
@@ -143,38 +152,50 @@ class GroupMemory:
         with _errors_translated(self._path), self._writing(seen.found, {}):
             self._connection.executemany(_KEEP_COMMITS, _rows_of_commits(seen.found))
             renewed = {
-                GroupOnTopic(group, topic): with_stale(last, offsets, seen.now_ms)
+                at: with_stale(last, offsets, seen.now_ms)
                 for topic in {at.topic for at in of_known}
-                for group, last in readers_of_topic(self._connection, topic).items()
-                if (offsets := seen.stale.get(GroupOnTopic(group, topic)))
+                for at, last in readers_of_topic(self._connection, topic).items()
+                if (offsets := seen.stale.get(at))
             }
             self._connection.executemany(_RENEW_COMMITS, _rows_of_commits(renewed))
         return replace(before, commits={**before.commits, **seen.found, **renewed})
 
-    def forget(self, group_id: str, topic: str | None = None) -> tuple[str, ...]:
-        """Releases a group, on one topic or everywhere; where it was remembered, sorted."""
+    def forget(
+        self, group_id: str, topic: str | None = None, *, is_external: bool | None = None
+    ) -> tuple[str, ...]:
+        """Releases a reader, on one topic or everywhere; where it was remembered, sorted.
+
+        ``is_external``: of a group and an external reader of that name the one that goes; None:
+        both."""
         with _errors_translated(self._path), self._transaction():
             rows = self._connection.execute(
                 "DELETE FROM commits WHERE group_id = ?1 AND ifnull(topic = ?2, ?2 IS NULL) "
-                "RETURNING topic",
-                (group_id, topic),
+                "AND ifnull((kind = ?4) = ?3, ?3 IS NULL) RETURNING topic",  # in older files, too
+                (group_id, topic, is_external, GroupKind.EXTERNAL),
             ).fetchall()
-        return tuple(sorted(topic for (topic,) in rows))
+        return tuple(sorted({topic for (topic,) in rows}))
 
     def forget_vanished(
-        self, group_ids: Iterable[str], vanished_for_ms: int, topic: str | None = None
-    ) -> dict[str, tuple[str, ...]]:
-        """Releases those of the groups that are absent wherever they are remembered, and were
-        observed to be for so long; the topics of each one. In one transaction, so that a group that
-        a cycle has seen again meanwhile stays."""
+        self, readers: Iterable[ReaderName], vanished_for_ms: int, topic: str | None = None
+    ) -> dict[ReaderName, tuple[str, ...]]:
+        """Releases those of the readers that are absent wherever they are remembered, and were
+        observed to be for so long; the topics of each one. In one transaction, so that a reader
+        that a cycle has seen again meanwhile stays."""
         forgotten = {}
         with _errors_translated(self._path), self._transaction():
-            for group_id in group_ids:
+            for reader in readers:
                 rows = self._connection.execute(
-                    _FORGET_VANISHED, (group_id, topic, vanished_for_ms)
+                    _FORGET_VANISHED,
+                    (
+                        reader.group_id,
+                        topic,
+                        vanished_for_ms,
+                        reader.is_external,
+                        GroupKind.EXTERNAL,
+                    ),
                 ).fetchall()
                 if rows:
-                    forgotten[group_id] = tuple(sorted(name for (name,) in rows))
+                    forgotten[reader] = tuple(sorted(name for (name,) in rows))
         return forgotten
 
     def accept_losses(self) -> tuple[str, ...]:
@@ -206,14 +227,18 @@ class GroupMemory:
         run(_RENEW_COMMITS, _rows_of_commits(changed.seen))
         run(
             "UPDATE commits SET absent_since_ms = ?, absent_ms = 0 "
-            "WHERE group_id = ? AND topic = ?",
+            "WHERE group_id = ? AND topic = ? AND is_external = ?",
             [(changed.now_ms, *at) for at in changed.absent],
         )
         run(
-            "UPDATE commits SET absent_ms = absent_ms + ? WHERE group_id = ? AND topic = ?",
+            "UPDATE commits SET absent_ms = absent_ms + ? "
+            "WHERE group_id = ? AND topic = ? AND is_external = ?",
             [(changed.observed_ms, *at) for at in changed.still_absent],
         )
-        run("DELETE FROM commits WHERE group_id = ? AND topic = ?", changed.forgotten)
+        run(
+            "DELETE FROM commits WHERE group_id = ? AND topic = ? AND is_external = ?",
+            changed.forgotten,
+        )
         run(_KEEP_GONE, changed.gone_ms.items())
         run("DELETE FROM gone WHERE topic = ?", [(topic,) for topic in changed.back])
         for table in ("gone", "topics", "commits"):
@@ -285,7 +310,7 @@ def cluster_of(state_dir: Path) -> str | None:
 
 def _rows_of_commits(
     commits: Mapping[GroupOnTopic, RememberedReader],
-) -> list[tuple[str, str, str, int | None, str, str, str]]:
+) -> list[tuple[str, str, str, int | None, str, str, str, bool]]:
     return [
         (
             last.kind.value,
@@ -312,8 +337,17 @@ def _errors_translated(path: Path) -> Iterator[None]:
 
 
 def readers_of(state_dir: Path, topic: str) -> dict[str, RememberedReader] | None:
-    """Each group's last commits on a topic, by group. None where they can't be read."""
-    return _look_up(state_dir, readers_of_topic, topic)
+    """Each reader's last commits on a topic, by its name; of two readers of one name, the one that
+    has vanished by `namesake_id`. None where they can't be read."""
+    found = _look_up(state_dir, readers_of_topic, topic)
+    if found is None:
+        return None
+    by_name: dict[str, RememberedReader] = {}
+    for at, last in sorted(found.items(), key=lambda item: item[1].absent_since_ms is not None):
+        is_second = at.group_id in by_name
+        other = namesake_id(at.group_id, is_external=at.is_external)
+        by_name[other if is_second else at.group_id] = last
+    return by_name
 
 
 def topics_read_by(state_dir: Path, group_id: str) -> dict[str, RememberedReader] | None:
@@ -321,11 +355,14 @@ def topics_read_by(state_dir: Path, group_id: str) -> dict[str, RememberedReader
     return _look_up(state_dir, topics_of_group, group_id)
 
 
+K = TypeVar("K", bound=str | GroupOnTopic)
+
+
 def _look_up(
     state_dir: Path,
-    look_up: Callable[[sqlite3.Connection, str], dict[str, RememberedReader]],
+    look_up: Callable[[sqlite3.Connection, str], dict[K, RememberedReader]],
     name: str,
-) -> dict[str, RememberedReader] | None:
+) -> dict[K, RememberedReader] | None:
     path = state_dir / groups_file.NAME
     if not path.exists():
         return None

@@ -24,20 +24,14 @@ from retentiond.state.audit_file import AUDIT_NAME
 from retentiond.state.state_dir import DatabaseFiles, connect, created, version_of
 
 NAME = "groups.db"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
-SCHEMA = """
-CREATE TABLE topics (
-    topic TEXT NOT NULL PRIMARY KEY,
-    topic_id TEXT NOT NULL,
-    groups TEXT NOT NULL,  -- JSON: [group_id, ...]
-    agreed INTEGER NOT NULL,  -- complete cycles in a row that saw these groups
-    ends TEXT NOT NULL  -- JSON: [[epoch ms, {partition: high watermark}], ...]
-) STRICT, WITHOUT ROWID;
-
+# The key's columns come first: SQLite's quick_check takes others for missing where they don't.
+COMMITS = """
 CREATE TABLE commits (
     group_id TEXT NOT NULL,
     topic TEXT NOT NULL,
+    is_external INTEGER NOT NULL DEFAULT 0,  -- 1 if kind is: a group of that name is another reader
     kind TEXT NOT NULL,
     offsets TEXT NOT NULL,  -- JSON: {partition: committed offset}; {} of a reader without any
     absent_since_ms INTEGER,  -- NULL while there is a trace of the group on the topic
@@ -45,9 +39,19 @@ CREATE TABLE commits (
     absent_ms INTEGER NOT NULL DEFAULT 0,  -- how much of the absence was observed
     seen_at_ms INTEGER,  -- epoch ms at which it was first seen to read the topic; NULL: not known
     stale TEXT NOT NULL DEFAULT '[]',  -- JSON: [partition, ...]: see `RememberedReader`
-    PRIMARY KEY (group_id, topic)
+    PRIMARY KEY (group_id, topic, is_external)
 ) STRICT, WITHOUT ROWID;
+"""
 
+SCHEMA = f"""
+CREATE TABLE topics (
+    topic TEXT NOT NULL PRIMARY KEY,
+    topic_id TEXT NOT NULL,
+    groups TEXT NOT NULL,  -- JSON: [group_id, ...]
+    agreed INTEGER NOT NULL,  -- complete cycles in a row that saw these groups
+    ends TEXT NOT NULL  -- JSON: [[epoch ms, {{partition: high watermark}}], ...]
+) STRICT, WITHOUT ROWID;
+{COMMITS}
 CREATE TABLE losses (
     sentence TEXT NOT NULL  -- until an operator accepts it, nothing is deleted
 ) STRICT;
@@ -77,6 +81,19 @@ ALTER TABLE commits ADD COLUMN seen_at_ms INTEGER;
 
 STALE = "ALTER TABLE commits ADD COLUMN stale TEXT NOT NULL DEFAULT '[]';"
 """Since version 3; a file of version 2 may have it already."""
+
+COLUMNS = (
+    "group_id, topic, kind, offsets, absent_since_ms, moved_at_ms, absent_ms, seen_at_ms, stale"
+)
+
+BY_KIND = f"""
+ALTER TABLE commits RENAME TO commits_by_name;
+{COMMITS}
+INSERT INTO commits ({COLUMNS}, is_external)
+SELECT {COLUMNS}, kind = '{GroupKind.EXTERNAL}' FROM commits_by_name;
+DROP TABLE commits_by_name;
+"""
+"""Since version 4: two readers of one name."""
 
 ACCEPT = "`retentiond groups accept` goes on without it"
 
@@ -216,6 +233,7 @@ def _upgrade(connection: sqlite3.Connection) -> None:
     if version < SCHEMA_VERSION:
         steps = FROM_VERSION_1 if version == 1 else ""
         steps += "" if "stale" in columns_of_commits(connection) else STALE
+        steps += BY_KIND
         connection.executescript(
             f"BEGIN IMMEDIATE; {steps} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
         )
@@ -266,7 +284,8 @@ def read_all(connection: sqlite3.Connection) -> Remembered:
     is_old = version_of(connection) == 1
     query = f"SELECT group_id, topic, {_commit_columns(connection)} FROM commits"
     for group_id, topic, *stored in connection.execute(query):
-        commits[GroupOnTopic(group_id, topic)] = _last_commits(*stored)
+        last = _last_commits(*stored)
+        commits[_reader(group_id, topic, last)] = last
     losses = [sentence for (sentence,) in connection.execute("SELECT sentence FROM losses")]
     topics = connection.execute("SELECT topic, topic_id, groups, agreed, ends FROM topics")
     return Remembered(
@@ -317,19 +336,28 @@ def read_observed(connection: sqlite3.Connection) -> Uptime | None:
     return None
 
 
-def readers_of_topic(connection: sqlite3.Connection, topic: str) -> dict[str, RememberedReader]:
-    """By group, sorted by name. Raises as `read_all` does."""
+def _reader(group_id: str, topic: str, last: RememberedReader) -> GroupOnTopic:
+    return GroupOnTopic(group_id, topic, last.kind is GroupKind.EXTERNAL)
+
+
+def readers_of_topic(
+    connection: sqlite3.Connection, topic: str
+) -> dict[GroupOnTopic, RememberedReader]:
+    """Sorted by name. Raises as `read_all` does."""
     columns = _commit_columns(connection)
     query = f"SELECT group_id, {columns} FROM commits WHERE topic = ? ORDER BY group_id"
     return {
-        group_id: _last_commits(*stored)
+        _reader(group_id, topic, last): last
         for group_id, *stored in connection.execute(query, (topic,))
+        for last in (_last_commits(*stored),)
     }
 
 
 def topics_of_group(connection: sqlite3.Connection, group_id: str) -> dict[str, RememberedReader]:
-    """By topic. Raises as `read_all` does."""
+    """By topic; of a group and an external reader of that name, the one that is there. Raises as
+    `read_all` does."""
     query = f"SELECT topic, {_commit_columns(connection)} FROM commits WHERE group_id = ?"
+    query += " ORDER BY absent_since_ms IS NULL"
     return {
         topic: _last_commits(*stored) for topic, *stored in connection.execute(query, (group_id,))
     }

@@ -190,5 +190,6 @@ def log_cycle(log: Any, report: CycleReport) -> None:
         is_foreseen = isinstance(report.failure, RetentiondError)
         log.error(CYCLE, **figures(report), exc_info=None if is_foreseen else report.failure)
         return
-    say = log.warning if report.plan.problems or report.result != "ok" else log.info
+    is_well = report.result == "ok" and not (report.plan.problems or report.unnamed_readers)
+    say = log.info if is_well else log.warning
     say(CYCLE, **figures(report))

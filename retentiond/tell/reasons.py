@@ -9,7 +9,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from retentiond.formatting import printable, say_name, say_names, shell_argument, shell_word
+from retentiond.formatting import (
+    NEGATIVE_COMMIT,
+    printable,
+    say_name,
+    say_names,
+    shell_argument,
+    shell_word,
+)
 from retentiond.model import GroupKind, PlanRow, Reason
 
 UNSEEN = (
@@ -64,15 +71,15 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
         "{group} has yet to read them",
         "See whether group {group} is running and keeps up. If it will never come back, delete it "
         "(`{tool} --delete --group {shell}`) and then forget it "
-        "(`retentiond groups forget {argument}`); or, if it need not read everything, name it "
-        "under groups.exclude.",
+        "(`retentiond groups forget {argument}`).",
     ),
     Reason.NO_GROUP: ReasonText(
         "no group reads the topic",
-        "No group that counts has committed on the topic. If one has, see whether groups.only or "
-        "groups.exclude leaves it out. A reader that commits nothing can't be seen. If one "
-        "keeps its position elsewhere than in Kafka, name it under groups.external. If nobody "
-        "reads the topic, leave it to Kafka's own retention (retention.ms, retention.bytes).",
+        "No group that counts has committed on the topic. If one has, take it out of "
+        "groups.exclude, or name it under groups.only where that is set. A reader that commits "
+        "nothing can't be seen. If one keeps its position elsewhere than in Kafka, name it under "
+        "groups.external. If nobody reads the topic, leave it to Kafka's own retention "
+        "(retention.ms, retention.bytes).",
     ),
     Reason.TOO_FEW_GROUPS: ReasonText(
         "too few groups",
@@ -87,8 +94,8 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
         "{group} has not committed",
         "Have group {group} commit on this partition too; a consumer that has read nothing there "
         "commits nothing. If it is stopped, give it an offset: `{reset} --to-earliest --execute`. "
-        "If it does not read the topic any more, forget it there (`retentiond groups forget "
-        "{shell} --topic {topic}`), or name it under groups.exclude.",
+        "If it does not read the topic any more, end its members there and forget it there "
+        "(`retentiond groups forget {shell} --topic {topic}`).",
     ),
     Reason.GROUP_VANISHED: ReasonText(
         "{group} has vanished",
@@ -97,9 +104,8 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
     ),
     Reason.GROUP_UNREADABLE: ReasonText(
         "{group} can't be read",
-        "Fix what the sentence above names, mostly a missing DESCRIBE on group {group} or a "
-        "coordinator that is down; a group that doesn't concern the topic may be named under "
-        "groups.exclude.",
+        "Fix what the sentence above names; every cycle tries again. Until then all records that "
+        "group {group} may have yet to read are kept.",
     ),
     Reason.GROUP_LIST_INCOMPLETE: ReasonText(
         "not every group was seen",
@@ -170,8 +176,8 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
 EXTERNAL_REMEDIES: Mapping[Reason, str] = {
     Reason.NOT_CONSUMED: (
         "See whether external reader {group} is running and keeps up. If it will never come back, "
-        "or need not read everything, take it out of groups.external and then forget it "
-        "(`retentiond groups forget {argument}`)."
+        "take it out of groups.external and then forget it "
+        "(`retentiond groups forget --kind external {argument}`)."
     ),
     Reason.REQUIRED_GROUP_MISSING: (
         "See that the position of external reader {group} names topic {topic}; or take it out of "
@@ -185,13 +191,14 @@ EXTERNAL_REMEDIES: Mapping[Reason, str] = {
     Reason.GROUP_VANISHED: (
         "Name external reader {group} under groups.external again, or see that its position names "
         "partition {partition} of topic {topic}; if it is gone for good, forget it "
-        "(`retentiond groups forget {argument}`)."
+        "(`retentiond groups forget --kind external {argument}`)."
     ),
     Reason.GROUP_UNREADABLE: (
         "Fix what the sentence above names: what groups.external says of {group} must be there, "
         "readable for retentiond's user, written by the reader within max_age, and its name no "
         "group's of the cluster; `retentiond doctor` reads it once. If the reader is gone for "
-        "good, take it out of groups.external."
+        "good, take it out of groups.external, and then forget it "
+        "(`retentiond groups forget --kind external {argument}`)."
     ),
     Reason.COMMIT_BEYOND_END: (
         "The position of external reader {group} belongs to records that are not there: the topic "
@@ -210,10 +217,16 @@ STREAMS_REMEDIES: Mapping[Reason, str] = {
         "Have group {group} commit on this partition too, which it does once it has read something "
         "there. If it is stopped, start it: Kafka's own tool resets only offsets that it "
         "has committed. If it does not read the topic any more, forget it there "
-        "(`retentiond groups forget {shell} --topic {topic}`), or name it under groups.exclude."
+        "(`retentiond groups forget {shell} --topic {topic}`)."
     ),
 }
 """For streams groups."""
+
+OF_A_NEGATIVE_COMMIT = (
+    "Group {group} itself has committed that offset: no right is missing. Have it commit where it "
+    "stands; or stop it, and reset it to the oldest record: `{reset} --to-earliest --execute`."
+)
+"""Instead of the remedy for a commit that can't be read."""
 
 REMEDIES_OF_KIND: Mapping[GroupKind | None, Mapping[Reason, str]] = {
     GroupKind.EXTERNAL: EXTERNAL_REMEDIES,
@@ -273,6 +286,8 @@ def remedy(row: PlanRow, options: str = "") -> str:
     ``options``: `tool_options`."""
     group, kind = row.binding_group, row.binding_kind
     sentences = REMEDIES_OF_KIND.get(kind, {}).get(row.reason, REASON_TEXTS[row.reason].remedy)
+    if row.reason is Reason.GROUP_UNREADABLE and (row.detail or "").endswith(NEGATIVE_COMMIT):
+        sentences = OF_A_NEGATIVE_COMMIT
     tool = TOOLS.get(kind, ANY_OTHER_GROUP) if kind else ANY_OTHER_GROUP
     word = None if group is None else shell_word(group)
     at_cluster = f"{tool.command} {options}".strip()

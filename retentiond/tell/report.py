@@ -70,6 +70,7 @@ class CycleReport:
     failure: Exception | None = None
     group_states: Mapping[str, GroupState] = field(default_factory=dict)
     unseen: tuple[str, ...] = ()
+    unnamed_readers: tuple[str, ...] = ()  # see `Snapshot`
 
     def outcome(self, row: PlanRow) -> DeletionOutcome:
         """What became of a row; no request went out for one that has no outcome."""
@@ -206,6 +207,7 @@ def figures(report: CycleReport) -> dict[str, Any]:
         "deletions": {outcome.value: count for outcome, count in sorted(outcomes.items())},
         "seconds": {step: round(spent, 3) for step, spent in report.seconds.items()},
         **({"problems": list(report.problems)} if report.problems else {}),
+        **({"unnamed_readers": list(report.unnamed_readers)} if report.unnamed_readers else {}),
         **({"undone": list(report.undone)} if report.undone else {}),
         **({"paused": report.plan.paused} if report.plan.paused else {}),
         **(

@@ -4,6 +4,8 @@ or can't be seen at all."""
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,8 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from retentiond.kafka.interface import GroupMembers
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import Document, Done, consumed, run, settings, write
+from tests.support.brokers.raw_members import member, short_subscription
 from tests.support.tiers import OwnKafka
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -126,3 +130,53 @@ def test_an_address_that_can_not_be_read_is_refused_with_its_path(
     done = run("check", "-c", config, cwd=tmp_path)
     assert done.code == 2
     assert "topics[0].groups.external[0].spark_checkpoint: expected a folder of this" in done.err
+
+
+def test_a_live_member_whose_metadata_are_shorter_than_their_version_counts_by_its_commit(
+    driver: RealDriver, tmp_path: Path
+) -> None:
+    """kafka-go and sarama-cluster say version 1 and end before the owned partitions."""
+    driver.create_topic("sold", config={"retention.ms": "-1"})
+    driver.produce("sold", [driver.now_ms - TWO_DAYS_MS] * 10)
+    driver.commit("go", {("sold", 0): 4})
+    document = settings(
+        driver.broker.bootstrap_servers, tmp_path / "state", topics=[consumed("sold")]
+    )
+    config = write(tmp_path / "retentiond.yaml", document)
+    metadata = short_subscription(1, "sold", "other")
+    with member(driver.broker, "go", metadata, short_subscription(1)):
+        listed = [each for each in driver.kafka.list_groups() if each.group_id == "go"]
+        read = driver.kafka.members(listed)
+        plan = run("explain", "sold:0", "-c", config, "--output", "json", cwd=tmp_path).plan
+    assert read == {"go": GroupMembers(frozenset({"sold", "other"}))}
+    assert (plan["verdict"], plan["cutoff"], plan["binding_group"]) == ("delete", 4, "go")
+
+
+def test_a_group_does_not_end_the_hold_of_an_external_reader_whose_name_it_takes(
+    driver: RealDriver, tmp_path: Path
+) -> None:
+    """Only the command does that which the remedy offers."""
+    driver.create_topic("moved", config={"retention.ms": "-1"})
+    driver.produce("moved", [driver.now_ms - TWO_DAYS_MS] * 10)
+    place = tmp_path / "at.json"
+    place.write_text('{"moved": {"0": 2}}')
+    reader = {"name": "lake", "offsets": str(place)}
+    servers, state = driver.broker.bootstrap_servers, tmp_path / "state"
+    before, after = consumed("moved", groups={"external": [reader]}), consumed("moved")
+    config = write(tmp_path / "retentiond.yaml", settings(servers, state, topics=[before]))
+    (row,) = run("run", "--once", "--output", "json", "-c", config, cwd=tmp_path).plan["partitions"]
+    assert row["binding_group"] == "lake"
+
+    write(config, settings(servers, state, topics=[after]))
+    driver.commit("lake", {("moved", 0): 10})
+    for _ in range(2):
+        (row,) = run("run", "--once", "--output", "json", "-c", config, cwd=tmp_path).plan[
+            "partitions"
+        ]
+        assert (row["reason"], row["binding_group"]) == ("group_vanished", "lake (external)")
+    explained = ("explain", "moved:0", "-c", config, "--output", "json")
+    (forget,) = re.findall(r"`retentiond ([^`]+)`", run(*explained, cwd=tmp_path).plan["remedy"])
+    assert run("groups", "forget", "lake", "--yes", "-c", config, cwd=tmp_path).code == 2
+    assert run(*shlex.split(forget), "--yes", "-c", config, cwd=tmp_path).code == 0
+    freed = run(*explained, cwd=tmp_path).plan
+    assert (freed["verdict"], freed["cutoff"], freed["binding_group"]) == ("delete", 10, "lake")

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -18,6 +19,8 @@ from retentiond.kafka.interface import OffsetBound
 from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition
 from retentiond.tell.reasons import remedy, tool_options
 from tests.contract.real import TIMEOUT_S, RealDriver
+from tests.support.brokers.command import consumed, settings, write
+from tests.support.brokers.command import run as command_line
 from tests.support.brokers.java_clients import copying
 from tests.support.builders.reports import row
 from tests.support.waiting import eventually
@@ -144,3 +147,29 @@ def test_an_open_transaction_is_ended_by_the_commands_of_the_remedy(
     assert run(driver, find).startswith("Topic\t")
     ran = run(driver, abort)
     assert last_stable() == 5, ran  # with the marker
+
+
+@pytest.mark.spark
+def test_a_negative_commit_is_told_and_reset_by_the_command_of_its_remedy(
+    driver: RealDriver, topic_name: str, tmp_path: Path
+) -> None:
+    driver.create_topic(topic_name, config={"retention.ms": "-1"})
+    driver.produce(topic_name, [0] * 3)
+    driver.commit(topic_name, {(topic_name, 0): -1001})
+    servers = driver.broker.bootstrap_servers
+    document = settings(servers, tmp_path / "state", topics=[consumed(topic_name)])
+    config = write(tmp_path / "retentiond.yaml", document)
+
+    def explained() -> Mapping[str, Any]:
+        at = f"{topic_name}:0"
+        return command_line("explain", at, "-c", config, "--output", "json", cwd=tmp_path).plan
+
+    found = explained()
+    assert (found["verdict"], found["reason"]) == ("hold", "group_unreadable")
+    assert found["binding_group"] == topic_name
+    assert found["why"].startswith(f"group {topic_name} has committed -1001, a negative offset")
+    assert "DESCRIBE" not in found["remedy"]
+    (command,) = re.findall(r"`(kafka-[^`]+)`", found["remedy"])
+    ran = run(driver, command)
+    assert offsets(driver, topic_name, GroupKind.CLASSIC) == {0: 0}, ran
+    assert explained()["reason"] == "not_consumed"

@@ -123,6 +123,28 @@ def test_a_command_of_kafkas_own_says_where_the_cluster_is(reason: Reason, tool:
     assert said.endswith("as Kafka's own tools take it.")
 
 
+@pytest.mark.parametrize("reason", CAUSED_BY_A_GROUP)
+@pytest.mark.parametrize("kind", [None, *GroupKind])
+def test_no_remedy_is_to_count_a_reader_no_more_that_may_have_records_to_read(
+    reason: Reason, kind: GroupKind | None
+) -> None:
+    held = replace(row("orders", 3, reason), binding_group="billing", binding_kind=kind)
+    said = remedy(held)
+    assert "exclude" not in said
+    assert "need not read everything" not in said
+
+
+@pytest.mark.parametrize("kind", [None, *GroupKind])
+def test_the_remedy_for_an_unreadable_group_blames_no_right_that_it_does_not_know_to_be_missing(
+    kind: GroupKind | None,
+) -> None:
+    held = replace(
+        row("orders", 3, Reason.GROUP_UNREADABLE), binding_group="billing", binding_kind=kind
+    )
+    assert "DESCRIBE" not in remedy(held)
+    assert "coordinator" not in remedy(held)
+
+
 @pytest.mark.parametrize("reason", Reason)
 def test_no_remedy_for_an_external_reader_speaks_of_a_group_of_kafka(reason: Reason) -> None:
     if reason not in CAUSED_BY_A_GROUP:

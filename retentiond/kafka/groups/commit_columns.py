@@ -23,7 +23,7 @@ class CommitColumns(Sequence[Commit]):
     - ``topics``: (name, how many of the rows are its), in the rows' order. A name may come twice.
     - ``partitions``, ``offsets``: int64.
     - ``unreadable``: bool, whether the offset could not be read; what stands in ``offsets`` then
-      means nothing.
+      means nothing, unless it is negative: that was committed.
     - ``leader_epochs``: int64, Kafka's -1 where the group's client did not say.
     """
 
@@ -62,6 +62,16 @@ class CommitColumns(Sequence[Commit]):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
+
+    def negative(self) -> Iterator[tuple[str, int, int]]:
+        """Topic, partition and offset of each commit of a negative offset, which is none."""
+        rows = np.flatnonzero(self.unreadable & (self.offsets < 0))
+        if not len(rows):
+            return
+        ends = np.cumsum([count for _, count in self.topics])
+        for row in rows.tolist():
+            name, _ = self.topics[int(np.searchsorted(ends, row, side="right"))]
+            yield name, int(self.partitions[row]), int(self.offsets[row])
 
     __hash__ = None  # type: ignore[assignment]  # like a list's
 

@@ -10,13 +10,10 @@ from typing import Any
 
 from kafka.errors import KafkaError
 from kafka.protocol.admin import DescribeGroupsRequest
-from kafka.protocol.consumer.metadata import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
 
 from retentiond.kafka.client import Client
 from retentiond.kafka.groups.coordinators import ask_coordinators
+from retentiond.kafka.groups.member_metadata import assigned_topics, subscribed_topics
 from retentiond.kafka.interface import GroupMembers, ListedGroup
 from retentiond.kafka.network_client import NetworkClient, failure_of_code
 from retentiond.kafka.wire import (
@@ -105,10 +102,9 @@ def _classic(group: Any) -> Members:
     for member in group.members:
         if not member.member_metadata:
             return Failure("MEMBERS_HIDDEN", "the group is rebalancing and hides subscriptions")
-        topics.update(ConsumerProtocolSubscription.decode(member.member_metadata).topics)
+        topics.update(subscribed_topics(member.member_metadata))
         if member.member_assignment:
-            assigned = ConsumerProtocolAssignment.decode(member.member_assignment)
-            topics.update(part[0] for part in assigned.assigned_partitions)
+            topics.update(assigned_topics(member.member_assignment))
     is_streams = group.protocol_data == STREAMS_ASSIGNOR or any(
         STREAMS_CLIENT.fullmatch(member.client_id) for member in group.members
     )

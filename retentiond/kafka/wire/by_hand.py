@@ -221,14 +221,15 @@ def _commits(topics: list[tuple[str, int]], blocks: list[tuple[int, bytes]]) -> 
         np.frombuffer(b"".join(raw for _, raw in run), _layout(metadata))
         for metadata, run in groupby(blocks, key=itemgetter(0))
     ] or [np.empty(0, _layout(0))]
-    offsets = _column(runs, "offset")
+    has_failed = _column(runs, "error_code") != 0
+    offsets = np.where(has_failed, 0, _column(runs, "offset"))
     return CommitColumns(
         topics,
         _column(runs, "partition"),
         offsets,
         # Asked for all of a group's partitions, Kafka answers with those that it has a commit of. A
-        # commit of -1 says nothing of what was read, but that the group reads the topic.
-        unreadable=(_column(runs, "error_code") != 0) | (offsets < 0),
+        # negative commit says nothing of what was read, but that the group reads the topic.
+        unreadable=has_failed | (offsets < 0),
         leader_epochs=_column(runs, "leader_epoch"),
     )
 

@@ -83,6 +83,8 @@ def _findings(
     ]
     if report is not None:
         yield from _disk_findings(report.disk)
+        for sentence in report.unnamed_readers:
+            yield HealthFinding(INFO, "External readers", sentence)
         for sign in report.unseen:
             yield HealthFinding(INFO, "Unseen readers", f"there may be some: {sign}")
         for sentence in report.answers.compacted:

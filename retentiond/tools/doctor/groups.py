@@ -13,6 +13,7 @@ from retentiond.act.evidence import Evidence
 from retentiond.act.rule import counting, relevant_groups
 from retentiond.config import Config, ExternalReader, TopicPolicy
 from retentiond.formatting import listed, say_many, say_name
+from retentiond.gather.assemble import unnamed_readers
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing, problems
 from retentiond.gather.topics import EnabledTopic
@@ -35,6 +36,10 @@ REMEDIES = {
     "TOPIC_AUTHORIZATION_FAILED": "grant this principal DESCRIBE on every topic that it reads",
     "REBALANCE_IN_PROGRESS": "wait for the rebalance to end",
     "UNKNOWN_KIND": "upgrade retentiond",
+    "MEMBERS_UNREADABLE": "see which client its members use, and upgrade or correct it: it does "
+    "not write its topics as the consumer protocol wants it",
+    "MEMBERS_HIDDEN": "wait for the rebalance to end",
+    "TOPOLOGY_HIDDEN": "start the application, which tells the broker its topology",
     "NOT_OF_ITS_KIND": "upgrade the brokers to Kafka 3.8 or newer, which say what kind a group is, "
     "or have its consumers use group.protocol=classic",
 }
@@ -110,8 +115,7 @@ def check_groups(listing: GroupListing) -> Iterator[Finding]:
             "group",
             groups,
             f"can't be read, so whatever may be read by it is held ({failure})",
-            f"{REMEDIES.get(failure.code, 'see the broker that coordinates it')}; or name it in "
-            "groups.exclude if it need not count",
+            REMEDIES.get(failure.code, "see the broker that coordinates it"),
         )
     readable = Counter(group.kind for group in listing.groups.values() if group.failure is None)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(readable.items()))
@@ -249,6 +253,13 @@ def check_external(
 ) -> Iterator[Finding]:
     """What each external reader's position says, of the topics whose policy names it. ``groups``:
     those of the cluster. ``logs`` were read after the positions."""
+    for sentence in unnamed_readers(topics, external):
+        yield Finding(
+            Level.WARNING,
+            "external readers",
+            sentence,
+            "name it under groups.external of that topic too, unless it reads the topic no more",
+        )
     for reader, position in sorted(external.items(), key=lambda item: item[0].name):
         subject = f"external reader {say_name(reader.name)}"
         named = {

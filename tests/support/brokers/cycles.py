@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from retentiond.act.delete import reconcile
-from retentiond.clock import Uptime, now_ms, seconds_since_boot, uptime
+from retentiond.clock import Uptime, now_ms, uptime
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, run_cycle
 from retentiond.disks.broker_disks import BrokerDisks
@@ -21,7 +21,7 @@ from retentiond.state.audit_records import DeletionRecord, read_deletions
 from retentiond.state.state import open_state
 from retentiond.tell.report import CycleReport
 from tests.support.brokers.command import Document, consumed, settings
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import eventually
 
 Clock = Callable[[], int]
 
@@ -84,14 +84,7 @@ class Retentiond:
             stop,
             self._coordinators,
             disks=self._disks,
-            elapsed=_patient_elapsed,
         )
-
-
-def _patient_elapsed() -> float:
-    """Evidence here grows old more slowly, like every wait of the tests: a machine that stood still
-    for five seconds is no failure. test_evidence_and_request.py has the true clock."""
-    return seconds_since_boot() / PATIENCE
 
 
 def arrange_deletion(retentiond: Retentiond, topic: str, cutoff: int) -> None:

@@ -276,3 +276,35 @@ def test_an_error_of_the_configuration_ends_with_2_and_changes_nothing(
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"retentiond: {config_file}: ")
     assert BILLING in recall(state_dir).commits
+
+
+def test_of_a_group_and_an_external_reader_of_one_name_the_operator_says_which(
+    command: Command, config_file: Path, state_dir: Path
+) -> None:
+    """By --kind, or as a remedy calls the one that has vanished."""
+    lake = GroupOnTopic("billing", "orders", is_external=True)
+    with closing(sqlite3.connect(state_dir / "groups.db")) as connection:
+        connection.execute(
+            "INSERT INTO commits (group_id, topic, is_external, kind, offsets, moved_at_ms) "
+            "VALUES ('billing', 'orders', 1, 'external', '{\"0\": 1}', '{}')"
+        )
+        connection.commit()
+    done = command("groups", "forget", "billing", "--yes", "-c", config_file)
+    assert done.code == 2
+    assert "say which one with --kind group or --kind external" in done.err
+    assert {BILLING, lake} <= set(recall(state_dir).commits)
+
+    done = command("groups", "forget", "billing (external)", "--yes", "-c", config_file)
+    assert (done.code, done.err) == (0, "")
+    assert "External reader billing is forgotten." in done.out
+    assert BILLING in recall(state_dir).commits
+    assert lake not in recall(state_dir).commits
+    (action,) = actions_in(state_dir)
+    assert (action.subject, action.detail) == ("billing", "external reader, on orders")
+
+    again = command("groups", "forget", "billing", "--kind", "external", "--yes", "-c", config_file)
+    assert again.code == 2
+    assert "no external reader billing is remembered" in again.err
+    done = command("groups", "forget", "billing", "--kind", "group", "--yes", "-c", config_file)
+    assert done.code == 0
+    assert BILLING not in recall(state_dir).commits

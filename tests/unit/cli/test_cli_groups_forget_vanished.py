@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
-from retentiond.memory.remembered import GroupOnTopic, RememberedReader
+from retentiond.memory.remembered import GroupOnTopic, ReaderName, RememberedReader
 from retentiond.model import GroupKind
 from retentiond.state import groups_file
 from retentiond.state.groups import _KEEP_COMMITS, GroupMemory, _rows_of_commits, recall
@@ -39,7 +39,7 @@ def remembered(state_dir: Path, group: str, topic: str = "orders", days: int | N
             connection.execute(
                 "UPDATE commits SET absent_since_ms = 1, absent_ms = ? "
                 "WHERE group_id = ? AND topic = ?",
-                (days * DAY_MS, *at),
+                (days * DAY_MS, group, topic),
             )
 
 
@@ -134,7 +134,9 @@ def test_what_is_wrong_ends_with_2_and_forgets_nobody(
 def test_one_that_comes_back_while_it_asks_stays(state_dir: Path) -> None:
     remembered(state_dir, "pr-1")  # as a cycle does meanwhile
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
-        assert memory.forget_vanished(["pr-1", "pr-2"], 0) == {"pr-2": ("orders",)}
+        assert memory.forget_vanished([ReaderName("pr-1"), ReaderName("pr-2")], 0) == {
+            ReaderName("pr-2"): ("orders",)
+        }
 
 
 def test_three_thousand_take_seconds_and_a_running_daemon_knows_it_at_once(

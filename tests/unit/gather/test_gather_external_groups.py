@@ -160,3 +160,60 @@ def test_a_position_on_partitions_that_are_not_there_makes_it_a_reader(
 
     assert of(taken, "lake") == {}
     assert ("lake", "orders") in readers(taken)
+
+
+def checkpoint(folder: Path, kafka: FakeCluster, **topics: dict[str, int]) -> Path:
+    """Of a Spark query of one Kafka source."""
+    for name, text in (
+        ("offsets", f"v1\n{{}}\n{json.dumps(topics)}\n"),
+        ("commits", 'v1\n{"nextBatchWatermarkMs":0}\n'),
+    ):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / name / "0").write_text(text)
+        os.utime(folder / name / "0", (kafka.now_ms / 1000, kafka.now_ms / 1000))
+    return folder
+
+
+def query(place: Path, name: str = "lake") -> dict[str, Any]:
+    return {"groups": {"external": [{"name": name, "spark_checkpoint": str(place)}]}}
+
+
+def test_a_spark_query_counts_on_every_topic_that_its_checkpoint_names(
+    kafka: FakeCluster, tmp_path: Path
+) -> None:
+    """Also by the guard's reading, which is about some topics only; and it is told."""
+    place = checkpoint(tmp_path / "at", kafka, orders={"0": 2, "1": 3}, clicks={"0": 1})
+    policy = config(entry("orders", **query(place)), entry("clicks"))
+    first = snapshot(kafka, policy)
+    assert of(first, "lake") == {ORDERS_0: 2, ORDERS_1: 3, CLICKS_0: 1}
+    assert ("lake", "clicks") in readers(first)
+    assert first.unnamed_readers == (
+        "the position of external reader lake names topic clicks, whose groups.external does not "
+        "name the reader: it counts there all the same",
+    )
+    second = snapshot(kafka, policy, only=[CLICKS_0])
+    assert of(second, "lake") == {CLICKS_0: 1}
+    named = config(entry("orders", **query(place)), entry("clicks", **query(place)))
+    assert snapshot(kafka, named).unnamed_readers == ()
+
+
+def test_of_two_spark_queries_called_alike_the_smallest_offsets_count_where_none_is_named(
+    kafka: FakeCluster, tmp_path: Path
+) -> None:
+    ahead = checkpoint(tmp_path / "ahead", kafka, orders={"0": 9, "1": 9}, secrets={"0": 5})
+    behind = checkpoint(tmp_path / "behind", kafka, clicks={"0": 9}, secrets={"0": 2})
+    taken = snapshot(
+        kafka,
+        config(entry("orders", **query(ahead)), entry("clicks", **query(behind)), entry("secrets")),
+    )
+    assert of(taken, "lake")[TopicPartition("secrets", 0)] == 2
+    assert of(taken, "lake")[CLICKS_0] == 9
+
+
+def test_a_document_that_names_a_further_topic_is_told(kafka: FakeCluster, tmp_path: Path) -> None:
+    place = position(tmp_path, kafka, {"orders": {"0": 2, "1": 3}, "clicks": {"0": 1}})
+    taken = snapshot(kafka, config(entry("orders", **reads(place)), entry("clicks")))
+    assert of(taken, "lake") == {ORDERS_0: 2, ORDERS_1: 3}
+    (sentence,) = taken.unnamed_readers
+    assert "names topic clicks" in sentence
+    assert sentence.endswith("what it has not read there may be deleted")

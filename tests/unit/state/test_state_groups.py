@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import stat
@@ -15,15 +16,28 @@ from pathlib import Path
 
 import pytest
 
+from retentiond.act.evidence import Evidence
+from retentiond.act.rule import relevant_groups
+from retentiond.config import Config
+from retentiond.decide.star_schema import excluded_groups
 from retentiond.errors import StateError
 from retentiond.memory.changes import changes
 from retentiond.memory.remembered import NOTHING, EndsSeen, GroupOnTopic
 from retentiond.model import GroupKind
+from retentiond.snapshot import VANISHED, Snapshot
 from retentiond.state.audit import Audit
 from retentiond.state.groups import GroupMemory, readers_of, recall
 from retentiond.state.groups_file import NAME
 from retentiond.state.state import open_state
-from tests.support.builders.gather_worlds import CLICKS_0, ORDERS_0, ORDERS_1, groups, healthy
+from tests.support.builders.gather_worlds import (
+    CLICKS_0,
+    ORDERS_0,
+    ORDERS_1,
+    config,
+    entry,
+    groups,
+    healthy,
+)
 from tests.support.builders.group_memories import BILLING, cycle, remember, taken
 from tests.support.fakes import FakeCluster
 from tests.unit.state.test_state_audit import CYCLE
@@ -584,3 +598,75 @@ def test_a_remembered_group_that_is_gone_is_in_the_snapshot_as_vanished(
     changed = changes(taken(kafka, memory.recall()), memory.recall(), 1)
     assert changed.still_absent == (BILLING,)
     assert not replace(changed, still_absent=())
+
+
+# Two readers of one name
+
+
+def external(place: Path, **offsets: int) -> Config:
+    """The policy that names external reader ``billing``, whose position is in the file."""
+    numbers = {name.removeprefix("p"): offset for name, offset in offsets.items()}
+    place.write_text(json.dumps({"orders": numbers}))
+    reader = {"name": "billing", "offsets": str(place), "max_age": "36500d"}
+    return config(entry("orders", groups={"external": [reader]}), entry("clicks"))
+
+
+def vanished(read: Snapshot) -> dict[str, GroupKind]:
+    return {each.group_id: each.kind for each in read.groups if each.state == VANISHED}
+
+
+def test_an_external_reader_that_was_taken_out_holds_while_a_group_has_its_name(
+    kafka: FakeCluster, memory: GroupMemory, tmp_path: Path
+) -> None:
+    kafka.delete_group("billing")
+    cycle(memory, kafka, external(tmp_path / "at.json", p0=1, p1=1))
+    kafka.commit("billing", {ORDERS_0: 6, ORDERS_1: 6})
+    for _ in range(3):
+        read = cycle(memory, kafka)
+    assert vanished(read) == {"billing (external)": GroupKind.EXTERNAL}
+    remembered = memory.recall().commits
+    assert remembered[GroupOnTopic("billing", "orders", is_external=True)].offsets == {0: 1, 1: 1}
+    assert remembered[BILLING].offsets == {0: 6, 1: 6}
+
+    assert memory.forget("billing", is_external=True) == ("orders",)
+    assert not vanished(cycle(memory, kafka))
+    assert memory.recall().commits[BILLING].offsets == {0: 6, 1: 6}
+
+
+def test_a_group_that_was_deleted_holds_while_an_external_reader_has_its_name(
+    kafka: FakeCluster, memory: GroupMemory, tmp_path: Path
+) -> None:
+    cycle(memory, kafka)
+    kafka.delete_group("billing")
+    policy = external(tmp_path / "at.json", p0=6, p1=6)
+    for _ in range(3):
+        read = cycle(memory, kafka, policy)
+    assert vanished(read) == {"billing (group)": GroupKind.CLASSIC}
+    assert memory.recall().commits[BILLING].offsets == {0: 3, 1: 4}
+
+    assert memory.forget("billing", is_external=False) == ("orders",)
+    assert not vanished(cycle(memory, kafka, policy))
+
+
+def test_what_the_policy_excludes_does_not_hold_under_the_other_name(
+    kafka: FakeCluster, memory: GroupMemory, tmp_path: Path
+) -> None:
+    """Nor does it count no more where the policy counts it by its own name alone."""
+    cycle(memory, kafka)
+    kafka.delete_group("billing")
+    policy = external(tmp_path / "at.json", p0=6, p1=6)
+    read = cycle(memory, kafka, policy)
+    evidence = Evidence(read, ["orders"])
+    assert "billing (group)" in relevant_groups(evidence, "orders")
+    for rule, counts in (({"only": ["billing"]}, True), ({"exclude": ["billing"]}, False)):
+        topics = tuple(
+            replace(each, policy=made)
+            for each in read.topics
+            if (made := config(entry(each.name, groups=rule)).policy_for(each.name))
+        )
+        judged = replace(read, topics=topics)
+        found = relevant_groups(Evidence(judged, ["orders"]), "orders")
+        assert ("billing (group)" in found) is counts
+        position = [each.group_id for each in judged.groups].index("billing (group)")
+        excluded = excluded_groups(judged)["group_id"].to_pylist()
+        assert (position not in excluded) is counts

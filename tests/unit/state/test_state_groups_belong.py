@@ -125,7 +125,7 @@ def test_a_file_of_an_earlier_version_is_upgraded_in_place_without_a_loss(
     before = recall(tmp_path)
     with closing(GroupMemory.open(tmp_path)) as memory:
         assert memory.recall() == before
-    assert version(tmp_path) == 3
+    assert version(tmp_path) == 4
     assert not list(tmp_path.glob(f"{NAME}.damaged-*"))
     assert before.commits == {BILLING: kept}
     assert before.topics["orders"].ends[0].high_watermarks == {0: 9}
@@ -155,6 +155,17 @@ def test_an_upgrade_that_fails_changes_nothing(old: Path) -> None:
         GroupMemory.open(old)
     assert version(old) == 1
     assert recall(old) == before
+
+
+def test_two_readers_of_one_name_are_kept_apart_once_the_file_is_upgraded(tmp_path: Path) -> None:
+    external = "UPDATE commits SET kind = 'external'; PRAGMA user_version = 3;"
+    written(tmp_path, f"{VERSION_2_WITH_STALE} {external}")
+    lake = GroupOnTopic("billing", "orders", is_external=True)
+    assert set(recall(tmp_path).commits) == {lake}
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        assert set(memory.recall().commits) == {lake}
+        assert memory.forget("billing", is_external=False) == ()
+        assert memory.forget("billing", is_external=True) == ("orders",)
 
 
 # Whose it is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -95,12 +96,12 @@ def test_a_group_of_a_broker_that_tells_no_kind_is_a_classic_one() -> None:
     assert listing({1: listed("billing", kind="")})["billing"].kind is GroupKind.CLASSIC
 
 
-def member(*topics: str, metadata: bytes | None = None) -> Any:
+def member(*topics: str, metadata: bytes | None = None, assignment: bytes = b"") -> Any:
     if metadata is None:
         subscription = ConsumerProtocolSubscription(topics=list(topics), user_data=b"")
         metadata = subscription.encode(version=0)
     return Described.DescribedGroupMember(
-        member_id="m", member_metadata=metadata, member_assignment=b""
+        member_id="m", member_metadata=metadata, member_assignment=assignment
     )
 
 
@@ -148,6 +149,52 @@ def test_one_member_whose_subscription_cannot_be_read_makes_the_group_a_failure(
     )
     assert isinstance(answers["billing"], Failure)
     assert answers["search"] == GroupMembers(frozenset({"clicks"}))
+
+
+def subscription(version: int, *topics: str, behind: bytes = b"") -> bytes:
+    names = b"".join(struct.pack(">h", len(each)) + each.encode() for each in topics)
+    return struct.pack(">hi", version, len(topics)) + names + behind
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 9])
+@pytest.mark.parametrize("behind", [b"", b"\xff" * 4, b"\x00" * 4, b"\x00" * 8, b"\x00" * 9])
+def test_a_subscription_that_ends_before_its_version_does_is_read_as_far_as_it_goes(
+    version: int, behind: bytes
+) -> None:
+    """kafka-go and sarama-cluster say version 1, and write what version 0 has."""
+    short = subscription(version, "orders", "clicks", behind=behind)
+    assert members(described("billing", member(metadata=short))) == {
+        "billing": GroupMembers(frozenset({"orders", "clicks"}))
+    }
+
+
+def test_an_assignment_that_ends_behind_its_partitions_is_read() -> None:
+    """Also of a topic that the member is not subscribed to."""
+    assigned = struct.pack(">hih", 1, 1, 6) + b"clicks" + struct.pack(">iii", 2, 0, 1)
+    reader = member("orders", assignment=assigned)
+    assert members(described("billing", reader)) == {
+        "billing": GroupMembers(frozenset({"orders", "clicks"}))
+    }
+    for size in range(1, len(assigned)):
+        cut = member("orders", assignment=assigned[:size])
+        assert isinstance(members(described("billing", cut))["billing"], Failure), size
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        *(subscription(1, "orders", "clicks")[:size] for size in range(1, 22)),
+        struct.pack(">hi", 1, -1),
+        struct.pack(">hi", -1, 0),
+        struct.pack(">hih", 1, 1, -1) + b"orders",
+        struct.pack(">hih", 1, 1, 1) + b"\xff",
+    ],
+)
+def test_a_subscription_whose_topics_are_not_whole_is_unreadable(metadata: bytes) -> None:
+    """A topic that is not there to read may be any."""
+    answer = members(described("billing", member(metadata=metadata)))["billing"]
+    assert isinstance(answer, Failure)
+    assert answer.code == "MEMBERS_UNREADABLE"
 
 
 def test_a_group_that_may_not_be_described_fails_alone() -> None:

@@ -221,6 +221,19 @@ def test_an_external_readers_position_is_said() -> None:
     assert found.sentence == "its position is read: 2 partitions of 2 topics"
 
 
+def test_a_position_that_names_a_topic_whose_policy_does_not_name_the_reader_is_told() -> None:
+    both = config(
+        {"name": "orders", "groups": {"external": [{"name": "lake", "offsets": "/offsets.json"}]}},
+        {"name": "clicks"},
+    )
+    position = (Commit("orders", 0, 5), Commit("clicks", 0, 1))
+    topics = [topic("orders", both), topic("clicks", both)]
+    found = only(check_external(topics, {LAKE: position}, (), LOGS))
+    assert (found.level, found.subject) == (Level.WARNING, "external readers")
+    assert "external reader lake names topic clicks" in found.sentence
+    assert "name it under groups.external" in (found.remedy or "")
+
+
 def test_an_external_readers_position_that_can_not_be_read_is_a_problem_of_its_own_kind() -> None:
     failure = Failure("EXTERNAL_READER", "no batch is committed in /lake")
     found = only(check_external([topic("orders", EXTERNAL)], {LAKE: failure}, (), LOGS))
