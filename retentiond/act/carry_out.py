@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 
 from retentiond.act.approved import Approved, Journal
-from retentiond.act.delete import DEFAULT_PACE, MAX_EVIDENCE_AGE_S, EvidenceAge, execute
+from retentiond.act.delete import MAX_EVIDENCE_AGE_S, EvidenceAge, execute
 from retentiond.act.guard import Verified, arranged, verify
 from retentiond.clock import StepTimes, Stop, Stopped
 from retentiond.errors import KafkaUnavailable, RetentiondError
@@ -27,6 +27,9 @@ from retentiond.model import (
     Verdict,
 )
 from retentiond.snapshot import Snapshot
+
+SLICE_SIZE = 5000
+"""Partitions in one request; each takes the broker 0.05 to 0.25 ms."""
 
 READINGS = 2
 """How often a slice is read before the guard gives it up as too old."""
@@ -77,7 +80,7 @@ class PlanExecutor:
         until the request.
         """
         done = CarriedOut(plan)
-        size = len(plan.rows) if plan.dry_run else DEFAULT_PACE.batch_size
+        size = len(plan.rows) if plan.dry_run else SLICE_SIZE
         for part in _slices(in_turn(plan.rows, waiting), size):
             if done.failure is not None:
                 done.outcomes += _not_attempted(part, str(done.failure))

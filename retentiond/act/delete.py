@@ -1,4 +1,4 @@
-"""Deletes what was approved, batch by batch, and keeps the journal of it.
+"""Deletes what was approved and keeps the journal of it.
 
 Invariant: what will be deleted is on disk before its request goes out, and its outcome after.
 At whatever point the process ends, the journal therefore says nothing false: an intent without
@@ -22,38 +22,19 @@ from functools import partial
 
 from retentiond.act.approved import Approved, Journal, UnprovenDeletion
 from retentiond.act.request import (
-    ATTEMPTS,
-    BACKOFF_S,
     Proof,
     Requester,
     WantedDeletion,
     not_attempted,
     read_log_starts,
 )
-from retentiond.clock import Stop, seconds_since_boot
+from retentiond.clock import Stop
 from retentiond.errors import OtherCluster
 from retentiond.kafka.interface import Kafka
 from retentiond.model import DeletionOutcome, Outcome
 
 MAX_EVIDENCE_AGE_S = 5.0
 """How long after the second reading began a request may still go out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How requests go out; ``attempts`` and ``backoff_seconds`` are `Requester`'s."""
-
-    batch_size: int = 5000  # partitions in one request; each takes the broker 0.05 to 0.25 ms
-    attempts: int = ATTEMPTS
-    backoff_seconds: float = BACKOFF_S
-    max_evidence_age_seconds: float = MAX_EVIDENCE_AGE_S
-
-
-DEFAULT_PACE = Pace()
-
-
-def never_paused() -> None:
-    """Nobody keeps deletions from going on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +52,11 @@ class _Run:
     stop: Stop
     evidence: EvidenceAge
     why_paused: Callable[[], object]
-    pace: Pace
 
     @property
     def not_after(self) -> float:
         """The last moment at which a request may be handed over."""
-        return self.evidence.read_at_seconds + self.pace.max_evidence_age_seconds
+        return self.evidence.read_at_seconds + MAX_EVIDENCE_AGE_S
 
     def objection(self) -> str | None:
         """Why no request may go out any more, or not on the evidence at hand."""
@@ -85,11 +65,8 @@ class _Run:
         if reason := self.why_paused():
             return str(reason)
         age_s = self.elapsed() - self.evidence.read_at_seconds
-        if age_s > self.pace.max_evidence_age_seconds:
-            return (
-                f"the groups were read {age_s:.1f} s ago, "
-                f"longer than {self.pace.max_evidence_age_seconds:.1f} s"
-            )
+        if age_s > MAX_EVIDENCE_AGE_S:
+            return f"the groups were read {age_s:.1f} s ago, longer than {MAX_EVIDENCE_AGE_S:.1f} s"
         return None
 
 
@@ -101,53 +78,44 @@ def execute(
     cycle_id: str,
     evidence: EvidenceAge,
     now: Callable[[], int],
+    elapsed: Callable[[], float],
     stop: Stop,
-    elapsed: Callable[[], float] = seconds_since_boot,
-    why_paused: Callable[[], object] = never_paused,
-    pace: Pace = DEFAULT_PACE,
-    outcomes: list[DeletionOutcome] | None = None,
-) -> tuple[DeletionOutcome, ...]:
-    """One outcome for each approved deletion, in order. ``outcomes`` has each as soon as it is
-    known, so that it is not lost with what is raised.
+    why_paused: Callable[[], object],
+    outcomes: list[DeletionOutcome],
+) -> None:
+    """Asks for all of them in one request. ``outcomes`` gets one for each, in order, as soon as it
+    is known, so that it is not lost with what is raised.
 
     ``now`` gives epoch milliseconds, ``elapsed`` the seconds that the evidence's age is told by.
-    ``stop`` ends it between batches, and so does ``why_paused`` for as long as it gives a reason; a
-    batch that went out is answered and recorded, but not read back: the next start does that
-    anyway. Raises `StateError` when the journal fails: before its batch goes out, or leaving the
-    batch's intents open; `OtherCluster` before a batch goes out, which is recorded as not
-    attempted.
+    Nothing goes out once ``stop`` is set, or while ``why_paused`` gives a reason; a request that
+    went out is answered and recorded then, but not read back: the next start does that anyway.
+    Raises `StateError` when the journal fails: before the request goes out, or leaving its intents
+    open; `OtherCluster` before it goes out, which is recorded as not attempted.
     """
-    run = _Run(elapsed, stop, evidence, why_paused, pace)
+    run = _Run(elapsed, stop, evidence, why_paused)
+    objection = run.objection()
+    if objection is not None:
+        outcomes.extend(not_attempted(each.topic_partition, objection) for each in approved)
+        return
     requester = Requester(
         look=kafka.look_before_deleting,
         send=partial(kafka.delete_records, not_after=run.not_after),
         read_back=partial(read_log_starts, kafka),
         stop=stop,
         objection=run.objection,
-        attempts=pace.attempts,
-        backoff_seconds=pace.backoff_seconds,
     )
-    outcomes = [] if outcomes is None else outcomes
-    before = len(outcomes)
-    for start in range(0, len(approved), pace.batch_size):
-        batch = approved[start : start + pace.batch_size]
-        objection = run.objection()
-        if objection is not None:
-            outcomes.extend(not_attempted(each.topic_partition, objection) for each in batch)
-            continue
-        journal.intend(cycle_id, batch, now(), evidence_at_ms=evidence.read_at_ms)
-        try:
-            settled = requester.request(
-                [WantedDeletion(each.topic_partition, each.topic_id, each.offset) for each in batch]
-            )
-        except OtherCluster as error:
-            settled = [not_attempted(each.topic_partition, str(error)) for each in batch]
-            outcomes.extend(settled)
-            journal.settle(cycle_id, settled, now())
-            raise
+    journal.intend(cycle_id, approved, now(), evidence_at_ms=evidence.read_at_ms)
+    try:
+        settled = requester.request(
+            [WantedDeletion(each.topic_partition, each.topic_id, each.offset) for each in approved]
+        )
+    except OtherCluster as error:
+        settled = [not_attempted(each.topic_partition, str(error)) for each in approved]
         outcomes.extend(settled)
         journal.settle(cycle_id, settled, now())
-    return tuple(outcomes[before:])
+        raise
+    outcomes.extend(settled)
+    journal.settle(cycle_id, settled, now())
 
 
 def reconcile(journal: Journal, kafka: Kafka, now_ms: int) -> tuple[DeletionOutcome, ...]:

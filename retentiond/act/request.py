@@ -71,8 +71,6 @@ class Requester(Generic[T]):
     read_back: Callable[[Collection[TopicPartition]], LogStarts]
     stop: Stop
     objection: Callable[[], str | None] = no_objection
-    attempts: int = ATTEMPTS
-    backoff_seconds: float = BACKOFF_S
 
     def request(self, wanted: Sequence[WantedDeletion[T]]) -> list[DeletionOutcome]:
         """One outcome for each, in order. Raises `OtherCluster` where no request went out.
@@ -120,9 +118,9 @@ class Requester(Generic[T]):
         """Each partition's last answer. Right after `_last_look`."""
         answers = self._send(wanted)
         asked = wanted
-        for attempt in range(1, self.attempts):
+        for attempt in range(1, ATTEMPTS):
             moved = [each for each in asked if _has_moved(answers[each.at])]
-            if not moved or self.stop.wait(self.backoff_seconds * attempt):
+            if not moved or self.stop.wait(BACKOFF_S * attempt):
                 break
             try:
                 objections = self._last_look(moved)

@@ -96,9 +96,6 @@ class GroupListing:
     hidden: tuple[str, ...] = ()
     listed_at: float = 0.0
 
-    def may_read(self, group: str, topic: str) -> bool:
-        return bool(self.read_by(group, {topic}))
-
     def read_by(self, group: str, names: Set[str]) -> Set[str]:
         """Those of the topics that a live member is subscribed or assigned to, or that a topology
         reads."""

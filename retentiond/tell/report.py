@@ -29,8 +29,6 @@ from retentiond.tell.reasons import GRANT, with_address
 MOST_REASONS = 5
 """Why deletions were not done: of so many, in words."""
 
-STEPS = ("gather", "decide", "guard", "delete", "record")
-
 
 class GroupState(NamedTuple):
     """``state``: live, empty, vanished or unreadable."""
@@ -53,7 +51,8 @@ class CycleReport:
     """A cycle that got as far as a plan.
 
     ``outcomes`` has one for each row that the guard approved; empty after `plan`.
-    ``seconds`` by step of `STEPS`, those that were walked. ``disk``: what is known of the
+    ``seconds`` by step (gather, decide, guard, delete, record), those that
+    were walked. ``disk``: what is known of the
     brokers' disks. ``lag``: what groups have not read; empty after `plan`. ``tool_options``:
     how Kafka's own tools reach the cluster, for remedies. ``failure``: what ended it after it had
     deleted already. ``group_states``: by group, as in ``groups``. ``unseen``: what speaks for

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.act.delete import Pace
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.interface import Kafka
 from retentiond.model import Outcome
@@ -70,7 +69,7 @@ def test_a_batch_that_came_too_late_goes_first_in_the_next_cycle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of slices of one partition only the first is in time, in every cycle."""
-    monkeypatch.setattr("retentiond.act.carry_out.DEFAULT_PACE", Pace(batch_size=1))
+    monkeypatch.setattr("retentiond.act.carry_out.SLICE_SIZE", 1)
     retentiond = Retentiond(driver.kafka, spark, tmp_path, *busy)
 
     turns = []

@@ -10,13 +10,12 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from retentiond import cycle
 from retentiond.act import carry_out, guard
-from retentiond.act.delete import Pace
 from retentiond.act.evidence import Evidence
 from retentiond.act.guard import arranged
 from retentiond.act.request import Requester
@@ -31,6 +30,8 @@ from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit import Audit
 from retentiond.state.audit_file import AUDIT_NAME
+from retentiond.state.audit_records import read_deletions
+from retentiond.state.operator_actions import Pause, write_pause
 from retentiond.state.state import LastComplete, open_state, read_last_complete, read_waiting
 from retentiond.tell.report import CycleReport
 from tests.faults import plain_plan
@@ -83,6 +84,7 @@ def run(
     dry_run: bool = False,
     elapsed: Callable[[], float] = seconds_since_boot,
     deleting: threading.Event | None = None,
+    stop: threading.Event | None = None,
 ) -> CycleReport:
     rule = {"retention.commitoffset.enable": True, "retention.commitoffset.ms": 0}
     config = Config.model_validate(
@@ -97,7 +99,7 @@ def run(
         kafka=kafka,
         spark=cast(SparkSessions, None),
         now=lambda: kafka.now_ms,
-        stop=threading.Event(),
+        stop=stop or threading.Event(),
         coordinators=LastCoordinators(),
         elapsed=elapsed,
         deleting=deleting or threading.Event(),
@@ -167,7 +169,7 @@ def test_the_guard_judges_a_dry_run_too(
 
 def by_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """One partition in each."""
-    monkeypatch.setattr(carry_out, "DEFAULT_PACE", Pace(batch_size=1))
+    monkeypatch.setattr(carry_out, "SLICE_SIZE", 1)
 
 
 def with_topic(kafka: FakeCluster, topic: str) -> None:
@@ -208,6 +210,54 @@ def test_a_slice_that_can_not_be_read_again_waits_and_the_next_one_goes_on(
         "zones": (Outcome.DELETED, None),
     }
     assert read_waiting(tmp_path / "state") == (TopicPartition("views", 0),)
+
+
+def test_each_slice_is_intended_requested_and_settled_before_the_next_is_read(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_slices(monkeypatch)
+    with_topic(kafka, "views")
+    undone: list[tuple[int, int]] = []  # open intents and log start, at each second reading
+
+    def look() -> None:
+        unsettled = [each for each in read_deletions(tmp_path / "state") if each.outcome is None]
+        undone.append((len(unsettled), kafka.partition("orders").log_start))
+
+    kafka.at_listing[2] = kafka.at_listing[3] = look
+    assert run(kafka, tmp_path).records_deleted == 14
+    assert undone == [(0, 0), (0, 7)]
+
+
+@pytest.mark.parametrize("ended_by", ["pause", "stop"])
+def test_what_ends_the_deletions_during_a_slice_keeps_the_next_ones_back(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended_by: str
+) -> None:
+    """The request under way is answered and recorded."""
+    by_slices(monkeypatch)
+    for topic in ("views", "zones"):
+        with_topic(kafka, topic)
+    stop = threading.Event()
+    delete = kafka.delete_records
+
+    def delete_and_end(*args: Any, **named: Any) -> Any:
+        if ended_by == "pause":
+            write_pause(tmp_path / "state", Pause("incident 4711"))
+        else:
+            stop.set()
+        return delete(*args, **named)
+
+    monkeypatch.setattr(kafka, "delete_records", delete_and_end)
+    report = run(kafka, tmp_path, stop=stop)
+
+    assert [kafka.partition(topic).log_start for topic in ("orders", "views", "zones")] == [7, 0, 0]
+    outcomes = {at.topic: each.outcome for at, each in report.outcomes.items()}
+    assert outcomes == {
+        "orders": Outcome.DELETED,
+        "views": Outcome.NOT_ATTEMPTED,
+        "zones": Outcome.NOT_ATTEMPTED,
+    }
+    (recorded,) = read_deletions(tmp_path / "state")
+    assert recorded.outcome is Outcome.DELETED
 
 
 def test_where_the_first_slice_can_not_be_read_again_the_cycle_fails(

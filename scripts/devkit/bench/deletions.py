@@ -20,11 +20,12 @@ from devkit.bench.result import Result
 from devkit.bench.timing import RUNS, seconds
 from devkit.embedded import EmbeddedKafka, tools
 from retentiond.act.approved import Approved, GroupEvidence
+from retentiond.act.carry_out import SLICE_SIZE
 from retentiond.act.delete import EvidenceAge, execute
 from retentiond.clock import seconds_since_boot
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.settings.properties import translate
-from retentiond.model import Failure, GroupKind, Outcome, PlanRow, Reason, Verdict
+from retentiond.model import DeletionOutcome, Failure, GroupKind, Outcome, PlanRow, Reason, Verdict
 from retentiond.state.audit import Audit
 from retentiond.state.audit_records import CycleRecord
 
@@ -94,15 +95,21 @@ def _ours(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[
             audit.record_cycle(
                 CycleRecord(cycle_id, "bench", now_ms, False, True, number, number, held=0)
             )
-            outcomes = execute(
-                approved,
-                cluster,
-                audit,
-                cycle_id=cycle_id,
-                evidence=EvidenceAge(now_ms, seconds_since_boot()),
-                now=lambda: now_ms,
-                stop=threading.Event(),
-            )
+            outcomes: list[DeletionOutcome] = []
+            evidence = EvidenceAge(now_ms, seconds_since_boot())
+            for start in range(0, number, SLICE_SIZE):
+                execute(
+                    approved[start : start + SLICE_SIZE],
+                    cluster,
+                    audit,
+                    cycle_id=cycle_id,
+                    evidence=evidence,
+                    now=lambda: now_ms,
+                    elapsed=seconds_since_boot,
+                    stop=threading.Event(),
+                    why_paused=lambda: None,
+                    outcomes=outcomes,
+                )
             if any(each.outcome is not Outcome.DELETED for each in outcomes):
                 raise ValueError("not every deletion was done")
 

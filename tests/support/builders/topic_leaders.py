@@ -9,7 +9,6 @@ from enum import Enum
 from threading import Event
 
 from retentiond.act.approved import Approved, GroupEvidence
-from retentiond.act.delete import Pace
 from retentiond.kafka.interface import (
     CoordinatorState,
     DeleteFailure,
@@ -26,8 +25,6 @@ from retentiond.kafka.interface import (
 )
 from retentiond.model import Commit, DeletionOutcome, Failure, GroupKind, PlanRow, TopicPartition
 from tests.support.builders.guard_readings import deletion
-
-AT_ONCE = Pace(backoff_seconds=0.0)
 
 
 class Reply(Enum):

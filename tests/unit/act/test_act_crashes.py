@@ -12,16 +12,15 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import Connection
-from threading import Event
 
 import pytest
 
-from retentiond.act.delete import EvidenceAge, Pace, execute, reconcile
+from retentiond.act.delete import EvidenceAge, execute, reconcile
 from retentiond.kafka.interface import DeleteFailure, OffsetBound, TopicDescription
 from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
 from retentiond.state.audit import Audit
 from retentiond.state.audit_records import CycleRecord, read_deletions
-from tests.support.builders.topic_leaders import Leaders, Reply, approved
+from tests.support.builders.topic_leaders import CountingStop, Leaders, Reply, approved
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(7)]
 REPLIES = {
@@ -33,6 +32,7 @@ REPLIES = {
     PARTITIONS[6]: [Reply.APPLIES_AND_MOVES, Reply.REFUSES],
 }
 START, CUTOFF = 10, 100
+SLICE_SIZE = 3
 
 
 class Killed(BaseException):
@@ -111,23 +111,27 @@ def start(state_dir: Path, steps: Steps) -> FragileAudit:
     return audit
 
 
-def run(state_dir: Path, kafka: FragileLeaders, steps: Steps) -> tuple[DeletionOutcome, ...]:
+def run(state_dir: Path, kafka: FragileLeaders, steps: Steps) -> list[DeletionOutcome]:
     audit = start(state_dir, steps)
     try:
         audit.record_cycle(
             CycleRecord("cycle-1", "cluster-a", 1, False, True, len(PARTITIONS), 7, 0)
         )
-        return execute(
-            [approved(at, CUTOFF) for at in PARTITIONS],
-            kafka,
-            audit,
-            cycle_id="cycle-1",
-            evidence=EvidenceAge(0, 0.0),
-            now=lambda: 1000,
-            elapsed=lambda: 0.0,
-            stop=Event(),
-            pace=Pace(batch_size=3, backoff_seconds=0.0),
-        )
+        outcomes: list[DeletionOutcome] = []
+        for first in range(0, len(PARTITIONS), SLICE_SIZE):
+            execute(
+                [approved(at, CUTOFF) for at in PARTITIONS[first : first + SLICE_SIZE]],
+                kafka,
+                audit,
+                cycle_id="cycle-1",
+                evidence=EvidenceAge(0, 0.0),
+                now=lambda: 1000,
+                elapsed=lambda: 0.0,
+                stop=CountingStop(),
+                why_paused=lambda: None,
+                outcomes=outcomes,
+            )
+        return outcomes
     finally:
         audit.close()
 

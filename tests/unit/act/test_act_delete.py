@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from retentiond.act.approved import Approved, UnprovenDeletion
-from retentiond.act.delete import DEFAULT_PACE, EvidenceAge, Pace, execute
+from retentiond.act.delete import EvidenceAge, execute
 from retentiond.act.request import Requester, WantedDeletion, read_log_starts
 from retentiond.clock import seconds_since_boot
 from retentiond.errors import KafkaUnavailable, OtherCluster, StateError
 from retentiond.kafka.interface import DeleteFailure, OffsetBound, RequestResult, Target
 from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
 from tests.support.builders.topic_leaders import (
-    AT_ONCE,
     CountingStop,
     Leaders,
     Reply,
@@ -85,15 +84,16 @@ class Stage:
         self.journal = Notebook(self.kafka.calls)
         self.now: Callable[[], int] = lambda: NOW
         self.elapsed: Callable[[], float] = lambda: READ_AT
-        self.stop: Event = Event()
+        self.stop: Event = CountingStop()
 
     def execute(
         self,
         *partitions: TopicPartition,
-        pace: Pace = AT_ONCE,
         evidence: EvidenceAge = FRESH,
+        outcomes: list[DeletionOutcome] | None = None,
     ) -> tuple[DeletionOutcome, ...]:
-        return execute(
+        outcomes = [] if outcomes is None else outcomes
+        execute(
             [approved(at) for at in partitions],
             self.kafka,
             self.journal,
@@ -102,8 +102,10 @@ class Stage:
             now=self.now,
             elapsed=self.elapsed,
             stop=self.stop,
-            pace=pace,
+            why_paused=lambda: None,
+            outcomes=outcomes,
         )
+        return tuple(outcomes)
 
 
 @pytest.fixture
@@ -141,28 +143,13 @@ def test_a_low_watermark_above_the_cutoff_proves_that_the_records_are_gone_and_n
     ]  # nothing is read back
 
 
-def test_every_batch_is_intended_requested_and_settled_on_its_own(stage: Stage) -> None:
-    outcomes = stage.execute(P0, P1, P2, pace=Pace(batch_size=2))
-
-    assert stage.kafka.calls == ["intend", "look_before_deleting", "delete_records", "settle"] * 2
-    assert stage.journal.intended == [(P0, P1), (P2,)]
-    assert [each.partition for each in outcomes] == [0, 1, 2]
-
-
 def test_an_intent_says_when_its_evidence_was_read_and_when_it_is_requested(stage: Stage) -> None:
     clock = iter(range(NOW, NOW + 100))
     stage.now = lambda: next(clock)
 
-    stage.execute(P0, P1, pace=Pace(batch_size=1), evidence=EvidenceAge(NOW - 7, READ_AT))
+    stage.execute(P0, P1, evidence=EvidenceAge(NOW - 7, READ_AT))
 
-    (_, first), (_, second) = stage.journal.times_ms
-    assert NOW <= first < second
-    assert [evidence_at for evidence_at, _ in stage.journal.times_ms] == [NOW - 7, NOW - 7]
-
-
-def test_nothing_approved_asks_for_nothing(stage: Stage) -> None:
-    assert stage.execute() == ()
-    assert stage.kafka.calls == []
+    assert stage.journal.times_ms == [(NOW - 7, NOW)]
 
 
 def test_when_the_intent_cannot_be_written_no_request_goes_out(stage: Stage) -> None:
@@ -224,7 +211,7 @@ def test_a_leader_that_keeps_moving_is_asked_three_times_and_then_read_back(
     stage.kafka.replies[P0] = [Reply.MOVED] * 9
     stage.stop = stop = CountingStop()
 
-    (outcome,) = stage.execute(P0, pace=Pace(attempts=3, backoff_seconds=0.5))
+    (outcome,) = stage.execute(P0)
 
     assert outcome.outcome is Outcome.UNKNOWN
     assert outcome.error == (
@@ -234,16 +221,15 @@ def test_a_leader_that_keeps_moving_is_asked_three_times_and_then_read_back(
     assert stop.waits == [0.5, 1.0]
 
 
-@pytest.mark.parametrize("attempts", [1, 3])
 def test_a_leader_that_moved_its_log_start_and_then_lost_the_lead_is_read_back_as_deleted(
-    stage: Stage, attempts: int
+    stage: Stage,
 ) -> None:
     stage.kafka.replies[P0] = [Reply.APPLIES_AND_MOVES] + [Reply.MOVED] * 9
 
-    (outcome,) = stage.execute(P0, pace=Pace(attempts=attempts, backoff_seconds=0.0))
+    (outcome,) = stage.execute(P0)
 
     assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, 100, READ_BACK)
-    assert len(stage.kafka.requests) == attempts
+    assert len(stage.kafka.requests) == 3
 
 
 def test_a_refusal_by_the_next_leader_does_not_make_the_first_request_harmless(
@@ -339,17 +325,7 @@ def test_when_another_cluster_answers_what_was_settled_is_told_all_the_same(stag
     told: list[DeletionOutcome] = []
 
     with pytest.raises(OtherCluster):
-        execute(
-            [approved(P0)],
-            stage.kafka,
-            stage.journal,
-            cycle_id="cycle-1",
-            evidence=FRESH,
-            now=stage.now,
-            elapsed=stage.elapsed,
-            stop=stage.stop,
-            outcomes=told,
-        )
+        stage.execute(P0, outcomes=told)
 
     assert [each.outcome for each in told] == [Outcome.NOT_ATTEMPTED]
 
@@ -396,7 +372,7 @@ def test_when_another_cluster_answers_before_a_moved_partition_is_asked_again_it
     stage.kafka.replies[P0] = [Reply.MOVED]
     stage.stop = stop = Elsewhere()
 
-    (outcome,) = stage.execute(P0, pace=Pace(attempts=3, backoff_seconds=0.5))
+    (outcome,) = stage.execute(P0)
 
     assert outcome.outcome is Outcome.UNKNOWN
     assert len(stage.kafka.requests) == 1
@@ -564,26 +540,6 @@ def test_when_asked_to_stop_no_batch_goes_out(stage: Stage) -> None:
     assert stage.kafka.calls == []
 
 
-def test_a_batch_under_way_is_finished_and_the_rest_not_attempted(stage: Stage) -> None:
-    answer = stage.kafka.answer
-
-    def answer_and_stop(at: TopicPartition, cutoff: int, reply: Reply) -> object:
-        stage.stop.set()
-        return answer(at, cutoff, reply)
-
-    stage.kafka.answer = answer_and_stop  # type: ignore[method-assign,assignment]  # a spy
-
-    outcomes = stage.execute(P0, P1, P2, pace=Pace(batch_size=2))
-
-    assert [each.outcome for each in outcomes] == [
-        Outcome.DELETED,
-        Outcome.DELETED,
-        Outcome.NOT_ATTEMPTED,
-    ]
-    assert stage.journal.settled == [outcomes[:2]]
-    assert stage.journal.intended == [(P0, P1)]
-
-
 def test_when_asked_to_stop_meanwhile_a_lost_request_is_left_to_the_next_start(
     stage: Stage,
 ) -> None:
@@ -606,41 +562,18 @@ def test_when_asked_to_stop_meanwhile_a_lost_request_is_left_to_the_next_start(
     assert stage.kafka.calls == ["intend", "look_before_deleting", "delete_records", "settle"]
 
 
-def test_unless_told_otherwise_a_request_takes_five_thousand_partitions() -> None:
-    partitions = [TopicPartition("orders", number) for number in range(5001)]
-    stage = Stage()
-    stage.kafka = Leaders(partitions)
-
-    stage.execute(*partitions, pace=DEFAULT_PACE)
-
-    assert [len(request) for request in stage.kafka.requests] == [5000, 1]
-
-
-def test_unless_told_otherwise_a_moved_leader_is_asked_three_times_ever_more_slowly(
-    stage: Stage,
-) -> None:
-    stage.kafka.replies[P0] = [Reply.MOVED] * 4
-    stop = CountingStop()
-    stage.stop = stop
-
-    stage.execute(P0, pace=DEFAULT_PACE)
-
-    assert len(stage.kafka.requests) == 3
-    assert stop.waits == [0.5, 1.0]
-
-
 def read_ago(seconds: float) -> EvidenceAge:
     return EvidenceAge(NOW, READ_AT - seconds)
 
 
 def test_evidence_of_just_the_age_allowed_is_used(stage: Stage) -> None:
-    (outcome,) = stage.execute(P0, pace=DEFAULT_PACE, evidence=read_ago(5.0))
+    (outcome,) = stage.execute(P0, evidence=read_ago(5.0))
 
     assert outcome.outcome is Outcome.DELETED
 
 
 def test_evidence_that_is_too_old_is_not_used(stage: Stage) -> None:
-    (outcome,) = stage.execute(P0, pace=DEFAULT_PACE, evidence=read_ago(5.001))
+    (outcome,) = stage.execute(P0, evidence=read_ago(5.001))
 
     assert outcome == DeletionOutcome(
         "orders",
@@ -708,11 +641,3 @@ def test_evidence_that_grew_old_before_a_second_attempt_is_not_used(stage: Stage
 
     assert outcome.outcome is Outcome.UNKNOWN
     assert len(stage.kafka.requests) == 1
-
-
-def test_batches_after_the_evidence_grew_old_are_not_attempted(stage: Stage) -> None:
-    stage.elapsed = ticking(0, 0, 5.1)
-
-    outcomes = stage.execute(P0, P1, pace=Pace(batch_size=1))
-
-    assert [each.outcome for each in outcomes] == [Outcome.DELETED, Outcome.NOT_ATTEMPTED]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from threading import Event
 
 import pytest
 
-from retentiond.act.delete import EvidenceAge, Pace, execute
+from retentiond.act.delete import EvidenceAge, execute
 from retentiond.act.guard import verify
 from retentiond.model import DeletionOutcome, Outcome, Reason, TopicPartition, Verdict
 from retentiond.state.operator_actions import Pause
 from tests.support.builders.guard_readings import ORDERS_0, POLICY, Reading, deletion, healthy
-from tests.support.builders.topic_leaders import AT_ONCE, Leaders, Reply, approved
+from tests.support.builders.topic_leaders import CountingStop, Leaders, Reply, approved
 from tests.unit.act.test_act_delete import NOW, P0, P1, P2, Notebook
 
 PULLED = Pause("incident 4711")
@@ -29,10 +28,9 @@ class Stage:
         self._pauses: Iterator[Pause | None] = iter(pauses)
         self._last: Pause | None = None
 
-    def execute(
-        self, *partitions: TopicPartition, pace: Pace = AT_ONCE
-    ) -> tuple[DeletionOutcome, ...]:
-        return execute(
+    def execute(self, *partitions: TopicPartition) -> list[DeletionOutcome]:
+        outcomes: list[DeletionOutcome] = []
+        execute(
             [approved(at) for at in partitions],
             self.kafka,
             self.journal,
@@ -40,10 +38,11 @@ class Stage:
             evidence=EvidenceAge(NOW, 0.0),
             now=lambda: NOW,
             elapsed=lambda: 0.0,
-            stop=Event(),
+            stop=CountingStop(),
             why_paused=self._why_paused,
-            pace=pace,
+            outcomes=outcomes,
         )
+        return outcomes
 
     def _why_paused(self) -> Pause | None:
         self._last = next(self._pauses, self._last)
@@ -53,7 +52,7 @@ class Stage:
 def test_when_it_is_paused_nothing_is_intended_or_requested_and_every_outcome_says_why() -> None:
     stage = Stage([PULLED])
 
-    outcomes = stage.execute(P0, P1, pace=Pace(batch_size=1))
+    outcomes = stage.execute(P0, P1)
 
     assert stage.kafka.calls == []
     assert [(each.outcome, each.error) for each in outcomes] == [
@@ -70,19 +69,6 @@ def test_a_brake_that_is_pulled_while_the_intent_is_written_keeps_its_request_ba
     assert outcome == DeletionOutcome(
         "orders", 0, Outcome.NOT_ATTEMPTED, error="paused: incident 4711"
     )
-
-
-def test_a_brake_that_is_pulled_between_batches_keeps_the_next_ones_back() -> None:
-    stage = Stage([None, None, PULLED])
-
-    outcomes = stage.execute(P0, P1, P2, pace=Pace(batch_size=1))
-
-    assert stage.kafka.requests == [{P0: 100}]
-    assert [each.outcome for each in outcomes] == [
-        Outcome.DELETED,
-        Outcome.NOT_ATTEMPTED,
-        Outcome.NOT_ATTEMPTED,
-    ]
 
 
 def test_a_brake_that_is_pulled_before_a_second_attempt_keeps_it_back() -> None:
@@ -103,14 +89,6 @@ def test_a_brake_that_is_let_go_before_a_third_attempt_does_not_bring_the_second
 
     assert len(stage.kafka.requests) == 1
     assert outcome.outcome is Outcome.UNKNOWN
-
-
-def test_a_brake_that_is_let_go_lets_the_next_batch_go() -> None:
-    stage = Stage([PULLED, None])
-
-    outcomes = stage.execute(P0, P1, pace=Pace(batch_size=1))
-
-    assert [each.outcome for each in outcomes] == [Outcome.NOT_ATTEMPTED, Outcome.DELETED]
 
 
 # Hidden groups, as the guard sees them
