@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 from unittest import mock
 
 import psutil
@@ -20,35 +21,68 @@ pytestmark = [
 ]
 
 
-def mapped_by_a_jvm_that_plans(archive: Path) -> bool:
+class Opened(NamedTuple):
+    """What a JVM that plans has mapped or open: whether the archive, and which jars."""
+
+    is_archive_read: bool
+    jars: list[str]
+
+
+def opened_by_a_jvm_that_plans(archive: Path, home: Path = tuning.HOME) -> Opened:
     """In this process, which has no other."""
-    java_options.CLASS_ARCHIVE = archive
+    java_options.CLASS_ARCHIVE, tuning.HOME = archive, home
     sessions = SparkSessions("local[2]", {})
     try:
         assert decide(sessions, class_archive.example())
         (java,) = psutil.Process().children()
-        return str(archive) in {mapped.path for mapped in java.memory_maps()}
+        paths = (Path(opened.path) for opened in java.open_files())
+        return Opened(
+            str(archive) in {mapped.path for mapped in java.memory_maps()},
+            [path.name for path in paths if path.suffix == ".jar"],
+        )
     finally:
         sessions.stop()
 
 
-def test_the_classes_of_a_plan_are_kept_and_read(tmp_path: Path) -> None:
-    archive = tmp_path / "share" / "classes.jsa"
+class Kept(NamedTuple):
+    archive: Path
+    opened: Opened
 
-    in_a_process(folder(tmp_path / "make"), class_archive.make, archive)
-    is_read, _ = in_a_process(folder(tmp_path / "read"), mapped_by_a_jvm_that_plans, archive)
 
-    assert [file.name for file in archive.parent.iterdir()] == [archive.name]
-    assert is_read
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """Both are made as for an image, and a later process plans."""
+    root = tmp_path_factory.mktemp("kept")
+    archive, home = root / "share" / "classes.jsa", root / "home"
+
+    in_a_process(folder(root / "make"), make, archive, home)
+    opened, _ = in_a_process(folder(root / "plan"), opened_by_a_jvm_that_plans, archive, home)
+    return Kept(archive, opened)
+
+
+def make(archive: Path, home: Path) -> None:
+    tuning.HOME = home
+    tuning.make(home)
+    class_archive.make(archive)
+
+
+def test_the_classes_of_a_plan_are_kept_and_read(kept: Kept) -> None:
+    assert [file.name for file in kept.archive.parent.iterdir()] == [kept.archive.name]
+    assert kept.opened.is_archive_read
+
+
+def test_a_plan_needs_none_of_the_jars_that_are_left_out(kept: Kept) -> None:
+    assert len(kept.opened.jars) > 100
+    assert not [name for name in kept.opened.jars if name.startswith(tuning.NEEDLESS)]
 
 
 def test_what_is_no_archive_is_passed_over(tmp_path: Path) -> None:
     archive = tmp_path / "classes.jsa"
     archive.write_bytes(bytes(100_000))
 
-    is_read, said = in_a_process(tmp_path, mapped_by_a_jvm_that_plans, archive)
+    opened, said = in_a_process(tmp_path, opened_by_a_jvm_that_plans, archive)
 
-    assert not is_read
+    assert not opened.is_archive_read
     assert str(archive) not in said
 
 
@@ -68,27 +102,6 @@ def test_it_is_said_where_nothing_can_be_kept(tmp_path: Path) -> None:
 
     assert code == 1
     assert said.startswith("Spark's classes are not kept: ")
-
-
-def jars_of_a_jvm_that_plans(home: Path) -> list[str]:
-    """Those that it has open, in this process, which has no other."""
-    tuning.HOME = home
-    tuning.make(home)
-    sessions = SparkSessions("local[2]", {})
-    try:
-        assert decide(sessions, class_archive.example())
-        (java,) = psutil.Process().children()
-        paths = (Path(opened.path) for opened in java.open_files())
-        return [path.name for path in paths if path.suffix == ".jar"]
-    finally:
-        sessions.stop()
-
-
-def test_a_plan_needs_none_of_the_jars_that_are_left_out(tmp_path: Path) -> None:
-    opened, _ = in_a_process(folder(tmp_path / "plan"), jars_of_a_jvm_that_plans, tmp_path / "home")
-
-    assert len(opened) > 100
-    assert not [name for name in opened if name.startswith(tuning.NEEDLESS)]
 
 
 def folder(path: Path) -> Path:

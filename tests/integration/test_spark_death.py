@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import pytest
@@ -24,24 +25,11 @@ from retentiond.errors import SparkUnavailable
 from retentiond.model import PlanRow
 from retentiond.spark.session import SparkSessions
 from tests.support import oracle
-from tests.support.brokers.spark_processes import in_a_process
+from tests.support.brokers.spark_processes import in_a_process, jvms
 from tests.support.builders.guard_readings import healthy
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200), pytest.mark.thorough("kills")]
-
-
-def jvms() -> list[psutil.Process]:
-    """This process's JVMs, zombies included."""
-    return [each for each in psutil.Process().children(recursive=True) if "java" in name(each)]
-
-
-def name(process: psutil.Process) -> str:
-    """Empty for a process that ended while the others were listed."""
-    try:
-        return process.name()
-    except psutil.NoSuchProcess:
-        return ""
 
 
 def kill_jvm() -> None:
@@ -55,8 +43,15 @@ def rows(sessions: SparkSessions) -> list[PlanRow]:
     return [replace(row, detail=None) for row in decide(sessions, healthy().snapshot())]
 
 
-def held() -> tuple[list[str], list[str]]:
-    """The kinds of open files, and the threads, of this process."""
+class Held(NamedTuple):
+    """The kinds of open files, and the threads, of a process."""
+
+    files: list[str]
+    threads: list[str]
+
+
+def held() -> Held:
+    """By this process."""
     gc.collect()
     files = (f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd"))
     kinds = sorted(
@@ -64,43 +59,84 @@ def held() -> tuple[list[str], list[str]]:
         for file in files
         if os.path.lexists(file)
     )
-    return kinds, sorted(re.sub(r"\d+", "", each.name) for each in threading.enumerate())
+    return Held(kinds, sorted(re.sub(r"\d+", "", each.name) for each in threading.enumerate()))
 
 
-def survive_deaths_between_plans() -> list[list[PlanRow]]:
+class Lived(NamedTuple):
+    """What a process has lived through whose JVMs died one after another.
+
+    ``ports``: those that Spark's JVM opened for plans alone; ``looks``: how often was looked at
+    them. ``planned``: before any death, after one between two plans, and after one amid a plan,
+    which ``sentence`` told. ``held``: before that last death, and after it. ``interrupted``: what
+    the question heard whose JVM an interrupt ended; ``ended_by``: the threads that ended it.
+    """
+
+    ports: set[int]
+    looks: int
+    planned: list[list[PlanRow]]
+    sentence: str
+    held: tuple[Held, Held]
+    interrupted: list[str]
+    ended_by: list[str]
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Lived:
+    """One process and three JVMs for all the deaths, as a start takes seconds."""
+    found, stderr = in_a_process(tmp_path_factory.mktemp("deaths"), survive_deaths)
+    assert stderr == ""
+    return found
+
+
+def survive_deaths() -> Lived:
     """Spark's own files are in a folder of the scenario's, which has to be empty at its end."""
     tempfile.tempdir = os.getcwd()
     sessions = SparkSessions("local[2]", {})
     planned = [rows(sessions)]
     assert list(Path().glob("**/blockmgr-*"))
+    ports, looks = ports_of_plans(sessions)
     kill_jvm()
     planned.append(rows(sessions))  # what is made once, and kept, is made now
     before = held()
-    for _ in range(3):
-        kill_jvm()
-        planned.append(rows(sessions))
-        assert len(jvms()) == 1
+    sentence = die_during_a_plan(sessions)
+    planned.append(rows(sessions))
     after = held()
-    assert after == before, (before, after)
+    assert len(jvms()) == 1
+    interrupted, ended_by = interrupt_a_question(sessions)
     sessions.stop()
     assert jvms() == []
-    return planned
+    return Lived(ports, looks, planned, sentence, (before, after), interrupted, ended_by)
 
 
-def test_a_jvm_killed_between_plans_is_replaced_and_nothing_leaks(tmp_path: Path) -> None:
-    expected = oracle.plan(healthy().snapshot())
+def ports_of_plans(sessions: SparkSessions) -> tuple[set[int], int]:
+    (jvm,) = jvms()
+    before = listening(jvm)
+    opened: set[int] = set()
+    looks = 0
+    planning = threading.Thread(target=lambda: [rows(sessions) for _ in range(20)])
+    planning.start()
+    while planning.is_alive():
+        opened |= listening(jvm) - before
+        looks += 1
+    planning.join()
+    return opened, looks
 
-    assert in_a_process(tmp_path, survive_deaths_between_plans) == ([expected] * 5, "")
+
+def listening(process: psutil.Process) -> set[int]:
+    """The ports at which it waits for connections."""
+    found = process.net_connections("tcp")
+    return {each.laddr.port for each in found if each.status == psutil.CONN_LISTEN}
 
 
-def survive_a_death_during_a_plan() -> tuple[str, list[PlanRow]]:
+def die_during_a_plan(sessions: SparkSessions) -> str:
     """The plan is one that never ends, and the JVM dies once its job runs."""
-    sessions = SparkSessions("local[2]", {})
     honest: Callable[..., object] = plan.judged_partitions
+    killers: list[threading.Thread] = []
 
     def endless(counted: object, *_: object) -> object:
         with_jobs = SparkContext._active_spark_context.statusTracker()  # type: ignore[union-attr]  # it is there
-        threading.Thread(target=kill_at_work, args=(with_jobs,)).start()
+        killers.append(threading.Thread(target=kill_at_work, args=(with_jobs,)))
+        killers[0].start()
         session = counted.sparkSession  # type: ignore[attr-defined]  # a DataFrame
         return session.range(10**15).selectExpr("sum(id % 7)")
 
@@ -113,10 +149,45 @@ def survive_a_death_during_a_plan() -> tuple[str, list[PlanRow]]:
     with pytest.raises(SparkUnavailable) as caught:
         decide(sessions, healthy().snapshot())
     plan.judged_partitions = honest  # type: ignore[assignment]  # as above
-    planned = rows(sessions)
-    sessions.stop()
+    killers[0].join()
+    return str(caught.value)
+
+
+def interrupt_a_question(sessions: SparkSessions) -> tuple[list[str], list[str]]:
+    """The JVM ends for two at once, for whoever interrupts and for the one that waits for the
+    answer: the first that is to remove the socket of Spark's accumulators waits for the other."""
+    exists, both = os.path.exists, threading.Barrier(2)
+    arrived: list[str] = []
+    said: list[str] = []
+    trackers: list[StatusTracker] = []
+
+    def exists_for_both(path: str) -> bool:
+        found = exists(path)
+        if path == address:
+            arrived.append(threading.current_thread().name)
+            with contextlib.suppress(threading.BrokenBarrierError):
+                both.wait(3)
+        return found
+
+    def ask() -> None:
+        try:
+            with sessions.use() as session:
+                trackers.append(session.sparkContext.statusTracker())
+                session.range(10**15).selectExpr("sum(id % 7)").collect()
+        except SparkUnavailable as error:
+            said.append(str(error))
+
+    question = threading.Thread(target=ask)
+    question.start()
+    (tracker,) = eventually(lambda: trackers)
+    eventually(tracker.getActiveJobsIds)
+    address = SparkContext._active_spark_context._accumulatorServer.server_address  # type: ignore[union-attr]  # it is there
+    os.path.exists = exists_for_both  # type: ignore[assignment]  # as above
+    sessions.interrupt()
+    question.join()
+    os.path.exists = exists
     assert jvms() == []
-    return str(caught.value), planned
+    return said, arrived
 
 
 def lose_the_temporary_files() -> list[int]:
@@ -148,12 +219,28 @@ def test_a_removed_tmpdir_costs_one_plan_at_most(
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_a_jvm_killed_during_a_plan_fails_that_plan_alone(tmp_path: Path) -> None:
-    (sentence, planned), stderr = in_a_process(tmp_path, survive_a_death_during_a_plan)
+def test_a_jvm_killed_between_plans_is_replaced(lived: Lived) -> None:
+    assert lived.planned[:2] == [oracle.plan(healthy().snapshot())] * 2
 
-    assert sentence == "Spark's JVM ended with exit code -9; the next cycle starts another"
-    assert planned == oracle.plan(healthy().snapshot())
-    assert stderr == ""
+
+def test_a_jvm_killed_during_a_plan_fails_that_plan_alone(lived: Lived) -> None:
+    assert lived.sentence == "Spark's JVM ended with exit code -9; the next cycle starts another"
+    assert lived.planned[2] == oracle.plan(healthy().snapshot())
+
+
+def test_a_death_leaks_no_file_and_no_thread(lived: Lived) -> None:
+    before, after = lived.held
+    assert after == before
+
+
+def test_no_plan_opens_a_port_that_takes_the_first_client_that_comes(lived: Lived) -> None:
+    assert lived.ports == set()
+    assert lived.looks > 20
+
+
+def test_an_interrupt_and_the_question_end_the_jvm_once(lived: Lived) -> None:
+    assert lived.interrupted == ["Spark was stopped meanwhile"]
+    assert len(lived.ended_by) == 1
 
 
 def stop_the_jvm() -> psutil.Process:
@@ -220,185 +307,3 @@ def test_a_jvm_that_answers_nothing_is_replaced_in_time(tmp_path: Path) -> None:
     assert sentences == [given_up] * 3
     assert planned == oracle.plan(healthy().snapshot())
     assert gone == [True] * 5
-
-
-SECRET = "hunter2-wherever-it-may-be"
-
-
-def command_lines_with(secret: str) -> set[str]:
-    """Of all processes of this host."""
-    found = set()
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):  # it has ended
-            text = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            if secret in text:
-                found.add(text)
-    return found
-
-
-def plan_with_secrets() -> tuple[set[str], int, list[str | None]]:
-    """Command lines that were seen to hold one, how often was looked while Spark started, and the
-    settings as they have arrived."""
-    odd = f" {SECRET} é=:#!\\n\t'\" "
-    sessions = SparkSessions(
-        "local[2]",
-        {
-            "spark.retentiond.password": odd,
-            "spark.driver.extraJavaOptions": f"-Dpassword={SECRET} '-Dother=a \\b \"#c'",
-            "spark.driver.defaultJavaOptions": f"-Dfirst={SECRET}",
-            "spark.driver.memory": "700m",
-        },
-    )
-    seen: set[str] = set()
-    looks = 0
-    starting = threading.Thread(target=sessions.start)
-    starting.start()
-    while starting.is_alive():
-        seen |= command_lines_with(SECRET)
-        looks += bool(jvms())
-    seen |= command_lines_with(SECRET)
-    with sessions.use() as session:
-        java = session._jvm.java.lang  # type: ignore[union-attr]  # py4j has no types
-        arrived = [
-            session.conf.get("spark.retentiond.password"),
-            *map(java.System.getProperty, ("password", "other", "first")),
-            str(java.Runtime.getRuntime().maxMemory() // 2**20),
-        ]
-    sessions.stop()
-    left = [str(each) for each in Path(tempfile.gettempdir()).glob("retentiond-spark-*/settings")]
-    assert not any(SECRET in Path(each).read_text() for each in left)
-    return seen, looks, [arrived[0] == odd and "as it is", *arrived[1:]]
-
-
-def ports_of_plans() -> tuple[set[int], int]:
-    """The ports that Spark's JVM opens for plans alone, and how often was looked at them."""
-    sessions = SparkSessions("local[2]", {})
-    rows(sessions)
-    (jvm,) = jvms()
-    before = listening(jvm)
-    opened: set[int] = set()
-    looks = 0
-    planning = threading.Thread(target=lambda: [rows(sessions) for _ in range(20)])
-    planning.start()
-    while planning.is_alive():
-        opened |= listening(jvm) - before
-        looks += 1
-    sessions.stop()
-    return opened, looks
-
-
-def listening(process: psutil.Process) -> set[int]:
-    """The ports at which it waits for connections."""
-    found = process.net_connections("tcp")
-    return {each.laddr.port for each in found if each.status == psutil.CONN_LISTEN}
-
-
-def test_no_plan_opens_a_port_that_takes_the_first_client_that_comes(tmp_path: Path) -> None:
-    (opened, looks), _ = in_a_process(tmp_path, ports_of_plans)
-
-    assert opened == set()
-    assert looks > 20
-
-
-def test_no_setting_of_spark_stands_in_a_command_line(tmp_path: Path) -> None:
-    (seen, looks, arrived), stderr = in_a_process(tmp_path, plan_with_secrets)
-
-    assert seen == set()
-    assert looks > 10
-    assert arrived[0] == "as it is"
-    assert arrived[1:4] == [SECRET, 'a \\b "#c', SECRET]
-    assert 600 < int(arrived[4] or 0) <= 700
-    assert stderr == ""
-
-
-def stop_while_it_starts() -> tuple[float, int]:
-    """Seconds that the stop took, and the JVM that was on its way."""
-    sessions = SparkSessions("local[2]", {})
-    refused: list[str] = []
-
-    def start() -> None:
-        with pytest.raises(SparkUnavailable) as caught:
-            sessions.start()
-        refused.append(str(caught.value))
-
-    starting = threading.Thread(target=start)
-    starting.start()
-    (jvm,) = eventually(jvms)
-    started = time.monotonic()
-    sessions.stop()
-    took = time.monotonic() - started
-    starting.join()
-    assert refused == ["Spark was stopped meanwhile"]
-    assert jvms() == []
-    return took, jvm.pid
-
-
-def test_a_stop_does_not_wait_for_a_session_that_is_being_made(tmp_path: Path) -> None:
-    (took, jvm), stderr = in_a_process(tmp_path, stop_while_it_starts)
-
-    assert took < 4
-    assert not psutil.pid_exists(jvm)
-    assert stderr == ""
-
-
-def interrupt_a_question() -> tuple[list[str], list[str]]:
-    """The JVM ends for two at once, for whoever interrupts and for the one that waits for the
-    answer: the first that is to remove the socket of Spark's accumulators waits for the other."""
-    sessions = SparkSessions("local[2]", {})
-    exists, both = os.path.exists, threading.Barrier(2)
-    arrived: list[str] = []
-    said: list[str] = []
-    trackers: list[StatusTracker] = []
-
-    def exists_for_both(path: str) -> bool:
-        found = exists(path)
-        if path == address:
-            arrived.append(threading.current_thread().name)
-            with contextlib.suppress(threading.BrokenBarrierError):
-                both.wait(3)
-        return found
-
-    def ask() -> None:
-        try:
-            with sessions.use() as session:
-                trackers.append(session.sparkContext.statusTracker())
-                session.range(10**15).selectExpr("sum(id % 7)").collect()
-        except SparkUnavailable as error:
-            said.append(str(error))
-
-    question = threading.Thread(target=ask)
-    question.start()
-    (tracker,) = eventually(lambda: trackers)
-    eventually(tracker.getActiveJobsIds)
-    address = SparkContext._active_spark_context._accumulatorServer.server_address  # type: ignore[union-attr]  # it is there
-    os.path.exists = exists_for_both  # type: ignore[assignment]  # as above
-    sessions.interrupt()
-    question.join()
-    assert jvms() == []
-    return said, arrived
-
-
-def test_an_interrupt_and_the_question_end_the_jvm_once(tmp_path: Path) -> None:
-    (said, arrived), stderr = in_a_process(tmp_path, interrupt_a_question)
-
-    assert said == ["Spark was stopped meanwhile"]
-    assert len(arrived) == 1
-    assert stderr == ""
-
-
-def start_without_java() -> str:
-    os.environ.pop("JAVA_HOME", None)
-    os.environ["PATH"] = "/nowhere"
-    sessions = SparkSessions("local[2]", {})
-    with pytest.raises(SparkUnavailable) as caught:
-        decide(sessions, healthy().snapshot())
-    sessions.stop()
-    return str(caught.value)
-
-
-def test_without_java_there_is_one_sentence_that_says_so(tmp_path: Path) -> None:
-    sentence, stderr = in_a_process(tmp_path, start_without_java)
-
-    assert "Java 17 or newer" in sentence
-    assert "\n" not in sentence
-    assert stderr == ""

@@ -1,21 +1,37 @@
-"""The same plan on every kind of master, each for real."""
+"""The same plans and the same answers about the past from every kind of master and place, each for
+real."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import psutil
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 
 from devkit.embedded.ports import PortReservations
+from retentiond.cli.output import report as reported
+from retentiond.cli.past import recommend as recommended
+from retentiond.cli.past import simulate as simulated
+from retentiond.config import TopicPolicy
 from retentiond.decide.plan import decide
-from retentiond.errors import SparkUnavailable
+from retentiond.errors import HistoryUnavailable, SparkUnavailable
+from retentiond.history.ask.past import Past, history_at, open_past
+from retentiond.history.ask.question import TopicQuestion, questions
+from retentiond.history.ask.recommend import recommend, without_retention
+from retentiond.history.ask.replay import Replay
+from retentiond.history.ask.report import report, without_retentiond
+from retentiond.history.ask.rows import LARGE_JOBS, workers_explained
+from retentiond.history.ask.simulate import simulate
+from retentiond.history.table import HistoryTable
 from retentiond.model import PlanRow
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
@@ -25,25 +41,36 @@ from tests.support.brokers.spark_processes import (
     in_a_process,
     standalone,
 )
-from tests.support.builders.guard_readings import Reading
-from tests.support.strategies import together, worlds
+from tests.support.builders.past_clusters import (
+    BEGIN,
+    MINUTE_MS,
+    PastCluster,
+    PastEntry,
+    commit_row,
+    deletion_row,
+    group_row,
+    partition_row,
+)
+from tests.support.object_store import SECRET, object_store
+from tests.support.strategies import forty_worlds
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200), pytest.mark.thorough("a Spark master")]
 
+BEGIN_MS = int(BEGIN.timestamp() * 1000)
+HOUR_MS = 60 * MINUTE_MS
+ENTRIES = 40
+"""Two hours apart, so of four days: a file for each."""
 
-@contextmanager
-def sessions_at(master: str) -> Iterator[SparkSessions]:
-    own = {} if master.startswith("sc://") else {"spark.driver.host": "127.0.0.1"}
-    sessions = SparkSessions(master, own)
-    try:
-        yield sessions
-    finally:
-        sessions.stop()
+RETENTION_MS = 8 * HOUR_MS
+POLICY = TopicPolicy(enabled=True, consumed_retention_ms=RETENTION_MS)
+TIMEOUT_S = 900.0
 
-
-def plan_at(master: str, snapshot: Snapshot) -> list[PlanRow]:
-    with sessions_at(master) as sessions:
-        return rows(sessions, snapshot)
+SETTINGS = {
+    **LARGE_JOBS,
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.host": "127.0.0.1",
+    "spark.pyspark.python": sys.executable,
+}
 
 
 def rows(sessions: SparkSessions, snapshot: Snapshot) -> list[PlanRow]:
@@ -52,62 +79,26 @@ def rows(sessions: SparkSessions, snapshot: Snapshot) -> list[PlanRow]:
 
 @pytest.fixture(scope="module")
 def snapshot() -> Snapshot:
-    """Forty worlds in one, the same in each run."""
-    made: list[Reading] = []
-
-    @settings(
-        max_examples=60,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(worlds())
-    def collect(world: Reading) -> None:
-        made.append(world)
-
-    collect()
-    return together([world for world in made if not world.problems][:40]).snapshot()
+    return forty_worlds().snapshot()
 
 
-def test_a_local_master_plans_as_the_oracle_does_and_leaves_no_trace(
-    tmp_path: Path, snapshot: Snapshot
-) -> None:
-    assert in_a_process(tmp_path, plan_at, "local[2]", snapshot) == (oracle.plan(snapshot), "")
-
-
-def test_a_standalone_cluster_plans_as_the_oracle_does(tmp_path: Path, snapshot: Snapshot) -> None:
-    with standalone(tmp_path / "spark") as master:
-        planned, stderr = in_a_process(tmp_path, plan_at, master, snapshot)
-
-    assert planned == oracle.plan(snapshot)
-    assert stderr == ""
-    executors = {each.name for each in (tmp_path / "spark" / "work").glob("app-*/*")}
-    assert executors == {"0", "1"}  # one of each worker
-
-
-def test_a_connect_server_plans_as_the_oracle_does(tmp_path: Path, snapshot: Snapshot) -> None:
-    with PortReservations() as ports, connect_server(tmp_path / "spark", port := ports.take()):
-        planned, stderr = in_a_process(tmp_path, plan_at, f"sc://127.0.0.1:{port}", snapshot)
-
-    assert planned == oracle.plan(snapshot)
-    assert stderr == ""
-
-
-def outlive_a_connect_server(port: int, folder: Path, snapshot: Snapshot) -> list[PlanRow]:
-    """What a daemon would live through: no server, a server, none again, another."""
-    with sessions_at(f"sc://127.0.0.1:{port}") as sessions:
+def outlive_a_connect_server(port: int, folder: Path, snapshot: Snapshot) -> list[list[PlanRow]]:
+    """What a daemon would live through: no server, a server, none again, another. The plans of
+    both servers."""
+    sessions = SparkSessions(f"sc://127.0.0.1:{port}", {})
+    try:
         must_be_unavailable(sessions, snapshot, "no Spark Connect server answers")
         with connect_server(folder / "first", port) as server:
-            rows(sessions, snapshot)
+            planned = [rows(sessions, snapshot)]
             os.killpg(server.pid, signal.SIGKILL)
             server.wait()
             must_be_unavailable(sessions, snapshot, "no Spark Connect server answers")
         with connect_server(folder / "second", port):
-            planned = rows(sessions, snapshot)
+            planned.append(rows(sessions, snapshot))
             with sessions.use() as session:
                 assert session.conf.get("spark.sql.shuffle.partitions") == "2"
+    finally:
+        sessions.stop()
     return planned
 
 
@@ -118,12 +109,231 @@ def must_be_unavailable(sessions: SparkSessions, snapshot: Snapshot, sentence: s
     assert time.monotonic() - started < 30
 
 
-def test_a_connect_server_may_die_and_come_back(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_a_connect_server_plans_may_die_and_come_back(tmp_path: Path, snapshot: Snapshot) -> None:
     folder = tmp_path / "spark"
     with PortReservations() as ports:
         planned, stderr = in_a_process(
             tmp_path, outlive_a_connect_server, ports.take(), folder, snapshot
         )
 
-    assert planned == oracle.plan(snapshot)
+    assert planned == [oracle.plan(snapshot)] * 2
     assert stderr == ""
+
+
+def cluster() -> PastCluster:
+    """``orders`` has a reader that goes back a day, ``clicks`` one that stops and records that
+    were deleted; both have two partitions."""
+    entries = []
+    for number in range(ENTRIES):
+        rows = [
+            group_row("billing", "live"),
+            {
+                "kind": "log_dir",
+                "broker": 1,
+                "log_dir": "/kafka",
+                "total_bytes": 10**6,
+                "usable_bytes": 10**6 - 9_000 * number,
+            },
+        ]
+        for partition in (0, 1):
+            high = (number + 1) * (100 + partition)
+            back = max(0, high - 1200) if number == 30 else high
+            stopped = min(high, 1500)
+            start = max(0, stopped - 500)
+            rows += [
+                commit_row("billing", "orders", partition, back),
+                commit_row("search", "clicks", partition, stopped),
+                deletion_row("clicks", partition, start),
+                partition_row(
+                    "orders",
+                    partition,
+                    high_watermark=high,
+                    min_committed_offset=back,
+                    binding_group="billing",
+                ),
+                partition_row(
+                    "clicks",
+                    partition,
+                    high_watermark=high,
+                    log_start_offset=start,
+                    min_committed_offset=stopped,
+                    binding_group="search",
+                ),
+            ]
+        is_whole = number % 12 == 0
+        entries.append(PastEntry(2 * number * HOUR_MS, 2 * HOUR_MS, is_whole=is_whole, rows=rows))
+    return PastCluster(entries)
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[str]:
+    with object_store("past") as url:
+        place = f"{url}/history"
+        cluster().write_to(place)
+        yield place
+
+
+def asked_of(past: Past) -> tuple[TopicQuestion, ...]:
+    topics = set(past.topic_ids["topic"].to_pylist())
+    return questions(topics, lambda _: POLICY, lambda _: POLICY)
+
+
+def opened(master: str, place: str) -> Past:
+    return open_past(history_at(place), master, BEGIN_MS, BEGIN_MS + 100 * HOUR_MS, RETENTION_MS)
+
+
+def simulation(sessions: SparkSessions, master: str, place: str) -> dict[str, Any]:
+    past = opened(master, place)
+    with sessions.use() as session:
+        return simulated.document(simulate(Replay(past, session, asked_of(past))))
+
+
+def answers(sessions: SparkSessions, master: str, place: str) -> dict[str, Any]:
+    """What all three questions find, as JSON."""
+    past = opened(master, place)
+    asked = asked_of(past)
+    with sessions.use() as session:
+        replay = Replay(past, session, [without_retention(each) for each in asked])
+        found = recommend(replay, 2, partial(Replay, past, session))
+        recommendations = [recommended._document(each) for each in found]
+    with sessions.use() as session:
+        replay = Replay(past, session, [without_retentiond(each) for each in asked])
+        told = json.loads(reported.json_text(report(replay), None))
+    return {
+        "simulate": simulation(sessions, master, place),
+        "recommend": recommendations,
+        "report": told,
+    }
+
+
+class OnACluster(NamedTuple):
+    """What a standalone cluster finds in the store, and plans."""
+
+    of_store: dict[str, Any]
+    planned: list[PlanRow]
+    is_secret_shown: bool
+
+
+def by_a_standalone_cluster(master: str, store: str, snapshot: Snapshot) -> OnACluster:
+    sessions = SparkSessions(master, SETTINGS, timeout_s=TIMEOUT_S)
+    try:
+        return OnACluster(
+            answers(sessions, master, store), rows(sessions, snapshot), is_secret_shown()
+        )
+    finally:
+        sessions.stop()
+
+
+def is_secret_shown() -> bool:
+    """Whether it stands on the command line of any process."""
+    return any(SECRET in " ".join(each.info["cmdline"] or ()) for each in processes())
+
+
+def processes() -> list[psutil.Process]:
+    return list(psutil.process_iter(["cmdline"]))
+
+
+class Local(NamedTuple):
+    """What a local master finds in a folder and, by simulating alone, in the store; how it tells of
+    files that are gone; and whether a secret stood on a command line meanwhile."""
+
+    of_folder: dict[str, Any]
+    simulated_from_store: dict[str, Any]
+    gone: str
+    is_secret_shown: bool
+
+
+def by_a_local_master(folder: str, store: str, gone: str) -> Local:
+    sessions = SparkSessions("local[2]", SETTINGS, timeout_s=TIMEOUT_S)
+    try:
+        return Local(
+            answers(sessions, "local[2]", folder),
+            simulation(sessions, "local[2]", store),
+            told_of_gone_files(sessions, gone),
+            is_secret_shown(),
+        )
+    finally:
+        sessions.stop()
+
+
+def told_of_gone_files(sessions: SparkSessions, place: str) -> str:
+    past = opened("local[2]", place)
+    table = HistoryTable.open(place)
+    table.drop({each.day for each in table.files()}, past.cluster_id)
+    table.vacuum(0)
+    try:
+        with sessions.use() as session, workers_explained(past.table.place):
+            simulate(Replay(past, session, asked_of(past)))
+    except HistoryUnavailable as error:
+        return str(error)
+    return "nothing"
+
+
+@pytest.fixture(scope="module")
+def local(store: str, tmp_path_factory: pytest.TempPathFactory) -> Local:
+    folder = tmp_path_factory.mktemp("local")
+    place = cluster().write(tmp_path_factory.mktemp("folder") / "history")
+    cluster().write_to(f"{store}-gone")
+    found, _ = in_a_process(folder, by_a_local_master, str(place), store, f"{store}-gone")
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(local: Local) -> dict[str, Any]:
+    """By a local master, from a folder."""
+    return local.of_folder
+
+
+def test_there_is_something_to_find(expected: dict[str, Any]) -> None:
+    found = expected["simulate"]
+    assert [each["group"] for each in found["topics"][1]["missed"]] == ["billing"] * 2
+    assert found["total"]["simulated_records_deleted"] > 5000
+    assert expected["recommend"][1]["because"]["kind"] == "rewind"
+    assert expected["report"]["total"]["records_deleted"] > 0
+
+
+def test_a_local_master_reads_an_object_store(local: Local) -> None:
+    assert local.simulated_from_store == local.of_folder["simulate"]
+    assert not local.is_secret_shown
+
+
+@pytest.fixture(scope="module")
+def cluster_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cluster")
+
+
+@pytest.fixture(scope="module")
+def on_a_cluster(cluster_folder: Path, store: str, snapshot: Snapshot) -> OnACluster:
+    """Its two workers have the credentials in their environments."""
+    with standalone(cluster_folder / "spark") as master:
+        found, stderr = in_a_process(
+            cluster_folder, by_a_standalone_cluster, master, store, snapshot
+        )
+    assert stderr == ""
+    executors = {each.name for each in (cluster_folder / "spark" / "work").glob("app-*/*")}
+    assert executors == {"0", "1"}  # one of each worker
+    return found
+
+
+def test_a_standalone_cluster_plans_as_the_oracle_does(
+    on_a_cluster: OnACluster, snapshot: Snapshot
+) -> None:
+    assert on_a_cluster.planned == oracle.plan(snapshot)
+
+
+def test_a_standalone_cluster_reads_an_object_store(
+    on_a_cluster: OnACluster, cluster_folder: Path, expected: dict[str, Any]
+) -> None:
+    assert on_a_cluster.of_store == expected
+    assert not on_a_cluster.is_secret_shown
+    logs = [each for each in cluster_folder.rglob("*") if each.is_file()]
+    assert not [each for each in logs if SECRET.encode() in each.read_bytes()]
+
+
+def test_files_that_are_gone_are_told_without_a_secret(local: Local, store: str) -> None:
+    place = f"{store}-gone".replace("s3a:", "s3:")
+    assert local.gone.replace("s3a:", "s3:").startswith(
+        f"a worker of Spark can't read the history in {place} ("
+    )
+    assert SECRET not in local.gone
+    assert "\n" not in local.gone

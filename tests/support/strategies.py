@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from retentiond.config import PolicyConflict, TopicPolicy
@@ -245,6 +246,26 @@ def together(worlds: list[Reading]) -> Reading:
         }
         merged.changelogs |= {(mine + name, mine + at) for name, at in world.changelogs}
     return merged
+
+
+def forty_worlds() -> Reading:
+    """Complete ones, side by side; the same in each run."""
+    made: list[Reading] = []
+
+    @settings(
+        max_examples=60,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(worlds())
+    def collect(world: Reading) -> None:
+        made.append(world)
+
+    collect()
+    return together([world for world in made if not world.problems][:40])
 
 
 def prefix(number: int) -> str:

@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+import psutil
 import pyspark
 
 from devkit.embedded.ports import LOOPBACK, PortReservations
@@ -48,6 +49,19 @@ def _settle(work: Path, stderr: Path) -> None:
     os.chdir(work)
     os.dup2(os.open(stderr, os.O_WRONLY | os.O_CREAT), 2)
     logs.configure()
+
+
+def jvms() -> list[psutil.Process]:
+    """This process's JVMs, zombies included."""
+    return [each for each in psutil.Process().children(recursive=True) if "java" in _name(each)]
+
+
+def _name(process: psutil.Process) -> str:
+    """Empty for a process that ended while the others were listed."""
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
 
 
 @contextmanager
