@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import signal
-from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from operator import le
 from pathlib import Path
@@ -13,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.contract.real import RealDriver
 from tests.faults.held import ENVIRONMENT, Held, held_command
 from tests.support.brokers.command import Done, Process, run, settings, write
 from tests.support.brokers.secured import (
@@ -23,25 +20,13 @@ from tests.support.brokers.secured import (
     WRONG_PASSWORD,
     Section,
     Secured,
-    secured_kafka,
 )
-from tests.support.brokers.unsafe import REFUSALS, Refusal
+from tests.support.brokers.unsafe import REFUSALS
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
 TOPIC = "orders"
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """With ten records, seven of which a group has read."""
-    with secured_kafka(tmp_path_factory.mktemp("secured")) as made:
-        with closing(RealDriver(made.kafka, made.kafka.internal_servers)) as driver:
-            driver.create_topic(TOPIC)
-            driver.produce(TOPIC, [driver.now_ms] * 10)
-            driver.commit("billing", {(TOPIC, 0): 7})
-        yield made
 
 
 class Desk:
@@ -60,29 +45,22 @@ class Desk:
         command = held_command("nowhere", self._flags)
         return run(*arguments, cwd=self._folder, command=command, environment=ENVIRONMENT)
 
-    def delete_records(self, section: Section, *arguments: object) -> Done:
-        """With the same connection, written as Java's properties."""
+    def delete_records(self, section: Section) -> Done:
+        """A dry run with the same login by PLAIN, written as Java's properties."""
+        login = f'username="{section["sasl.username"]}" password="{section["sasl.password"]}"'
         properties = self._folder / "client.properties"
-        properties.write_text("".join(f"{line}\n" for line in _in_java(section)))
+        properties.write_text(
+            "security.protocol=SASL_SSL\n"
+            "ssl.truststore.type=PEM\n"
+            f"ssl.truststore.location={section['ssl.ca.location']}\n"
+            "sasl.mechanism=PLAIN\n"
+            f"sasl.jaas.config={KAFKAS_MODULES}.plain.PlainLoginModule required {login};\n"
+        )
         return self.run(
             *("delete-records", "--bootstrap-server", section["bootstrap.servers"]),
             *("--command-config", properties, "--state-dir", self._folder / "state"),
-            *("--topic", TOPIC, "--older-than", "1ms", "--yes", *arguments),
+            *("--topic", TOPIC, "--older-than", "1ms", "--yes", "--dry-run", "--debug"),
         )
-
-
-def _in_java(section: Section) -> Iterator[str]:
-    yield f"security.protocol={section['security.protocol']}"
-    yield "ssl.truststore.type=PEM"
-    yield f"ssl.truststore.location={section['ssl.ca.location']}"
-    if mechanism := section.get("sasl.mechanism"):
-        module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
-        login = f'username="{section["sasl.username"]}" password="{section["sasl.password"]}"'
-        yield f"sasl.mechanism={mechanism}"
-        yield f"sasl.jaas.config={KAFKAS_MODULES}.{module} required {login};"
-    if certificate := section.get("ssl.certificate.location"):
-        yield "ssl.keystore.type=PEM"
-        yield f"ssl.keystore.location={Path(certificate).with_suffix('.both')}"
 
 
 @pytest.fixture
@@ -90,32 +68,19 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+@pytest.mark.parametrize("command", [("plan",), ("run", "--once")], ids=" ".join)
 def test_a_one_shot_command_ends_with_1_and_the_sentence(
-    secured: Secured, desk: Desk, refusal: Refusal
+    secured: Secured, desk: Desk, command: tuple[str, ...]
 ) -> None:
+    """What is said of every refusal: test_kafka_security.py. What delete-records says:
+    test_cli_delete_records_security.py."""
+    refusal = REFUSALS[0]
     section = refusal.section(secured)
     desk.configure(section)
-    commands = [("plan",), ("run", "--once")]
-    for command in commands if refusal is REFUSALS[0] else commands[:1]:  # they share the way
-        done = desk.run(*command)
-        assert (done.code, done.out) == (1, "")
-        said = done.err.removesuffix("\n").removeprefix("retentiond: ")
-        refusal.assert_said(said, section["bootstrap.servers"])
-
-
-@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_delete_records_ends_with_1_and_the_sentence_in_its_own_words(
-    secured: Secured, desk: Desk, refusal: Refusal
-) -> None:
-    section = refusal.section(secured)
-    done = desk.delete_records(section)
+    done = desk.run(*command)
     assert (done.code, done.out) == (1, "")
-    beginning = f"retentiond: {section['bootstrap.servers']} can't be asked: {refusal.sentence}"
-    assert done.err.startswith(beginning)
-    assert "kafka." not in done.err
-    assert done.err.count("\n") == 1
-    assert WRONG_PASSWORD not in done.err
+    said = done.err.removesuffix("\n").removeprefix("retentiond: ")
+    refusal.assert_said(said, section["bootstrap.servers"])
 
 
 def failures(daemon: Process) -> float:
@@ -164,19 +129,19 @@ def assert_silent(done: Done, *secrets: str) -> None:
             assert form not in done.out + done.err
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("password", [PASSWORD, WRONG_PASSWORD], ids=["right", "wrong"])
 def test_no_command_shows_a_password_even_where_it_debugs(
-    secured: Secured, desk: Desk, mechanism: str, password: str
+    secured: Secured, desk: Desk, password: str
 ) -> None:
-    section = secured.login(mechanism, password)
+    """By PLAIN, which sends it. Every mechanism: test_kafka_security.py."""
+    section = secured.login("PLAIN", password)
     desk.configure(section)
     code = 0 if password == PASSWORD else 1
     for command in (("check",), ("plan", "--output", "json"), ("run", "--once")):
         done = desk.run(*command, "--debug")
         assert done.code == (0 if command == ("check",) else code)
         assert_silent(done, password)
-    done = desk.delete_records(section, "--dry-run", "--debug")
+    done = desk.delete_records(section)
     assert done.code == code
     assert_silent(done, password)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, nullcontext
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from tests.support.brokers.secured import (
     USER,
     Section,
     Secured,
-    secured_kafka,
     shows,
 )
 from tests.support.brokers.unsafe import REFUSALS, Refusal
@@ -35,21 +34,15 @@ SENSIBLE_S = 5.0
 """How long a client may take to find out, on a busy machine."""
 
 
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    with secured_kafka(tmp_path_factory.mktemp("secured")) as made:
-        yield made
-
-
 def connect(section: Section) -> KafkaCluster:
     return KafkaCluster(translate(section), lambda *_: None)
 
 
 def assert_both_are_let_in(section: Section, secured: Secured) -> None:
     with closing(connect(section)) as kafka:
-        assert kafka.topic_names() == frozenset()  # confluent-kafka
+        assert "orders" in kafka.topic_names()  # confluent-kafka
         assert kafka.cluster_id() == secured.kafka.cluster_id  # kafka-python
-        assert kafka.list_groups() == []
+        assert "billing" in {each.group_id for each in kafka.list_groups()}
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -198,7 +191,7 @@ def test_a_token_endpoint_that_is_down_at_the_start_is_asked_again(
                 kafka.cluster_id()
             endpoint.status = 200
             assert kafka.cluster_id() == secured.kafka.cluster_id
-            assert kafka.topic_names() == frozenset()
+            assert "orders" in kafka.topic_names()
     assert PASSWORD not in output()
 
 
