@@ -10,17 +10,17 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from rich.console import Console
 
-from devkit.demo.daemon import CommandError, Daemon
-from devkit.demo.interrupt import raise_on_signals
+from devkit.daemon_process import CommandError
+from devkit.demo.daemon import Daemon
 from devkit.demo.play import play
 from devkit.demo.stage import Stage
 from devkit.demo.summary import print_past, print_summary
 from devkit.demo.verdict import problems_of_end, problems_of_record, problems_of_run
 from devkit.demo.view import View
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
+from devkit.interrupt import INTERRUPTED, raise_on_signals
 
 MINIMUM_SECONDS = 15.0
-INTERRUPTED = 130  # as a shell reports a process that SIGINT ended
 
 
 def main() -> int:

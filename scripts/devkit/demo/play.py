@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from devkit.demo.interrupt import Interrupt
 from devkit.demo.scenario import TOPICS
 from devkit.demo.stage import Stage
 from devkit.demo.view import View
+from devkit.interrupt import Interrupt
 
 STEP_SECONDS = 0.5
 CATCH_UP_SECONDS = 30.0

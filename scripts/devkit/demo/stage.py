@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from types import TracebackType
 
-from devkit.demo.broker import Broker
 from devkit.demo.daemon import Daemon
 from devkit.demo.decisions import Decision, decisions
 from devkit.demo.disk import DiskWatch
 from devkit.demo.figures import TopicFigures
 from devkit.demo.ledger import Fault, Ledger
 from devkit.demo.reader import Reader
-from devkit.demo.scenario import TOPICS, Group, Topic
+from devkit.demo.scenario import TOPIC_CONFIG, TOPICS, Group, Topic
 from devkit.demo.writer import Writer
 from devkit.embedded import EmbeddedKafka
+from devkit.embedded.topics import log_starts
 
 NOT_ENABLED = Decision("not enabled")
 NO_PLAN = Decision("no plan yet")
@@ -35,14 +35,13 @@ class Stage:
         self.readers: dict[str, Reader] = {}
         self.log_starts: dict[tuple[str, int], int] = {}
         self.decided: dict[str, Decision] | None = None  # by topic; None before the first plan
-        self._bootstrap_servers = kafka.bootstrap_servers
-        self._broker = Broker(kafka.bootstrap_servers)
+        self._kafka = kafka
         self._disk = DiskWatch(folder for node in kafka.nodes for folder in node.log_dirs)
 
     def start(self) -> None:
         """Make the topics, then let everybody begin."""
         for topic in TOPICS:
-            self._broker.create(topic)
+            self._kafka.create_topic(topic.name, topic.partitions, TOPIC_CONFIG)
         self.daemon.start()
         for topic in TOPICS:
             for group in topic.groups:
@@ -52,7 +51,7 @@ class Stage:
 
     def start_reader(self, group: str, behind_seconds: float = 0.0) -> None:
         """A new consumer of the group; it goes on with the group's ledger."""
-        reader = Reader(self._bootstrap_servers, self.ledgers[group], behind_seconds)
+        reader = Reader(self._kafka.bootstrap_servers, self.ledgers[group], behind_seconds)
         self.readers[group] = reader
         reader.start()
 
@@ -64,7 +63,8 @@ class Stage:
         """Read the broker's disk, its log start offsets, which the ledgers get too, and the
         daemon's last plan."""
         self._disk.look()
-        self.log_starts = self._broker.log_starts(TOPICS)
+        partitions = [(each.name, number) for each in TOPICS for number in range(each.partitions)]
+        self.log_starts = log_starts(self._kafka.admin(), partitions)
         for ledger in self.ledgers.values():
             for partition in ledger.next_offsets:
                 ledger.begins_at(partition, self.log_starts[ledger.topic, partition])

@@ -1,11 +1,14 @@
 """What must hold in the end."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from devkit.demo.audit import contradictions
-from devkit.demo.daemon import STOP_SECONDS, CommandError, Daemon
+from devkit.audit import Deletion, contradictions
+from devkit.daemon_process import CommandError
+from devkit.demo.daemon import STOP_SECONDS, Daemon
 from devkit.demo.scenario import TOPICS
 from devkit.demo.stage import Stage
+from retentiond.model import Outcome
 
 
 def problems_of_run(stage: Stage, freed_bytes: int) -> Iterator[str]:
@@ -21,7 +24,7 @@ def problems_of_run(stage: Stage, freed_bytes: int) -> Iterator[str]:
 
 def problems_of_end(daemon: Daemon) -> Iterator[str]:
     """End the daemon, if it runs; a sentence unless it does that as it should."""
-    ended = daemon.stop()
+    ended = daemon.stop(2 * STOP_SECONDS)
     if ended is None:
         return
     seconds, code = ended
@@ -38,6 +41,27 @@ def problems_of_record(stage: Stage) -> Iterator[str]:
         if not topic.emptied and (deleted := stage.deleted(topic)):
             yield f"{deleted:,} records of {topic.name} were deleted, and none may be"
     try:
-        yield from contradictions(stage.daemon.deletions(), stage.log_starts)
+        deletions = list(map(told, stage.daemon.deletions()))
     except CommandError as error:
         yield str(error)
+        return
+    for topic_name, number in sorted({each.partition for each in deletions}):
+        if (topic_name, number) not in stage.log_starts:
+            yield f"{topic_name}-{number} was deleted from, and is no partition of the demo"
+    yield from contradictions(deletions, stage.log_starts)
+
+
+def told(row: Mapping[str, Any]) -> Deletion:
+    """A deletion as ``retentiond audit --output json`` tells of it."""
+    return Deletion(
+        cluster_id="",  # there is one
+        topic_id="",
+        partition=(row["topic"], row["partition"]),
+        log_start=row["log_start_offset"],
+        cutoff=row["cutoff"],
+        unseen_ms=0.0,
+        seen_ms=0.0,
+        outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
+        low_watermark=row["low_watermark"],
+        evidence=row["evidence"],
+    )

@@ -1,7 +1,7 @@
-"""Makes topics that can be used at once."""
+"""Makes topics that can be used at once, and reads where they begin."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
@@ -38,6 +38,22 @@ def create_topic(
                 " see the brokers' logs."
             )
         time.sleep(POLL_SECONDS)
+
+
+def log_starts(
+    admin: AdminClient, partitions: Collection[tuple[str, int]]
+) -> dict[tuple[str, int], int]:
+    """The log start offset of each. Raises KafkaException, TimeoutError."""
+    asked = {TopicPartition(*partition): OffsetSpec.earliest() for partition in partitions}
+    answers = admin.list_offsets(asked, request_timeout=TIMEOUT_SECONDS / 2)
+    found = {
+        (at.topic, at.partition): answer.result(TIMEOUT_SECONDS).offset
+        for at, answer in answers.items()
+    }
+    lacking = sorted(each for each, offset in found.items() if offset < 0)
+    if lacking:  # a client that does not know the new leader yet
+        raise TimeoutError(f"the offsets of {lacking} could not be read")
+    return found
 
 
 def _usable(admin: AdminClient, name: str, partitions: int, replication_factor: int) -> bool:

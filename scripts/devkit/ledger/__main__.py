@@ -13,9 +13,9 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from devkit.demo.interrupt import raise_on_signals
+from devkit import audit
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
-from devkit.ledger import audit
+from devkit.interrupt import INTERRUPTED, raise_on_signals
 from devkit.ledger.book import Book
 from devkit.ledger.cluster import Cluster
 from devkit.ledger.daemon import Daemon
@@ -40,7 +40,6 @@ from devkit.ledger.summary import Figures, figures, idle, lines, published
 BROKERS = 3
 OTHER_FIRST_SEQUENCE = 10**12
 MINIMUM_SECONDS = 10.0
-INTERRUPTED = 130  # as a shell reports a process that SIGINT ended
 
 
 def main() -> int:
@@ -153,7 +152,7 @@ def _untrue(
     """Where the audit log does not agree with that cluster."""
     here = [each for each in told if each.cluster_id == cluster_id]
     lasting = {each: start for each, start in log_starts.items() if each[0] != RENEWED.name}
-    for sentence in audit.contradictions(here, lasting):
+    for sentence in (*audit.contradictions(here, lasting), *audit.unsettled(here, lasting)):
         yield f"audit log: {sentence}"
 
 

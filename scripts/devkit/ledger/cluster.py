@@ -8,17 +8,17 @@ import time
 from collections.abc import Collection
 
 import psutil
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    OffsetSpec,
     ResourceType,
 )
 
 from devkit.embedded import EmbeddedKafka, Node, tools
+from devkit.embedded.topics import log_starts
 from devkit.ledger.scenario import TIERED_CONFIG, TOPIC_CONFIG, TOPICS, Group, Partition, Topic
 
 ANSWER_SECONDS = 15.0
@@ -88,17 +88,7 @@ class Cluster:
             answer.result(ANSWER_SECONDS)
 
     def log_starts(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        admin = self._admin()
-        asked = {TopicPartition(*partition): OffsetSpec.earliest() for partition in partitions}
-        answers = admin.list_offsets(asked, request_timeout=ANSWER_SECONDS)
-        found = {
-            (at.topic, at.partition): answer.result(2 * ANSWER_SECONDS).offset
-            for at, answer in answers.items()
-        }
-        lacking = sorted(each for each, offset in found.items() if offset < 0)
-        if lacking:  # a client that does not know the new leader yet
-            raise TimeoutError(f"the offsets of {lacking} could not be read")
-        return found
+        return log_starts(self._admin(), partitions)
 
     def share_starts(self, group: Group) -> dict[Partition, int]:
         """The first offset of each share-partition that is not done with, by Kafka's own tool."""

@@ -1,27 +1,21 @@
 """The real daemon, as an operator runs it: it can be killed, started again, and misled."""
 
 import json
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from devkit.embedded.processes import Spawner
+from devkit.daemon_process import CommandError, DaemonProcess
 from devkit.ledger.record import now_ms
 from devkit.ledger.scenario import VISITED, Topic
 
-COMMAND = Path(sys.executable).with_name("retentiond")
 SHIM = Path(__file__).with_name("shim")
-STOP_SECONDS = 20.0
-COMMAND_SECONDS = 60.0
 POLL_SECONDS = 0.1
 AUDIT_NAME = "audit.db"
 DELETIONS = "SELECT id FROM deletions WHERE id > ? ORDER BY id"
@@ -51,8 +45,8 @@ def settings(servers: str, state_dir: Path, topics: Sequence[Topic]) -> dict[str
     }
 
 
-class Daemon:
-    """``retentiond run``; its state directory and its log outlive it.
+class Daemon(DaemonProcess):
+    """It can be killed, started again, and misled; its state directory and its log outlive it.
 
     ``on_cycle`` is called with the moment in which it told of a cycle that was well.
     ``first_seen`` says when each entry of its audit log was there first, by the bench's clock: it
@@ -66,17 +60,12 @@ class Daemon:
         topics: Sequence[Topic],
         on_cycle: Callable[[float], None] = lambda _: None,
     ) -> None:
-        self.state_dir = folder / "state"
-        self.log_file = folder / "retentiond.log"
+        self._clock = folder / "clock"
+        super().__init__(folder, folder / "retentiond.yaml")
         self.events: Counter[str] = Counter()
         self.first_seen: dict[int, tuple[float, float]] = {}
         self._on_cycle = on_cycle
         self._topics = topics
-        self._config = folder / "retentiond.yaml"
-        self._clock = folder / "clock"
-        self._spawner = Spawner()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._ending = False
         self._read_up_to = 0
         self._looked_ms = now_ms()
         self._closed = threading.Event()
@@ -87,7 +76,7 @@ class Daemon:
     def believe(self, servers: str) -> None:
         """From its next start on it is told that its cluster is there."""
         told = settings(servers, self.state_dir, self._topics)
-        self._config.write_text(json.dumps(told, indent=2))
+        self.config.write_text(json.dumps(told, indent=2))
 
     def set_clock(self, seconds: float) -> None:
         """Its wall clock goes wrong by that, at once; a negative number is behind."""
@@ -95,69 +84,39 @@ class Daemon:
         new.write_text(str(seconds))
         new.replace(self._clock)
 
-    def start(self) -> None:
-        self._ending = False
-        environment = (
-            f"PYTHONPATH={SHIM}",
-            f"LEDGER_CLOCK_FILE={self._clock}",
-            "SPARK_SUBMIT_OPTS=-XX:TieredStopAtLevel=1",  # it starts often, and the cores are few
-        )
-        command = ["env", *environment, str(COMMAND), "run", "--config", str(self._config)]
-        self._process = self._spawner.spawn(command, self.log_file)
+    def start(self, further: Mapping[str, str] | None = None) -> None:
+        """With a clock that can be set."""
+        own = {
+            "PYTHONPATH": str(SHIM),
+            "LEDGER_CLOCK_FILE": str(self._clock),
+            "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1",  # it starts often, the cores are few
+        }
+        super().start({**own, **(further or {})})
         if not self._watcher.is_alive():
             self._watcher.start()
 
     def forget(self, group: str) -> bool:
         """As an operator does; whether it was done."""
-        done = subprocess.run(
-            [str(COMMAND), "groups", "forget", group, "--yes", "--config", str(self._config)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
-        return done.returncode == 0
-
-    def kill(self) -> None:
-        """SIGKILL, waited for."""
-        process = self._started()
-        self._ending = True
-        process.kill()
-        process.wait()
+        try:
+            self.told("groups", "forget", group, "--yes")
+        except CommandError:
+            return False
+        return True
 
     def pause(self) -> None:
         """SIGSTOP."""
-        self._started().send_signal(signal.SIGSTOP)
+        self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """SIGCONT."""
-        self._started().send_signal(signal.SIGCONT)
-
-    def stop(self) -> int:
-        """SIGTERM; its exit code."""
-        process = self._started()
-        self._ending = True
-        process.terminate()
-        try:
-            return process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return process.wait()
+        self.process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         """End whatever is left."""
-        if self._process is not None and self._process.poll() is None:
-            os.kill(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        super().close()
         self._closed.set()
         if self._watcher.is_alive():
             self._watcher.join()
-        self._spawner.close()
-
-    @property
-    def died(self) -> int | None:
-        """Its exit code, if it has ended by itself."""
-        return None if self._process is None or self._ending else self._process.poll()
 
     @property
     def complete_cycles(self) -> int:
@@ -245,8 +204,3 @@ class Daemon:
                 self._on_cycle(now_ms())
         else:
             self.events[name] += 1
-
-    def _started(self) -> "subprocess.Popen[bytes]":
-        if self._process is None:
-            raise RuntimeError("the daemon was never started")
-        return self._process

@@ -35,7 +35,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from devkit.ledger.audit import Deletion
+from devkit.audit import Deletion
 from devkit.ledger.book import Book, Commit, Log, Loss
 from devkit.ledger.scenario import Partition
 from devkit.ledger.shown import FOREVER

@@ -18,6 +18,7 @@ SHARE_SECONDS = 30.0
 DELETE_SECONDS = 90.0
 FORGET_SECONDS = 120.0
 POLL_SECONDS = 0.5
+STOP_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +152,8 @@ class Play:
     def _end_daemon(self) -> None:
         if self._daemon.died is not None:
             self._problems.append(f"the daemon ended by itself with {self._daemon.died}")
-        elif code := self._daemon.stop():
-            self._problems.append(f"SIGTERM ended the daemon with exit code {code}")
+        elif (ended := self._daemon.stop(STOP_SECONDS)) is not None and ended[1] != 0:
+            self._problems.append(f"SIGTERM ended the daemon with exit code {ended[1]}")
         self._daemon.look()
 
 

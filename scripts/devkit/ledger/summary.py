@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from devkit.ledger.audit import Deletion
+from devkit.audit import Deletion
 from devkit.ledger.book import Book
 from devkit.ledger.faults import Fault, Faults
 from devkit.ledger.judge import Judgement, Kind

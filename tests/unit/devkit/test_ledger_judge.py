@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
+from devkit.audit import Deletion
 from devkit.ledger import judge as bench
-from devkit.ledger.audit import Deletion
 from devkit.ledger.book import Begin, Book, Commit, Loss
 from devkit.ledger.judge import Judgement, Kind, may_have_stood_at
 from retentiond.model import Outcome

@@ -2,20 +2,22 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from devkit.ledger.scenario import Partition
 from retentiond.model import Outcome
 from retentiond.state.audit_records import read_deletions
+
+Partition = tuple[str, int]
+"""Topic and partition number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
     """One request to delete what lies below ``cutoff``, and what became of it.
 
-    By the bench's own clock it was not in the audit log yet at ``unseen_ms``, and was at
-    ``seen_ms``. ``outcome`` None is an open intent.
+    By the clock of whoever looks it was not in the audit log yet at ``unseen_ms``, and was at
+    ``seen_ms``. ``outcome`` None is an open intent. ``evidence``: commits by group.
     """
 
     cluster_id: str
@@ -27,6 +29,7 @@ class Deletion:
     seen_ms: float
     outcome: Outcome | None = Outcome.DELETED
     low_watermark: int | None = None
+    evidence: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def may_be_applied(self) -> bool:
@@ -47,6 +50,7 @@ def read(state_dir: Path, first_seen: Mapping[int, tuple[float, float]]) -> list
             seen_ms=first_seen.get(each.id, last)[1],
             outcome=each.outcome,
             low_watermark=each.low_watermark,
+            evidence={by.group_id: by.committed_offset for by in each.evidence},
         )
         for each in read_deletions(state_dir)
     ]
@@ -59,14 +63,34 @@ def contradictions(deletions: Iterable[Deletion], log_starts: Mapping[Partition,
     longer. ``log_starts``: where every partition begins now that was never deleted; all began
     at 0.
     """
-    by_partition: defaultdict[Partition, list[Deletion]] = defaultdict(list)
-    for deletion in deletions:
-        by_partition[deletion.partition].append(deletion)
+    by_partition = _by_partition(deletions)
     return [
         f"{topic}-{number}: {sentence}"
         for (topic, number), log_start in sorted(log_starts.items())
         for sentence in _of_partition(by_partition[topic, number], log_start)
     ]
+
+
+def unsettled(deletions: Iterable[Deletion], log_starts: Mapping[Partition, int]) -> list[str]:
+    """Which deletions were applied and are still open, a sentence each. The daemon settles them in
+    its next cycle, so one that was stopped amid a request may leave some."""
+    return [
+        f"{deletion.partition[0]}-{deletion.partition[1]}: "
+        f"the deletion up to {deletion.cutoff} was applied, and is not settled"
+        for partition, made in sorted(_by_partition(deletions).items())
+        if partition in log_starts
+        for deletion in made
+        if deletion.outcome is not Outcome.DELETED
+        and deletion.may_be_applied
+        and deletion.cutoff <= log_starts[partition]
+    ]
+
+
+def _by_partition(deletions: Iterable[Deletion]) -> defaultdict[Partition, list[Deletion]]:
+    found: defaultdict[Partition, list[Deletion]] = defaultdict(list)
+    for deletion in deletions:
+        found[deletion.partition].append(deletion)
+    return found
 
 
 def _of_partition(deletions: Sequence[Deletion], log_start: int) -> Iterator[str]:
@@ -75,13 +99,16 @@ def _of_partition(deletions: Sequence[Deletion], log_start: int) -> Iterator[str
     for deletion in deletions:
         if deletion.log_start > possible:
             yield f"a deletion begins at {deletion.log_start}, and nothing is told from {possible}"
+        too_low = {
+            group: offset for group, offset in deletion.evidence.items() if offset < deletion.cutoff
+        }
+        if too_low:
+            yield f"cutoff {deletion.cutoff} is beyond the commits that it rests on: {too_low}"
         if deletion.may_be_applied:
             possible = max(possible, deletion.cutoff)
         if deletion.outcome is Outcome.DELETED:
             proven = max(deletion.cutoff, deletion.low_watermark or 0)
             if proven > log_start:
                 yield f"it was deleted up to {proven}, and the log starts at {log_start}"
-        elif deletion.may_be_applied and deletion.cutoff <= log_start:
-            yield f"the deletion up to {deletion.cutoff} was applied, and is not settled"
     if log_start > possible:
         yield f"the log starts at {log_start}, and nothing is told beyond {possible}"

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from devkit.ledger.audit import Deletion, contradictions, read
+from devkit.audit import Deletion, contradictions, read, unsettled
 from retentiond.model import Outcome
 from retentiond.state.audit import Audit
 from tests.unit.state.test_state_audit import CYCLE, approved, outcome
@@ -47,7 +47,9 @@ def test_a_deletion_that_begins_where_none_had_come_is_told() -> None:
 
 def test_an_intent_that_came_true_and_was_never_settled_is_told() -> None:
     for left in (None, Outcome.UNKNOWN):
-        assert contradictions([replace(FIRST, outcome=left)], {AT: 5}) == [
+        applied = replace(FIRST, outcome=left, low_watermark=None)
+        assert contradictions([applied], {AT: 5}) == []
+        assert unsettled([applied], {AT: 5}) == [
             "orders-0: the deletion up to 5 was applied, and is not settled"
         ]
 
@@ -55,6 +57,20 @@ def test_an_intent_that_came_true_and_was_never_settled_is_told() -> None:
 def test_an_unknown_outcome_that_did_not_come_true_is_no_contradiction() -> None:
     unknown = replace(SECOND, outcome=Outcome.UNKNOWN, low_watermark=None)
     assert contradictions([FIRST, unknown], {AT: 5}) == []
+    assert unsettled([FIRST, unknown], {AT: 5}) == []
+
+
+def test_a_deletion_that_repeats_one_whose_outcome_is_unknown_is_no_contradiction() -> None:
+    unknown = replace(FIRST, outcome=Outcome.UNKNOWN, low_watermark=None)
+    again = replace(FIRST, cutoff=8, low_watermark=8)
+    assert contradictions([unknown, again], {AT: 8}) == []
+
+
+def test_a_cutoff_beyond_a_commit_that_it_rests_on_is_told() -> None:
+    on_less = replace(FIRST, evidence={"fraud": 4, "ledger": 5})
+    assert contradictions([on_less], {AT: 5}) == [
+        "orders-0: cutoff 5 is beyond the commits that it rests on: {'fraud': 4}"
+    ]
 
 
 def test_a_refused_deletion_explains_no_log_start() -> None:
@@ -83,5 +99,6 @@ def test_a_deletion_comes_with_the_cluster_and_the_topic_that_it_is_said_to_be_o
             seen_ms=8.0,
             outcome=Outcome.DELETED,
             low_watermark=110,
+            evidence={by.group_id: by.committed_offset for by in approved(0).evidence},
         )
     ]

@@ -6,6 +6,9 @@ from types import FrameType, TracebackType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
+INTERRUPTED = 130
+"""The exit code by which a shell reports a process that SIGINT ended."""
+
 
 class Interrupt:
     """While entered, the first signal only sets this; any other raises KeyboardInterrupt."""
