@@ -13,6 +13,7 @@ from devkit.embedded import EmbeddedKafka
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.settings.properties import translate
+from tests.support.tiers import OwnKafka
 
 pytestmark = pytest.mark.broker
 
@@ -26,8 +27,8 @@ def nowhere() -> int:
 
 
 @pytest.fixture(scope="module")
-def misled(nowhere: int) -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka(
+def misled(own_kafka: OwnKafka, nowhere: int) -> Iterator[EmbeddedKafka]:
+    with own_kafka(
         further_listeners={"ELSEWHERE": "PLAINTEXT"}, advertised_ports={"ELSEWHERE": [nowhere]}
     ) as kafka:
         yield kafka

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
 from tests.contract.real import RealDriver
 from tests.faults.held import Held, log_start
 from tests.support.brokers.command import Process, settings, write
+from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -29,8 +29,8 @@ CYCLES = 12
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[RealDriver]:
-    with EmbeddedKafka() as kafka, closing(RealDriver(kafka)) as driver:
+def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
+    with own_kafka() as kafka, closing(RealDriver(kafka)) as driver:
         yield driver
 
 

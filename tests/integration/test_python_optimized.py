@@ -39,6 +39,7 @@ def test_a_healthy_broker_answers(
     assert f"{name}-0  from 0 to 4: 4 records" in done.out
 
 
+@pytest.mark.thorough("Spark sessions of their own")
 def test_a_plan_is_made(driver: RealDriver, tmp_path: Path, topic_name: str) -> None:
     """Spark and all evidence, without asserts and docstrings."""
     bench = Bench(driver, tmp_path)

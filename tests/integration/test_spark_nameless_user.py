@@ -13,7 +13,11 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from tests.support.brokers.command import settings, write
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(600),
+    pytest.mark.thorough("Spark sessions of their own"),
+]
 
 USER_ID = 12345
 

@@ -14,7 +14,11 @@ from retentiond.spark.session import SparkSessions
 from tests.support.brokers.spark_processes import in_a_process
 from tests.support.builders.guard_readings import healthy
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(600),
+    pytest.mark.thorough("Spark sessions of their own"),
+]
 
 
 def start(conf: dict[str, str]) -> str:
