@@ -173,7 +173,7 @@ def _in_its_tier(step: str) -> Any:
     return pytest.param(step, marks=marks)
 
 
-@pytest.mark.parametrize("step", map(_in_its_tier, STEPS))
+@pytest.mark.parametrize("step", [_in_its_tier(step) for step in STEPS])
 def test_killed(step: str, driver: RealDriver, topic: str, tmp_path: Path) -> None:
     kill_at(step, driver, topic, tmp_path)
 

@@ -123,7 +123,7 @@ def test_a_command_of_kafkas_own_says_where_the_cluster_is(reason: Reason, tool:
     assert said.endswith("as Kafka's own tools take it.")
 
 
-@pytest.mark.parametrize("reason", CAUSED_BY_A_GROUP)
+@pytest.mark.parametrize("reason", sorted(CAUSED_BY_A_GROUP))
 @pytest.mark.parametrize("kind", [None, *GroupKind])
 def test_no_remedy_is_to_count_a_reader_no_more_that_may_have_records_to_read(
     reason: Reason, kind: GroupKind | None
