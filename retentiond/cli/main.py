@@ -44,6 +44,7 @@ COMMANDS = {
     "pause": "pause:pause",
     "resume": "pause:resume",
     "groups": "groups:app",
+    "backup": "backup:backup",
     "delete-records": "delete_records:delete_records",
     "orphans": "orphans:orphans",
 }

@@ -7,10 +7,12 @@ has yet to read is what a memory of before it came knows nothing about.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -24,7 +26,7 @@ from retentiond.state.operator_actions import read_pause, remove_pause
 from retentiond.state.state import open_state
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
-from tests.support.brokers.command import consumed
+from tests.support.brokers.command import consumed, settings, write
 from tests.support.brokers.cycles import Retentiond, arrange_deletion, told
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -98,9 +100,17 @@ def documented(heading: str) -> str:
 
 def back_up(place: Place, to: Path) -> None:
     """As the page says, with these folders for its own."""
-    script = documented("Backup").replace("/var/lib/retentiond", str(place.state_dir))
-    script = script.replace("/backup/2026-11-23", str(to))
-    done = subprocess.run(["sh", "-eu", "-c", script], capture_output=True, text=True, check=False)
+    config = place.folder / "retentiond.yaml"
+    write(config, settings("localhost:9092", place.state_dir, topics=[consumed(place.topic)]))
+    script = documented("Backup").replace("/backup/2026-11-23", str(to))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-eu", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": path, "RETENTIOND_CONFIG": str(config)},
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 

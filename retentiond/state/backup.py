@@ -1,0 +1,62 @@
+"""A copy of the state directory that is whole, while a daemon works on it.
+
+SQLite copies each database as it is at one moment, and holds nothing up. The audit log is copied
+first, so that the memory of readers is never older than what was deleted on its account. The copy
+is paused: what it does not know, nothing in it can tell.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from retentiond.errors import StateError, UsageError
+from retentiond.formatting import rfc3339
+from retentiond.state.audit_file import AUDIT_NAME
+from retentiond.state.groups_file import NAME as GROUPS_NAME
+from retentiond.state.operator_actions import Pause, action_now, write_pause
+from retentiond.state.state_dir import connect, sync
+
+
+def back_up(state_dir: Path, to: Path) -> tuple[str, ...]:
+    """Copies what must not be lost to a new folder; the names of the files. Whole or not at all.
+
+    Raises `UsageError` where there is something at ``to``, and `StateError` where there is nothing
+    to copy, or it can't be copied."""
+    if to.exists():
+        raise UsageError(f"{to} is there already: give a folder that is not, as in {to}-2")
+    names = tuple(name for name in (AUDIT_NAME, GROUPS_NAME) if (state_dir / name).exists())
+    if not names:
+        raise StateError(f"there is nothing to back up in {state_dir}: no cycle has written it yet")
+    unfinished = to.with_name(f".{to.name}.{os.getpid()}")
+    try:
+        unfinished.mkdir(mode=0o700, parents=True)
+        for name in names:
+            _copy(state_dir / name, unfinished / name)
+        write_pause(unfinished, _pause())
+        for copy in unfinished.iterdir():
+            copy.chmod(0o600)
+        sync(unfinished)
+        unfinished.rename(to)
+        sync(to.parent)
+    except (OSError, sqlite3.Error) as error:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise StateError(f"{state_dir} can't be copied to {to}: {error}") from error
+    return (*names, "paused")
+
+
+def _pause() -> Pause:
+    made = action_now("pause", None, "")
+    at = rfc3339(made.at_ms)
+    return Pause(f"restored from the backup of {at}, look before you resume", at, made.operator)
+
+
+def _copy(source: Path, target: Path) -> None:
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
+    with closing(connect(source, read_only=True)) as reader, closing(connect(target)) as copy:
+        reader.backup(copy)
+        if (said := copy.execute("PRAGMA quick_check").fetchall()) != [("ok",)]:
+            raise sqlite3.DatabaseError(f"{source} is damaged: {said[0][0]}")
