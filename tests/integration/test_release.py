@@ -1,0 +1,77 @@
+"""What a release publishes, built by the script that its workflow calls."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.chart import helm
+
+pytestmark = pytest.mark.thorough("Helm")
+
+ROOT = Path(__file__).parents[2]
+BUILT = ROOT / "build" / "release"
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+def release(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [ROOT / "scripts" / "release", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_everything_that_the_workflow_publishes_is_built_and_has_a_checksum() -> None:
+    assert helm("version").returncode == 0
+    done = release("--dry-run")
+    assert done.returncode == 0, done.stderr
+    sums = dict(reversed(line.split()) for line in (BUILT / "SHA256SUMS").read_text().splitlines())
+    assert sums == {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in BUILT.iterdir()
+        if path.name != "SHA256SUMS"
+    }
+    stem = f"retentiond-{VERSION}"
+    assert sums.keys() == {
+        f"{stem}-py3-none-any.whl",
+        f"{stem}.tar.gz",
+        f"{stem}.tgz",
+        f"{stem}.cdx.json",
+    }
+    with zipfile.ZipFile(BUILT / f"{stem}-py3-none-any.whl") as wheel:
+        assert "retentiond/config/retentiond.schema.json" in wheel.namelist()
+    with tarfile.open(BUILT / f"{stem}.tgz") as chart:
+        described = chart.extractfile("retentiond/Chart.yaml")
+        assert described is not None
+        assert yaml.safe_load(described)["version"] == VERSION
+    components = json.loads((BUILT / f"{stem}.cdx.json").read_text())["components"]
+    assert {"pyspark", "confluent-kafka"} <= {each["name"] for each in components}
+
+
+@pytest.mark.parametrize("arguments", [(), ("--tag", "v0.0.0"), ("--tag",), ("--publish",)])
+def test_a_tag_of_another_version_and_any_other_word_are_refused(
+    arguments: tuple[str, ...],
+) -> None:
+    done = release(*arguments)
+    assert done.returncode == 1
+    assert done.stderr.startswith("release: ")
+
+
+def test_the_workflows_call_the_scripts_that_are_tested() -> None:
+    workflows = ROOT / ".github" / "workflows"
+    jobs = {path.name: yaml.safe_load(path.read_text())["jobs"] for path in workflows.iterdir()}
+    commands = {
+        name: {step.get("run", "") for job in of_file.values() for step in job["steps"]}
+        for name, of_file in jobs.items()
+    }
+    assert {".ci/run", "scripts/test --all"} <= commands["test.yml"]
+    assert {"scripts/test --all", 'scripts/release --tag "$GITHUB_REF_NAME"'} <= commands[
+        "release.yml"
+    ]
