@@ -98,7 +98,15 @@ def test_every_part_of_a_cycle_is_a_step_below() -> None:
 
 def test_every_write_of_a_cycle_to_the_memory_is_a_step_below() -> None:
     held = {step.name for step in STEPS.values() if step.owner is GroupMemory}
-    others = {"open", "close", "recall", "observed_ms", "forget", "accept_losses"}
+    others = {
+        "open",
+        "close",
+        "recall",
+        "observed_ms",
+        "forget",
+        "forget_vanished",
+        "accept_losses",
+    }
     others |= {"_transaction", "_writing"}  # around the writes
     writes = {name for name in vars(GroupMemory) if callable(getattr(GroupMemory, name))}
     assert {name for name in writes if not name.startswith("__")} == held | others

@@ -133,8 +133,9 @@ def any_streams() -> Iterator[None]:
         raise SystemExit(settled(0))
     finally:
         sys.stdout.flush()
-        if isinstance(sys.stderr, Stderr):
-            sys.stderr.finish()
+        # `run` writes to stderr on a thread of its own, which has yet to write what was said last.
+        if (finish := getattr(sys.stderr, "finish", None)) is not None:
+            finish()
 
 
 def settled(code: Any) -> Any:
