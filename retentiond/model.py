@@ -18,9 +18,22 @@ high watermark".
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+
+from retentiond.fields import (
+    BYTES,
+    FLAG,
+    GROUPS,
+    MILLISECONDS,
+    NUMBER,
+    OFFSET,
+    RECORDS,
+    TEXT,
+    fields_of,
+    said,
+)
 
 
 class TopicPartition(NamedTuple):
@@ -124,43 +137,129 @@ class Failure:
 class PlanRow:
     """One partition of an enabled topic and the decision about it (the grain of a plan).
 
-    Figures are given wherever they are known, also on holds. ``records`` counts what will
-    be deleted: cutoff less log start offset on `Verdict.DELETE`, else 0. ``groups`` counts
-    the relevant groups of the topic. ``binding_kind``: the kind of the reader that binds, None
-    where none does or it is not known. ``predicted_bytes`` is what a `Verdict.DELETE` frees on
-    the disks of all replicas; None on other verdicts, and where it is not known.
-    ``predicted_remote_bytes``: about what it frees in remote storage; None where there is none.
-    ``consumed_retention_ms``: the one in force; None where the policy contradicts itself.
-    ``only_groups``: a regular expression that groups have to match to count at all (the patterns of
-    ``groups.only``); None: each counts. ``is_compacted``: ``records`` counts offsets, of which
-    compaction may have removed some.
+    Figures are given wherever they are known, also on holds. What each field means and where it
+    goes stands beside it, and nowhere else (`retentiond.fields`).
     """
 
-    topic: str
-    partition: int
-    topic_id: str | None
-    log_start_offset: int | None
-    high_watermark: int | None
-    min_committed_offset: int | None
-    binding_group: str | None
-    binding_committed_offset: int | None
-    retention_offset: int | None
-    cutoff: int | None
-    verdict: Verdict
-    reason: Reason
-    groups: int
-    records: int
-    detail: str | None = None  # what exactly changed, failed or is missing, in words
-    predicted_bytes: int | None = None
-    binding_kind: GroupKind | None = None
-    predicted_remote_bytes: int | None = None
-    consumed_retention_ms: int | None = None
-    only_groups: str | None = None
-    is_compacted: bool = False
+    topic: str = field(metadata=said(TEXT, "the topic", audit="NOT NULL", in_history=True))
+    partition: int = field(
+        metadata=said(NUMBER, "the partition's number", audit="NOT NULL", in_history=True)
+    )
+    topic_id: str | None = field(
+        metadata=said(TEXT, "Kafka's id of the topic", audit="NOT NULL", in_history=True)
+    )
+    log_start_offset: int | None = field(
+        metadata=said(
+            OFFSET,
+            "first offset that a consumer can read",
+            audit="NOT NULL CHECK (log_start_offset >= 0)",
+            in_history=True,
+        )
+    )
+    high_watermark: int | None = field(
+        metadata=said(OFFSET, "one past the last readable record", audit="", in_history=True)
+    )
+    min_committed_offset: int | None = field(
+        metadata=said(
+            OFFSET, "smallest committed offset of the groups that count", audit="", in_history=True
+        )
+    )
+    binding_group: str | None = field(
+        metadata=said(
+            TEXT,
+            "the group with the smallest commit or, on a hold, the one that is its cause",
+            audit="",
+            in_history=True,
+        )
+    )
+    binding_committed_offset: int | None = field(
+        metadata=said(OFFSET, "that group's committed offset", audit="")
+    )
+    retention_offset: int | None = field(
+        metadata=said(
+            OFFSET,
+            "first offset whose record is younger than the consumed retention; the end where all "
+            "are older",
+            audit="",
+        )
+    )
+    cutoff: int | None = field(
+        metadata=said(
+            OFFSET,
+            "first offset that is kept",
+            audit="NOT NULL CHECK (cutoff > log_start_offset)",
+            in_history=True,
+        )
+    )
+    verdict: Verdict = field(metadata=said(TEXT, "delete, nothing or hold", in_history=True))
+    reason: Reason = field(metadata=said(TEXT, "why", in_history=True))
+    groups: int = field(
+        metadata=said(
+            GROUPS, "how many groups count on the topic", audit="NOT NULL", in_history=True
+        )
+    )
+    records: int = field(
+        metadata=said(
+            RECORDS,
+            "what will be deleted: cutoff less log start offset on `delete`, else 0",
+            audit="NOT NULL",
+        )
+    )
+    predicted_bytes: int | None = field(
+        default=None,
+        metadata=said(
+            BYTES,
+            "what the deletion frees on the disks of all replicas; null where it is not known",
+            audit="CHECK (predicted_bytes >= 0)",
+            is_known_late=True,
+        ),
+    )
+    predicted_remote_bytes: int | None = field(
+        default=None,
+        metadata=said(
+            BYTES,
+            "about what it frees in remote storage; null where there is none",
+            audit="",
+            is_known_late=True,
+        ),
+    )
+    consumed_retention_ms: int | None = field(
+        default=None,
+        metadata=said(
+            MILLISECONDS,
+            "the consumed retention in force; null where the policy contradicts itself",
+            audit="",
+            in_history=True,
+        ),
+    )
+    only_groups: str | None = field(
+        default=None,
+        metadata=said(
+            TEXT,
+            "a regular expression that groups have to match to count at all (the patterns of "
+            "`groups.only`); null: each counts",
+            audit="",
+        ),
+    )
+    detail: str | None = field(
+        default=None,
+        metadata=said(TEXT, "what exactly changed, failed or is missing, in words", audit=""),
+    )
+    binding_kind: GroupKind | None = field(
+        default=None, metadata=said(TEXT, "the binding group's kind", in_json=False)
+    )
+    is_compacted: bool = field(
+        default=False,
+        metadata=said(FLAG, "whether compaction may have removed some of `records`", in_json=False),
+    )
 
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
+
+
+ROW_FIELDS = fields_of(PlanRow)
+"""The fields of a plan's row, in their order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
-from retentiond.history.schema import COLUMNS, SCHEMA, CommitState, RowKind
+from retentiond.history.schema import COLUMNS, PLANNED, SCHEMA, CommitState, RowKind
 from retentiond.model import DeletionOutcome, Outcome, Plan, TopicPartition
 from retentiond.snapshot import ABSENT, VANISHED, GroupReading, Integers, Snapshot, partitions_of
 
@@ -44,8 +44,12 @@ class FinishedCycle:
     took_ms: int = 0
 
 
+Columns: TypeAlias = Mapping[str, Any]
+"""Values by the names of the history's columns; nothing where there is no row."""
+
+
 class Deletion(NamedTuple):
-    """One that was requested."""
+    """One that was requested, as a row says it."""
 
     topic: str
     partition: int
@@ -65,6 +69,14 @@ class RecordedCommits(NamedTuple):
     offsets: Integers  # or `NONE`, or `REPLACED` less one
 
 
+class GroupRecord(NamedTuple):
+    """What a row of a group says; None: it counts no more."""
+
+    group_kind: str
+    state: str | None
+    complete: bool | None
+
+
 NO_COMMITS = RecordedCommits(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
@@ -78,7 +90,7 @@ class RecordedState:
     groups: tuple[str, ...] = ()
     partitions: tuple[TopicPartition, ...] = ()
     commits: RecordedCommits = NO_COMMITS
-    states: Mapping[str, tuple[str, str, bool]] = field(default_factory=dict)  # as in a row
+    states: Mapping[str, GroupRecord] = field(default_factory=dict)
     readers: frozenset[tuple[str, str]] = frozenset()  # group and topic
 
 
@@ -107,7 +119,7 @@ def recorded_state(snapshot: Snapshot) -> RecordedState:
         partitions=partitions,
         commits=RecordedCommits(keys, offsets),
         states={
-            group.group_id: (str(group.kind), _state(group), group.failure is None)
+            group.group_id: GroupRecord(str(group.kind), _state(group), group.failure is None)
             for group in snapshot.groups
             if group.state != ABSENT
         },
@@ -154,9 +166,16 @@ def _state(group: GroupReading) -> str:
 
 
 def deletions_of(seen: FinishedCycle) -> list[Deletion]:
-    rows = {TopicPartition(row.topic, row.partition): row for row in seen.plan.rows}
+    rows = {row.topic_partition: row for row in seen.plan.rows}
     return [
-        Deletion(*at, seen.plan.cycle_id, rows[at].cutoff, rows[at].records, each.outcome.value)
+        Deletion(
+            topic=at.topic,
+            partition=at.partition,
+            cycle_id=seen.plan.cycle_id,
+            cutoff=rows[at].cutoff,
+            records=rows[at].records,
+            outcome=each.outcome.value,
+        )
         for at, each in seen.outcomes.items()
         if each.outcome is not Outcome.NOT_ATTEMPTED
     ]
@@ -178,47 +197,49 @@ def rows_of(
 ) -> pa.Table:
     """The entry's rows, with the columns of `SCHEMA`. ``before`` is None for a whole one."""
     plan = seen.plan
-    every = (
-        day_of(plan.planned_at_ms),
-        entry,
-        plan.planned_at_ms * 1000,
-        plan.cluster_id,
-    )
-    cycle = (
-        plan.cycle_id,
-        plan.complete,
-        seen.result,
-        plan.dry_run,
-        observed_ms,
-        seen.read_ms,
-        before is None,
-    )
+    every = {
+        "day": day_of(plan.planned_at_ms),
+        "entry": entry,
+        "at": plan.planned_at_ms * 1000,
+        "cluster_id": plan.cluster_id,
+    }
+    cycle = {
+        "cycle_id": plan.cycle_id,
+        "complete": plan.complete,
+        "result": seen.result,
+        "dry_run": plan.dry_run,
+        "observed_ms": observed_ms,
+        "read_ms": seen.read_ms,
+        "is_whole": before is None,
+    }
     past = before or NOTHING
-    parts: list[tuple[RowKind, Sequence[Any]]] = [
-        (RowKind.CYCLE, [[each] for each in cycle]),
-        (RowKind.PARTITION, _partitions(seen, now)),
-        (RowKind.COMMIT, _moved(now, past)),
-        (RowKind.GROUP, _groups(now.states, past.states)),
-        (RowKind.READER, _changed_readers(now.readers, past.readers)),
-        (RowKind.DELETION, _columns(deletions, RowKind.DELETION)),
-        (RowKind.LOG_DIR, _columns(seen.disk.space, RowKind.LOG_DIR)),
-    ]
-    return pa.concat_tables([_table(kind, columns, every) for kind, columns in parts])
+    parts: dict[RowKind, Columns] = {
+        RowKind.CYCLE: {name: [value] for name, value in cycle.items()},
+        RowKind.PARTITION: _partitions(seen, now),
+        RowKind.COMMIT: _moved(now, past),
+        RowKind.GROUP: _groups(now.states, past.states),
+        RowKind.READER: _changed_readers(now.readers, past.readers),
+        RowKind.DELETION: _columns(each._asdict() for each in deletions),
+        RowKind.LOG_DIR: _columns(each._asdict() for each in seen.disk.space),
+    }
+    return pa.concat_tables([_table(kind, columns, every) for kind, columns in parts.items()])
 
 
-def _columns(rows: Iterable[Sequence[Any]], kind: RowKind) -> list[list[Any]]:
-    """Of rows whose values stand in the order of the kind's columns."""
-    columns: list[list[Any]] = [[] for _ in COLUMNS[kind]]
+def _columns(rows: Iterable[Mapping[str, Any]]) -> Columns:
+    """Of rows that all have the same names; none of no rows."""
+    columns: dict[str, list[Any]] = {}
     for row in rows:
-        for column, value in zip(columns, row, strict=True):
-            column.append(value)
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
     return columns
 
 
-def _table(kind: RowKind, columns: Sequence[Any], every: tuple[str, int, int, str]) -> pa.Table:
-    count = len(columns[0])
-    given = dict(zip(COLUMNS[kind], columns, strict=True))
-    same = dict(zip(("day", "entry", "at", "cluster_id", "kind"), (*every, str(kind)), strict=True))
+def _table(kind: RowKind, given: Columns, every: Mapping[str, Any]) -> pa.Table:
+    """Raises ValueError for columns that are not all of the kind's."""
+    if given and given.keys() != set(COLUMNS[kind]):
+        raise ValueError(f"a row of kind {kind} has no {set(COLUMNS[kind]) ^ given.keys()}")
+    count = len(next(iter(given.values()), ()))
+    same = {**every, "kind": str(kind)}
     arrays = [
         pa.array(given[field.name], field.type)
         if field.name in given
@@ -230,32 +251,24 @@ def _table(kind: RowKind, columns: Sequence[Any], every: tuple[str, int, int, st
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
-def _partitions(seen: FinishedCycle, now: RecordedState) -> list[Any]:
+def _partitions(seen: FinishedCycle, now: RecordedState) -> Columns:
     readings = dict(zip(now.partitions, seen.snapshot.partitions, strict=True))
     forced = {topic.name: topic.forced_retention_ms for topic in seen.snapshot.topics}
-    rows = [(TopicPartition(row.topic, row.partition), row) for row in seen.plan.rows]
-    of_row = [readings.get(at) for at, _ in rows]
-    return [
-        [row.topic for _, row in rows],
-        [row.topic_id for _, row in rows],
-        [row.partition for _, row in rows],
-        [row.log_start_offset for _, row in rows],
-        [row.high_watermark for _, row in rows],
-        [None if each is None else each.last_stable_offset for each in of_row],
-        [seen.disk.size_bytes.get(at) for at, _ in rows],
-        [seen.disk.remote_bytes.get(at) for at, _ in rows],
-        [row.verdict.value for _, row in rows],
-        [row.reason.value for _, row in rows],
-        [row.groups for _, row in rows],
-        [row.min_committed_offset for _, row in rows],
-        [row.binding_group for _, row in rows],
-        [row.cutoff for _, row in rows],
-        [row.consumed_retention_ms for _, row in rows],
-        [forced.get(row.topic) for _, row in rows],
-    ]
+    rows = seen.plan.rows
+    places = [row.topic_partition for row in rows]
+    of_row = [readings.get(at) for at in places]
+    return {
+        **{name: [getattr(row, name) for row in rows] for name, _ in PLANNED},
+        "last_stable_offset": [
+            None if each is None else each.last_stable_offset for each in of_row
+        ],
+        "size_bytes": [seen.disk.size_bytes.get(at) for at in places],
+        "remote_bytes": [seen.disk.remote_bytes.get(at) for at in places],
+        "forced_retention_ms": [forced.get(row.topic) for row in rows],
+    }
 
 
-def _moved(now: RecordedState, before: RecordedState) -> list[Any]:
+def _moved(now: RecordedState, before: RecordedState) -> Columns:
     """Commits that are new or elsewhere, and those that are not there any more."""
     old = _in_terms_of(now, before)
     at, is_known = _places(now.commits.keys, old.keys)
@@ -272,23 +285,23 @@ def _moved(now: RecordedState, before: RecordedState) -> list[Any]:
     keys = np.concatenate([keys, gone])
     offsets = np.concatenate([offsets, np.full(len(gone), NONE)])
     group, partition = np.divmod(keys, max(1, len(now.partitions)))
-    columns = [
-        _taken([each.topic for each in now.partitions], partition, pa.string()),
-        _taken([each.partition for each in now.partitions], partition, pa.int32()),
-        _taken(now.groups, group, pa.string()),
-        pa.array(offsets, mask=offsets == NONE),
-        _taken([*CommitState, None], states, pa.string()),
-    ]
+    columns = {
+        "topic": _taken([each.topic for each in now.partitions], partition, pa.string()),
+        "partition": _taken([each.partition for each in now.partitions], partition, pa.int32()),
+        "group": _taken(now.groups, group, pa.string()),
+        "committed_offset": pa.array(offsets, mask=offsets == NONE),
+        "state": _taken([*CommitState, None], states, pa.string()),
+    }
     if not lost:
         return columns
-    others = (
-        pa.array([at.topic for _, at in lost], pa.string()),
-        pa.array([at.partition for _, at in lost], pa.int32()),
-        pa.array([group_id for group_id, _ in lost], pa.string()),
-        pa.nulls(len(lost), pa.int64()),
-        pa.nulls(len(lost), pa.string()),
-    )
-    return [pa.concat_arrays(pair) for pair in zip(columns, others, strict=True)]
+    others = {
+        "topic": pa.array([at.topic for _, at in lost], pa.string()),
+        "partition": pa.array([at.partition for _, at in lost], pa.int32()),
+        "group": pa.array([group_id for group_id, _ in lost], pa.string()),
+        "committed_offset": pa.nulls(len(lost), pa.int64()),
+        "state": pa.nulls(len(lost), pa.string()),
+    }
+    return {name: pa.concat_arrays([columns[name], others[name]]) for name in columns}
 
 
 def _taken(values: Sequence[Any], at: Integers, kind: Any) -> Any:
@@ -341,21 +354,20 @@ def _unknown_to(now: RecordedState, before: RecordedState) -> list[tuple[str, To
     ]
 
 
-def _groups(
-    now: Mapping[str, tuple[str, str, bool]], before: Mapping[str, tuple[str, str, bool]]
-) -> list[list[Any]]:
-    rows: list[tuple[str, str, str | None, bool | None]] = [
-        (group, *state) for group, state in now.items() if before.get(group) != state
+def _groups(now: Mapping[str, GroupRecord], before: Mapping[str, GroupRecord]) -> Columns:
+    changed = [(group, each) for group, each in now.items() if before.get(group) != each]
+    gone = [
+        (group, GroupRecord(before[group].group_kind, None, None))
+        for group in before.keys() - now.keys()
     ]
-    rows += [(group, before[group][0], None, None) for group in before.keys() - now.keys()]
-    return _columns(rows, RowKind.GROUP)
+    return _columns({"group": group, **each._asdict()} for group, each in [*changed, *gone])
 
 
 def _changed_readers(
     now: frozenset[tuple[str, str]], before: frozenset[tuple[str, str]]
-) -> list[list[Any]]:
-    rows: list[tuple[str, str, str | None]] = [
-        (topic, group, "live") for group, topic in sorted(now - before)
-    ]
-    rows += [(topic, group, None) for group, topic in sorted(before - now)]
-    return _columns(rows, RowKind.READER)
+) -> Columns:
+    come = [(pair, "live") for pair in sorted(now - before)]
+    gone = [(pair, None) for pair in sorted(before - now)]
+    return _columns(
+        {"topic": topic, "group": group, "state": state} for (group, topic), state in [*come, *gone]
+    )

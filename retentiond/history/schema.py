@@ -2,6 +2,7 @@
 
 It is one Delta table, so that an entry becomes visible as a whole: `deltalake`, DuckDB and pandas
 read it. It is partitioned by ``day``. A row fills the columns of its kind; the others are null.
+What a partition's row takes of the plan is said there (`retentiond.model.ROW_FIELDS`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 from enum import StrEnum
 
 import pyarrow as pa
+
+from retentiond.fields import Storage
+from retentiond.model import ROW_FIELDS
 
 
 class RowKind(StrEnum):
@@ -26,12 +30,12 @@ class RowKind(StrEnum):
     COMMIT = "commit"
     """A commit that has moved since the entry before [group, topic, partition]; ``state`` is of
     `CommitState`, or null where there is none any more; ``committed_offset`` is null there, and
-    where it can't be read. The first tables have no ``state`` here."""
+    where it can't be read."""
 
     GROUP = "group"
     """A group whose state has changed [group]; ``state`` is live, empty, vanished, unreadable, or
     null where it counts no more; ``complete`` is false where it is unreadable as a whole, so that
-    it may read any topic. The first tables have no ``complete`` here."""
+    it may read any topic."""
 
     READER = "reader"
     """A group that was seen to read a topic, without a commit [group, topic]; ``state`` is live,
@@ -58,48 +62,15 @@ class CommitState(StrEnum):
     """Nothing: it may be older than the records that are there."""
 
 
-SCHEMA = pa.schema(
-    [
-        pa.field("day", pa.string(), nullable=False),  # of ``at`` in UTC, YYYY-MM-DD
-        pa.field("entry", pa.int64(), nullable=False),  # counts up, also where the clock goes back
-        pa.field("at", pa.timestamp("us", "UTC"), nullable=False),  # when the cycle began to read
-        pa.field("cluster_id", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),  # of `RowKind`
-        pa.field("cycle_id", pa.string()),
-        pa.field("complete", pa.bool_()),  # every group that could bear on a decision was seen
-        pa.field("result", pa.string()),  # ok, incomplete or failed: as the cycle's log line says
-        pa.field("dry_run", pa.bool_()),
-        pa.field("observed_ms", pa.int64()),
-        pa.field("read_ms", pa.int64()),
-        pa.field("is_whole", pa.bool_()),
-        pa.field("topic", pa.string()),
-        pa.field("topic_id", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("log_start_offset", pa.int64()),
-        pa.field("high_watermark", pa.int64()),
-        pa.field("last_stable_offset", pa.int64()),
-        pa.field("size_bytes", pa.int64()),  # of all replicas' disks
-        pa.field("remote_bytes", pa.int64()),  # an estimate; null where there is none
-        pa.field("verdict", pa.string()),
-        pa.field("reason", pa.string()),
-        pa.field("groups", pa.int32()),  # relevant ones
-        pa.field("min_committed_offset", pa.int64()),
-        pa.field("binding_group", pa.string()),
-        pa.field("cutoff", pa.int64()),
-        pa.field("consumed_retention_ms", pa.int64()),
-        pa.field("forced_retention_ms", pa.int64()),  # null: unlimited, or not known
-        pa.field("group", pa.string()),
-        pa.field("group_kind", pa.string()),
-        pa.field("state", pa.string()),
-        pa.field("committed_offset", pa.int64()),
-        pa.field("outcome", pa.string()),
-        pa.field("records", pa.int64()),
-        pa.field("broker", pa.int32()),
-        pa.field("log_dir", pa.string()),
-        pa.field("total_bytes", pa.int64()),
-        pa.field("usable_bytes", pa.int64()),
-    ]
-)
+ARROW_TYPES = {
+    Storage.TEXT: pa.string(),
+    Storage.FLAG: pa.bool_(),
+    Storage.INT32: pa.int32(),
+    Storage.INT64: pa.int64(),
+}
+
+PLANNED = tuple(each for each in ROW_FIELDS if each.said.in_history)
+"""What a partition's row takes of its row of the plan."""
 
 OF_ENTRY = ("entry", "at", "cluster_id", "kind")
 """The columns that every row fills, beside its day."""
@@ -115,21 +86,10 @@ COLUMNS: dict[RowKind, tuple[str, ...]] = {
         "is_whole",
     ),
     RowKind.PARTITION: (
-        "topic",
-        "topic_id",
-        "partition",
-        "log_start_offset",
-        "high_watermark",
+        *(name for name, _ in PLANNED),
         "last_stable_offset",
         "size_bytes",
         "remote_bytes",
-        "verdict",
-        "reason",
-        "groups",
-        "min_committed_offset",
-        "binding_group",
-        "cutoff",
-        "consumed_retention_ms",
         "forced_retention_ms",
     ),
     RowKind.COMMIT: ("topic", "partition", "group", "committed_offset", "state"),
@@ -139,3 +99,35 @@ COLUMNS: dict[RowKind, tuple[str, ...]] = {
     RowKind.LOG_DIR: ("broker", "log_dir", "total_bytes", "usable_bytes"),
 }
 """The others that a row of a kind may fill; all else of it is null."""
+
+SCHEMA = pa.schema(
+    [
+        pa.field("day", pa.string(), nullable=False),  # of ``at`` in UTC, YYYY-MM-DD
+        pa.field("entry", pa.int64(), nullable=False),  # counts up, also where the clock goes back
+        pa.field("at", pa.timestamp("us", "UTC"), nullable=False),  # when the cycle began to read
+        pa.field("cluster_id", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),  # of `RowKind`
+        pa.field("cycle_id", pa.string()),
+        pa.field("complete", pa.bool_()),  # every group that could bear on a decision was seen
+        pa.field("result", pa.string()),  # ok, incomplete or failed: as the cycle's log line says
+        pa.field("dry_run", pa.bool_()),
+        pa.field("observed_ms", pa.int64()),
+        pa.field("read_ms", pa.int64()),
+        pa.field("is_whole", pa.bool_()),
+        *(pa.field(name, ARROW_TYPES[said.type.storage]) for name, said in PLANNED),
+        pa.field("last_stable_offset", pa.int64()),
+        pa.field("size_bytes", pa.int64()),  # of all replicas' disks
+        pa.field("remote_bytes", pa.int64()),  # an estimate; null where there is none
+        pa.field("forced_retention_ms", pa.int64()),  # null: unlimited, or not known
+        pa.field("group", pa.string()),
+        pa.field("group_kind", pa.string()),
+        pa.field("state", pa.string()),
+        pa.field("committed_offset", pa.int64()),
+        pa.field("outcome", pa.string()),
+        pa.field("records", pa.int64()),
+        pa.field("broker", pa.int32()),
+        pa.field("log_dir", pa.string()),
+        pa.field("total_bytes", pa.int64()),
+        pa.field("usable_bytes", pa.int64()),
+    ]
+)

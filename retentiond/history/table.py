@@ -79,6 +79,7 @@ class HistoryTable:
     """The table at a place, as of the last `refresh`. All of it raises `HistoryUnavailable`."""
 
     def __init__(self, table: DeltaTable, place: str) -> None:
+        _refuse_another_schema(table, place)
         self._table = table
         self._checked_whole = False
         self._copy: tempfile.TemporaryDirectory[str] | None = None
@@ -378,6 +379,16 @@ class HistoryTable:
         """Removes the files that were replaced so many hours ago or earlier."""
         with explained(self.place):
             self._table.vacuum(grace_h, dry_run=False, enforce_retention_duration=False)
+
+
+def _refuse_another_schema(table: DeltaTable, place: str) -> None:
+    """Its rows would say less, or something else, than this version reads in them."""
+    if {each.name for each in table.schema().fields} != set(SCHEMA.names):
+        raise HistoryUnavailable(
+            f"the history in {place} was begun by another version of retentiond, whose columns are "
+            "others; run that version, or move the history aside, and a new one begins",
+            kind="another schema",
+        )
 
 
 def _create(place: str | Path) -> DeltaTable:

@@ -28,7 +28,7 @@ from retentiond.clock import Stop, Uptime, uptime
 from retentiond.disks.freed import Freed
 from retentiond.errors import StateError, StateReplaced
 from retentiond.model import DeletionOutcome, Outcome, PlanRow
-from retentiond.state.audit_file import AUDIT_NAME, open_for_writing, unusable
+from retentiond.state.audit_file import AUDIT_NAME, AUDITED, open_for_writing, unusable
 from retentiond.state.audit_pruning import MOST_S, look_at_clock, prune_step
 from retentiond.state.audit_records import CycleRecord
 from retentiond.state.state_dir import BUSY_MS, LOCK_NAME, DatabaseFiles
@@ -42,37 +42,35 @@ ON CONFLICT (cycle_id) DO UPDATE SET
     {", ".join(f"{name} = excluded.{name}" for name in _CYCLE_COLUMNS)}
 """
 
-_ROW_COLUMNS = (
-    *("high_watermark", "min_committed_offset", "binding_group", "binding_committed_offset"),
-    *("retention_offset", "groups", "detail", "predicted_bytes", "predicted_remote_bytes"),
-    *("consumed_retention_ms", "only_groups"),
-)
-"""Those of a deletion that its row of the plan says."""
+_KNOWN = tuple(name for name, said in AUDITED if not said.is_known_late)
+_LATER = tuple(name for name, said in AUDITED if said.is_known_late)
+"""What a row of the plan says when a deletion is intended, and what it says of it later."""
 
 _INTENT_COLUMNS = (
     *("cycle_id", "evidence_at_ms", "requested_at_ms", "group_list", "committed_offsets"),
-    *("topic", "partition", "topic_id", "log_start_offset", "cutoff", "records", *_ROW_COLUMNS),
+    *_KNOWN,
 )
 
 _INTEND = f"""
 INSERT INTO deletions ({", ".join(_INTENT_COLUMNS)})
-VALUES ({", ".join("?" * len(_INTENT_COLUMNS))})
+VALUES ({", ".join(f":{name}" for name in _INTENT_COLUMNS)})
 """
 
-_SETTLE = """
+_OF_A_DELETION = "cycle_id = :cycle_id AND topic = :topic AND partition = :partition"
+
+_SETTLE = f"""
 UPDATE deletions
-SET outcome = ?, low_watermark = ?, error = ?, settled_at_ms = ?, unsettled = ?
-WHERE cycle_id = ? AND topic = ? AND partition = ? AND unsettled = 1
+SET outcome = :outcome, low_watermark = :low_watermark, error = :error,
+    settled_at_ms = :settled_at_ms, unsettled = :unsettled
+WHERE {_OF_A_DELETION} AND unsettled = 1
 """
 
-_FREED = """
-UPDATE deletions SET freed_bytes = ?
-WHERE cycle_id = ? AND topic = ? AND partition = ? AND freed_bytes IS NULL
+_FREED = f"""
+UPDATE deletions SET freed_bytes = :freed_bytes WHERE {_OF_A_DELETION} AND freed_bytes IS NULL
 """
 
-_PREDICTED = """
-UPDATE deletions SET predicted_bytes = ?, predicted_remote_bytes = ?
-WHERE cycle_id = ? AND topic = ? AND partition = ?
+_PREDICTED = f"""
+UPDATE deletions SET {", ".join(f"{name} = :{name}" for name in _LATER)} WHERE {_OF_A_DELETION}
 """
 
 _UNSETTLED = """
@@ -138,20 +136,23 @@ class Audit:
             connection.executemany(
                 _INTEND,
                 [
-                    (
-                        cycle_id,
-                        evidence_at_ms,
-                        requested_at_ms,
-                        group_lists.id_of(each.evidence),
-                        json.dumps([group.committed_offset for group in each.evidence]),
-                        each.topic,
-                        each.partition,
-                        each.topic_id,
-                        each.log_start_offset,
-                        each.offset,
-                        each.offset - each.log_start_offset,
-                        *(getattr(each.row, name) for name in _ROW_COLUMNS),
-                    )
+                    {name: getattr(each.row, name) for name in _KNOWN}
+                    | {
+                        "cycle_id": cycle_id,
+                        "evidence_at_ms": evidence_at_ms,
+                        "requested_at_ms": requested_at_ms,
+                        "group_list": group_lists.id_of(each.evidence),
+                        "committed_offsets": json.dumps(
+                            [group.committed_offset for group in each.evidence]
+                        ),
+                        # As they are approved, whatever the plan said.
+                        "topic": each.topic,
+                        "partition": each.partition,
+                        "topic_id": each.topic_id,
+                        "log_start_offset": each.log_start_offset,
+                        "cutoff": each.offset,
+                        "records": each.offset - each.log_start_offset,
+                    }
                     for each in batch
                 ],
             )
@@ -168,16 +169,16 @@ class Audit:
             settled = connection.executemany(
                 _SETTLE,
                 [
-                    (
-                        each.outcome,
-                        each.low_watermark,
-                        each.error,
-                        settled_at_ms,
-                        each.outcome is Outcome.UNKNOWN and not give_up,
-                        cycle_id,
-                        each.topic,
-                        each.partition,
-                    )
+                    {
+                        "cycle_id": cycle_id,
+                        "topic": each.topic,
+                        "partition": each.partition,
+                        "outcome": each.outcome,
+                        "low_watermark": each.low_watermark,
+                        "error": each.error,
+                        "settled_at_ms": settled_at_ms,
+                        "unsettled": each.outcome is Outcome.UNKNOWN and not give_up,
+                    }
                     for each in outcomes
                 ],
             ).rowcount
@@ -194,13 +195,8 @@ class Audit:
                 connection.executemany(
                     _PREDICTED,
                     [
-                        (
-                            row.predicted_bytes,
-                            row.predicted_remote_bytes,
-                            cycle_id,
-                            row.topic,
-                            row.partition,
-                        )
+                        {name: getattr(row, name) for name in _LATER}
+                        | {"cycle_id": cycle_id, "topic": row.topic, "partition": row.partition}
                         for row in rows
                     ],
                 )
@@ -210,7 +206,15 @@ class Audit:
         if freed:
             with self._transaction() as connection:
                 connection.executemany(
-                    _FREED, [(each.freed_bytes, each.cycle_id, *each.at) for each in freed]
+                    _FREED,
+                    [
+                        {
+                            "cycle_id": each.cycle_id,
+                            **each.at._asdict(),
+                            "freed_bytes": each.freed_bytes,
+                        }
+                        for each in freed
+                    ],
                 )
 
     def unsettled(self, cluster_id: str) -> tuple[UnprovenDeletion, ...]:
@@ -221,14 +225,14 @@ class Audit:
                 raise unusable(self.state_dir / AUDIT_NAME, exc) from exc
         return tuple(
             UnprovenDeletion(
-                cycle_id=row[0],
-                topic=row[1],
-                partition=row[2],
-                topic_id=row[3],
-                cutoff=row[4],
-                outcome=None if row[5] is None else Outcome(row[5]),
+                cycle_id=cycle_id,
+                topic=topic,
+                partition=partition,
+                topic_id=topic_id,
+                cutoff=cutoff,
+                outcome=None if outcome is None else Outcome(outcome),
             )
-            for row in rows
+            for cycle_id, topic, partition, topic_id, cutoff, outcome in rows
         )
 
     @contextmanager

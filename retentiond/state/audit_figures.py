@@ -23,7 +23,7 @@ from pathlib import Path
 from retentiond.errors import StateError
 from retentiond.formatting import say_name
 from retentiond.model import Outcome
-from retentiond.state.audit_file import AUDIT_NAME, check_version
+from retentiond.state.audit_file import AUDIT_NAME, check_schema
 from retentiond.state.audit_records import DeletionRecord
 from retentiond.state.state_dir import connect
 
@@ -114,7 +114,7 @@ def _opened_briefly(path: Path, patience_s: float) -> Iterator[sqlite3.Connectio
         return
     give_up_at = time.monotonic() + patience_s
     with closing(connect(path, read_only=True)) as connection:
-        check_version(connection, path)
+        check_schema(connection, path)
         connection.set_progress_handler(
             lambda: int(time.monotonic() > give_up_at), STEPS_BETWEEN_LOOKS
         )

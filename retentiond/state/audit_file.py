@@ -17,12 +17,28 @@ from contextlib import suppress
 from pathlib import Path
 
 from retentiond.errors import StateError
+from retentiond.fields import Storage
+from retentiond.model import ROW_FIELDS
 from retentiond.state.state_dir import connect, created, version_of
 
 AUDIT_NAME = "audit.db"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-SCHEMA = """
+SQL_TYPES = {
+    Storage.TEXT: "TEXT",
+    Storage.FLAG: "INTEGER",
+    Storage.INT32: "INTEGER",
+    Storage.INT64: "INTEGER",
+}
+
+AUDITED = tuple(each for each in ROW_FIELDS if each.said.audit is not None)
+"""What the log keeps of a row of the plan."""
+
+_ROW_COLUMNS = "".join(
+    f"    {name} {SQL_TYPES[said.type.storage]} {said.audit},\n" for name, said in AUDITED
+)
+
+SCHEMA = f"""
 CREATE TABLE cycles (
     cycle_id TEXT NOT NULL PRIMARY KEY,
     cluster_id TEXT NOT NULL,
@@ -40,7 +56,7 @@ CREATE TABLE cycles (
     unknown INTEGER NOT NULL,
     records_deleted INTEGER NOT NULL,
     error TEXT,
-    observed_ms INTEGER  -- how much time had passed in this log; NULL: not known yet
+    observed_ms INTEGER NOT NULL  -- how much time had certainly passed in this log
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE group_lists (
@@ -51,21 +67,7 @@ CREATE TABLE group_lists (
 CREATE TABLE deletions (
     id INTEGER PRIMARY KEY,
     cycle_id TEXT NOT NULL REFERENCES cycles,
-    topic TEXT NOT NULL,
-    partition INTEGER NOT NULL,
-    topic_id TEXT NOT NULL,
-    log_start_offset INTEGER NOT NULL CHECK (log_start_offset >= 0),
-    high_watermark INTEGER,
-    min_committed_offset INTEGER,
-    binding_group TEXT,
-    binding_committed_offset INTEGER,
-    retention_offset INTEGER,
-    cutoff INTEGER NOT NULL CHECK (cutoff > log_start_offset),
-    groups INTEGER NOT NULL,
-    records INTEGER NOT NULL,
-    detail TEXT,
-    predicted_bytes INTEGER CHECK (predicted_bytes >= 0),  -- NULL: not known
-    freed_bytes INTEGER CHECK (freed_bytes >= 0),  -- NULL: not known, or not yet
+{_ROW_COLUMNS}    freed_bytes INTEGER CHECK (freed_bytes >= 0),  -- NULL: not known, or not yet
     group_list INTEGER NOT NULL REFERENCES group_lists,
     committed_offsets TEXT NOT NULL,  -- JSON: [offset, ...] in the order of the group list
     evidence_at_ms INTEGER NOT NULL,  -- when the second reading began
@@ -88,12 +90,21 @@ CREATE TABLE actions (
     action TEXT NOT NULL,
     subject TEXT,
     detail TEXT NOT NULL,
-    observed_ms INTEGER  -- as in cycles
+    observed_ms INTEGER NOT NULL  -- as in cycles
+) STRICT;
+
+CREATE TABLE passed (
+    boot_id TEXT NOT NULL,  -- one row: the last look at the clock
+    ms INTEGER NOT NULL,  -- since that boot
+    total_ms INTEGER NOT NULL  -- how much time had certainly passed since the log began
 ) STRICT;
 
 CREATE INDEX deletions_unsettled ON deletions (id) WHERE unsettled = 1;
 CREATE INDEX deletions_by_partition ON deletions (topic, partition);
 CREATE INDEX deletions_by_time ON deletions (requested_at_ms);
+CREATE INDEX deletions_by_topic_and_time ON deletions (topic, requested_at_ms);
+CREATE INDEX deletions_by_list ON deletions (group_list);  -- whether anything refers to a list
+CREATE INDEX cycles_by_age ON cycles (observed_ms);
 
 CREATE VIEW evidence (deletion_id, group_id, kind, committed_offset) AS
 SELECT
@@ -105,37 +116,6 @@ FROM deletions
 JOIN group_lists ON group_lists.id = deletions.group_list
 JOIN json_each(group_lists.groups) AS listed;
 """
-
-LATER = """
-CREATE INDEX IF NOT EXISTS deletions_by_topic_and_time ON deletions (topic, requested_at_ms);
-CREATE INDEX IF NOT EXISTS cycles_by_age ON cycles (observed_ms);
-CREATE INDEX IF NOT EXISTS actions_without_age ON actions (id) WHERE observed_ms IS NULL;
-CREATE TABLE IF NOT EXISTS passed (
-    boot_id TEXT NOT NULL,  -- one row: the last look at the clock
-    ms INTEGER NOT NULL,  -- since that boot
-    total_ms INTEGER NOT NULL  -- how much time had certainly passed since the log knows of it
-) STRICT;
-"""
-"""Logs that were begun without these get them when they are opened for writing. They change nothing
-of what is read, so the version stays, and an older retentiond goes on with the file."""
-
-BY_LIST = "CREATE INDEX IF NOT EXISTS deletions_by_list ON deletions (group_list);"
-"""Tells whether a list of groups is still referred to. To make it, every deletion is read: a log
-that was begun without it gets it while it is small, and keeps its lists otherwise."""
-
-SMALL_BYTES = 64 * 1024 * 1024
-
-LATER_COLUMNS = {
-    "deletions": {
-        "predicted_remote_bytes": "INTEGER",
-        "consumed_retention_ms": "INTEGER",
-        "only_groups": "TEXT",
-    },
-    "cycles": {"observed_ms": "INTEGER"},
-    "actions": {"observed_ms": "INTEGER"},
-}
-"""NULL where they were not recorded. Logs that were begun without them get them as above."""
-
 
 LATEST = (
     "SELECT * FROM deletions JOIN group_lists ON group_lists.id = group_list"
@@ -166,24 +146,12 @@ def open_for_writing(state_dir: Path) -> sqlite3.Connection:
         connection = connect(path)
         try:
             _refuse_damaged(connection, path)
-            _add_later(connection, path)
         except BaseException:
             connection.close()
             raise
     except (OSError, sqlite3.Error) as exc:
         raise unusable(path, exc) from exc
     return connection
-
-
-def _add_later(connection: sqlite3.Connection, path: Path) -> None:
-    for table, columns in LATER_COLUMNS.items():
-        there = {name for _, name, *_ in connection.execute(f"PRAGMA table_info ({table})")}
-        for name, kind in columns.items():
-            if name not in there:
-                connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
-    connection.executescript(LATER)
-    if path.stat().st_size < SMALL_BYTES:
-        connection.execute(BY_LIST)
 
 
 def log_bytes(state_dir: Path) -> int:
@@ -196,16 +164,23 @@ def log_bytes(state_dir: Path) -> int:
     return sizes
 
 
-def check_version(connection: sqlite3.Connection, path: Path) -> None:
+def check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises `StateError` for a log whose schema is not this version's."""
     version = version_of(connection)
     if version > SCHEMA_VERSION:
         raise StateError(
             f"the audit log {path} was written by a newer retentiond (its schema is {version}, "
             f"this version knows {SCHEMA_VERSION}); run that version, or choose another state_dir"
         )
-    if version < SCHEMA_VERSION:
+    if version == 0:
         raise StateError(
             f"{path} is not an audit log of retentiond; move it away, or choose another state_dir"
+        )
+    there = {name for _, name, *_ in connection.execute("PRAGMA table_info (deletions)")}
+    if version < SCHEMA_VERSION or not there.issuperset(name for name, _ in AUDITED):
+        raise StateError(
+            f"the audit log {path} was begun by another version of retentiond, whose schema this "
+            "one does not know; run that version, or move the file away to begin a new log"
         )
 
 
@@ -231,14 +206,14 @@ def _create(path: Path) -> None:
     leftover = path.with_name(f"{path.name}-wal")
     if leftover.exists():  # it would be replayed into the new file
         raise damaged(path, f"it is missing, and its {leftover.name} is there")
-    with created(path, f"{SCHEMA}{LATER}{BY_LIST}", SCHEMA_VERSION):
+    with created(path, SCHEMA, SCHEMA_VERSION):
         pass
 
 
 def _refuse_damaged(connection: sqlite3.Connection, path: Path) -> None:
     if path.stat().st_size == 0:
         raise damaged(path, "it is empty")
-    check_version(connection, path)
+    check_schema(connection, path)
     ((pages,),) = connection.execute("PRAGMA page_count").fetchall()
     ((page_bytes,),) = connection.execute("PRAGMA page_size").fetchall()
     log = path.with_name(f"{path.name}-wal")  # what is not in the file yet

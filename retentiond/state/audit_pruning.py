@@ -16,7 +16,9 @@ from __future__ import annotations
 import sqlite3
 
 from retentiond.clock import Uptime, elapsed_ms
-from retentiond.state.audit_file import SMALL_BYTES
+
+SMALL_BYTES = 64 * 1024 * 1024
+"""A log of so little keeps its free pages."""
 
 STEP_ROWS = 500
 """So many rows go at a time."""
@@ -50,16 +52,9 @@ DELETE FROM group_lists
 WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM deletions WHERE group_list = ?1)
 """
 
-_GIVE_AGE = (
-    "UPDATE cycles SET observed_ms = ?1 WHERE cycle_id IN"
-    " (SELECT cycle_id FROM cycles WHERE observed_ms IS NULL LIMIT ?2)",
-    "UPDATE actions SET observed_ms = ?1 WHERE id IN"
-    " (SELECT id FROM actions WHERE observed_ms IS NULL LIMIT ?2)",
-)
-
 
 def observed_ms(connection: sqlite3.Connection, now: Uptime) -> int:
-    """How much time has certainly passed since the log first knew of it. Raises `sqlite3.Error`."""
+    """How much time has certainly passed since the log was begun. Raises `sqlite3.Error`."""
     for boot_id, ms, total_ms in connection.execute("SELECT boot_id, ms, total_ms FROM passed"):
         return int(total_ms) + elapsed_ms(Uptime(boot_id, ms), now)
     return 0
@@ -76,9 +71,6 @@ def look_at_clock(connection: sqlite3.Connection, now: Uptime) -> int:
 def prune_step(connection: sqlite3.Connection, keep_ms: int, now: Uptime) -> bool:
     """One step, within a transaction. Whether there may be more to do."""
     at_ms = observed_ms(connection, now)
-    given = [connection.execute(each, (at_ms, STEP_ROWS)).rowcount for each in _GIVE_AGE]
-    if any(given):
-        return True
     old_ms, left, lists = at_ms - keep_ms, STEP_ROWS, set[int]()
     for (cycle_id,) in connection.execute(_OLD_CYCLES, (old_ms, STEP_ROWS)).fetchall():
         dropped = connection.execute(_DROP_DELETIONS, (cycle_id, left)).fetchall()
@@ -88,29 +80,18 @@ def prune_step(connection: sqlite3.Connection, keep_ms: int, now: Uptime) -> boo
             break
         connection.execute("DELETE FROM cycles WHERE cycle_id = ?", (cycle_id,))
         left -= 1
-    if lists and _has_index_of_lists(connection):
-        connection.executemany(_DROP_LIST, [(each,) for each in lists])
+    connection.executemany(_DROP_LIST, [(each,) for each in lists])
     left -= connection.execute(_DROP_ACTIONS, (STEP_ROWS, old_ms)).rowcount
     return left < STEP_ROWS or _gave_pages_back(connection)
 
 
-def _has_index_of_lists(connection: sqlite3.Connection) -> bool:
-    query = "SELECT 1 FROM sqlite_schema WHERE name = 'deletions_by_list'"
-    return connection.execute(query).fetchone() is not None
-
-
 def _gave_pages_back(connection: sqlite3.Connection) -> bool:
-    """A log that was begun without this never becomes smaller: its free pages are used again."""
-    ((auto_vacuum,),) = connection.execute("PRAGMA auto_vacuum").fetchall()
     ((free,),) = connection.execute("PRAGMA freelist_count").fetchall()
     ((pages,),) = connection.execute("PRAGMA page_count").fetchall()
     ((page_bytes,),) = connection.execute("PRAGMA page_size").fetchall()
-    if auto_vacuum != INCREMENTAL or pages * page_bytes < SMALL_BYTES or free * 4 < pages:
+    if pages * page_bytes < SMALL_BYTES or free * 4 < pages:
         return False
     for _ in range(STEP_PAGES):  # Python's sqlite3 steps it once, and each step is a page
         connection.execute("PRAGMA incremental_vacuum(1)")
-    return True
-
-
-INCREMENTAL = 2
-"""Of ``PRAGMA auto_vacuum``."""
+    ((still_free,),) = connection.execute("PRAGMA freelist_count").fetchall()
+    return bool(still_free < free)  # a file that was restored from SQL keeps them

@@ -12,7 +12,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from retentiond.model import (
     Verdict,
     result_of,
 )
-from retentiond.state.audit_file import AUDIT_NAME, check_version, unusable
+from retentiond.state.audit_file import AUDIT_NAME, AUDITED, check_schema, unusable
 from retentiond.state.state_dir import connect
 
 PAGE_ROWS = 1000
@@ -135,20 +135,19 @@ def _opened(state_dir: Path) -> Iterator[sqlite3.Connection]:
     try:
         with closing(connect(path, read_only=True)) as connection:
             connection.row_factory = sqlite3.Row
-            check_version(connection, path)
+            check_schema(connection, path)
             yield connection
     except sqlite3.Error as exc:
         raise unusable(path, exc) from exc
 
 
 def _deletion(stored: sqlite3.Row) -> DeletionRecord:
-    there = stored.keys()  # a log that no writer of this version has opened lacks the latest
-    figures: dict[str, Any] = {name: stored[name] if name in there else None for name in _FIGURES}
+    told: dict[str, Any] = {name: stored[name] for name, _ in AUDITED}
     return DeletionRecord(
         id=stored["id"],
         cycle_id=stored["cycle_id"],
         cluster_id=stored["cluster_id"],
-        row=PlanRow(**figures, verdict=Verdict.DELETE, reason=Reason.CONSUMED),
+        row=PlanRow(**told, verdict=Verdict.DELETE, reason=Reason.CONSUMED),
         evidence=tuple(
             GroupEvidence(group_id, GroupKind(kind), offset)
             for (group_id, kind), offset in zip(
@@ -165,11 +164,6 @@ def _deletion(stored: sqlite3.Row) -> DeletionRecord:
         settled_at_ms=stored["settled_at_ms"],
         freed_bytes=stored["freed_bytes"],
     )
-
-
-# A deletion's verdict and reason go without saying; its readers' kinds stand with the evidence.
-_UNSAID = ("verdict", "reason", "binding_kind", "is_compacted")
-_FIGURES = [each.name for each in fields(PlanRow) if each.name not in _UNSAID]
 
 
 def begun(plan: Plan) -> CycleRecord:

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
 from retentiond.formatting import rfc3339
 from retentiond.model import (
+    ROW_FIELDS,
     DeletionOutcome,
     Outcome,
     Plan,
@@ -28,6 +30,9 @@ from retentiond.tell.reasons import GRANT, with_address
 
 MOST_REASONS = 5
 """Why deletions were not done: of so many, in words."""
+
+_TOLD = tuple(each.name for each in ROW_FIELDS if each.said.in_json)
+_TELL = attrgetter(*_TOLD)
 
 
 class GroupState(NamedTuple):
@@ -251,27 +256,8 @@ def _disk_document(disk: DiskReport) -> dict[str, Any]:
 
 def row_document(row: PlanRow) -> dict[str, Any]:
     """A partition of the plan in JSON's terms, under the names that every output uses."""
-    return {
-        "topic": row.topic,
-        "partition": row.partition,
-        "topic_id": row.topic_id,
-        "log_start_offset": row.log_start_offset,
-        "high_watermark": row.high_watermark,
-        "min_committed_offset": row.min_committed_offset,
-        "binding_group": row.binding_group,
-        "binding_committed_offset": row.binding_committed_offset,
-        "retention_offset": row.retention_offset,
-        "cutoff": row.cutoff,
-        "verdict": row.verdict.value,
-        "reason": row.reason.value,
-        "groups": row.groups,
-        "records": row.records,
-        "predicted_bytes": row.predicted_bytes if row.verdict is Verdict.DELETE else 0,
-        "predicted_remote_bytes": row.predicted_remote_bytes,
-        "consumed_retention_ms": row.consumed_retention_ms,
-        "only_groups": row.only_groups,
-        "detail": row.detail,
-    }
+    told = dict(zip(_TOLD, _TELL(row), strict=True))
+    return told if row.verdict is Verdict.DELETE else told | {"predicted_bytes": 0}
 
 
 def _outcome_document(outcome: DeletionOutcome | None) -> dict[str, Any]:

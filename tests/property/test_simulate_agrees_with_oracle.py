@@ -104,13 +104,13 @@ class Topic:
     topic_id: str = "one"
     high: int = 0
     start: int = 0
-    last: dict[tuple[str, int], tuple[int | None, str | None]] = field(default_factory=dict)
+    last: dict[tuple[str, int], tuple[int | None, str]] = field(default_factory=dict)
     readers: set[str] = field(default_factory=set)
 
     def seldom(self, one_in: int) -> bool:
         return self.random.randrange(one_in) == 0
 
-    def rows(self, entry: PastEntry, *, is_old: bool) -> Iterator[dict[str, Any]]:
+    def rows(self, entry: PastEntry) -> Iterator[dict[str, Any]]:
         if self.seldom(20):
             self.topic_id, self.high, self.start = "two", 0, 0
             yield from (commit_row(group, self.name, at, None) for group, at in self.last)
@@ -129,9 +129,7 @@ class Topic:
                 self.readers.remove(group)
                 yield reader_row(group, self.name, None)
             for at in self.partitions:
-                if self.moves(group, at, is_old=is_old) or (
-                    entry.is_whole and (group, at) in self.last
-                ):
+                if self.moves(group, at) or (entry.is_whole and (group, at) in self.last):
                     yield commit_row(group, self.name, at, *self.last[group, at])
         has_row = not self.seldom(12)
         for at in self.partitions:
@@ -147,7 +145,7 @@ class Topic:
             self.readers.add(group)
             yield reader_row(group, self.name)
 
-    def moves(self, group: str, at: int, *, is_old: bool) -> bool:
+    def moves(self, group: str, at: int) -> bool:
         is_new = (group, at) not in self.last
         if not (is_new or self.seldom(2)) or (is_new and self.seldom(3)):
             return False
@@ -157,10 +155,7 @@ class Topic:
         state = self.random.choice(["read"] * 18 + ["beyond", "replaced", "unread"])
         if state == "beyond":
             state, offset = "read", end + 1
-        if is_old:
-            self.last[group, at] = (max(0, offset), None)
-        else:
-            self.last[group, at] = (None if state == "unread" else max(0, offset), state)
+        self.last[group, at] = (None if state == "unread" else max(0, offset), state)
         return True
 
     def rows_of(self, partition: int, *, has_row: bool) -> Iterator[dict[str, Any]]:
@@ -208,10 +203,7 @@ def topic_rows(seed: int, name: str, timeline: list[PastEntry]) -> list[list[dic
         range(random.choice([1, 1, 2])),
         high=random.randint(0, 3),
     )
-    old_until = random.randint(1, ENTRIES) if topic.seldom(20) else 0
-    return [
-        list(topic.rows(entry, is_old=number < old_until)) for number, entry in enumerate(timeline)
-    ]
+    return [list(topic.rows(entry)) for entry in timeline]
 
 
 @st.composite

@@ -372,10 +372,9 @@ def consumed_by(log: Log, others: Others, at: int) -> list[int]:
         for group, row in states.items()
     )
     commits = [row for row in rows_until(log.cluster, "commit", since, at) if is_on(log, row)]
-    is_old = any(row["state"] is None and row["committed_offset"] is not None for row in commits)
     traced = traces(log, 0 if others.waits_longer else since, at)
     counted = {group for group in traced.union(others.required) if counts(group)}
-    if is_unreadable or is_old or len(counted) < log.tried.min_groups:
+    if is_unreadable or len(counted) < log.tried.min_groups:
         return []
     if any("streams" in kinds[group] and not others.was_counted(group) for group in counted):
         return []
@@ -391,7 +390,7 @@ def traces(log: Log, since: int, at: int) -> set[str]:
         row["group"]
         for kind in ("commit", "reader")
         for row in rows_until(log.cluster, kind, since, at)
-        if is_on(log, row) and (row["state"] or row.get("committed_offset") is not None)
+        if is_on(log, row) and row["state"]
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, NamedTuple, TextIO, TypeVar
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -19,8 +19,9 @@ from rich.console import Console
 from retentiond.cli.output.files import new_file, refuse_unfit
 from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, printer, say
 from retentiond.errors import UsageError
+from retentiond.fields import Storage
 from retentiond.formatting import rfc3339, say_any, say_many, say_name
-from retentiond.model import Outcome
+from retentiond.model import ROW_FIELDS, Outcome
 from retentiond.state.audit_records import DeletionRecord
 from retentiond.state.operator_actions import Action
 from retentiond.tell.reasons import say_groups_only
@@ -138,20 +139,74 @@ def action_document(action: Action) -> dict[str, Any]:
     }
 
 
+def _outcome(deletion: DeletionRecord) -> str:
+    """An intent that is still open may have reached the broker: nobody knows."""
+    return str(deletion.outcome or Outcome.UNKNOWN)
+
+
+class AuditField(NamedTuple):
+    """What the audit log says of a deletion beside its row of the plan. ``of``: its value; a time
+    in epoch milliseconds, which JSON and CSV have as text."""
+
+    name: str
+    type: Any  # Arrow's
+    of: Callable[[DeletionRecord], Any]
+
+
+_TEXT, _FIGURE, _TIME = pa.string(), pa.int64(), pa.timestamp("ms", "UTC")
+
+BEFORE_ROW = (
+    AuditField("cycle_id", _TEXT, lambda each: each.cycle_id),
+    AuditField("cluster_id", _TEXT, lambda each: each.cluster_id),
+)
+
+AFTER_ROW = (
+    AuditField("freed_bytes", _FIGURE, lambda each: each.freed_bytes),
+    AuditField("evidence_at", _TIME, lambda each: each.evidence_at_ms),
+    AuditField("requested_at", _TIME, lambda each: each.requested_at_ms),
+    AuditField("outcome", _TEXT, _outcome),
+    AuditField("low_watermark", _FIGURE, lambda each: each.low_watermark),
+    AuditField("error", _TEXT, lambda each: each.error),
+    AuditField(
+        "evidence",
+        pa.map_(_TEXT, _FIGURE),
+        lambda each: {group.group_id: group.committed_offset for group in each.evidence},
+    ),
+)
+
+ARROW_TYPES = {
+    Storage.TEXT: _TEXT,
+    Storage.FLAG: pa.bool_(),
+    Storage.INT32: _FIGURE,
+    Storage.INT64: _FIGURE,
+}
+
+SCHEMA = pa.schema(
+    [
+        *((each.name, each.type) for each in BEFORE_ROW),
+        *((name, ARROW_TYPES[said.type.storage]) for name, said in ROW_FIELDS if said.in_json),
+        *((each.name, each.type) for each in AFTER_ROW),
+    ]
+)
+"""One row of the export for each deletion."""
+
+
 def document(deletion: DeletionRecord) -> dict[str, Any]:
     """The plan's field names (`retentiond plan --output json`), and what the audit adds."""
-    return {
-        "cycle_id": deletion.cycle_id,
-        "cluster_id": deletion.cluster_id,
-        **row_document(deletion.row),
-        "freed_bytes": deletion.freed_bytes,
-        "evidence_at": rfc3339(deletion.evidence_at_ms),
-        "requested_at": rfc3339(deletion.requested_at_ms),
-        "outcome": _outcome(deletion),
-        "low_watermark": deletion.low_watermark,
-        "error": deletion.error,
-        "evidence": {group.group_id: group.committed_offset for group in deletion.evidence},
-    }
+    return _told(deletion, rfc3339)
+
+
+def _told(deletion: DeletionRecord, time: Callable[[int], Any]) -> dict[str, Any]:
+    """``time``: how a time is told that is known in epoch milliseconds."""
+
+    def values(own: Iterable[AuditField]) -> dict[str, Any]:
+        return {
+            each.name: time(value) if each.type == _TIME else value
+            for each in own
+            for value in (each.of(deletion),)
+        }
+
+    return values(BEFORE_ROW) | row_document(deletion.row) | values(AFTER_ROW)
 
 
 def _csv_lines(deletion: DeletionRecord, with_evidence: bool) -> Iterator[dict[str, Any]]:
@@ -199,50 +254,8 @@ def _action_row(action: Action) -> Row:
     )
 
 
-def _outcome(deletion: DeletionRecord) -> str:
-    """An intent that is still open may have reached the broker: nobody knows."""
-    return str(deletion.outcome or Outcome.UNKNOWN)
-
-
 GROUP_ROWS = 5_000
 """So many rows are in memory at a time."""
-
-_TEXT, _FIGURE, _TIME = pa.string(), pa.int64(), pa.timestamp("ms", "UTC")
-
-SCHEMA = pa.schema(
-    [
-        ("cycle_id", _TEXT),
-        ("cluster_id", _TEXT),
-        ("topic", _TEXT),
-        ("partition", _FIGURE),
-        ("topic_id", _TEXT),
-        ("log_start_offset", _FIGURE),
-        ("high_watermark", _FIGURE),
-        ("min_committed_offset", _FIGURE),
-        ("binding_group", _TEXT),
-        ("binding_committed_offset", _FIGURE),
-        ("retention_offset", _FIGURE),
-        ("cutoff", _FIGURE),
-        ("verdict", _TEXT),
-        ("reason", _TEXT),
-        ("groups", _FIGURE),
-        ("records", _FIGURE),
-        ("predicted_bytes", _FIGURE),
-        ("predicted_remote_bytes", _FIGURE),
-        ("consumed_retention_ms", _FIGURE),
-        ("only_groups", _TEXT),
-        ("detail", _TEXT),
-        ("freed_bytes", _FIGURE),
-        ("evidence_at", _TIME),
-        ("requested_at", _TIME),
-        ("outcome", _TEXT),
-        ("low_watermark", _FIGURE),
-        ("error", _TEXT),
-        ("evidence", pa.map_(_TEXT, _FIGURE)),  # by group, its committed offset
-    ]
-)
-"""One row for each deletion."""
-
 
 EXPORT = "--export"
 
@@ -275,11 +288,8 @@ def _write_parquet(deletions: Iterable[DeletionRecord], path: Path) -> int:
 
 
 def _parquet_row(deletion: DeletionRecord) -> dict[str, Any]:
-    return document(deletion) | {
-        "evidence_at": _time(deletion.evidence_at_ms),
-        "requested_at": _time(deletion.requested_at_ms),
-        "evidence": [(group.group_id, group.committed_offset) for group in deletion.evidence],
-    }
+    told = _told(deletion, _time)
+    return told | {"evidence": list(told["evidence"].items())}
 
 
 def _time(ms: int) -> datetime:

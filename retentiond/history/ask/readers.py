@@ -96,8 +96,6 @@ class RecordedReaders:
         numbers = {each.topic: number for number, each in self.questions.items()}
         for row in self._first_traces:
             number, group = numbers[row["topic"]], row["group"]
-            if row["first_old"] is not None:
-                yield Trace(number, "", *self._span(row["first_old"]), failed=True)
             if row["first_entry"] is None or not self._counts(number, group):
                 continue
             first, last = self._span(row["first_entry"])
@@ -125,16 +123,13 @@ class RecordedReaders:
     @property
     def _first_traces(self) -> list[dict[str, Any]]:
         """Grain: topic, group, and the times between two entries in which all stands, or smaller.
-        ``first_entry``: at which it had a commit or was known to read; ``first_old``: from which on
-        the record doesn't say what a commit proves. None: at none."""
+        ``first_entry``: at which it had a commit or was known to read; None: at none."""
         topics = ", ".join(quoted(each.topic) for each in self.questions.values())
         commit, reader = quoted(RowKind.COMMIT.value), quoted(RowKind.READER.value)
-        has_commit = f"kind = {commit} AND committed_offset IS NOT NULL"
         parts = ["day", *(f"entry >= {each}" for each in self._whole_within_a_day)]
         return self._queried(
             f"""SELECT topic, "group",
-                min(CASE WHEN state IS NOT NULL OR {has_commit} THEN entry END) AS first_entry,
-                min(CASE WHEN state IS NULL AND {has_commit} THEN entry END) AS first_old
+                min(CASE WHEN state IS NOT NULL THEN entry END) AS first_entry
             FROM history WHERE kind IN ({commit}, {reader}) AND topic IN ({topics}) AND {{within}}
             GROUP BY topic, "group", {", ".join(parts)}"""
         )
@@ -292,7 +287,7 @@ def _commits(session: SparkSession, readers: RecordedReaders, ids: Mapping[str, 
             "number AS topic",
             "id AS group",
             "partition",
-            "(state IS NOT NULL OR committed_offset IS NOT NULL) AS is_there",
+            "state IS NOT NULL AS is_there",
             f"IF(state = '{CommitState.READ.value}', committed_offset, NULL) AS committed_offset",
         ),
         readers.past,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from devkit.docs import commands, configuration, metrics
+from devkit.docs import commands, configuration, fields, metrics
 from retentiond.config.reader import json_schema
 
 FOLDER = Path(__file__).parents[3] / "docs"
@@ -16,6 +16,7 @@ def pages() -> dict[str, str]:
     return {
         **commands.pages(),
         "configuration.md": configuration.page(json_schema()),
+        "fields.md": fields.page(),
         "metrics.md": metrics.page(),
     }
 

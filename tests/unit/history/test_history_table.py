@@ -9,10 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.place import location
+from retentiond.history.schema import SCHEMA
 from retentiond.history.table import HistoryTable
 from retentiond.spark.tuning import show_pandas
 from tests.support.builders.histories import (
@@ -214,3 +217,16 @@ def test_there_is_no_history_yet(tmp_path: Path) -> None:
     with pytest.raises(HistoryUnavailable, match="no history") as caught:
         HistoryTable.open(tmp_path / "none")
     assert caught.value.kind == "missing"
+
+
+@pytest.mark.parametrize("columns", [SCHEMA.names[:-1], [*SCHEMA.names, "of_tomorrow"]])
+def test_a_history_of_another_schema_is_refused_in_one_sentence(
+    tmp_path: Path, columns: list[str]
+) -> None:
+    """Of fewer columns, and of more."""
+    known = {each.name: each for each in SCHEMA}
+    schema = pa.schema([known.get(name, pa.field(name, pa.string())) for name in columns])
+    DeltaTable.create(str(tmp_path), schema, partition_by="day")
+    for opened in (HistoryTable.open, HistoryTable.open_or_create):
+        with pytest.raises(HistoryUnavailable, match="was begun by another version of retentiond"):
+            opened(tmp_path)

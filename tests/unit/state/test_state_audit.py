@@ -19,7 +19,16 @@ import pytest
 
 from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.errors import StateError
-from retentiond.model import DeletionOutcome, GroupKind, Outcome, PlanRow, Reason, Verdict
+from retentiond.fields import Field, Storage
+from retentiond.model import (
+    ROW_FIELDS,
+    DeletionOutcome,
+    GroupKind,
+    Outcome,
+    PlanRow,
+    Reason,
+    Verdict,
+)
 from retentiond.state.audit import Audit
 from retentiond.state.audit_records import (
     CycleRecord,
@@ -64,7 +73,6 @@ def approved(partition: int, topic: str = "orders", evidence: object = EVIDENCE)
         groups=2,
         records=90,
         detail="limits.records_per_cycle (90) lowers the cutoff from 101",
-        predicted_remote_bytes=7,
         consumed_retention_ms=60_000,
         only_groups="billing|search",
     )
@@ -112,22 +120,25 @@ def test_an_intent_comes_back_with_its_figures_and_its_evidence(audit: Audit) ->
     )
 
 
-def test_a_log_that_was_begun_without_some_figures_is_read_and_gets_them(tmp_path: Path) -> None:
-    with closing(Audit.open(tmp_path)) as audit:
-        audit.record_cycle(CYCLE)
-        audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
-    with closing(connect(tmp_path / "audit.db")) as connection:
-        for name in ("predicted_remote_bytes", "consumed_retention_ms", "only_groups"):
-            connection.execute(f"ALTER TABLE deletions DROP COLUMN {name}")
+def test_what_a_deletion_will_free_is_recorded_once_it_is_known(audit: Audit) -> None:
+    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
+    row = replace(approved(0).row, predicted_bytes=70, predicted_remote_bytes=7)
+    audit.record_predicted("cycle-1", [row])
+    assert only(audit).row == row
 
-    (old,) = read_deletions(tmp_path)
-    assert (old.row.predicted_remote_bytes, old.row.consumed_retention_ms) == (None, None)
-    assert (old.row.cutoff, old.row.only_groups) == (100, None)
 
-    with closing(Audit.open(tmp_path)) as audit:
-        audit.intend("cycle-1", [approved(1)], 2_000, evidence_at_ms=1_900)
-    _, new = read_deletions(tmp_path)
-    assert new.row == approved(1).row
+@pytest.mark.parametrize("field", ROW_FIELDS, ids=lambda field: field.name)
+def test_whatever_the_log_keeps_of_a_row_comes_back(audit: Audit, field: Field) -> None:
+    """Also a field that is new: each gets a value of its own."""
+    row = approved(0).row
+    value: object = f"a {field.name}" if field.said.type.storage is Storage.TEXT else 100
+    is_approved = field.name in ("topic", "partition", "topic_id", "cutoff", "log_start_offset")
+    if field.said.audit is None or is_approved or field.name == "records":
+        value = getattr(row, field.name)
+    row = replace(row, **{field.name: value})
+    audit.intend("cycle-1", [replace(approved(0), row=row)], 2_000, evidence_at_ms=1_900)
+    audit.record_predicted("cycle-1", [row])
+    assert getattr(only(audit).row, field.name) == value
 
 
 def test_every_figure_that_may_be_unknown_comes_back_as_unknown(audit: Audit) -> None:
@@ -479,6 +490,19 @@ def set_version(version: int) -> Callable[[Path], object]:
     return change
 
 
+def without(column: str) -> Callable[[Path], object]:
+    def change(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"ALTER TABLE deletions DROP COLUMN {column}")
+
+    return change
+
+
+SENTENCE_OF_ANOTHER = (
+    "was begun by another version of retentiond, whose schema this one does not know; "
+    "run that version, or move the file away to begin a new log"
+)
+
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "empty": (truncate(0), "is damaged"),
     "no SQLite file": (lambda path: path.write_bytes(b"x" * 5000), "is damaged"),
@@ -487,9 +511,11 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "pages overwritten": (overwrite(8_192, b"\xff" * 30_000), "is damaged"),
     "written by a newer version": (
         set_version(99),
-        r"was written by a newer retentiond \(its schema is 99, this version knows 1\); "
+        r"was written by a newer retentiond \(its schema is 99, this version knows 2\); "
         "run that version, or choose another state_dir",
     ),
+    "of another version": (set_version(1), SENTENCE_OF_ANOTHER),
+    "without one of the columns": (without("only_groups"), SENTENCE_OF_ANOTHER),
     "another database": (set_version(0), "is not an audit log of retentiond; move it away"),
 }
 
@@ -544,7 +570,8 @@ def test_a_log_of_years_is_not_read_to_be_opened(tmp_path: Path) -> None:
     path = years_of(tmp_path, megabytes=100)
     with closing(connect(path)) as connection:
         connection.execute("PRAGMA synchronous = OFF")
-        names = ", ".join(field.name for field in fields(CycleRecord) if field.name != "cycle_id")
+        own = [field.name for field in fields(CycleRecord) if field.name != "cycle_id"]
+        names = ", ".join([*own, "observed_ms"])
         connection.execute(
             "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT ?)"
             f" INSERT INTO cycles (cycle_id, {names}) SELECT printf('%08d', n), {names}"
@@ -576,7 +603,9 @@ def test_damage_among_old_deletions_fails_whoever_meets_it_and_nobody_else(tmp_p
         list(read_deletions(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["empty", "no SQLite file", "written by a newer version"])
+@pytest.mark.parametrize(
+    "name", ["empty", "no SQLite file", "written by a newer version", "without one of the columns"]
+)
 def test_a_file_that_cannot_be_trusted_is_not_read_either(tmp_path: Path, name: str) -> None:
     path = filled(tmp_path)
     DAMAGE[name][0](path)

@@ -24,7 +24,6 @@ from retentiond.state.audit import Audit
 from retentiond.state.audit_file import log_bytes
 from retentiond.state.audit_records import read_deletions
 from retentiond.state.operator_actions import Action, actions_in, record_action
-from retentiond.state.state_dir import connect
 from tests.support.audited import read_cycles
 from tests.unit.state.test_state_audit import CYCLE, approved, outcome, sql, years_of
 
@@ -201,64 +200,27 @@ def test_lists_of_groups_go_with_the_last_deletion_that_names_them(
     assert len(left.evidence) == 2
 
 
-# --- logs of other versions
-
-
-def without_ages(state_dir: Path) -> None:
-    """As a version wrote it that knew nothing of them."""
-    with closing(connect(state_dir / "audit.db")) as connection:
-        connection.execute("DROP INDEX cycles_by_age")
-        connection.execute("DROP INDEX actions_without_age")
-        connection.execute("DROP INDEX deletions_by_list")
-        connection.execute("DROP TABLE passed")
-        for table in ("cycles", "actions"):
-            connection.execute(f"ALTER TABLE {table} DROP COLUMN observed_ms")
-        connection.execute("PRAGMA auto_vacuum = NONE")
-        connection.execute("VACUUM")
-
-
-def test_a_log_of_an_older_version_is_taken_over_whole_and_ages_from_then_on(
-    tmp_path: Path,
+def test_a_log_without_room_to_give_back_comes_to_an_end(
+    audit: Audit, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with closing(Audit.open(tmp_path)) as audit:
-        for number in range(3):
-            cycle(audit, f"old-{number}", Outcome.DELETED, Outcome.UNKNOWN if number == 1 else None)
-        audit.settle("old-2", [outcome(1)], 3_000)
-    record_action(tmp_path, Action(1, "anna", "pause", None, "old"))
-    without_ages(tmp_path)
-    before = list(read_deletions(tmp_path))
-    cycles = read_cycles(tmp_path)
-
-    with closing(Audit.open(tmp_path)) as audit:
-        host = Host(audit)
-        assert list(read_deletions(tmp_path)) == before
-        assert read_cycles(tmp_path) == cycles
-        cycle(audit, "now")
-        audit.prune(KEEP_MS, GO)
-        host.pass_days(399)
-        audit.prune(KEEP_MS, GO)
-        assert list(read_deletions(tmp_path)) == before
-        assert len(tuple(actions_in(tmp_path))) == 1
-
-        host.pass_days(1)
-        cycle(audit, "later")
-        audit.prune(KEEP_MS, GO)
-
-        assert sorted(kept(audit)) == ["later", "old-0", "old-1"]
-        assert tuple(actions_in(tmp_path)) == ()
-        assert [each.cycle_id for each in audit.unsettled(CYCLE.cluster_id)] == ["old-0", "old-1"]
-
-
-def test_what_an_older_version_adds_later_on_is_young(audit: Audit, host: Host) -> None:
-    cycle(audit, "old", Outcome.DELETED)
+    """As one that was restored from SQL, which does not keep how a file gives its pages back."""
+    monkeypatch.setattr(audit_pruning, "SMALL_BYTES", 0)
+    cycle(audit, "old", *[Outcome.DELETED] * 500)
+    sql(audit, "PRAGMA auto_vacuum = NONE")
+    sql(audit, "VACUUM")
     host.pass_days(400)
-    cycle(audit, "by an older version", Outcome.DELETED)
-    sql(audit, "UPDATE cycles SET observed_ms = NULL WHERE cycle_id = 'by an older version'")
     cycle(audit, "now")
 
-    audit.prune(KEEP_MS, GO)
+    class Waits(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            steps.append(timeout)
+            return len(steps) > 100
 
-    assert kept(audit) == ["by an older version", "now"]
+    steps: list[float | None] = []
+    audit.prune(KEEP_MS, Waits())
+
+    assert kept(audit) == ["now"]
+    assert len(steps) < 10
 
 
 # --- in small steps

@@ -1,0 +1,43 @@
+"""A field of a plan's row is defined once, and every output follows."""
+
+from __future__ import annotations
+
+from types import NoneType, UnionType
+from typing import get_args, get_type_hints
+
+import pytest
+
+from retentiond.fields import Field, Storage
+from retentiond.history.schema import COLUMNS, SCHEMA, RowKind
+from retentiond.model import ROW_FIELDS, PlanRow
+from retentiond.state.audit_file import SCHEMA as AUDIT_SCHEMA
+from retentiond.tell.report import row_document
+from tests.support.builders.reports import row
+
+ANNOTATIONS = get_type_hints(PlanRow)
+
+
+@pytest.mark.parametrize("field", ROW_FIELDS, ids=lambda field: field.name)
+def test_what_is_said_of_a_field_is_what_it_holds(field: Field) -> None:
+    annotated = ANNOTATIONS[field.name]
+    choices = get_args(annotated) if isinstance(annotated, UnionType) else (annotated,)
+    (kind,) = set(choices) - {NoneType}
+    storage = field.said.type.storage
+    assert issubclass(kind, {Storage.TEXT: str, Storage.FLAG: bool}.get(storage, int))
+    assert (storage is Storage.FLAG) == (kind is bool)
+
+
+@pytest.mark.parametrize("field", ROW_FIELDS, ids=lambda field: field.name)
+def test_a_field_stands_where_it_is_said_to(field: Field) -> None:
+    name, said = field
+    assert (name in row_document(row("orders"))) == said.in_json
+    assert (f"\n    {name} " in AUDIT_SCHEMA) == (said.audit is not None)
+    of_a_partition = COLUMNS[RowKind.PARTITION]
+    assert (name in of_a_partition) == said.in_history
+    assert set(of_a_partition) <= set(SCHEMA.names)
+
+
+def test_a_row_is_printed_in_the_order_of_its_fields() -> None:
+    assert list(row_document(row("orders"))) == [
+        each.name for each in ROW_FIELDS if each.said.in_json
+    ]
