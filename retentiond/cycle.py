@@ -41,6 +41,7 @@ from retentiond.state.state import (
 from retentiond.tell.lag.margins import LagReader
 from retentiond.tell.reasons import tool_options
 from retentiond.tell.report import CycleReport, count_groups, group_states
+from retentiond.tell.standing import standing
 from retentiond.tell.unseen_readers import unseen_readers
 
 
@@ -130,7 +131,10 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleRepor
             state=state,
             is_stopping=context.stop.is_set,
         )
-    report = _report(config, snapshot, done, beside, times)
+    report = replace(
+        _report(config, snapshot, done, beside, times),
+        standing=standing(snapshot, stored.remembered, seen),
+    )
     context.seen(_seen(report, snapshot, read_s, context.elapsed() - began_s))
     return report
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from types import FrameType
 from typing import Any
 
+import prometheus_client
 import structlog
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.jobstores.base import JobLookupError
@@ -38,6 +39,7 @@ from retentiond.kafka.cluster import Observer
 from retentiond.reload import Reload
 from retentiond.state.audit_file import log_bytes
 from retentiond.state.state import State, read_last_complete
+from retentiond.state.state_dir import usable_bytes
 from retentiond.tell import logs, metric_definitions
 from retentiond.tell.causes import Causes, sentence_of
 from retentiond.tell.logs import log_cycle
@@ -126,6 +128,10 @@ class Daemon:
         metric_definitions.AUDIT_LOG_BYTES.gauge(registry).set_function(
             lambda: log_bytes(config.state_dir)
         )
+        metric_definitions.STATE_DIR_USABLE.gauge(registry).set_function(
+            lambda: usable_bytes(config.state_dir)
+        )
+        prometheus_client.ProcessCollector(registry=registry)
         self._exposition = Exposition(registry)
         self._history = HistoryKeeper(config, self._tell_of_history, hourly=Hourly())
         page = status_page(self._status, now_ms, config.state_dir, self._history)

@@ -14,6 +14,8 @@ from retentiond.kafka.client import Client
 from retentiond.kafka.confluent.client import LibrdkafkaClient
 from retentiond.kafka.groups import coordinators, listing, members
 from retentiond.kafka.interface import (
+    LOOK_TO_REQUEST,
+    THROTTLED,
     CoordinatorState,
     DeleteAnswer,
     DeleteFailure,
@@ -39,13 +41,6 @@ T = TypeVar("T")
 
 Observer = Callable[[str, str, float], None]
 """Told of each request: (api, result "ok" or "failed", seconds)."""
-
-LOOK_TO_REQUEST = "look_to_request"
-"""In place of an api: from the answer of the look before a deletion until DeleteRecords was handed
-over. A topic that is recreated in that time can't be told."""
-
-THROTTLED = "throttled"
-"""In place of an api: how long a request waits because of a broker's quota, before it goes out."""
 
 
 class KafkaCluster:

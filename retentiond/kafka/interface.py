@@ -17,6 +17,14 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 
+LOOK_TO_REQUEST = "look_to_request"
+"""Told in place of an api: from the answer of the look before a deletion until DeleteRecords was
+handed over. A topic that is recreated in that time can't be told."""
+
+THROTTLED = "throttled"
+"""Told in place of an api: how long a request waits because of a broker's quota, before it goes
+out."""
+
 INTERNAL_TOPICS = frozenset(
     {
         "__consumer_offsets",

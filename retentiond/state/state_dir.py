@@ -12,6 +12,7 @@ import contextlib
 import errno
 import fcntl
 import json
+import math
 import os
 import socket
 import sqlite3
@@ -97,6 +98,15 @@ def created(path: Path, schema: str, version: int) -> Iterator[sqlite3.Connectio
     finally:
         unfinished.unlink()
     sync(path.parent)
+
+
+def usable_bytes(state_dir: Path) -> float:
+    """What may still be written on its disk; NaN where that can't be told."""
+    try:
+        space = os.statvfs(state_dir)
+    except OSError:
+        return math.nan
+    return float(space.f_bavail * space.f_frsize)
 
 
 def write_json(path: Path, document: object, consequence: str) -> None:

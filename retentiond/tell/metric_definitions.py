@@ -191,8 +191,8 @@ STUCK_RETENTION = Definition(
     f"Partitions whose retention is stuck on a broker, by cause: {', '.join(StuckCause)}.",
     ("topic", "cause"),
 )
-ORPHAN_COUNT = Definition(
-    "retentiond_orphan_log_partition_count",
+ORPHAN_PARTITIONS = Definition(
+    "retentiond_orphan_log_partitions",
     GAUGE,
     "Orphan partitions in a broker's log directory: the cluster's metadata do not assign them to "
     "the broker.",
@@ -219,6 +219,38 @@ FORCED_RETENTION_MARGIN = Definition(
     " on the partition where that is soonest; negative is loss. Absent where the group has no lag,"
     " retention.ms is unlimited or the group has never committed.",
     ("topic", "group"),
+)
+FORCED_RETENTION = Definition(
+    "retentiond_forced_retention_seconds",
+    GAUGE,
+    "The topic's forced retention by age (retention.ms); absent where it is unlimited or not known.",
+    ("topic",),
+)
+GROUP_LAST_COMMIT = Definition(
+    "retentiond_group_last_commit_timestamp_seconds",
+    GAUGE,
+    "When one of the group's commits on an enabled topic was last seen to move, in epoch seconds; "
+    "of a group that has not moved yet, when it was first seen.",
+    ("group",),
+)
+GROUP_VANISHED = Definition(
+    "retentiond_group_vanished_seconds",
+    GAUGE,
+    "For how long a remembered group has been missing, as far as that was observed; absent for "
+    "others.",
+    ("group",),
+)
+TOPIC_HELD = Definition(
+    "retentiond_topic_held_seconds",
+    GAUGE,
+    "For how long one and the same partition has been held for this reason without a break, the "
+    "longest of the topic; never for limit_reached. A failed cycle is no break; a restart is one.",
+    ("topic", "reason"),
+)
+STATE_DIR_USABLE = Definition(
+    "retentiond_state_dir_usable_bytes",
+    GAUGE,
+    "Bytes that retentiond may still write on the disk of state_dir; NaN where they can't be read.",
 )
 LOG_DIR_TOTAL = Definition(
     "retentiond_log_dir_total_bytes",
@@ -270,9 +302,18 @@ GROUPS = Definition(
 REQUEST_SECONDS = Definition(
     "retentiond_kafka_request_duration_seconds",
     HISTOGRAM,
-    "Seconds that Kafka took to answer, by api and result (ok, failed); api=look_to_request is the "
-    "time from the last check of topic ids until DeleteRecords was handed over.",
+    "Seconds that Kafka took to answer, by api and result (ok, failed).",
     ("api", "result"),
+)
+LOOK_TO_REQUEST_SECONDS = Definition(
+    "retentiond_look_to_request_duration_seconds",
+    HISTOGRAM,
+    "Seconds from the last check of topic ids until DeleteRecords was handed over.",
+)
+THROTTLED_SECONDS = Definition(
+    "retentiond_kafka_throttled_duration_seconds",
+    HISTOGRAM,
+    "Seconds that a request waited because of a broker's quota, before it went out.",
 )
 DRY_RUN = Definition(
     "retentiond_dry_run",
@@ -327,13 +368,17 @@ ALL: tuple[Definition, ...] = (
     SLOWEST_GROUP_LAG,
     BINDING_GROUP_LAG,
     FORCED_RETENTION_MARGIN,
+    FORCED_RETENTION,
+    GROUP_LAST_COMMIT,
+    GROUP_VANISHED,
+    TOPIC_HELD,
     LOG_SIZE,
     PREDICTED_BYTES,
     REMOTE_LOG_SIZE,
     PREDICTED_REMOTE_BYTES,
     BYTES_FREED,
     STUCK_RETENTION,
-    ORPHAN_COUNT,
+    ORPHAN_PARTITIONS,
     ORPHAN_BYTES,
     LAST_ORPHAN_LOOK,
     LOG_DIR_TOTAL,
@@ -341,9 +386,12 @@ ALL: tuple[Definition, ...] = (
     LOG_DIR_FULL,
     GROUPS,
     REQUEST_SECONDS,
+    LOOK_TO_REQUEST_SECONDS,
+    THROTTLED_SECONDS,
     DRY_RUN,
     PAUSED,
     CONFIG_RELOADED,
+    STATE_DIR_USABLE,
     AUDIT_LOG_BYTES,
     HISTORY_BYTES,
     HISTORY_LAST_WRITE,

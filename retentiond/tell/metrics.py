@@ -10,6 +10,7 @@ as at the last scrape keeps its text.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
@@ -23,6 +24,7 @@ from retentiond.config import Config
 from retentiond.disks.log_dirs import LogDirCapacity, Orphans
 from retentiond.formatting import label
 from retentiond.history.keeper import Status
+from retentiond.kafka.interface import LOOK_TO_REQUEST, THROTTLED
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Outcome, PlanRow
 from retentiond.state.state import LastComplete
@@ -31,6 +33,7 @@ from retentiond.tell.answers import TopicAnswer
 from retentiond.tell.group_answers import LagReport
 from retentiond.tell.metric_definitions import Definition
 from retentiond.tell.report import CycleReport
+from retentiond.tell.standing import HeldSince, Standing
 
 Labels = tuple[str, ...]
 
@@ -39,14 +42,24 @@ class Metrics(Collector):
     """Everything that `/metrics` shows. One writer (the cycle), many readers."""
 
     def __init__(
-        self, registry: CollectorRegistry, build: Mapping[str, str], started_at_s: float = 0
+        self,
+        registry: CollectorRegistry,
+        build: Mapping[str, str],
+        started_at_s: float = 0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``started_at_s``: in epoch seconds."""
+        """``started_at_s``: in epoch seconds. ``clock``: seconds that go on evenly."""
+        self._clock = clock
+        self._held_since = HeldSince()
         self.cycles = metric_definitions.CYCLES.counter(registry)
         for result in ("ok", "incomplete", "failed"):
             self.cycles.labels(result)
         self._cycle_seconds = metric_definitions.CYCLE_SECONDS.histogram(registry)
         self._request_seconds = metric_definitions.REQUEST_SECONDS.histogram(registry)
+        self._in_place_of_requests = {
+            LOOK_TO_REQUEST: metric_definitions.LOOK_TO_REQUEST_SECONDS.histogram(registry),
+            THROTTLED: metric_definitions.THROTTLED_SECONDS.histogram(registry),
+        }
         self._last_complete = metric_definitions.LAST_COMPLETE_CYCLE.gauge(registry)
         self._config_reloaded = metric_definitions.CONFIG_RELOADED.gauge(registry)
         self._config_reloaded.set(1)
@@ -64,7 +77,9 @@ class Metrics(Collector):
         registry.register(self)
 
     def observe_request(self, api: str, result: str, seconds: float) -> None:
-        self._request_seconds.labels(api, result).observe(seconds)
+        """What is told in place of a request has a metric of its own: its time is not Kafka's."""
+        histogram = self._in_place_of_requests.get(api)
+        (histogram or self._request_seconds.labels(api, result)).observe(seconds)
 
     def restore(self, last: LastComplete | None) -> None:
         """What the state says of the cluster before this process has seen it; None: nothing."""
@@ -104,7 +119,12 @@ class Metrics(Collector):
         self._dry_run.set(int(report.plan.dry_run))
         self._count(report)
         by_partition = self._by_partition
-        self._of_report = (*self._totals(report), *families(report, by_partition=by_partition))
+        held = self._held_since.longest(report.plan, self._clock()).items()
+        self._of_report = (
+            *self._totals(report),
+            *families(report, by_partition=by_partition),
+            _gauge(metric_definitions.TOPIC_HELD, sorted(held)),
+        )
 
     def _count(self, report: CycleReport) -> None:
         for each in report.answers.partitions:
@@ -171,7 +191,7 @@ BY_GROUP: Mapping[Definition, Callable[[LagReport], Mapping[GroupOnTopic, float]
 }
 
 ORPHANS: Mapping[Definition, Callable[[Orphans], int]] = {
-    metric_definitions.ORPHAN_COUNT: lambda orphans: orphans.partitions,
+    metric_definitions.ORPHAN_PARTITIONS: lambda orphans: orphans.partitions,
     metric_definitions.ORPHAN_BYTES: lambda orphans: orphans.size_bytes,
 }
 
@@ -192,6 +212,7 @@ def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metr
     for definition, by_group in BY_GROUP.items():
         shown = sorted(by_group(report.lag).items())
         yield _gauge(definition, (((at.topic, label(at.group_id)), value) for at, value in shown))
+    yield from _of_standing(report.standing)
     for definition, of_row in BY_PARTITION.items() if by_partition else ():
         rows = (((row.topic, str(row.partition)), of_row(row)) for row in plan.rows)
         yield _gauge(definition, rows)
@@ -207,6 +228,19 @@ def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metr
         yield _gauge(definition, disks)
     full = (((str(broker), log_dir), s) for (broker, log_dir), s in sorted(disk.full_s.items()))
     yield _gauge(metric_definitions.LOG_DIR_FULL, full)
+
+
+def _of_standing(standing: Standing) -> Iterator[Metric]:
+    retention = sorted(standing.forced_retention_ms.items())
+    yield _gauge(
+        metric_definitions.FORCED_RETENTION, (((topic,), ms / 1000) for topic, ms in retention)
+    )
+    for definition, by_group in (
+        (metric_definitions.GROUP_LAST_COMMIT, standing.last_commit_ms),
+        (metric_definitions.GROUP_VANISHED, standing.vanished_ms),
+    ):
+        of_groups = sorted(by_group.items())
+        yield _gauge(definition, (((label(group),), ms / 1000) for group, ms in of_groups))
 
 
 def _gauge(definition: Definition, samples: Iterable[tuple[Labels, float | None]]) -> Metric:

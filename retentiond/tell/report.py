@@ -27,6 +27,7 @@ from retentiond.snapshot import ABSENT, VANISHED, GroupReading, Snapshot
 from retentiond.tell.answers import ClusterAnswer, PartitionAnswer, TopicAnswer, cluster_answer
 from retentiond.tell.group_answers import NO_LAG_READ, LagReport
 from retentiond.tell.reasons import GRANT, with_address
+from retentiond.tell.standing import NOTHING_KNOWN, Standing
 
 MOST_REASONS = 5
 """Why deletions were not done: of so many, in words."""
@@ -75,6 +76,7 @@ class CycleReport:
     group_states: Mapping[str, GroupState] = field(default_factory=dict)
     unseen: tuple[str, ...] = ()
     unnamed_readers: tuple[str, ...] = ()  # see `Snapshot`
+    standing: Standing = NOTHING_KNOWN
 
     def outcome(self, row: PlanRow) -> DeletionOutcome:
         """What became of a row; no request went out for one that has no outcome."""

@@ -25,7 +25,8 @@ from retentiond.config import Config
 from retentiond.cycle import CycleContext, run_cycle
 from retentiond.errors import OtherCluster, StateError
 from retentiond.gather.groups import STANDSTILL_S, LastCoordinators
-from retentiond.kafka.cluster import LOOK_TO_REQUEST, KafkaCluster
+from retentiond.kafka.cluster import KafkaCluster
+from retentiond.kafka.interface import LOOK_TO_REQUEST
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import Outcome, TopicPartition
 from retentiond.state.audit_records import read_deletions

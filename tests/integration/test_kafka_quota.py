@@ -10,8 +10,8 @@ from kafka.protocol.admin import AlterClientQuotasRequest
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.client import Client
-from retentiond.kafka.cluster import THROTTLED, KafkaCluster
-from retentiond.kafka.interface import OffsetBound, TopicDescription
+from retentiond.kafka.cluster import KafkaCluster
+from retentiond.kafka.interface import THROTTLED, OffsetBound, TopicDescription
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import TopicPartition
 from tests.support.waiting import eventually

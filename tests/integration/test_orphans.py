@@ -103,7 +103,7 @@ def test_they_are_served_as_metrics_until_it_is_told_to_end(orphaned: Orphaned) 
         assert sidecar.get("/metrics").status_code == 401
         lines = sidecar.get("/metrics", ("ada", "right")).text.splitlines()
         labels = f'{{broker="{COMES_BACK}",log_dir="{orphaned.log_dir}"}}'
-        assert f"retentiond_orphan_log_partition_count{labels} 4.0" in lines
+        assert f"retentiond_orphan_log_partitions{labels} 4.0" in lines
         assert sidecar.get("/readyz", ("ada", "right")).text == "ready\n"
         sidecar.signal(signal.SIGTERM)
         assert sidecar.wait(30) == 0

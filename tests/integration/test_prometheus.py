@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -12,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import Process, settings, write
 from tests.support.dashboard import choices, everything_chosen, marks, queries
-from tests.support.prometheus import DEPLOYED, Prometheus, running_prometheus
+from tests.support.prometheus import DEPLOYED, Prometheus, running_prometheus, tool
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
@@ -100,6 +101,22 @@ def shown(daemon: Process, metric: str) -> Series:
         for sample in family.samples
         if sample.name == metric
     }
+
+
+def test_promtool_s_linter_accepts_what_is_served(daemon: Process) -> None:
+    text = daemon.get("/metrics").text
+    done = subprocess.run(
+        [tool("promtool"), "check", "metrics"],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\nprocess_resident_memory_bytes " in text
+    assert "\nretentiond_state_dir_usable_bytes " in text
+    assert 'retentiond_forced_retention_seconds{topic="late"} 10800.0' in text
+    assert 'retentiond_group_last_commit_timestamp_seconds{group="billing"}' in text
 
 
 def margins(daemon: Process) -> Series:

@@ -501,3 +501,20 @@ def test_the_plans_reading_is_arranged_before_the_guards_begins_to_grow_old(
     monkeypatch.setattr(guard, "arranged", noted)
     assert run(kafka, tmp_path).records_deleted == 7
     assert listings == [1, 2]
+
+
+def test_a_cycle_tells_when_commits_moved_and_for_how_long_a_group_is_missing(
+    kafka: Counting, tmp_path: Path
+) -> None:
+    kafka.commit("search", {AT: 3})
+    first_ms = kafka.now_ms
+    assert run(kafka, tmp_path).standing.last_commit_ms == {"billing": first_ms, "search": first_ms}
+    kafka.now_ms += 60_000
+    kafka.commit("search", {AT: 4})
+    standing = run(kafka, tmp_path).standing
+    assert standing.last_commit_ms == {"billing": first_ms, "search": kafka.now_ms}
+    assert standing.vanished_ms == {}
+    kafka.delete_group("billing")
+    assert run(kafka, tmp_path).standing.vanished_ms == {"billing": 0}
+    kafka.commit("billing", {AT: 8})
+    assert run(kafka, tmp_path).standing.vanished_ms == {}

@@ -95,7 +95,7 @@ class LastScan(Collector):
         scan = self.scan
         if scan is None:
             return
-        count = metric_definitions.ORPHAN_COUNT.gauge_family()
+        count = metric_definitions.ORPHAN_PARTITIONS.gauge_family()
         size = metric_definitions.ORPHAN_BYTES.gauge_family()
         for log_dir, (orphans, size_bytes) in scan.totals().items():
             labels = [str(scan.disks.broker), str(log_dir)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.registry import CollectorRegistry
 from prometheus_client.samples import Sample
 
@@ -14,12 +16,20 @@ from retentiond.disks.log_dirs import LogDirCapacity, Orphans
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.errors import StateError
 from retentiond.history.keeper import Status
+from retentiond.kafka.interface import LOOK_TO_REQUEST, THROTTLED
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
 from retentiond.state.state import LastComplete
 from retentiond.tell.group_answers import LagReport
-from retentiond.tell.metric_definitions import ALL, AUDIT_LOG_BYTES, LAST_ORPHAN_LOOK, READY
+from retentiond.tell.metric_definitions import (
+    ALL,
+    AUDIT_LOG_BYTES,
+    LAST_ORPHAN_LOOK,
+    READY,
+    STATE_DIR_USABLE,
+)
 from retentiond.tell.metrics import HistoryMetrics, LogMetrics, Metrics
+from retentiond.tell.standing import Standing
 from tests.support.builders.daemons import settings
 from tests.support.builders.reports import (
     PLANNED_AT_MS,
@@ -29,6 +39,7 @@ from tests.support.builders.reports import (
     turned_down,
     unreadable,
 )
+from tests.support.prometheus import tool
 
 BUILD = {"version": "1.2.3", "spark_version": "4.3.0", "librdkafka_version": "2.16.0"}
 
@@ -73,6 +84,10 @@ PROMISED = {
     "retentiond_cycles": ("counter", {"result"}),
     "retentiond_deletions": ("counter", {"topic", "outcome"}),
     "retentiond_forced_retention_margin_seconds": ("gauge", {"topic", "group"}),
+    "retentiond_forced_retention_seconds": ("gauge", {"topic"}),
+    "retentiond_group_last_commit_timestamp_seconds": ("gauge", {"group"}),
+    "retentiond_group_vanished_seconds": ("gauge", {"group"}),
+    "retentiond_topic_held_seconds": ("gauge", {"topic", "reason"}),
     "retentiond_groups": ("gauge", {"kind", "state"}),
     "retentiond_history_bytes": ("gauge", set()),
     "retentiond_history_failures": ("counter", set()),
@@ -83,12 +98,14 @@ PROMISED = {
     "retentiond_log_dir_usable_bytes": ("gauge", {"broker", "log_dir"}),
     "retentiond_high_watermark": ("gauge", {"topic", "partition"}),
     "retentiond_kafka_request_duration_seconds": ("histogram", {"api", "result"}),
+    "retentiond_kafka_throttled_duration_seconds": ("histogram", set()),
+    "retentiond_look_to_request_duration_seconds": ("histogram", set()),
     "retentiond_last_complete_cycle_timestamp_seconds": ("gauge", set()),
     "retentiond_log_records": ("gauge", {"topic"}),
     "retentiond_log_size_bytes": ("gauge", {"topic"}),
     "retentiond_log_start_offset": ("gauge", {"topic", "partition"}),
     "retentiond_min_committed_offset": ("gauge", {"topic", "partition"}),
-    "retentiond_orphan_log_partition_count": ("gauge", {"broker", "log_dir"}),
+    "retentiond_orphan_log_partitions": ("gauge", {"broker", "log_dir"}),
     "retentiond_orphan_log_partition_size_bytes": ("gauge", {"broker", "log_dir"}),
     "retentiond_partitions": ("gauge", {"topic", "verdict", "reason"}),
     "retentiond_predicted_bytes": ("gauge", {"topic"}),
@@ -120,7 +137,10 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
     )
     rows = [replace(row("orders"), predicted_bytes=400, predicted_remote_bytes=8000)]
     unread = LagReport({BILLING: 50}, {BILLING: 60.5})
-    metrics.observe_cycle(replace(report(rows, [outcome("orders")]), disk=disk, lag=unread))
+    rows.append(row("views", reason=Reason.NO_GROUP))
+    stand = Standing({"orders": 3_600_000}, {"billing": 1_500}, {"search": 2_500})
+    cycle = replace(report(rows, [outcome("orders")]), disk=disk, lag=unread, standing=stand)
+    metrics.observe_cycle(cycle)
     metrics.observe_request("list_offsets", "ok", 0.01)
     registry.register(HistoryMetrics(lambda: Status(bytes=7, written_at=1.5, failures=2)))
     registry.register(LogMetrics(lambda: 3))
@@ -144,7 +164,7 @@ def test_every_metric_is_as_it_is_defined(full: CollectorRegistry) -> None:
         each.name.removesuffix("_total").removesuffix("_info"): (each.type, each.help)
         for each in ALL
         # of the daemon, and of `orphans --serve` alone
-        if each not in (READY, AUDIT_LOG_BYTES, LAST_ORPHAN_LOOK)
+        if each not in (READY, AUDIT_LOG_BYTES, STATE_DIR_USABLE, LAST_ORPHAN_LOOK)
     }
     assert {each.name: (each.type, each.documentation) for each in full.collect()} == defined
     for each in ALL:
@@ -509,7 +529,7 @@ def test_orphans_show_by_broker_and_directory_also_where_there_are_none(
 ) -> None:
     orphans = (Orphans(1, "/a", 0, 0), Orphans(2, "/a", 3, 700))
     metrics.observe_cycle(replace(report([row("orders")]), disk=DiskReport(orphans=orphans)))
-    assert series(registry, "retentiond_orphan_log_partition_count") == {
+    assert series(registry, "retentiond_orphan_log_partitions") == {
         ("1", "/a"): 0,
         ("2", "/a"): 3,
     }
@@ -535,3 +555,93 @@ def test_of_a_history_that_is_not_known_there_is_no_figure(registry: CollectorRe
     assert series(registry, "retentiond_history_bytes") == {}
     assert series(registry, "retentiond_history_last_write_timestamp_seconds") == {}
     assert series(registry, "retentiond_history_failures_total") == {(): 0}
+
+
+def test_how_groups_stand_is_shown_in_seconds(full: CollectorRegistry) -> None:
+    assert series(full, "retentiond_forced_retention_seconds") == {("orders",): 3600}
+    assert series(full, "retentiond_group_last_commit_timestamp_seconds") == {("billing",): 1.5}
+    assert series(full, "retentiond_group_vanished_seconds") == {("search",): 2.5}
+
+
+def test_what_is_told_in_place_of_a_request_is_no_api(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    for api in ("list_offsets", LOOK_TO_REQUEST, THROTTLED):
+        metrics.observe_request(api, "ok", 0.5)
+    name = "retentiond_kafka_request_duration_seconds_count"
+    assert series(registry, name) == {("list_offsets", "ok"): 1}
+    for instead in ("look_to_request", "kafka_throttled"):
+        assert series(registry, f"retentiond_{instead}_duration_seconds_sum") == {(): 0.5}
+
+
+class Held:
+    """What the metric says of holds, cycle by cycle, ten minutes apart."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._now_s = 0.0
+        self.metrics = Metrics(registry, BUILD, clock=lambda: self._now_s)
+
+    def after(self, *rows: PlanRow) -> dict[tuple[str, ...], float]:
+        seen(self.metrics, rows)
+        self._now_s += 600
+        return self.shown()
+
+    def after_a_failure(self) -> dict[tuple[str, ...], float]:
+        self.metrics.observe_failure()
+        self._now_s += 600
+        return self.shown()
+
+    def shown(self) -> dict[tuple[str, ...], float]:
+        return series(self._registry, "retentiond_topic_held_seconds")
+
+
+@pytest.fixture
+def held(registry: CollectorRegistry) -> Held:
+    return Held(registry)
+
+
+def test_a_hold_lasts_while_a_partition_is_held_for_the_same_reason(held: Held) -> None:
+    orphaned, young = row("orders", 0, Reason.NO_GROUP), row("orders", 1, Reason.TOO_YOUNG)
+    assert held.after(orphaned, young) == {("no_group", "orders"): 0}
+    assert held.after(orphaned, row("orders", 1, Reason.NO_GROUP)) == {("no_group", "orders"): 600}
+    assert held.after(row("orders", 0, Reason.OPEN_TRANSACTION)) == {
+        ("open_transaction", "orders"): 0
+    }
+    assert held.after(orphaned) == {("no_group", "orders"): 0}
+    assert held.after(row("orders", 0, Reason.TOO_YOUNG)) == {}
+
+
+def test_partitions_that_take_turns_are_not_one_long_hold(held: Held) -> None:
+    for turn in range(6):
+        held.after(
+            row("orders", turn % 2, Reason.EVIDENCE_CHANGED),
+            row("orders", 1 - turn % 2, Reason.TOO_YOUNG),
+        )
+        assert held.shown() == {("evidence_changed", "orders"): 0}
+
+
+def test_a_turn_at_a_limit_is_no_hold_to_be_told(held: Held) -> None:
+    assert held.after(row("orders", 0, Reason.LIMIT_REACHED)) == {}
+    assert held.after(row("orders", 0, Reason.LIMIT_REACHED)) == {}
+
+
+def test_a_failed_cycle_and_one_without_evidence_end_no_hold(held: Held) -> None:
+    orphaned = row("orders", 0, Reason.NO_GROUP)
+    held.after(orphaned)
+    assert held.after_a_failure() == {("no_group", "orders"): 0}
+    assert held.after(row("orders", 0, Reason.GROUP_LIST_INCOMPLETE)) == {
+        ("no_group", "orders"): 1200,
+        ("group_list_incomplete", "orders"): 0,
+    }
+    assert held.after(orphaned) == {("no_group", "orders"): 1800}
+
+
+def test_promtool_s_linter_accepts_every_metric(full: CollectorRegistry) -> None:
+    done = subprocess.run(
+        [tool("promtool"), "check", "metrics"],
+        input=generate_latest(full),
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

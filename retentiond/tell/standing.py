@@ -1,0 +1,103 @@
+"""For how long things stand as they do: groups without a commit or a trace, and partitions held.
+
+Alerts ask for these figures. A rule of Prometheus alone can't tell them: a missed scrape would
+begin each time anew, and a topic whose partitions take turns would look like one that stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from retentiond.config import TopicPolicy
+from retentiond.memory.changes import Changes
+from retentiond.memory.remembered import (
+    GroupOnTopic,
+    Remembered,
+    RememberedReader,
+    is_forgotten,
+)
+from retentiond.model import Plan, Reason, TopicPartition, Verdict
+from retentiond.snapshot import Snapshot, TopicReading
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Of the enabled topics. ``forced_retention_ms``: by topic, where it is limited and known.
+    ``last_commit_ms``: by group, when one of its commits was last seen to move. ``vanished_ms``: by
+    group that is missing, for how long that was observed."""
+
+    forced_retention_ms: Mapping[str, int] = field(default_factory=dict)
+    last_commit_ms: Mapping[str, int] = field(default_factory=dict)
+    vanished_ms: Mapping[str, int] = field(default_factory=dict)
+
+
+NOTHING_KNOWN = Standing()
+
+
+def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
+    """As this reading and what was remembered ``before`` say; ``seen``: what the reading adds."""
+    topics = {topic.name: topic for topic in snapshot.topics}
+    last_commit_ms: dict[str, int] = {}
+    vanished_ms: dict[str, int] = {}
+    still_absent = {*seen.still_absent}
+    absent = still_absent | {*seen.absent}
+    for at, last in {**before.commits, **seen.found, **seen.seen}.items():
+        topic = topics.get(at.topic)
+        if topic is None or not _counts(at, last, topic):
+            continue
+        if last.moved_at_ms:
+            moved_ms = max(last.moved_at_ms.values())
+            last_commit_ms[at.group_id] = max(moved_ms, last_commit_ms.get(at.group_id, 0))
+        if at in absent or last.absent_since_ms is not None:
+            missing_ms = last.absent_ms + (seen.observed_ms if at in still_absent else 0)
+            vanished_ms[at.group_id] = max(missing_ms, vanished_ms.get(at.group_id, 0))
+    return Standing(
+        {
+            topic.name: topic.forced_retention_ms
+            for topic in snapshot.topics
+            if topic.forced_retention_ms is not None
+        },
+        last_commit_ms,
+        vanished_ms,
+    )
+
+
+def _counts(at: GroupOnTopic, last: RememberedReader, topic: TopicReading) -> bool:
+    """Whether the policy waits for that reader."""
+    policy = topic.policy
+    is_excluded = isinstance(policy, TopicPolicy) and policy.excludes(at.group_id)
+    return not is_excluded and not is_forgotten(policy, last)
+
+
+class HeldSince:
+    """Since when each partition has been held for the same reason, over the cycles of a process."""
+
+    def __init__(self) -> None:
+        self._since_s: dict[TopicPartition, dict[Reason, float]] = {}
+
+    def longest(self, plan: Plan, now_s: float) -> Mapping[tuple[str, Reason], float]:
+        """Seconds by topic and reason, after this plan. ``now_s``: by a clock that goes on evenly.
+
+        A cycle without evidence about the groups says nothing of the other reasons, so it ends no
+        hold."""
+        self._since_s = dict(self._after(plan, now_s))
+        longest: dict[tuple[str, Reason], float] = {}
+        for at, reasons in self._since_s.items():
+            for reason, since_s in reasons.items():
+                key = at.topic, reason
+                longest[key] = max(now_s - since_s, longest.get(key, 0.0))
+        return longest
+
+    def _after(
+        self, plan: Plan, now_s: float
+    ) -> Iterable[tuple[TopicPartition, dict[Reason, float]]]:
+        for row in plan.rows:
+            if row.verdict is not Verdict.HOLD or row.reason is Reason.LIMIT_REACHED:
+                continue
+            before = self._since_s.get(row.topic_partition, {})
+            kept = before if row.reason is Reason.GROUP_LIST_INCOMPLETE else {}
+            yield (
+                row.topic_partition,
+                {**kept, row.reason: before.get(row.reason, now_s)},
+            )
