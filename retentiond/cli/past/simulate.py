@@ -15,6 +15,7 @@ from retentiond.cli.options import (
     Output,
     OutputFormat,
     load,
+    matching,
     set_up,
 )
 from retentiond.cli.output.printing import (
@@ -33,7 +34,6 @@ from retentiond.cli.past.options import (
     answered,
     asked_replay,
     figure,
-    matching,
     past_document,
     period,
     refuse_unseen,
