@@ -5,22 +5,28 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from retentiond.cli.options import AuditOutput, ConfigPath, Debug, load, set_up, topics
+from retentiond.cli.options import (
+    NOTHING_BETWEEN,
+    AuditOutput,
+    ConfigPath,
+    Debug,
+    epoch_ms,
+    load,
+    set_up,
+    topics,
+)
 from retentiond.cli.output.printing import print_json_list, printer, say, while_read
 from retentiond.errors import UsageError
-from retentiond.formatting import parse_duration, say_many, say_verb
+from retentiond.formatting import say_many, say_verb
 from retentiond.model import Outcome
 from retentiond.state.audit_figures import differences
 from retentiond.state.audit_records import DeletionFilter, DeletionRecord, read_deletions
 from retentiond.state.operator_actions import actions_in, count_actions
-
-NOTHING_BETWEEN = "--since lies after --until, or at the same time: there is nothing between"
 
 
 def audit(  # noqa: PLR0917 - typer hands each option over by its name
@@ -177,17 +183,3 @@ def verify_deletions(deletions: Iterable[DeletionRecord]) -> None:
     say(console, f"{say_many(count, 'deletion')} worked out again: {wrong} differ")
     if wrong:
         raise typer.Exit(1)
-
-
-def epoch_ms(text: str, option: str, now_ms: int) -> int:
-    """``2h`` is that long before ``now_ms``; a time without a zone is UTC. Raises `UsageError`."""
-    age_ms = parse_duration(text)
-    if age_ms is not None:
-        return now_ms - age_ms
-    try:
-        moment = datetime.fromisoformat(text)
-        return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
-    except (ValueError, OverflowError) as error:
-        raise UsageError(
-            f"{option} {text!a}: expected an age as in 2h, or a time as in 2026-02-01T12:00:00Z"
-        ) from error

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from retentiond.cli.options import (
+    WITH_SERVER,
     BootstrapServer,
     CommandConfig,
     ConfigPath,
@@ -16,10 +17,11 @@ from retentiond.cli.options import (
     Debug,
     Output,
     OutputFormat,
+    client_settings,
     consumed_retention_ms,
     load,
     one_engine,
-    refuse_without_server,
+    refuse_without,
     set_up,
     start_without_configuration,
     topics,
@@ -64,8 +66,9 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
         start_without_configuration(context, config, debug)
         source = unconfigured_source(at, bootstrap_server, consumed_retention, command_config)
     else:
-        refuse_without_server(
-            {"--consumed-retention": consumed_retention, "--command-config": command_config}
+        refuse_without(
+            WITH_SERVER,
+            {"--consumed-retention": consumed_retention, "--command-config": command_config},
         )
         source = configured_source(set_up(context, config, debug))
     report, explained = _explained(at, source)
@@ -99,7 +102,6 @@ def configured_source(path: Path) -> Source:
 def unconfigured_source(
     at: ExplainedPlace, servers: str, consumed_retention: str | None, command_config: Path | None
 ) -> Source:
-    from retentiond.cli.first_look import client_settings
     from retentiond.state.state import StoredState
     from retentiond.tell.first_look import first_look
 

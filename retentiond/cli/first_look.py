@@ -1,121 +1,161 @@
-"""``retentiond plan --bootstrap-server``: a plan of any cluster, without a configuration."""
+"""The first looks of ``retentiond plan``: at any cluster without a configuration
+(``--bootstrap-server``), and at the topics that no entry of one is about (``--unmanaged``)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from retentiond.cli.options import WRITE_CONFIG, Output, consumed_retention_ms, one_engine
+from retentiond.cli.options import (
+    CONSUMED_RETENTION,
+    OWNER,
+    WRITE_CONFIG,
+    Output,
+    client_settings,
+    consumed_retention_ms,
+    load,
+    matching,
+    one_engine,
+)
 from retentiond.cli.output.files import new_file, refuse_unfit
-from retentiond.cli.output.printing import (
-    Column,
-    ColumnKind,
-    Row,
-    print_json,
-    print_table,
-    printer,
-    say,
-)
-from retentiond.cli.plan import say_problems
+from retentiond.cli.output.first_look import show_first_look
+from retentiond.cli.output.printing import printer, say
 from retentiond.config import Config
+from retentiond.config.reader import leads_to
 from retentiond.cycle import PlannedCycle, plan_cycle
-from retentiond.errors import ConfigError, UsageError
-from retentiond.formatting import (
-    printable,
-    rfc3339,
-    say_amount,
-    say_bytes,
-    say_count,
-    say_duration,
-    say_estimate,
-    say_many,
-    say_names,
-    say_share,
-)
-from retentiond.kafka.settings import tls
-from retentiond.kafka.settings.command_config import read_settings
+from retentiond.errors import UsageError
+from retentiond.formatting import printable, rfc3339, say_count, say_many
+from retentiond.kafka.interface import INTERNAL_TOPICS
 from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
 from retentiond.memory.remembered import readers_by_topic
-from retentiond.model import Verdict
 from retentiond.snapshot import Snapshot
+from retentiond.state.groups import recall
 from retentiond.state.state import StoredState
-from retentiond.tell.answers import (
-    NOTHING,
-    YOUTH,
-    ClusterAnswer,
-    KeptBecause,
-    KeptRecords,
-    TopicAnswer,
-)
 from retentiond.tell.first_look import (
-    Origin,
+    FirstLook,
     Readers,
-    environment_of,
     first_look,
-    first_look_document,
     kafka_section,
-    starting_config,
+    unmanaged_look,
 )
-from retentiond.tell.reasons import UNSEEN, short
 from retentiond.tell.report import CycleReport
-from retentiond.tell.unseen_readers import (
-    NOTHING_UNSEEN,
-    UnseenReaders,
-    unlimited_topics,
-    unseen_readers,
-)
+from retentiond.tell.starting_config import Origin, environment_of, policy_file, starting_config
+from retentiond.tell.unseen_readers import unlimited_topics, unseen_readers
+
+UNASSIGNED = "unassigned"
+"""The owner of a policy file for which nobody has said who it is."""
 
 
-def take_first_look(
-    *,
-    servers: str,
-    command_config: Path | None,
-    consumed_retention: str | None,
-    topics: Sequence[str],
-    write_config: Path | None,
-    output: Output,
-    include_unlimited: bool = False,
-) -> PlannedCycle:
-    """Looks, shows it and writes the configuration, if one is asked for. ``include_unlimited``:
-    topics without a limit to their retention are enabled as others are.
+class Wanted(NamedTuple):
+    """What both looks are asked for. ``include_unlimited``: topics without a limit to their
+    retention are enabled as others are. ``owner``: of the policy file."""
+
+    consumed_retention: str | None
+    topics: Sequence[str]
+    write_config: Path | None
+    output: Output
+    include_unlimited: bool = False
+    owner: str | None = None
+
+
+def take_first_look(servers: str, command_config: Path | None, wanted: Wanted) -> CycleReport:
+    """Looks at a cluster, shows it and writes a configuration, if one is asked for.
 
     Raises `UsageError` and `ConfigError` before anything is asked of the cluster.
     """
-    retention_ms = consumed_retention_ms(consumed_retention)
-    if write_config is not None:
-        refuse_unfit(write_config, WRITE_CONFIG)
+    retention_ms = consumed_retention_ms(wanted.consumed_retention)
+    _refuse_unfit(wanted)
     settings = client_settings(servers, command_config)
-    config = first_look(settings, topics, retention_ms)
+    config = first_look(settings, wanted.topics, retention_ms)
     looked, every_topic = _looked(config, settings)
-    if topics and not looked.report.plan.rows:
-        raise UsageError(
-            f"no topic of the cluster is called {' or '.join(topics)}, Kafka's own left "
-            "aside; --topic is a regular expression that a topic's whole name matches"
+    if wanted.topics and not looked.report.plan.rows:
+        raise _no_such_topic(wanted)
+    look = _look(looked, every_topic, retention_ms, wanted)
+    show_first_look(look, wanted.output)
+    if (path := wanted.write_config) is not None:
+        if not look.topics:
+            raise UsageError(f"the cluster has no topic, so there is nothing to write to {path}")
+        origin = Origin(
+            looked.snapshot.cluster_id,
+            kafka_section(settings),
+            sorted(settings.confluent.keys() - PROPERTIES.keys()),
+            _now(),
         )
-    unseen = unseen_readers(every_topic, looked.snapshot.groups)
-    if not include_unlimited:
-        unseen = replace(unseen, unlimited=unlimited_topics(looked.snapshot.topics))
-    readers = _readers(looked.snapshot)
-    show_first_look(looked.report, retention_ms, output, unseen, readers)
-    if write_config is not None:
-        origin = _origin(settings, looked.snapshot, retention_ms)
-        _write(write_config, looked.report.answers, readers, origin, unseen)
-        if output is Output.TABLE:
-            _say_written(write_config, origin.kafka)
-    return looked
-
-
-def client_settings(servers: str, command_config: Path | None) -> ClientSettings:
-    """Of both clients. Raises `ConfigError` for what would reach only one of them."""
-    settings = read_settings(servers, command_config)
-    for name, kafkas in tls.INLINE.items():
-        if name in settings.confluent:
-            raise ConfigError(
-                "retentiond needs PEM in files, by .location", path=kafkas, file=str(command_config)
+        _write(path, starting_config(look, origin))
+        if wanted.output is Output.TABLE:
+            expects = environment_of(origin.kafka)
+            expected = f" It expects {' and '.join(expects)} in the environment." if expects else ""
+            say(
+                printer(),
+                f"{path} is a configuration to start from, which deletes nothing yet.{expected} "
+                f"Next: retentiond check --config {path}",
             )
-    return settings
+    return looked.report
+
+
+def look_at_unmanaged(path: Path, wanted: Wanted) -> CycleReport | None:
+    """Looks at the topics that no entry of a configuration is about, shows them and writes a policy
+    file, if one is asked for. None where there is no such topic.
+
+    Raises `UsageError` and `ConfigError` before anything is asked of the cluster.
+    """
+    if wanted.owner is not None and not wanted.owner.strip():
+        raise UsageError(f"{OWNER} is empty; say who is asked about these topics")
+    config = load(path)
+    retention_ms = _retention_ms(config, wanted)
+    is_asked = matching(wanted.topics)
+    _refuse_unfit(wanted)
+    looked, every_topic = _looked_outside(config, is_asked, retention_ms)
+    if looked is None:
+        _refuse_nothing_to_look_at(path, every_topic, is_asked, wanted)
+        return None
+    look = _look(looked, every_topic, retention_ms, wanted)
+    required = (config.defaults.groups and config.defaults.groups.required) or ()
+    look = replace(look, outside=str(path), required=frozenset(required))
+    show_first_look(look, wanted.output)
+    if wanted.write_config is not None:
+        owner = wanted.owner or UNASSIGNED
+        _write(wanted.write_config, policy_file(look, owner, looked.snapshot.cluster_id, _now()))
+        if wanted.output is Output.TABLE:
+            _say_policy_file(wanted.write_config, path, config, look, owner)
+    return looked.report
+
+
+def _retention_ms(config: Config, wanted: Wanted) -> int:
+    """What is asked for, else what the configuration's defaults say, else that of a first look."""
+    by_default = config.defaults.consumed_retention_ms
+    if wanted.consumed_retention is None and by_default is not None:
+        return by_default
+    return consumed_retention_ms(wanted.consumed_retention or CONSUMED_RETENTION)
+
+
+def _refuse_unfit(wanted: Wanted) -> None:
+    if wanted.write_config is not None:
+        refuse_unfit(wanted.write_config, WRITE_CONFIG)
+
+
+def _refuse_nothing_to_look_at(
+    path: Path, every_topic: frozenset[str], is_asked: Callable[[str], bool], wanted: Wanted
+) -> None:
+    """Raises `UsageError`, unless it is good news."""
+    if wanted.topics and not any(map(is_asked, every_topic - INTERNAL_TOPICS)):
+        raise _no_such_topic(wanted)
+    asked = f" that is called {' or '.join(wanted.topics)}" if wanted.topics else ""
+    nothing = f"every topic of the cluster{asked} has an entry in {path}"
+    if wanted.write_config is not None:
+        raise UsageError(f"{nothing}, so there is nothing to write to {wanted.write_config}")
+    if wanted.output is Output.TABLE:
+        say(printer(), printable(f"Nothing is unmanaged: {nothing}."))
+
+
+def _no_such_topic(wanted: Wanted) -> UsageError:
+    return UsageError(
+        f"no topic of the cluster is called {' or '.join(wanted.topics)}, Kafka's own left "
+        "aside; --topic is a regular expression that a topic's whole name matches"
+    )
 
 
 def _looked(config: Config, settings: ClientSettings) -> tuple[PlannedCycle, frozenset[str]]:
@@ -126,222 +166,65 @@ def _looked(config: Config, settings: ClientSettings) -> tuple[PlannedCycle, fro
         return looked, engine.context.kafka.topic_names()
 
 
-def _origin(settings: ClientSettings, snapshot: Snapshot, retention_ms: int) -> Origin:
-    return Origin(
-        cluster_id=snapshot.cluster_id,
-        kafka=kafka_section(settings),
-        left_out=sorted(settings.confluent.keys() - PROPERTIES.keys()),
-        consumed_retention_ms=retention_ms,
-        written_at=rfc3339(time.time_ns() // 1_000_000),
-    )
+def _looked_outside(
+    config: Config, is_asked: Callable[[str], bool], retention_ms: int
+) -> tuple[PlannedCycle | None, frozenset[str]]:
+    """The same for topics that no entry is about; whoever is remembered holds them, too. None where
+    there is no such topic."""
+    with one_engine(config) as engine:
+        every = frozenset(engine.context.kafka.topic_names())
+        unmanaged = {
+            name for name in every - INTERNAL_TOPICS if is_asked(name) and not config.matches(name)
+        }
+        if not unmanaged:
+            return None, every
+        engine.warm_up()
+        remembered = StoredState(recall(config.state_dir))
+        look = unmanaged_look(config, unmanaged, retention_ms)
+        return plan_cycle(engine.context, look, remembered), every
+
+
+def _look(
+    looked: PlannedCycle, every_topic: frozenset[str], retention_ms: int, wanted: Wanted
+) -> FirstLook:
+    unseen = unseen_readers(every_topic, looked.snapshot.groups)
+    if not wanted.include_unlimited:
+        unseen = replace(unseen, unlimited=unlimited_topics(looked.snapshot.topics))
+    return FirstLook(looked.report, retention_ms, unseen, _readers(looked.snapshot))
 
 
 def _readers(snapshot: Snapshot) -> Readers:
+    """Those that count."""
     return {
-        snapshot.topics[position].name: groups
+        topic.name: [group for group in groups if not topic.policy.excludes(group)]
         for position, groups in readers_by_topic(snapshot).items()
+        for topic in (snapshot.topics[position],)
     }
 
 
-def _write(
-    path: Path, seen: ClusterAnswer, readers: Readers, origin: Origin, unseen: UnseenReaders
-) -> None:
-    if not seen.topics:
-        raise UsageError(f"the cluster has no topic, so there is nothing to write to {path}")
+def _now() -> str:
+    return rfc3339(time.time_ns() // 1_000_000)
+
+
+def _write(path: Path, text: str) -> None:
     with new_file(path, WRITE_CONFIG) as unfinished:
-        unfinished.write_text(starting_config(seen, readers, origin, unseen), encoding="utf-8")
+        unfinished.write_text(text, encoding="utf-8")
 
 
-def _say_written(path: Path, kafka: Mapping[str, str]) -> None:
-    variables = environment_of(kafka)
-    expects = f" It expects {' and '.join(variables)} in the environment." if variables else ""
+def _say_policy_file(
+    path: Path, configuration: Path, config: Config, look: FirstLook, owner: str
+) -> None:
+    enabled = sum(look.why_not_enabled(topic) is None for topic in look.topics)
+    if leads_to(config.policies or (), configuration.parent, path):
+        then = f"policies in {configuration} leads to it, so the next reload takes it"
+        then += "." if config.dry_run else ", and what it enables is deleted from (dry_run: false)."
+    else:
+        then = f"It has no effect until policies in {configuration} leads to it."
     say(
         printer(),
-        f"{path} is a configuration to start from, which deletes nothing yet.{expects} "
-        f"Next: retentiond check --config {path}",
+        printable(
+            f"{path} is a policy file of {say_many(len(look.topics), 'topic')}, "
+            f"{say_count(enabled)} of them enabled, owner {owner}. {then} "
+            f"Next: retentiond check --config {configuration}"
+        ),
     )
-
-
-MOST_TOPICS = 100
-"""Of a table, which are those that free the most; JSON has all."""
-
-MOST_KEEPERS = 2
-"""Of a cell."""
-
-MOST_OF_CLUSTER = 4
-"""Keepers that the closing lines name."""
-
-COLUMNS = (
-    Column("TOPIC", ColumnKind.NAME),
-    Column("ON DISK", ColumnKind.FIGURE),
-    Column("FREES", ColumnKind.FIGURE),
-    Column("OF ALL", ColumnKind.FIGURE),
-    Column("RECORDS", ColumnKind.FIGURE),
-    Column("WHO KEEPS THE REST", ColumnKind.TEXT),
-)
-"""``OF ALL`` is the share of all logs in the cluster that the topic would free."""
-
-REMOTE_COLUMNS = (Column("REMOTE", ColumnKind.FIGURE), Column("FREES", ColumnKind.FIGURE))
-"""Where a topic is tiered: what it has in remote storage, and would free there, by estimate."""
-
-WITHOUT_BYTES = (
-    Column("TOPIC", ColumnKind.NAME),
-    Column("RECORDS", ColumnKind.FIGURE),
-    Column("WOULD GO", ColumnKind.FIGURE),
-    Column("SHARE", ColumnKind.FIGURE),
-    Column("WHO KEEPS THE REST", ColumnKind.TEXT),
-)
-
-
-def show_first_look(
-    report: CycleReport,
-    retention_ms: int,
-    output: Output,
-    unseen: UnseenReaders = NOTHING_UNSEEN,
-    readers: Readers | None = None,
-) -> None:
-    """Prints it to stdout."""
-    if output is Output.JSON:
-        print_json(first_look_document(report, retention_ms, unseen, readers))
-        return
-    look, console = report.answers, printer()
-    age = f"of {say_duration(retention_ms)}" if retention_ms else "of 0"
-    say(console, f"What a consumed retention {age} would free:\n")
-    shown = look.by_frees[:MOST_TOPICS]
-    has_bytes = look.known_frees.local is not None
-    print_table(
-        console,
-        _columns(look) if has_bytes else WITHOUT_BYTES,
-        (_row(topic, look, retention_ms, unseen) for topic in shown),
-    )
-    if len(shown) < len(look.topics):
-        more = say_many(len(look.topics) - len(shown), "more topic")
-        say(console, f"… and {more} that would free no more than these: see --output json.")
-    say(console, "")
-    say_problems(console, report)
-    for line in _closing(report, retention_ms, unseen):
-        say(console, printable(line))
-
-
-def _row(topic: TopicAnswer, look: ClusterAnswer, retention_ms: int, unseen: UnseenReaders) -> Row:
-    kept = "; ".join(_kept(topic, retention_ms, unseen)) or "-"
-    records = _if_any(topic.records, say_count(topic.records))
-    if look.known_frees.local is None:
-        cells = [
-            topic.topic,
-            "?" if topic.unreadable == len(topic.partitions) else say_count(topic.log_records),
-            records,
-            _if_any(topic.records, say_share(topic.records, topic.log_records)),
-        ]
-    else:
-        remote = _remote(topic) if look.is_tiered else []
-        cells = [topic.topic, *_bytes(topic, look.log_bytes), *remote, records]
-    return Row([*cells, kept], _style(topic))
-
-
-def _columns(look: ClusterAnswer) -> tuple[Column, ...]:
-    return (*COLUMNS[:4], *REMOTE_COLUMNS, *COLUMNS[4:]) if look.is_tiered else COLUMNS
-
-
-def _bytes(topic: TopicAnswer, all_logs: int | None) -> list[str]:
-    """ON DISK, FREES, OF ALL."""
-    size, freed = topic.size.local, topic.frees_of_size.local
-    return [
-        "?" if size is None else say_bytes(size),
-        "?" if freed is None else _if_any(freed, say_bytes(freed)),
-        "?" if freed is None or all_logs is None else _if_any(freed, say_share(freed, all_logs)),
-    ]
-
-
-def _remote(topic: TopicAnswer) -> list[str]:
-    """REMOTE, FREES."""
-    return [
-        "-" if each == 0 else say_estimate(each) for each in (topic.size.remote, topic.frees.remote)
-    ]
-
-
-def _if_any(figure: int, said: str) -> str:
-    return said if figure else "-"
-
-
-def _style(topic: TopicAnswer) -> str:
-    if topic.records:
-        return "green"
-    return "yellow" if topic.verdicts[Verdict.HOLD] else "dim"
-
-
-def _kept(topic: TopicAnswer, retention_ms: int, unseen: UnseenReaders) -> Iterator[str]:
-    if topic.owner is not None:
-        yield topic.owner.short
-    elif topic.topic in unseen.unlimited:
-        yield "unlimited retention"
-    for each in topic.kept[:MOST_KEEPERS]:
-        is_all = each.records == topic.log_records
-        share = "" if is_all else f"{say_share(each.records, topic.log_records)} "
-        yield f"{share}{say_keeper(each.keeper, retention_ms)}"
-    if len(topic.kept) > MOST_KEEPERS:
-        yield f"{len(topic.kept) - MOST_KEEPERS} more"
-    if topic.unreadable:
-        yield f"{say_many(topic.unreadable, 'partition')} unreadable"
-
-
-def say_keeper(keeper: KeptBecause, retention_ms: int) -> str:
-    if keeper == YOUTH and retention_ms:
-        return f"younger than {say_duration(retention_ms)}"
-    return short(*keeper)
-
-
-def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> Iterator[str]:
-    look = report.answers
-    frees = look.known_frees
-    topics = sum(topic.records > 0 for topic in look.topics)
-    records = (
-        f"{say_count(look.records)} of {say_many(look.log_records, 'record')} "
-        f"in {say_count(topics)} of {say_many(len(look.topics), 'topic')}"
-    )
-    cluster = f"Cluster {report.plan.cluster_id}"
-    if frees.local is None:
-        yield f"{cluster}: {records} would go. How many bytes that is could not be read."
-    else:
-        freed = f"{'' if look.is_bytes_known else 'at least '}{say_bytes(frees.local)}"
-        share = ""
-        if look.log_bytes is not None:
-            share = f" of {say_bytes(look.log_bytes)} in logs "
-            share += f"({say_share(frees.local, look.log_bytes)})"
-        remote = f" and {say_estimate(frees.remote)} in remote storage" if look.is_tiered else ""
-        yield f"{cluster}: {freed}{share}{remote} would be freed, {records}."
-    if frees == NOTHING and look.records:
-        yield (
-            "A broker frees whole segments and never the one that it writes to, so no disk space "
-            "follows from these records yet."
-        )
-    kept = [
-        f"{say_keeper(each.keeper, retention_ms)} ({_about(each)})"
-        for each in look.kept[:MOST_OF_CLUSTER]
-    ]
-    if kept:
-        more = f"; {len(look.kept) - len(kept)} more" if len(look.kept) > len(kept) else ""
-        yield f"Most of the rest stays because: {'; '.join(kept)}{more}."
-    theirs = sum(topic.owner is not None and topic.records > 0 for topic in look.topics)
-    if theirs:
-        belongs = "1 of these topics belongs" if theirs == 1 else f"{theirs} of these topics belong"
-        yield f"By name {belongs} to another system, which had better delete there itself."
-    if unlimited := sorted(unseen.unlimited):
-        yield (
-            f"{say_many(len(unlimited), 'topic')} ({say_names(unlimited, MOST_OF_CLUSTER)}) "
-            f"{'has' if len(unlimited) == 1 else 'have'} unlimited retention, so something may "
-            "read from their beginning at each start. --write-config leaves such a topic disabled "
-            "unless --include-unlimited is given."
-        )
-    yield UNSEEN
-    for sentence in unseen.evidence:
-        yield f"There may be some: {sentence}."
-    if unseen.streams:
-        named = say_names(sorted(unseen.streams), MOST_KEEPERS)
-        yield f"Sources of Kafka Streams ({named}) may be changelogs, which nothing tells."
-    yield "Nothing was deleted."
-
-
-def _about(kept: KeptRecords) -> str:
-    about = "" if kept.size.local is None else "about "
-    return about + say_amount(kept.records, *kept.size)

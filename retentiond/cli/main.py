@@ -5,7 +5,7 @@ completion. So a command's file imports what its options need and no more; what 
 (Spark, both Kafka clients, pydantic) takes up to a second, and is imported when it runs.
 
 Exit codes: 0 done; 1 the cycle failed, or left undone what it had planned, or ``doctor`` found a
-problem; 2 usage or configuration; 3 ``plan --exit-code`` found something to delete; 130 Ctrl-C.
+problem; 2 usage or configuration; 3 ``--exit-code`` found what the command looks for; 130 Ctrl-C.
 Results go to stdout, logs to stderr. A reader of stdout that goes before the end (``| head -1``)
 changes no code; a result that can't be written, to a full disk or a closed stdout, ends with 1. A
 full disk below stderr changes nothing: the log is no result.

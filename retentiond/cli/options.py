@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,6 +59,8 @@ class Output(StrEnum):
 
 
 WRITE_CONFIG = "--write-config"
+
+OWNER = "--owner"
 
 CONSUMED_RETENTION = "24h"
 """The consumed retention of a first look, unless another is given."""
@@ -135,11 +138,14 @@ def start_without_configuration(context: typer.Context, config: Path | None, deb
     start_logging(debug or before.debug)
 
 
-def refuse_without_server(options: Mapping[str, object]) -> None:
-    """Raises `UsageError` for one that is given though no server is. ``options``: by name."""
+WITH_SERVER = "--bootstrap-server, without a configuration"
+
+
+def refuse_without(what: str, options: Mapping[str, object]) -> None:
+    """Raises `UsageError` for one that is given without what it goes with. ``options``: by name."""
     for option, given in options.items():
         if given:
-            raise UsageError(f"{option} goes with --bootstrap-server, without a configuration")
+            raise UsageError(f"{option} goes with {what}")
 
 
 def consumed_retention_ms(given: str | None) -> int:
@@ -154,6 +160,55 @@ def consumed_retention_ms(given: str | None) -> int:
             "give a number with its unit (ms, s, m, h or d), as in 24h or 7d"
         )
     return ms
+
+
+def client_settings(servers: str, command_config: Path | None) -> ClientSettings:
+    """Of both clients, without a configuration. Raises `ConfigError` for what would reach only one
+    of them."""
+    from retentiond.kafka.settings import tls
+    from retentiond.kafka.settings.command_config import read_settings
+
+    settings = read_settings(servers, command_config)
+    for name, kafkas in tls.INLINE.items():
+        if name in settings.confluent:
+            raise ConfigError(
+                "retentiond needs PEM in files, by .location", path=kafkas, file=str(command_config)
+            )
+    return settings
+
+
+NOTHING_BETWEEN = "--since lies after --until, or at the same time: there is nothing between"
+
+
+def epoch_ms(text: str, option: str, now_ms: int) -> int:
+    """``2h`` is that long before ``now_ms``; a time without a zone is UTC. Raises `UsageError`."""
+    age_ms = parse_duration(text)
+    if age_ms is not None:
+        return now_ms - age_ms
+    try:
+        moment = datetime.fromisoformat(text)
+        return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{option} {text!a}: expected an age as in 2h, or a time as in 2026-02-01T12:00:00Z"
+        ) from error
+
+
+def matching(patterns: Sequence[str] | None) -> Callable[[str], bool]:
+    """Whether a topic is asked for. Raises `UsageError`."""
+    from retentiond.config.values import Pattern
+
+    def compiled(pattern: str) -> Pattern:
+        try:
+            return Pattern(pattern)
+        except ValueError as error:
+            raise UsageError(
+                f"--topic {pattern!a} is no regular expression of RE2's syntax ({error}); "
+                "give a topic's name, or a pattern such as 'stage\\..*'"
+            ) from error
+
+    every = [compiled(pattern) for pattern in patterns or ()]
+    return lambda topic: not every or any(each.fullmatch(topic) for each in every)
 
 
 def start_logging(debug: bool) -> None:

@@ -66,7 +66,7 @@ def run_once(path: Path, output: Output) -> bool:
     """Whether something was planned and not done, or may not have been."""
     import structlog
 
-    from retentiond.cli.plan import show
+    from retentiond.cli.output.plan import show
     from retentiond.history.keeper import HistoryKeeper
     from retentiond.state.state import open_state
     from retentiond.tell import logs

@@ -209,6 +209,13 @@ class Config(Section):
         """Raises ConfigError, which names file and path, where entries contradict each other."""
         self._policies = work_out_policies(self.defaults, self.topics, files)
 
+    def looking_at(self, entries: Iterable[TopicEntry]) -> Self:
+        """It with these entries in place of all others. It deletes nothing and has no limits."""
+        update = {"dry_run": True, "limits": Limits(), "topics": tuple(entries), "policies": None}
+        look = self.model_copy(update=update)
+        look.add_files(())
+        return look
+
     def policy_for(self, topic: str) -> TopicPolicy | PolicyConflict | None:
         """The policy of an enabled topic; None where nothing enables it."""
         return self._policies.policy_for(topic)

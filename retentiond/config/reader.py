@@ -96,6 +96,12 @@ def policy_files(
     return tuple(file for _, file in sorted(found.items()))
 
 
+def leads_to(globs: Iterable[str], base_dir: Path, path: Path) -> bool:
+    """Whether globs lead from ``base_dir`` to the file."""
+    found = (name for each in globs for name in glob(each, root_dir=base_dir, recursive=True))
+    return any((base_dir / name).resolve() == path.resolve() for name in found)
+
+
 def _policy_file(name: str, environ: Mapping[str, str] | None, base_dir: Path) -> PolicyFile:
     path = base_dir / name
     try:

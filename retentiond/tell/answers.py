@@ -353,6 +353,16 @@ class ClusterAnswer:
         return (say_compacted(topics),) if topics else ()
 
     @cached_property
+    def by_size(self) -> tuple[TopicAnswer, ...]:
+        """The largest first; first by bytes, then by records."""
+        return tuple(
+            sorted(
+                self.topics,
+                key=lambda each: (-known_bytes(each.size), -each.log_records, each.topic),
+            )
+        )
+
+    @cached_property
     def only_groups(self) -> tuple[str, ...]:
         """Where not every group counts, a sentence for each pattern."""
         by_pattern: defaultdict[str, list[str]] = defaultdict(list)

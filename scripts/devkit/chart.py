@@ -37,6 +37,7 @@ def _definitions() -> dict[str, Any]:
     config: dict[str, Any] = json.loads(LOOK_AHEAD.sub("", text))
     definitions: dict[str, Any] = config.pop("$defs")
     del config["$schema"]
+    del config["anyOf"]  # the chart has policies elsewhere, too
     return {"Config": config, **definitions}
 
 

@@ -1,4 +1,4 @@
-"""``retentiond plan --bootstrap-server`` on a real broker that it has never seen."""
+"""``retentiond plan``'s first looks on a real broker that it has never seen."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 from confluent_kafka import Producer
 
+from retentiond.config import load
 from retentiond.kafka.interface import OffsetBound
 from retentiond.model import TopicPartition
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import Document, Done, run
+from tests.support.brokers.command import SPARK, Document, Done, run, write
 from tests.support.tiers import OwnKafka
 
 pytestmark = pytest.mark.broker
@@ -256,3 +258,105 @@ def test_a_pattern_that_matches_nothing_ends_with_2_and_one_sentence(seen: Seen)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("retentiond: no topic of the cluster is called no-such-topic")
     assert done.err.count("\n") == 1
+
+
+# At the topics that no entry of a configuration is about
+
+MANAGED = ("orders", "young", "unread")
+
+
+@pytest.fixture
+def managed(seen: Seen, tmp_path: Path) -> Path:
+    """A configuration that is about some of the topics, be it to switch one off."""
+    enabled = {"retention.commitoffset.enable": True}
+    write(
+        tmp_path / "retentiond.yaml",
+        {
+            "kafka": {"bootstrap.servers": seen.servers},
+            "state_dir": str(tmp_path / "state"),
+            "spark": SPARK,
+            "defaults": {
+                "retention.commitoffset.hours": 24,
+                "groups": {"exclude": ["sear.*"], "min": 1},
+            },
+            "topics": [
+                {"pattern": "orders|young", **enabled},
+                {"name": "unread", "retention.commitoffset.enable": False},
+            ],
+            "policies": ["policies.d/*.yaml"],
+        },
+    )
+    folder = tmp_path / "policies.d"
+    folder.mkdir()
+    (folder / "none.yaml").write_text("owner: nobody\ntopics: [{name: of-tomorrow}]\n")
+    return tmp_path
+
+
+def test_what_no_entry_is_about_is_looked_at_the_largest_first(seen: Seen, managed: Path) -> None:
+    done = run("plan", "--unmanaged", "--output", "json", cwd=managed)
+    assert (done.code, done.err) == (0, "")
+    topics = done.plan["topics"]
+    assert {topic["topic"] for topic in topics} == set(TOPICS) - set(MANAGED)
+    sizes = [topic["size_bytes"] for topic in topics]
+    assert sizes == sorted(sizes, reverse=True)
+    assert topics[0]["topic"] == "segmented"
+    assert done.plan["consumed_retention_ms"] == DAY_MS
+    slow = next(topic for topic in topics if topic["topic"] == "slow")
+    assert slow["records"] == RECORDS, "a group that the defaults exclude keeps nothing"
+
+
+def test_a_policy_file_of_what_is_unmanaged_is_taken_by_the_configuration(managed: Path) -> None:
+    written = ("--write-config", "policies.d/new.yaml", "--owner", "payments")
+    done = run("plan", "--unmanaged", *written, "--exit-code", cwd=managed)
+    assert (done.code, done.err) == (3, "")
+    assert done.out.startswith(
+        "What a consumed retention of 1 day would free, on topics that no entry of "
+        "retentiond.yaml is about:\n\n"
+    )
+    assert done.out.endswith(
+        "policies.d/new.yaml is a policy file of 10 topics, 2 of them enabled, owner payments. "
+        "policies in retentiond.yaml leads to it, so the next reload takes it. "
+        "Next: retentiond check --config retentiond.yaml\n"
+    )
+
+    entries = load(managed / "retentiond.yaml").entries
+    new = {each.entry.name: each.policy for each in entries if each.policy.owner == "payments"}
+    assert set(new) == set(TOPICS) - set(MANAGED)
+    assert {name for name, policy in new.items() if policy.enabled} == {"slow", "segmented"}
+    assert new["slow"].required_groups == ("billing",), "and none that the defaults exclude"
+
+    rows = run("plan", "--output", "json", cwd=managed).plan["partitions"]
+    assert {row["topic"] for row in rows} == {"orders", "young", "slow", "segmented"}
+    done = run("plan", "--unmanaged", cwd=managed)
+    assert (done.code, done.out, done.err) == (
+        0,
+        "Nothing is unmanaged: every topic of the cluster has an entry in retentiond.yaml.\n",
+        "",
+    )
+    done = run("plan", "--unmanaged", "--write-config", "other.yaml", cwd=managed)
+    assert (done.code, done.out) == (2, "")
+    assert "so there is nothing to write to other.yaml" in done.err
+
+
+def test_unmanaged_topics_with_unlimited_retention_are_enabled_only_where_it_is_asked_for(
+    managed: Path,
+) -> None:
+    options = ("--topic", "ledger|segmented", "--include-unlimited")
+    done = run("plan", "--unmanaged", *options, "--write-config", "asked.yaml", cwd=managed)
+    assert (done.code, done.err) == (0, "")
+    assert "It has no effect until policies in retentiond.yaml leads to it." in done.out
+    policy = yaml.safe_load((managed / "asked.yaml").read_text())
+    assert (policy["owner"], [each["name"] for each in policy["topics"]]) == (
+        "unassigned",
+        ["segmented", "ledger"],
+    )
+    assert all(each["retention.commitoffset.enable"] for each in policy["topics"])
+
+
+def test_a_file_that_is_there_is_never_replaced_by_a_policy_file(managed: Path) -> None:
+    before = (managed / "policies.d" / "none.yaml").read_text()
+    written = ("--write-config", "policies.d/none.yaml")
+    done = run("plan", "--unmanaged", *written, cwd=managed)
+    assert (done.code, done.out) == (2, "")
+    assert "policies.d/none.yaml exists and is not overwritten" in done.err
+    assert (managed / "policies.d" / "none.yaml").read_text() == before

@@ -15,7 +15,8 @@ from retentiond.kafka.interface import GroupMembers, OffsetBound
 from retentiond.model import GroupKind, Reason, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
-from retentiond.tell.first_look import Origin, starting_config
+from retentiond.tell.first_look import FirstLook
+from retentiond.tell.starting_config import Origin, starting_config
 from retentiond.tell.unseen_readers import unseen_readers
 from tests.contract.real import RealDriver
 from tests.support.brokers.cycles import Retentiond, told
@@ -165,9 +166,10 @@ def test_a_classic_java_application_is_known_and_its_source_left_disabled(
         )[:1]
     looks_like_it = f"group {topic_name} looks like Kafka Streams, which may have no other change"
     unseen = unseen_readers(driver.kafka.topic_names(), taken.groups)
-    origin = Origin(taken.cluster_id, {"bootstrap.servers": "localhost:9092"}, (), HOUR_MS, "now")
+    origin = Origin(taken.cluster_id, {"bootstrap.servers": "localhost:9092"}, (), "now")
     readers = {topic_name: [topic_name]}
-    written = starting_config(report(decide(spark, taken)).answers, readers, origin, unseen)
+    look = FirstLook(report(decide(spark, taken)), HOUR_MS, unseen, readers)
+    written = starting_config(look, origin)
     assert f"  # Not enabled: {looks_like_it}" in written
     assert "enable: true" not in written
     assert f"      required: ['{topic_name}']\n" in written

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from retentiond.cli.options import Output
-from retentiond.cli.plan import show
+from retentiond.cli.output.plan import show
 from retentiond.formatting import say_estimate
 from retentiond.kafka.interface import OffsetBound
 from retentiond.model import TopicPartition

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
+from retentiond.cli.output.plan import STYLES, say_problems
 from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, say
-from retentiond.cli.plan import STYLES, say_problems
 from retentiond.formatting import (
     say_about,
     say_amount,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
-from retentiond.cli.options import INTERRUPTED, topics
+from retentiond.cli.options import INTERRUPTED, NOTHING_BETWEEN, epoch_ms, topics
 from retentiond.cli.output.printing import say
 from retentiond.errors import HistoryUnavailable, UsageError
 from retentiond.formatting import (
@@ -79,8 +79,6 @@ class Period(NamedTuple):
 
 def period(since: str, until: str | None = None) -> Period:
     """Raises `UsageError`."""
-    from retentiond.cli.audit import NOTHING_BETWEEN, epoch_ms
-
     now_ms = time.time_ns() // 1_000_000
     found = Period(
         epoch_ms(since, "--since", now_ms),
@@ -90,23 +88,6 @@ def period(since: str, until: str | None = None) -> Period:
     if found.since_ms >= found.until_ms:
         raise UsageError(NOTHING_BETWEEN if until else "--since lies in the future")
     return found
-
-
-def matching(patterns: Sequence[str] | None) -> Callable[[str], bool]:
-    """Whether a topic is asked for. Raises `UsageError`."""
-    from retentiond.config.values import Pattern
-
-    def compiled(pattern: str) -> Pattern:
-        try:
-            return Pattern(pattern)
-        except ValueError as error:
-            raise UsageError(
-                f"--topic {pattern!a} is no regular expression of RE2's syntax ({error}); "
-                "give a topic's name, or a pattern such as 'stage\\..*'"
-            ) from error
-
-    every = [compiled(pattern) for pattern in patterns or ()]
-    return lambda topic: not every or any(each.fullmatch(topic) for each in every)
 
 
 def answered(

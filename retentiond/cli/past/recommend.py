@@ -17,6 +17,7 @@ from retentiond.cli.options import (
     Output,
     OutputFormat,
     load,
+    matching,
     set_up,
 )
 from retentiond.cli.output.files import new_file, refuse_unfit
@@ -35,7 +36,6 @@ from retentiond.cli.past.options import (
     answered,
     asked_replay,
     figure,
-    matching,
     past_document,
     period,
     retention,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retentiond.cli.options import ConfigPath, Debug, load, set_up
+from retentiond.cli.options import ConfigPath, Debug, load, matching, set_up
 from retentiond.cli.output.files import refuse_without_folder, replace_file
-from retentiond.cli.past.options import ClusterId, answered, asked_replay, matching, period
+from retentiond.cli.past.options import ClusterId, answered, asked_replay, period
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
+from retentiond.cli.options import (
+    SOMETHING_FOUND,
+    ConfigPath,
+    Debug,
+    Output,
+    OutputFormat,
+    load,
+    matching,
+    set_up,
+)
 from retentiond.cli.output.printing import (
     Column,
     ColumnKind,
@@ -25,7 +34,6 @@ from retentiond.cli.past.options import (
     answered,
     asked_replay,
     figure,
-    matching,
     past_document,
     period,
     refuse_unseen,
@@ -74,6 +82,10 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     topic: TopicPatterns = None,
     cluster: ClusterId = None,
     output: OutputFormat = Output.TABLE,
+    exit_code: Annotated[
+        bool,
+        typer.Option("--exit-code", help="End with 3 if a reader would have missed records."),
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Try a policy on the recorded past: what it would have deleted, and who would have missed it.
@@ -84,6 +96,8 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     Example: retentiond simulate --since 14d --set orders:retention.commitoffset.hours=2
 
     Example: retentiond simulate --policy stricter.yaml --output json | jq .total
+
+    Example: retentiond simulate --policy stricter.yaml --exit-code
     """
     path = set_up(context, config, debug)
     if policy is not None and changes:
@@ -101,7 +115,10 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
             asked_replay(past, session, is_asked, tried.policy_for, in_force.policy_for)
         )
 
-    show(answered(in_force, asked, question, tried.longest_ms, cluster), output)
+    simulation = answered(in_force, asked, question, tried.longest_ms, cluster)
+    show(simulation, output)
+    if exit_code and simulation.total.missed:
+        raise typer.Exit(SOMETHING_FOUND)
 
 
 COLUMNS = (

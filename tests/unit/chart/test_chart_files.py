@@ -141,7 +141,7 @@ def test_the_sidecar_is_a_container_that_kubernetes_knows(version: str) -> None:
 def test_the_values_in_the_document_are_right(tmp_path: Path) -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/kubernetes.md").read_text(), re.DOTALL)
     complete = yaml.safe_load(blocks[0])
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for block in blocks:
         (tmp_path / "values.yaml").write_text(yaml.safe_dump({**complete, **yaml.safe_load(block)}))
         assert problems(tmp_path / "values.yaml") == []

@@ -15,9 +15,10 @@ import yaml
 from kubernetes_validate.utils import all_versions, validate
 
 from devkit.chart import CHART, ROOT
-from retentiond.config import parse
+from retentiond.config import load, parse
 from tests.support.chart import (
     CASES,
+    KUBERNETES,
     NAMESPACE,
     RELEASE,
     VALUES,
@@ -203,9 +204,92 @@ def test_the_daemon_accepts_the_configuration_and_reads_it_as_it_was_given(
         file = tmp_path / "secrets" / name
         file.parent.mkdir(parents=True)
         file.write_text(text)
-    given = yaml.safe_dump(yaml.safe_load(values.read_text())["config"])
-    rendered = config_of(template(values))
-    assert parse(rendered, environ, tmp_path) == parse(given, environ, tmp_path)
+    documents = template(values)
+    rendered = mounted(documents, tmp_path).read_text()
+    given = yaml.safe_load(values.read_text())["config"]
+    if "policies" in yaml.safe_load(rendered):  # of files that are values, too
+        given["policies"] = yaml.safe_load(rendered)["policies"]
+    expected = parse(yaml.safe_dump(given), environ, tmp_path)
+    assert parse(rendered, environ, tmp_path) == expected
+
+
+OF_A_TEAM = "owner: {}\ntopics: [{{name: {}, retention.commitoffset.enable: true}}]\n"
+
+
+def mounted(documents: list[Document], folder: Path) -> Path:
+    """What the daemon's container finds in /etc/retentiond, in a folder; its retentiond.yaml. An
+    existing ConfigMap has one policy file."""
+    rendered = {
+        each["metadata"]["name"]: each["data"] for each in documents if each["kind"] == "ConfigMap"
+    }
+    volumes = {
+        each["name"]: each["configMap"]["name"]
+        for each in daemon(documents)["spec"]["volumes"]
+        if "configMap" in each
+    }
+    for mount in container(documents)["volumeMounts"]:
+        at = Path(mount["mountPath"])
+        if mount["name"] not in volumes or not at.is_relative_to("/etc/retentiond"):
+            continue
+        name = volumes[mount["name"]]
+        files = rendered.get(name, {"team.yaml": OF_A_TEAM.format(name, name)})
+        place = folder / at.relative_to("/etc/retentiond")
+        for key, text in files.items():
+            if mount.get("subPath", key) == key:
+                file = place if "subPath" in mount else place / key
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
+    return folder / "retentiond.yaml"
+
+
+def owners(documents: list[Document], folder: Path) -> dict[str, str | None]:
+    """By what each entry is about, as the daemon reads it."""
+    folder.mkdir()
+    return {each.topics: each.policy.owner for each in load(mounted(documents, folder)).entries}
+
+
+def test_policy_files_of_teams_reach_the_daemon_and_a_second_file_of_values_adds_one(
+    tmp_path: Path,
+) -> None:
+    values = values_named("policies")
+    known = {
+        "orders": "payments",
+        "topics matching clicks\\..* except clicks\\.audit": "search",
+        "policies-of-billing": "policies-of-billing",
+    }
+    assert owners(template(values), tmp_path / "one") == known
+    more = tmp_path / "more.yaml"
+    more.write_text("policies: {stock: {owner: stock, topics: [{name: shelves}]}}\n")
+    added = template(values, "--values", str(more))
+    assert owners(added, tmp_path / "two") == {**known, "shelves": "stock"}
+
+
+def test_a_team_s_own_file_is_a_value_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "stock.yaml"
+    file.write_text(OF_A_TEAM.format("stock", "shelves"))
+    options = ("--set-file", f"policies.stock={file}")
+    documents = template(values_named("minimal"), *options)
+    assert owners(documents, tmp_path / "one") == {"orders.enriched": None, "shelves": "stock"}
+
+
+def test_a_text_that_is_no_policy_file_is_refused_by_its_name() -> None:
+    done = helm(
+        *("template", RELEASE, CHART, "--values", values_named("minimal")),
+        *("--set", "policies.stock=topics: []", "--kube-version", KUBERNETES),
+    )
+    assert done.returncode != 0
+    assert "policies.stock: the text is no policy file with owner and topics" in done.stderr
+
+
+def test_policy_files_beside_globs_of_the_configuration_are_all_read(tmp_path: Path) -> None:
+    options = ("--set", "config.policies=mine/*.yaml")
+    config = yaml.safe_load(config_of(template(values_named("policies"), *options)))
+    assert config["policies"] == [
+        "mine/*.yaml",
+        "policies.d/*.yaml",
+        "policies.from/policies-of-billing/*.yaml",
+    ]
+    assert "policies" not in yaml.safe_load(config_of(template(values_named("minimal"))))
 
 
 @every_case
@@ -238,6 +322,8 @@ def test_a_changed_configuration_restarts_the_daemon_and_another_value_does_not(
 
     assert checksum() == checksum("--set", "rules.enabled=true")
     assert checksum() != checksum("--set", "config.dry_run=false")
+    files = [f"policies.stock={{owner: stock, topics: [{{name: {name}}}]}}" for name in "ab"]
+    assert checksum("--set-literal", files[0]) != checksum("--set-literal", files[1])
 
 
 @every_case

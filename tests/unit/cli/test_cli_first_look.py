@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from retentiond import config as configuration
-from retentiond.cli.first_look import show_first_look
 from retentiond.cli.options import Output
+from retentiond.cli.output.first_look import show_first_look
 from retentiond.config import Config
 from retentiond.cycle import PlannedCycle
 from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.memory.remembered import NOTHING
 from retentiond.model import PlanRow, Reason
+from retentiond.tell.first_look import FirstLook
 from tests.support import oracle
 from tests.support.builders.first_looks import on_disk, rest
 from tests.support.builders.gather_worlds import healthy as healthy_cluster
@@ -55,7 +56,7 @@ def shown(
     problems: tuple[str, ...] = (),
 ) -> str:
     known = ({}, {}, None) if unread_disk else (SIZES, FREED, 100 * GIB)
-    show_first_look(on_disk(rows, *known, problems=problems), DAY_MS, output)
+    show_first_look(FirstLook(on_disk(rows, *known, problems=problems), DAY_MS), output)
     captured = capsys.readouterr()
     assert captured.err == ""
     return captured.out
@@ -115,20 +116,25 @@ def test_what_is_wrong_with_the_command_ends_with_2_and_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "option", ["--consumed-retention", "--topic", "--command-config", "--write-config"]
+    ("arguments", "said"),
+    [
+        (["--consumed-retention", "x"], "goes with --bootstrap-server or --unmanaged"),
+        (["--topic", "x"], "goes with --bootstrap-server or --unmanaged"),
+        (["--write-config", "x"], "goes with --bootstrap-server or --unmanaged"),
+        (["--include-unlimited"], "goes with --bootstrap-server or --unmanaged"),
+        (["--command-config", "x"], "goes with --bootstrap-server, without a configuration"),
+        (["--command-config", "x", "--unmanaged"], "goes with --bootstrap-server, without a "),
+        (["--owner", "x"], "goes with --unmanaged"),
+        (["--owner", "x", "--unmanaged"], "goes with --write-config, which writes the policy file"),
+    ],
 )
-def test_options_of_a_first_look_go_with_a_server_alone(command: Command, option: str) -> None:
-    done = command("plan", option, "x")
+def test_an_option_of_a_first_look_goes_with_one(
+    command: Command, arguments: list[str], said: str
+) -> None:
+    done = command("plan", *arguments)
     assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        f"retentiond: {option} goes with --bootstrap-server, without a configuration\n"
-    )
-
-
-def test_a_switch_of_a_first_look_goes_with_a_server_alone(command: Command) -> None:
-    done = command("plan", "--include-unlimited")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("retentiond: --include-unlimited goes with --bootstrap-server, ")
+    assert done.err.startswith(f"retentiond: {arguments[0]} {said}")
+    assert done.err.count("\n") == 1
 
 
 def test_the_environments_configuration_is_passed_over(

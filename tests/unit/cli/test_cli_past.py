@@ -321,6 +321,46 @@ HOUR_MS = 3_600_000
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
+    ("minutes", "missed"),
+    [(30, [("billing", 60)]), (2 * 24 * 60, [])],
+    ids=["less than a reader went back", "more than a reader went back"],
+)
+def test_with_exit_code_a_simulation_ends_with_3_where_a_reader_would_have_missed_records(
+    command: Command, config: Path, tmp_path: Path, minutes: int, missed: list[Any]
+) -> None:
+    config.write_text(config.read_text().replace("minutes: 30", f"minutes: {minutes}"))
+    read = [commit_row("billing", "orders", 0, 100)]
+    back = [commit_row("billing", "orders", 0, 40)]
+    entries = [
+        PastEntry(
+            hour * HOUR_MS,
+            observed_ms=HOUR_MS if hour else None,
+            is_whole=not hour,
+            rows=[
+                partition_row(
+                    "orders",
+                    high_watermark=100,
+                    min_committed_offset=100 if hour < 5 else 40,
+                    binding_group="billing",
+                ),
+                *(read if not hour else back if hour == 5 else ()),
+            ],
+        )
+        for hour in range(8)
+    ]
+    PastCluster(entries).write(tmp_path / "state" / "history")
+    asked = ("simulate", "--config", config, "--since", "2026-03-01T00:00:00Z", "--output", "json")
+
+    done = command(*asked, "--exit-code")
+
+    (topic,) = json.loads(done.out)["topics"]
+    assert [(each["group"], each["records"]) for each in topic["missed"]] == missed
+    assert done.code == (3 if missed else 0)
+    assert command(*asked).code == 0
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
     ("hours", "stopped"), [(1, []), (25, ["still"])], ids=["an hour", "more than a day"]
 )
 def test_a_group_has_stopped_once_it_has_not_moved_for_a_day(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from retentiond.cli.options import Output
-from retentiond.cli.plan import show
+from retentiond.cli.output.plan import show
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.model import Outcome, PlanRow, Reason, TopicPartition

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
-from retentiond.cli.first_look import show_first_look
 from retentiond.cli.options import Output
-from retentiond.cli.plan import show
+from retentiond.cli.output.first_look import show_first_look
+from retentiond.cli.output.plan import show
 from retentiond.disks.broker_disks import BrokerDisks, DiskReport
 from retentiond.disks.predictions import (
     Remote,
@@ -26,6 +26,7 @@ from retentiond.formatting import say_estimate, say_stored
 from retentiond.model import PlanRow, TopicPartition
 from retentiond.snapshot import Snapshot
 from retentiond.tell.explain.sentences import CleanerIntervals, on_disk
+from retentiond.tell.first_look import FirstLook
 from retentiond.tell.metrics import Metrics
 from retentiond.tell.report import CycleReport, document
 from tests.support.builders.disk_readings import AT, reading
@@ -180,7 +181,7 @@ def test_json_has_null_where_it_is_not_known_and_0_where_nothing_is_remote() -> 
 
 def test_the_first_look(capsys: pytest.CaptureFixture[str]) -> None:
     seen = remote_report()
-    show_first_look(seen, 0, Output.TABLE)
+    show_first_look(FirstLook(seen, 0), Output.TABLE)
     text = capsys.readouterr().out
     heads, first, *more = text.split("\n\n")[1].splitlines()
     assert heads.split()[1:8] == ["ON", "DISK", "FREES", "OF", "ALL", "REMOTE", "FREES"]
@@ -190,7 +191,7 @@ def test_the_first_look(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(line.startswith("clicks ") for line in more)
     assert "1.0 MiB of 10.0 MiB in logs (10%) and ~30.0 MiB in remote storage would be" in text
     assert "frees whole segments" not in text
-    show_first_look(seen, 0, Output.JSON)
+    show_first_look(FirstLook(seen, 0), Output.JSON)
     total = json.loads(capsys.readouterr().out)["total"]
     assert (total["predicted_bytes"], total["predicted_remote_bytes"]) == (MIB, 30 * MIB)
 

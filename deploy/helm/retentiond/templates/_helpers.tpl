@@ -41,6 +41,34 @@ app.kubernetes.io/component: daemon
 {{ .Values.config.state_dir | default "/var/lib/retentiond" }}
 {{- end }}
 
+{{/* retentiond.yaml: with the policy files, wherever they are mounted. */}}
+{{- define "retentiond.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- $globs := list -}}
+{{- with $config.policies -}}
+{{- $globs = ternary . (list .) (kindIs "slice" .) -}}
+{{- end -}}
+{{- if .Values.policies }}{{ $globs = append $globs "policies.d/*.yaml" }}{{ end -}}
+{{- range .Values.policyConfigMaps }}{{ $globs = append $globs (printf "policies.from/%s/*.yaml" .) }}{{ end -}}
+{{- if $globs }}{{ $_ := set $config "policies" $globs }}{{ end -}}
+{{- toYaml $config -}}
+{{- end }}
+
+{{/* One policy file: a mapping that the schema has checked, or the text of a file as it is. */}}
+{{- define "retentiond.policy" -}}
+{{- $name := index . 0 -}}
+{{- $policy := index . 1 -}}
+{{- if kindIs "string" $policy -}}
+{{- $read := fromYaml $policy -}}
+{{- range list "owner" "topics" -}}
+{{- if not (hasKey $read .) }}{{ fail (printf "policies.%s: the text is no policy file with owner and topics" $name) }}{{ end -}}
+{{- end -}}
+{{- $policy -}}
+{{- else -}}
+{{- toYaml $policy -}}
+{{- end -}}
+{{- end }}
+
 {{- define "retentiond.service-account" -}}
 {{ .Values.serviceAccountName | default (include "retentiond.fullname" .) }}
 {{- end }}
@@ -92,6 +120,12 @@ envFrom: {{- toYaml . | nindent 2 }}
 volumeMounts:
   # By subPath, so that secrets/ has room beside it; a change restarts the pod anyway.
   - {name: config, mountPath: /etc/retentiond/retentiond.yaml, subPath: retentiond.yaml, readOnly: true}
+  {{- if .Values.policies }}
+  - {name: policies, mountPath: /etc/retentiond/policies.d, readOnly: true}
+  {{- end }}
+  {{- range $at, $name := .Values.policyConfigMaps }}
+  - {name: policies-{{ $at }}, mountPath: /etc/retentiond/policies.from/{{ $name }}, readOnly: true}
+  {{- end }}
   {{- range $folder, $_ := .Values.secrets }}
   - {name: secret-{{ $folder }}, mountPath: /etc/retentiond/secrets/{{ $folder }}, readOnly: true}
   {{- end }}
@@ -106,6 +140,14 @@ volumeMounts:
 {{- define "retentiond.volumes" -}}
 - name: config
   configMap: {name: {{ include "retentiond.fullname" . }}}
+{{- if .Values.policies }}
+- name: policies
+  configMap: {name: {{ include "retentiond.fullname" . }}-policies}
+{{- end }}
+{{- range $at, $name := .Values.policyConfigMaps }}
+- name: policies-{{ $at }}
+  configMap: {name: {{ $name }}}
+{{- end }}
 {{- range $folder, $secret := .Values.secrets }}
 - name: secret-{{ $folder }}
   secret: {secretName: {{ $secret }}, defaultMode: 0440}

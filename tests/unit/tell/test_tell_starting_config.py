@@ -1,8 +1,9 @@
-"""The configuration that a first look writes: valid, commented, and without a secret."""
+"""The files that a first look writes: valid, commented, and without a secret."""
 
 from __future__ import annotations
 
 import re
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,20 +14,21 @@ from hypothesis import strategies as st
 from retentiond.config import Config, parse
 from retentiond.model import GroupKind, PlanRow, Reason
 from retentiond.snapshot import GroupReading
-from retentiond.tell.first_look import Origin, environment_of, starting_config
+from retentiond.tell.first_look import FirstLook
+from retentiond.tell.starting_config import Origin, environment_of, policy_file, starting_config
 from retentiond.tell.unseen_readers import unseen_readers
 from tests.support.builders.first_looks import on_disk, rest
 from tests.support.builders.reports import report, row
 
 DAY_MS = 24 * 3_600_000
 
-ORIGIN = Origin(
-    "cluster-a", {"bootstrap.servers": "kafka:9092"}, (), DAY_MS, "2026-11-21T12:00:00Z"
-)
+ORIGIN = Origin("cluster-a", {"bootstrap.servers": "kafka:9092"}, (), "2026-11-21T12:00:00Z")
 
 
-def text(*rows: PlanRow, origin: Origin = ORIGIN, **readers: list[str]) -> str:
-    return starting_config(report(rows).answers, readers, origin)
+def text(
+    *rows: PlanRow, origin: Origin = ORIGIN, retention_ms: int = DAY_MS, **readers: list[str]
+) -> str:
+    return starting_config(FirstLook(report(rows), retention_ms, readers=readers), origin)
 
 
 def read(written: str, **environment: str) -> Config:
@@ -46,7 +48,7 @@ def test_it_deletes_nothing_and_keeps_the_consumed_retention_that_was_looked_wit
 
 @pytest.mark.parametrize("retention_ms", [0, 1, 1_500, 90 * 60_000, 3_600_000, 7 * DAY_MS])
 def test_any_consumed_retention_is_written_exactly(retention_ms: int) -> None:
-    config = read(text(rest(), origin=replace(ORIGIN, consumed_retention_ms=retention_ms)))
+    config = read(text(rest(), retention_ms=retention_ms))
     assert config.entries[0].policy.consumed_retention_ms == retention_ms
 
 
@@ -96,8 +98,9 @@ def test_the_topics_that_free_the_most_come_first_and_the_disabled_ones_last() -
 
 
 def test_each_entry_says_what_would_go_and_who_reads_the_topic() -> None:
-    look = on_disk([rest()], {"orders": 2048}, {"orders": 1024}).answers
-    written = starting_config(look, {"orders": ["search", "billing"]}, ORIGIN)
+    seen = on_disk([rest()], {"orders": 2048}, {"orders": 1024})
+    look = FirstLook(seen, DAY_MS, readers={"orders": ["search", "billing"]})
+    written = starting_config(look, ORIGIN)
     assert "  # 90 of 190 records would go now: 1.0 KiB of 2.0 KiB on disk.\n" in written
     assert "  # Read by billing and search.\n  - name: orders\n" in written
 
@@ -115,7 +118,8 @@ def test_what_a_changelog_is_of_is_said_where_it_is_left_disabled() -> None:
 
 def test_what_speaks_for_unseen_readers_leaves_every_topic_disabled_and_filled_in() -> None:
     unseen = unseen_readers(["orders", "mm2-offset-syncs.b.internal"], [])
-    written = starting_config(report([rest()]).answers, {"orders": ["billing"]}, ORIGIN, unseen)
+    look = FirstLook(report([rest()]), DAY_MS, unseen, {"orders": ["billing"]})
+    written = starting_config(look, ORIGIN)
     assert enabled(written) == {"orders": False}
     assert read(written).entries[0].policy.required_groups == ("billing",)
     assert (
@@ -127,9 +131,9 @@ def test_what_speaks_for_unseen_readers_leaves_every_topic_disabled_and_filled_i
 def test_a_source_of_kafka_streams_is_left_disabled_and_no_other_topic_is() -> None:
     group = GroupReading("app", GroupKind.CLASSIC, "Stable", is_streams_classic=True)
     unseen = unseen_readers(["orders", "clicks"], [group])
-    look = report([rest(topic="orders"), rest(topic="clicks")]).answers
     readers = {"orders": ["app", "billing"], "clicks": ["billing"]}
-    written = starting_config(look, readers, ORIGIN, unseen)
+    seen = report([rest(topic="orders"), rest(topic="clicks")])
+    written = starting_config(FirstLook(seen, DAY_MS, unseen, readers), ORIGIN)
     assert enabled(written) == {"orders": False, "clicks": True}
     assert "  # Not enabled: group app looks like Kafka Streams, which may have " in written
 
@@ -188,9 +192,74 @@ def test_whatever_topics_groups_and_properties_are_called_the_file_says_the_same
 ) -> None:
     kafka = {"bootstrap.servers": "kafka:9092", "sasl.username": username}
     origin = replace(ORIGIN, kafka=kafka, cluster_id=cluster, left_out=(cluster,))
-    look = report([rest(topic=topic)]).answers
-    written = starting_config(look, {topic: groups}, origin)
+    look = FirstLook(report([rest(topic=topic)]), DAY_MS, readers={topic: groups})
+    written = starting_config(look, origin)
     config = read(written)
     assert (config.topics[0].name, dict(config.kafka)) == (topic, kafka)
     if config.topics[0].enable:
         assert read(written).entries[0].policy.required_groups == tuple(sorted(groups))
+
+
+# The policy file of a look at topics that no entry of a configuration is about
+
+MAIN = """\
+kafka: {bootstrap.servers: kafka:9092}
+policies: policies.d/*.yaml
+defaults: {groups: {required: [ledger], exclude: [console-.*]}}
+"""
+
+
+def read_policy(folder: Path, written: str) -> Config:
+    (folder / "policies.d").mkdir(exist_ok=True)
+    (folder / "policies.d" / "new.yaml").write_text(written, encoding="utf-8")
+    return parse(MAIN, {}, folder)
+
+
+def outside(*rows: PlanRow, retention_ms: int = DAY_MS, **readers: list[str]) -> FirstLook:
+    return FirstLook(
+        report(rows),
+        retention_ms,
+        readers=readers,
+        outside="retentiond.yaml",
+        required=frozenset({"ledger"}),
+    )
+
+
+def test_a_policy_file_reads_back_through_the_configuration_that_leads_to_it(
+    tmp_path: Path,
+) -> None:
+    rows = (rest(), row("audit", reason=Reason.NO_GROUP))
+    look = outside(*rows, retention_ms=90 * 60_000, orders=["billing"])
+    config = read_policy(tmp_path, policy_file(look, "payments", "cluster-a", "now"))
+    orders, audit = config.entries
+    assert (orders.entry.name, orders.policy.enabled, orders.policy.owner) == (
+        "orders",
+        True,
+        "payments",
+    )
+    assert orders.policy.consumed_retention_ms == 90 * 60_000
+    assert (audit.entry.name, audit.policy.enabled) == ("audit", False)
+
+
+def test_what_the_defaults_of_the_configuration_require_is_still_required(tmp_path: Path) -> None:
+    written = policy_file(outside(rest(), orders=["billing"]), "payments", "cluster-a", "now")
+    (orders,) = read_policy(tmp_path, written).entries
+    assert orders.policy.required_groups == ("billing", "ledger")
+    assert "  # Read by billing.\n" in written
+
+
+def test_the_largest_topics_of_a_policy_file_come_first() -> None:
+    rows = [rest(topic="small", cutoff=90), rest(topic="large", cutoff=20)]
+    look = FirstLook(on_disk(rows, {"small": 10, "large": 20}, {"small": 9}), DAY_MS, outside="x")
+    written = policy_file(look, "payments", "cluster-a", "now")
+    assert re.findall("- name: (.*)", written) == ["large", "small"]
+
+
+@given(owner=anything.filter(str.strip), cluster=anything, config=anything)
+def test_whatever_an_owner_is_called_the_file_says_the_same(
+    owner: str, cluster: str, config: str
+) -> None:
+    look = replace(outside(rest(), orders=["billing"]), outside=config)
+    with tempfile.TemporaryDirectory() as folder:
+        read_back = read_policy(Path(folder), policy_file(look, owner, cluster, "now"))
+    assert read_back.entries[0].policy.owner == owner

@@ -1,0 +1,221 @@
+"""How a first look is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retentiond.cli.options import Output
+from retentiond.cli.output.plan import say_problems
+from retentiond.cli.output.printing import (
+    Column,
+    ColumnKind,
+    Row,
+    print_json,
+    print_table,
+    printer,
+    say,
+)
+from retentiond.formatting import (
+    printable,
+    say_amount,
+    say_bytes,
+    say_count,
+    say_duration,
+    say_estimate,
+    say_many,
+    say_names,
+    say_share,
+)
+from retentiond.model import Verdict
+from retentiond.tell.answers import (
+    NOTHING,
+    YOUTH,
+    ClusterAnswer,
+    KeptBecause,
+    KeptRecords,
+    TopicAnswer,
+)
+from retentiond.tell.first_look import FirstLook, first_look_document
+from retentiond.tell.reasons import UNSEEN, short
+from retentiond.tell.report import CycleReport
+from retentiond.tell.unseen_readers import UnseenReaders
+
+MOST_TOPICS = 100
+"""Of a table, which are the first; JSON has all."""
+
+MOST_KEEPERS = 2
+"""Of a cell."""
+
+MOST_OF_CLUSTER = 4
+"""Keepers that the closing lines name."""
+
+COLUMNS = (
+    Column("TOPIC", ColumnKind.NAME),
+    Column("ON DISK", ColumnKind.FIGURE),
+    Column("FREES", ColumnKind.FIGURE),
+    Column("OF ALL", ColumnKind.FIGURE),
+    Column("RECORDS", ColumnKind.FIGURE),
+    Column("WHO KEEPS THE REST", ColumnKind.TEXT),
+)
+"""``OF ALL`` is the share of all logs in the cluster that the topic would free."""
+
+REMOTE_COLUMNS = (Column("REMOTE", ColumnKind.FIGURE), Column("FREES", ColumnKind.FIGURE))
+"""Where a topic is tiered: what it has in remote storage, and would free there, by estimate."""
+
+WITHOUT_BYTES = (
+    Column("TOPIC", ColumnKind.NAME),
+    Column("RECORDS", ColumnKind.FIGURE),
+    Column("WOULD GO", ColumnKind.FIGURE),
+    Column("SHARE", ColumnKind.FIGURE),
+    Column("WHO KEEPS THE REST", ColumnKind.TEXT),
+)
+
+
+def show_first_look(look: FirstLook, output: Output) -> None:
+    """Prints it to stdout."""
+    if output is Output.JSON:
+        print_json(first_look_document(look))
+        return
+    answers, console = look.report.answers, printer()
+    age = f"of {say_duration(look.retention_ms)}" if look.retention_ms else "of 0"
+    where = f", on topics that no entry of {look.outside} is about" if look.outside else ""
+    say(console, f"What a consumed retention {age} would free{printable(where)}:\n")
+    shown = look.topics[:MOST_TOPICS]
+    has_bytes = answers.known_frees.local is not None
+    print_table(
+        console,
+        _columns(answers) if has_bytes else WITHOUT_BYTES,
+        (_row(topic, answers, look.retention_ms, look.unseen) for topic in shown),
+    )
+    if len(shown) < len(answers.topics):
+        more = say_many(len(answers.topics) - len(shown), "more topic")
+        least = "are no larger than" if look.outside else "would free no more than"
+        say(console, f"… and {more} that {least} these: see --output json.")
+    say(console, "")
+    say_problems(console, look.report)
+    for line in _closing(look.report, look.retention_ms, look.unseen):
+        say(console, printable(line))
+
+
+def _row(topic: TopicAnswer, look: ClusterAnswer, retention_ms: int, unseen: UnseenReaders) -> Row:
+    kept = "; ".join(_kept(topic, retention_ms, unseen)) or "-"
+    records = _if_any(topic.records, say_count(topic.records))
+    if look.known_frees.local is None:
+        cells = [
+            topic.topic,
+            "?" if topic.unreadable == len(topic.partitions) else say_count(topic.log_records),
+            records,
+            _if_any(topic.records, say_share(topic.records, topic.log_records)),
+        ]
+    else:
+        remote = _remote(topic) if look.is_tiered else []
+        cells = [topic.topic, *_bytes(topic, look.log_bytes), *remote, records]
+    return Row([*cells, kept], _style(topic))
+
+
+def _columns(look: ClusterAnswer) -> tuple[Column, ...]:
+    return (*COLUMNS[:4], *REMOTE_COLUMNS, *COLUMNS[4:]) if look.is_tiered else COLUMNS
+
+
+def _bytes(topic: TopicAnswer, all_logs: int | None) -> list[str]:
+    """ON DISK, FREES, OF ALL."""
+    size, freed = topic.size.local, topic.frees_of_size.local
+    return [
+        "?" if size is None else say_bytes(size),
+        "?" if freed is None else _if_any(freed, say_bytes(freed)),
+        "?" if freed is None or all_logs is None else _if_any(freed, say_share(freed, all_logs)),
+    ]
+
+
+def _remote(topic: TopicAnswer) -> list[str]:
+    """REMOTE, FREES."""
+    return [
+        "-" if each == 0 else say_estimate(each) for each in (topic.size.remote, topic.frees.remote)
+    ]
+
+
+def _if_any(figure: int, said: str) -> str:
+    return said if figure else "-"
+
+
+def _style(topic: TopicAnswer) -> str:
+    if topic.records:
+        return "green"
+    return "yellow" if topic.verdicts[Verdict.HOLD] else "dim"
+
+
+def _kept(topic: TopicAnswer, retention_ms: int, unseen: UnseenReaders) -> Iterator[str]:
+    if topic.owner is not None:
+        yield topic.owner.short
+    elif topic.topic in unseen.unlimited:
+        yield "unlimited retention"
+    for each in topic.kept[:MOST_KEEPERS]:
+        is_all = each.records == topic.log_records
+        share = "" if is_all else f"{say_share(each.records, topic.log_records)} "
+        yield f"{share}{say_keeper(each.keeper, retention_ms)}"
+    if len(topic.kept) > MOST_KEEPERS:
+        yield f"{len(topic.kept) - MOST_KEEPERS} more"
+    if topic.unreadable:
+        yield f"{say_many(topic.unreadable, 'partition')} unreadable"
+
+
+def say_keeper(keeper: KeptBecause, retention_ms: int) -> str:
+    if keeper == YOUTH and retention_ms:
+        return f"younger than {say_duration(retention_ms)}"
+    return short(*keeper)
+
+
+def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> Iterator[str]:
+    look = report.answers
+    frees = look.known_frees
+    topics = sum(topic.records > 0 for topic in look.topics)
+    records = (
+        f"{say_count(look.records)} of {say_many(look.log_records, 'record')} "
+        f"in {say_count(topics)} of {say_many(len(look.topics), 'topic')}"
+    )
+    cluster = f"Cluster {report.plan.cluster_id}"
+    if frees.local is None:
+        yield f"{cluster}: {records} would go. How many bytes that is could not be read."
+    else:
+        freed = f"{'' if look.is_bytes_known else 'at least '}{say_bytes(frees.local)}"
+        share = ""
+        if look.log_bytes is not None:
+            share = f" of {say_bytes(look.log_bytes)} in logs "
+            share += f"({say_share(frees.local, look.log_bytes)})"
+        remote = f" and {say_estimate(frees.remote)} in remote storage" if look.is_tiered else ""
+        yield f"{cluster}: {freed}{share}{remote} would be freed, {records}."
+    if frees == NOTHING and look.records:
+        yield (
+            "A broker frees whole segments and never the one that it writes to, so no disk space "
+            "follows from these records yet."
+        )
+    kept = [
+        f"{say_keeper(each.keeper, retention_ms)} ({_about(each)})"
+        for each in look.kept[:MOST_OF_CLUSTER]
+    ]
+    if kept:
+        more = f"; {len(look.kept) - len(kept)} more" if len(look.kept) > len(kept) else ""
+        yield f"Most of the rest stays because: {'; '.join(kept)}{more}."
+    theirs = sum(topic.owner is not None and topic.records > 0 for topic in look.topics)
+    if theirs:
+        belongs = "1 of these topics belongs" if theirs == 1 else f"{theirs} of these topics belong"
+        yield f"By name {belongs} to another system, which had better delete there itself."
+    if unlimited := sorted(unseen.unlimited):
+        yield (
+            f"{say_many(len(unlimited), 'topic')} ({say_names(unlimited, MOST_OF_CLUSTER)}) "
+            f"{'has' if len(unlimited) == 1 else 'have'} unlimited retention, so something may "
+            "read from their beginning at each start. --write-config leaves such a topic disabled "
+            "unless --include-unlimited is given."
+        )
+    yield UNSEEN
+    for sentence in unseen.evidence:
+        yield f"There may be some: {sentence}."
+    if unseen.streams:
+        named = say_names(sorted(unseen.streams), MOST_KEEPERS)
+        yield f"Sources of Kafka Streams ({named}) may be changelogs, which nothing tells."
+    yield "Nothing was deleted."
+
+
+def _about(kept: KeptRecords) -> str:
+    about = "" if kept.size.local is None else "about "
+    return about + say_amount(kept.records, *kept.size)

@@ -1,0 +1,158 @@
+"""How a plan is printed, and what became of it after a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from retentiond.cli.options import Output
+from retentiond.cli.output.printing import (
+    Column,
+    ColumnKind,
+    Row,
+    print_json,
+    print_table,
+    printer,
+    say,
+)
+from retentiond.formatting import (
+    printable,
+    say_any,
+    say_bytes,
+    say_count,
+    say_estimate,
+    say_many,
+    say_share,
+    say_stored,
+)
+from retentiond.model import Verdict
+from retentiond.tell.reasons import UNSEEN
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from retentiond.tell.answers import PartitionAnswer, TopicAnswer
+    from retentiond.tell.report import CycleReport
+
+STYLES = {Verdict.DELETE: "green", Verdict.NOTHING: "dim", Verdict.HOLD: "yellow"}
+
+COLUMNS = (
+    Column("TOPIC-PARTITION", ColumnKind.NAME),
+    Column("START", ColumnKind.FIGURE, spare=True),
+    Column("COMMITTED", ColumnKind.FIGURE, spare=True),
+    Column("END", ColumnKind.FIGURE, spare=True),
+    Column("CUTOFF", ColumnKind.FIGURE, spare=True),
+    Column("RECORDS", ColumnKind.FIGURE),
+    Column("BYTES", ColumnKind.FIGURE, spare=True),
+    Column("VERDICT", ColumnKind.WORD),
+    Column("BOUND BY", ColumnKind.NAME),
+)
+
+WITH_REMOTE = (
+    *COLUMNS[:6],
+    Column("LOCAL", ColumnKind.FIGURE),
+    Column("REMOTE", ColumnKind.FIGURE),
+    *COLUMNS[7:],
+)
+"""Where a topic of the plan is tiered: bytes on the disks and, by estimate, in remote storage."""
+
+
+def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
+    """Prints the result to stdout."""
+    if output is Output.JSON:
+        from retentiond.tell.report import document
+
+        print_json(document(report, with_outcomes=with_outcomes))
+        return
+    console = printer()
+    answers = report.answers
+    print_table(
+        console,
+        WITH_REMOTE if answers.is_tiered else COLUMNS,
+        (_row(report, each, with_outcomes) for each in answers.partitions),
+    )
+    say_problems(console, report)
+    if with_outcomes:
+        for sentence in report.undone:
+            say(console, f"incomplete: {printable(sentence)}")
+    if report.plan.paused:
+        say(console, report.plan.paused)
+    for stuck in report.disk.stuck:
+        say(console, f"stuck: {printable(str(stuck.at))}: {stuck.sentence}")
+    for problem in report.disk.problems:
+        say(console, f"bytes are not known: {problem}")
+    for topic in answers.topics:
+        if topic.records and topic.frees_of_size.local is not None:
+            say(console, _on_disk(topic))
+    for sentence in (*answers.compacted, *answers.only_groups):
+        say(console, sentence)
+    say(console, UNSEEN)
+    say(console, _summary(report, with_outcomes))
+
+
+def say_problems(console: Console, report: CycleReport) -> None:
+    for problem in report.problems:
+        say(console, f"{'warning' if report.plan.complete else 'incomplete'}: {problem}")
+
+
+def _row(report: CycleReport, answer: PartitionAnswer, with_outcomes: bool) -> Row:
+    """After a run, a deletion's outcome stands in place of its reason, which is always the same."""
+    row, frees = answer.row, answer.frees
+    is_done = with_outcomes and row.verdict is Verdict.DELETE
+    cells = [
+        str(answer.at),
+        _figure(row.log_start_offset),
+        _figure(row.min_committed_offset),
+        _figure(row.high_watermark),
+        _figure(row.cutoff),
+        str(row.records or "-"),
+        say_stored(frees.local, 0) if row.records else "-",
+        *([_remote(frees.remote)] if report.answers.is_tiered else []),
+        f"{row.verdict}: {report.outcome(row).outcome if is_done else row.reason}",
+        say_any(row.binding_group),
+    ]
+    return Row(cells, STYLES[row.verdict])
+
+
+def _figure(value: int | None) -> str:
+    return "?" if value is None else str(value)
+
+
+def _remote(freed: int | None) -> str:
+    return "-" if freed == 0 else say_estimate(freed)
+
+
+def _on_disk(topic: TopicAnswer) -> str:
+    frees, size = topic.frees.local or 0, topic.size.local or 0
+    where = f"on disk ({say_share(frees, size)})"
+    if topic.is_tiered:
+        remote = map(say_estimate, (topic.frees.remote, topic.size.remote))
+        where = f"local, {' of '.join(remote)} remote,"
+    return (
+        f"{printable(topic.topic)}: about {say_bytes(frees)} of {say_bytes(size)} {where} "
+        f"in {say_many(topic.records, 'record')}"
+    )
+
+
+def _summary(report: CycleReport, with_outcomes: bool) -> str:
+    answers = report.answers
+    verdicts = Counter(row.verdict for row in report.plan.rows)
+    frees = answers.frees
+    freed = f" (about {say_bytes(frees.local)} on disk)" if frees.local else ""
+    if frees.remote != 0 and frees.local is not None:
+        freed = f" (about {say_stored(*frees)})"
+    if with_outcomes and not report.plan.dry_run:
+        did = (
+            f"{say_count(report.records_deleted)} of {say_many(answers.records, 'record')} "
+            f"deleted{freed}"
+        )
+    else:
+        did = (
+            f"{say_many(answers.records, 'record')} in "
+            f"{say_many(verdicts[Verdict.DELETE], 'partition')} may go{freed}; nothing was deleted"
+        )
+    return (
+        f"{say_many(len(report.plan.rows), 'partition')} of "
+        f"{say_many(len(answers.topics), 'topic')}: {did}; "
+        f"{say_count(verdicts[Verdict.HOLD])} held."
+    )

@@ -1,0 +1,229 @@
+"""The files that a first look writes: a configuration to start from, or a policy file for one that
+is there.
+
+They are commented. Only topics that have readers, and nothing else against them, are enabled; any
+other stands there disabled, with the reason. So do topics with unlimited retention, and all topics
+where readers may be at work that nobody can see. The configuration deletes nothing. Secrets are
+left out: it names where they are expected.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from retentiond.formatting import (
+    HOUR_MS,
+    MINUTE_MS,
+    listed,
+    printable,
+    say_bytes,
+    say_count,
+    say_estimate,
+    say_name,
+)
+from retentiond.kafka.settings.logins import CLIENT_SECRET
+from retentiond.tell.answers import TopicAnswer
+from retentiond.tell.first_look import FirstLook, why_not
+from retentiond.tell.reasons import UNSEEN
+
+SECRETS = ("sasl.password", "ssl.key.password", CLIENT_SECRET)
+
+MOST_NAMED = 8
+"""Groups that a comment names."""
+
+CONFIG_HEAD = """\
+# Made by `retentiond plan --write-config` at {written_at}
+# from the Kafka cluster {cluster_id}.
+#
+# It deletes nothing: dry_run is true. `retentiond check` says in words what it means,
+# `retentiond plan` what would be deleted, and `retentiond explain TOPIC` why.
+#
+{unseen}
+
+kafka:
+{kafka}
+
+# false: what `retentiond plan` shows is deleted.
+dry_run: true
+
+# The audit log and the remembered groups: a folder of its own that survives restarts. By default
+# it is /var/lib/retentiond where that is, or can be made; else ~/.local/state/retentiond.
+# state_dir: /var/lib/retentiond
+
+# What every topic starts from. The consumed retention: a record stays at least this long, even
+# if every group has read it.
+defaults:
+  retention.commitoffset.enable: false
+  retention.commitoffset.{unit}: {count}
+
+topics:
+"""
+
+POLICY_HEAD = """\
+# Made by `retentiond plan --unmanaged --write-config` at {written_at}
+# from the Kafka cluster {cluster_id}:
+# the topics that no entry of {config} was about.
+#
+# It has no effect until `policies` in that configuration leads to it. Then the topics that are
+# enabled here are deleted from, unless dry_run is true there. `retentiond check` says in words what
+# it means, `retentiond plan` what would be deleted, and `retentiond explain TOPIC` why.
+#
+{unseen}
+
+# Who is asked about these topics.
+owner: {owner}
+
+# What refines the defaults of that configuration, for this file alone. The consumed retention: a
+# record stays at least this long, even if every group has read it.
+defaults:
+  retention.commitoffset.{unit}: {count}
+
+topics:
+"""
+
+UNSEEN_READERS = f"""\
+# {UNSEEN}
+# Nor does Kafka's admin API tell who fetches just now without a group, so a reader at work shows no
+# more than one that is stopped.
+# Name those that keep their position elsewhere under groups.external (Spark, Flink, Druid,
+# MirrorMaker 2), and leave out what others read, as the global tables of Kafka Streams."""
+
+_UNITS_MS = {"hours": HOUR_MS, "minutes": MINUTE_MS, "ms": 1}
+
+_PLAIN = re.compile(r"(?!(?:null|Null|NULL)$)[A-Za-z][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What was looked at, and how. ``kafka``: the ``kafka:`` section, with its secrets;
+    ``left_out``: properties of the clients that can't stand there; ``written_at``: RFC 3339."""
+
+    cluster_id: str
+    kafka: Mapping[str, str]
+    left_out: Sequence[str]
+    written_at: str
+
+
+def environment_of(kafka: Mapping[str, str]) -> tuple[str, ...]:
+    """The environment's variables that the file expects the secrets in."""
+    return tuple(_environment_variable(name) for name in SECRETS if name in kafka)
+
+
+def starting_config(look: FirstLook, origin: Origin) -> str:
+    """The text of a configuration."""
+    head = CONFIG_HEAD.format(
+        written_at=origin.written_at,
+        cluster_id=printable(origin.cluster_id),
+        kafka="\n".join(_kafka_lines(origin)),
+        unseen=UNSEEN_READERS,
+        **_retention(look.retention_ms),
+    )
+    return head + _topics(look)
+
+
+def policy_file(look: FirstLook, owner: str, cluster_id: str, written_at: str) -> str:
+    """The text of a policy file. ``written_at``: RFC 3339."""
+    head = POLICY_HEAD.format(
+        written_at=written_at,
+        cluster_id=printable(cluster_id),
+        config=printable(look.outside or ""),
+        owner=_yaml_string(owner),
+        unseen=UNSEEN_READERS,
+        **_retention(look.retention_ms),
+    )
+    return head + _topics(look)
+
+
+def _retention(ms: int) -> dict[str, str | int]:
+    unit = next(unit for unit, unit_ms in _UNITS_MS.items() if ms % unit_ms == 0)
+    return {"unit": unit, "count": ms // _UNITS_MS[unit]}
+
+
+def _topics(look: FirstLook) -> str:
+    others = [topic for topic in look.topics if why_not(topic) is not None]
+    lines: list[str] = []
+    for topic in look.topics:
+        if why_not(topic) is None:
+            lines += _enabled_topic(topic, look)
+    if others:
+        lines += ["  # Not to begin with, each with the reason:"]
+    for topic in others:
+        lines += _disabled_topic(topic)
+    return "\n".join(lines) + "\n"
+
+
+def _kafka_lines(origin: Origin) -> Iterator[str]:
+    for name, value in origin.kafka.items():
+        if name in SECRETS:
+            yield f"  {name}: ${{{_environment_variable(name)}}}   # from the environment"
+        else:
+            yield f"  {name}: {_yaml_string(value)}"
+    if origin.left_out:
+        yield f"  # Left out, as it can't stand here: {printable(', '.join(origin.left_out))}"
+
+
+def _enabled_topic(topic: TopicAnswer, look: FirstLook) -> Iterator[str]:
+    """A topic that is enabled but for a doubt. An empty id can't be required."""
+    groups, doubt = look.groups_of(topic), look.doubt(topic)
+    required = sorted(look.required.union(filter(None, groups)))
+    yield f"  # {_figures(topic)}"
+    if groups:
+        yield f"  # Read by {_group_names(groups)}."
+    if doubt is not None:
+        yield f"  # Not enabled: {printable(doubt)}."
+    yield f"  - name: {_topic_name(topic.topic)}"
+    yield f"    retention.commitoffset.enable: {'true' if doubt is None else 'false'}"
+    if required:
+        yield "    groups:"
+        yield "      # The topic is held unless each of them has committed:"
+        yield f"      required: [{', '.join(map(_yaml_string, required))}]"
+    yield ""
+
+
+def _disabled_topic(topic: TopicAnswer) -> Iterator[str]:
+    yield f"  # {printable(why_not(topic) or '')}"
+    yield f"  - name: {_topic_name(topic.topic)}"
+    yield "    retention.commitoffset.enable: false"
+
+
+def _figures(topic: TopicAnswer) -> str:
+    frees, size = topic.frees_of_size, topic.size
+    records = f"{say_count(topic.records)} of {say_count(topic.log_records)} records would go now"
+    if frees.local is None or size.local is None:
+        return f"{records}."
+    on_disk = f"{records}: {say_bytes(frees.local)} of {say_bytes(size.local)} on disk"
+    if not topic.is_tiered:
+        return f"{on_disk}."
+    remote = map(say_estimate, (frees.remote, size.remote))
+    return f"{on_disk}, {' of '.join(remote)} in remote storage."
+
+
+def _group_names(groups: Sequence[str]) -> str:
+    if len(groups) <= MOST_NAMED:
+        return listed([say_name(group) for group in groups])
+    return f"{', '.join(map(say_name, groups[:MOST_NAMED]))} and {len(groups) - MOST_NAMED} more"
+
+
+def _environment_variable(name: str) -> str:
+    return f"RETENTIOND_{name.upper().replace('.', '_')}"
+
+
+def _topic_name(topic: str) -> str:
+    return topic if _PLAIN.fullmatch(topic) else _yaml_string(topic)
+
+
+def _yaml_string(text: str) -> str:
+    """As YAML that is read back as this text: ``${`` would be substituted."""
+    literal = text.replace("${", "$${")
+    if literal.isprintable():
+        return "'" + literal.replace("'", "''") + "'"
+    return '"' + "".join(map(_escaped, literal)) + '"'
+
+
+def _escaped(char: str) -> str:
+    if char.isprintable():
+        return json.dumps(char, ensure_ascii=False)[1:-1]
+    return f"\\U{ord(char):08x}"
