@@ -23,6 +23,9 @@ ASIDE = ".damaged"
 
 NOTHING = json.dumps({"commitInfo": {"operation": "REPLACE DAMAGED COMMIT"}}) + "\n"
 
+HINT = "_last_checkpoint"
+"""Names the newest checkpoint. The library gives up where that one isn't there."""
+
 CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*parquet")
 
 
@@ -69,9 +72,10 @@ def mend_log(place: Path, first_commit: Callable[[Path], object]) -> tuple[Path,
         damaged = [each for each in checkpoints[version] if not _is_parquet(each)]
         if not damaged:
             break
-        (log / "_last_checkpoint").unlink(missing_ok=True)  # a hint, and no more
         mended += [_put_aside(each) for each in damaged]
         del checkpoints[version]
+    if not any(checkpoints.get(version) for version in _hinted(log)):
+        (log / HINT).unlink(missing_ok=True)  # without it the log is listed
     first = max(checkpoints, default=-1) + 1
     if not commits or (first == 0 and min(commits) > 1):
         return tuple(mended)  # what the missing ones told, nobody knows
@@ -98,6 +102,14 @@ def copy_of_log(place: Path, folder: Path) -> None:
     for each in place.iterdir():
         if each.name != LOG:
             (folder / each.name).symlink_to(each)
+
+
+def _hinted(log: Path) -> tuple[int, ...]:
+    """The version of the checkpoint that the hint names."""
+    try:
+        return (int(json.loads((log / HINT).read_bytes())["version"]),)
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
 
 
 def _put_aside(path: Path) -> Path:

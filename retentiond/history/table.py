@@ -131,8 +131,6 @@ class HistoryTable:
                 table = _create(place)
             except (DeltaError, ValueError):
                 mended += mend_log(Path(place), _create)
-                if not mended:
-                    raise
                 table = _create(place)
             found = cls(table, place)
             found.damaged |= {f"{LOG}/{each.name}": OF_A_COMMIT for each in mended}

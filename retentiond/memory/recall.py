@@ -106,6 +106,7 @@ def _with_vanished(snapshot: Snapshot, known: Mapping[GroupOnTopic, RememberedRe
     """
     readings = {group.group_id: group for group in snapshot.groups}
     kinds = {at.reader: last.kind for at, last in known.items()}
+    names = {reader.group_id for reader in kinds}
     vanished: dict[str, GroupReading] = {}
     for reader in sorted(kinds):
         of_name = vanished.get(reader.group_id) or readings.get(reader.group_id)
@@ -113,7 +114,7 @@ def _with_vanished(snapshot: Snapshot, known: Mapping[GroupOnTopic, RememberedRe
             vanished[reader.group_id] = GroupReading(reader.group_id, kinds[reader], VANISHED)
         elif of_name.is_external != reader.is_external:
             group_id = namesake_id(reader.group_id, is_external=reader.is_external)
-            while group_id in readings or group_id in vanished or ReaderName(group_id) in kinds:
+            while group_id in readings or group_id in vanished or group_id in names:
                 group_id += "*"  # no reader is to be taken for another
             vanished[group_id] = GroupReading(
                 group_id, kinds[reader], VANISHED, namesake_of=reader.group_id

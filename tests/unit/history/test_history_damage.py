@@ -148,6 +148,19 @@ def test_a_damaged_first_commit_or_checkpoint_costs_no_entry_behind_it(tmp_path:
     assert entries(asked(tmp_path)) == list(range(1, 25))
 
 
+def test_a_hint_to_a_checkpoint_that_is_not_there_costs_nothing(tmp_path: Path) -> None:
+    """As in a folder that was copied file by file while entries were written."""
+    cycles, world = recorded(tmp_path, 22)
+    (checkpoint,) = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
+    checkpoint.unlink()
+    assert entries(asked(tmp_path)) == list(range(1, 23))
+    assert (tmp_path / "_delta_log" / "_last_checkpoint").exists()  # who reads mends none
+    fresh = Cycles(str(tmp_path))
+    fresh.one(world)
+    assert fresh.keeper.status.failures == 0
+    assert entries(asked(tmp_path)) == list(range(1, 24))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["truncated to nothing", "a footer of garbage"])
 def test_a_damaged_file_keeps_no_other_from_being_put_together(tmp_path: Path, how: str) -> None:

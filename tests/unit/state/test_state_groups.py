@@ -648,6 +648,25 @@ def test_a_group_that_was_deleted_holds_while_an_external_reader_has_its_name(
     assert not vanished(cycle(memory, kafka, policy))
 
 
+def test_a_reader_whose_own_name_looks_like_a_vanished_namesake_is_another_reader(
+    kafka: FakeCluster, memory: GroupMemory, tmp_path: Path
+) -> None:
+    kafka.delete_group("billing")
+    place = tmp_path / "at.json"
+    place.write_text(json.dumps({"orders": {0: 1, 1: 1}}))
+    readers = [
+        {"name": name, "offsets": str(place), "max_age": "36500d"}
+        for name in ("billing", "billing (external)")
+    ]
+    cycle(memory, kafka, config(entry("orders", groups={"external": readers}), entry("clicks")))
+    kafka.commit("billing", {ORDERS_0: 6, ORDERS_1: 6})
+    for _ in range(2):
+        read = cycle(memory, kafka)
+    assert vanished(read) == dict.fromkeys(
+        ("billing (external)", "billing (external)*"), GroupKind.EXTERNAL
+    )
+
+
 def test_what_the_policy_excludes_does_not_hold_under_the_other_name(
     kafka: FakeCluster, memory: GroupMemory, tmp_path: Path
 ) -> None:
