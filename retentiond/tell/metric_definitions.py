@@ -223,7 +223,7 @@ FORCED_RETENTION_MARGIN = Definition(
 FORCED_RETENTION = Definition(
     "retentiond_forced_retention_seconds",
     GAUGE,
-    "The topic's forced retention by age (retention.ms); absent where it is unlimited or not known.",
+    "The topic's forced retention by age (retention.ms); absent where it is unlimited or unknown.",
     ("topic",),
 )
 GROUP_LAST_COMMIT = Definition(

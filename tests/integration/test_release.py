@@ -32,7 +32,8 @@ def test_everything_that_the_workflow_publishes_is_built_and_has_a_checksum() ->
     assert helm("version").returncode == 0
     done = release("--dry-run")
     assert done.returncode == 0, done.stderr
-    sums = dict(reversed(line.split()) for line in (BUILT / "SHA256SUMS").read_text().splitlines())
+    lines = [line.split() for line in (BUILT / "SHA256SUMS").read_text().splitlines()]
+    sums = {name: digest for digest, name in lines}
     assert sums == {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in BUILT.iterdir()

@@ -150,7 +150,7 @@ def test_a_damaged_first_commit_or_checkpoint_costs_no_entry_behind_it(tmp_path:
 
 def test_a_hint_to_a_checkpoint_that_is_not_there_costs_nothing(tmp_path: Path) -> None:
     """As in a folder that was copied file by file while entries were written."""
-    cycles, world = recorded(tmp_path, 22)
+    _, world = recorded(tmp_path, 22)
     (checkpoint,) = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
     checkpoint.unlink()
     assert entries(asked(tmp_path)) == list(range(1, 23))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,7 +132,7 @@ def test_what_a_deletion_will_free_is_recorded_once_it_is_known(audit: Audit) ->
 def test_whatever_the_log_keeps_of_a_row_comes_back(audit: Audit, field: Field) -> None:
     """Also a field that is new: each gets a value of its own."""
     row = approved(0).row
-    value: object = f"a {field.name}" if field.said.type.storage is Storage.TEXT else 100
+    value: Any = f"a {field.name}" if field.said.type.storage is Storage.TEXT else 100
     is_approved = field.name in ("topic", "partition", "topic_id", "cutoff", "log_start_offset")
     if field.said.audit is None or is_approved or field.name == "records":
         value = getattr(row, field.name)
