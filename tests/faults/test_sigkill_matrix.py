@@ -70,6 +70,7 @@ PURE = {
     "newly_seen",
     "recalled",
     "seconds_since_boot",
+    "standing",
     "still_waiting",
     "tool_options",
     "unseen_readers",

@@ -107,16 +107,18 @@ def test_a_failed_connection_is_tried_anew_by_the_next_request(deaf: str) -> Non
     connection = Client(settings(deaf))
     made: list[KafkaNetClient] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "KafkaNetClient", _counted(made))
+        patch.setattr(module, "_ClosingClient", _counted(made, module._ClosingClient))
         for _ in range(2):
             with pytest.raises(KafkaUnavailable):
                 connection.run(nothing)
     assert len(made) == 2
 
 
-def _counted(made: list[KafkaNetClient]) -> Callable[..., KafkaNetClient]:
+def _counted(
+    made: list[KafkaNetClient], client: Callable[..., KafkaNetClient]
+) -> Callable[..., KafkaNetClient]:
     def make(**config: Any) -> KafkaNetClient:
-        made.append(KafkaNetClient(**config))
+        made.append(client(**config))
         return made[-1]
 
     return make
