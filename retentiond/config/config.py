@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from retentiond.config.client_properties import KafkaProperties, Properties, PropertyMap, Users
 from retentiond.config.policy import Policies, PolicyConflict, PolicyEntry, work_out_policies
+from retentiond.config.price import PriceOrNull
 from retentiond.config.rules import PolicyFile, TopicEntry, TopicRules
 from retentiond.config.settings import TopicPolicy, sentence
 from retentiond.config.values import (
@@ -126,6 +127,10 @@ class History(Section):
 
     max_bytes: CountOrNull = None
     """The most bytes that all entries take; the oldest days go first; null means no limit."""
+
+    price_per_gib_month: PriceOrNull = None
+    """What a GiB on the brokers' disks costs a month, in any currency, as in 0.08 USD: `retentiond
+    report` then says what was saved in money, too; null means that nobody knows."""
 
 
 class MetricSettings(Section):

@@ -187,12 +187,12 @@ def whole(value: object) -> int:
     raise refused(f"expected a whole number, not {shown(value)}")
 
 
-def _is_null(value: object) -> bool:
+def is_null(value: object) -> bool:
     return value is None or (isinstance(value, Scalar) and value.is_null)
 
 
 def _whole_or_null(value: object) -> int | None:
-    return None if _is_null(value) else whole(value)
+    return None if is_null(value) else whole(value)
 
 
 def _folder(value: object) -> Path:
@@ -272,7 +272,7 @@ def _interval_ms(value: object) -> int:
 
 
 def _keep_ms(value: object) -> int | None:
-    if _is_null(value):
+    if is_null(value):
         return None
     ms = _duration_ms(value)
     if ms < SECOND_MS:
@@ -333,7 +333,7 @@ AnyText = Annotated[str, BeforeValidator(_text), WithJsonSchema(_ANY_TEXT)]
 Text = Annotated[str, BeforeValidator(filled), WithJsonSchema(_FILLED_TEXT)]
 TextOrNull = Annotated[
     Annotated[str, WithJsonSchema(_FILLED_TEXT)] | None,
-    BeforeValidator(lambda value: None if _is_null(value) else filled(value)),
+    BeforeValidator(lambda value: None if is_null(value) else filled(value)),
 ]
 Folder = Annotated[Path, BeforeValidator(_folder), WithJsonSchema(_FILLED_TEXT)]
 LocalFolder = Annotated[
@@ -347,7 +347,7 @@ LocalFileOrAddress = Annotated[
 ]
 FolderOrStore = Annotated[
     Annotated[str, WithJsonSchema(_FILLED_TEXT)] | None,
-    BeforeValidator(lambda value: None if _is_null(value) else _folder_or_store(value)),
+    BeforeValidator(lambda value: None if is_null(value) else _folder_or_store(value)),
 ]
 File = Folder
 BcryptHash = Annotated[

@@ -11,6 +11,7 @@ from typing import Any
 from playwright.sync_api import Browser, sync_playwright
 
 from retentiond.cli.output.report import html
+from retentiond.config.price import Price
 from retentiond.history.ask.past import EntryRow, Past, timeline
 from retentiond.history.ask.report import (
     KeepingGroup,
@@ -58,7 +59,7 @@ def take_pages(browser: Browser, state_dir: Path, hourly: Hourly) -> None:
 
 
 def take_report(browser: Browser, file: Path, recent: Recent) -> None:
-    file.write_text(html(made_up(recent), 0.08))
+    file.write_text(html(made_up(recent), Price(0.08, "USD")))
     take(browser, file.as_uri(), "report", 1080, width=1000)
 
 
@@ -90,7 +91,9 @@ def made_up(recent: Recent) -> Report:
         day = at_ms // DAY_MS * DAY_MS
         by_day[day] = by_day.get(day, 0) + (records or 0)
     savings = [
-        TopicSaving(name, mean(lines[name]), mean(without[name]), deleted, 720 if deleted else 0)
+        TopicSaving(
+            name, mean(lines[name]), mean(without[name]), deleted, 720 if deleted else 0, 7 * DAY_MS
+        )
         for name in recent_days.SIZES
         for deleted in ((recent.total_deleted,) if name == "orders.enriched" else (0,))
     ]
@@ -100,6 +103,7 @@ def made_up(recent: Recent) -> Report:
         sum(each.without_mean_bytes or 0 for each in savings),
         recent.total_deleted,
         720,
+        7 * DAY_MS,
     )
     now = scenes.NOW_MS
     return Report(

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Request
 
 from retentiond.cli.output.report import html
+from retentiond.config.price import Price
 from retentiond.history.ask.past import EntryRow, Past, timeline
 from retentiond.history.ask.report import (
     KeepingGroup,
@@ -38,7 +39,7 @@ def page_file(tmp_path: Path) -> Path:
         unused, (), "cluster", (), timeline(entries, NOW_MS, NOW_MS + 48 * HOUR_MS), unused, True
     )
     line = [Point(NOW_MS + number * HOUR_MS, 1e9 + number * 1e7) for number in range(48)]
-    saving = TopicSaving(TOPIC, 10**9, 5 * 10**9, 1_000_000, 48)
+    saving = TopicSaving(TOPIC, 10**9, 5 * 10**9, 1_000_000, 48, 24 * HOUR_MS)
     report = Report(
         past,
         (saving,),
@@ -53,7 +54,7 @@ def page_file(tmp_path: Path) -> Path:
         {"1 /var/lib/kafka": [Point(at, 80.0) for at, _ in line]},
     )
     file = tmp_path / "report.html"
-    file.write_text(html(report, 0.08))
+    file.write_text(html(report, Price(0.08, "USD")))
     return file
 
 

@@ -15,8 +15,10 @@ from rich.console import Console
 
 from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, printer, say
 from retentiond.cli.past.options import figure, past_document, say_past
+from retentiond.config.price import Price
 from retentiond.formatting import rfc3339, say_bytes, say_count, say_many, say_name, say_names
 from retentiond.history.ask.report import (
+    GIB,
     HOUR_MS,
     KeepingGroup,
     LogDirFilling,
@@ -27,13 +29,14 @@ from retentiond.history.ask.report import (
 )
 from retentiond.tell import charts
 
-GIB = 1 << 30
+MONTH_DAYS = 365.25 / 12
 
 SAVINGS = (
     Column("TOPIC", ColumnKind.NAME),
     Column("MEAN", ColumnKind.FIGURE),
     Column("WITHOUT", ColumnKind.FIGURE),
     Column("SAVED", ColumnKind.FIGURE),
+    Column("GIB·DAYS", ColumnKind.FIGURE),
     Column("RECORDS DELETED", ColumnKind.FIGURE),
 )
 KEEPERS = (
@@ -58,9 +61,10 @@ LOG_DIRS = (
 )
 
 
-def json_text(report: Report, price: float | None) -> str:
+def json_text(report: Report, price: Price | None) -> str:
     document = {
         **past_document(report.past),
+        "price_per_gib_month": None if price is None else str(price),
         "topics": [{"topic": each.topic, **_saving(each, price)} for each in report.topics],
         "total": _saving(report.total, price),
         "keepers": [
@@ -97,21 +101,25 @@ def json_text(report: Report, price: float | None) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def _saving(each: TopicSaving, price: float | None) -> dict[str, Any]:
+def _saving(each: TopicSaving, price: Price | None) -> dict[str, Any]:
+    """Money in the currency of the price."""
+    saved, gib_days = each.saved_bytes, each.saved_gib_days
     return {
         "mean_bytes": each.mean_bytes,
         "without_mean_bytes": each.without_mean_bytes,
-        "saved_mean_bytes": each.saved_bytes,
-        "saved_per_month": None if (cost := _money(each, price)) is None else round(cost, 2),
+        "saved_mean_bytes": saved,
+        "saved_gib_days": None if gib_days is None else round(gib_days, 3),
+        "saved_money": (
+            None
+            if gib_days is None or price is None
+            else round(gib_days / MONTH_DAYS * price.amount, 2)
+        ),
+        "saved_per_month": (
+            None if saved is None or price is None else round(saved / GIB * price.amount, 2)
+        ),
         "records_deleted": each.records_deleted,
         "deletions": each.deletions,
     }
-
-
-def _money(each: TopicSaving, price: float | None) -> float | None:
-    if each.saved_bytes is None or price is None:
-        return None
-    return each.saved_bytes / GIB * price
 
 
 def _time_or_none(epoch_ms: int | None) -> str | None:
@@ -126,7 +134,7 @@ def _time(epoch_ms: int) -> str:
 LAST_MS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
 
 
-def table_text(report: Report, price: float | None) -> str:
+def table_text(report: Report, price: Price | None) -> str:
     text = io.StringIO()
     console = Console(file=text, width=printer().width, markup=False, emoji=False, highlight=False)
     for title, columns, rows in sections(report):
@@ -156,20 +164,30 @@ def sections(report: Report) -> list[tuple[str, Sequence[Column], list[list[str]
     ]
 
 
-def summary(report: Report, price: float | None) -> str:
-    total, money = report.total, _money(report.total, price)
+def summary(report: Report, price: Price | None) -> str:
+    total = report.total
     deleted = (
         f"{say_many(total.records_deleted, 'record')} in {say_many(total.deletions, 'deletion')}"
     )
     if total.saved_bytes is None:
         return f"Deleted {deleted}; the bytes of all topics together are not known."
     saved = f"Deleted {deleted}. That saved {say_bytes(total.saved_bytes)} of disk on average"
-    return f"{saved}." if money is None else f"{saved}, {money:,.2f} a month at {price:g} a GiB."
+    if (gib_days := total.saved_gib_days) is not None:
+        saved += f", {_say_gib_days(gib_days)} GiB·days in all"
+    if price is None:
+        return f"{saved}."
+    in_all = "" if gib_days is None else f"{price.of(gib_days / MONTH_DAYS)} in all, and "
+    return f"{saved}: {in_all}{price.of(total.saved_bytes / GIB)} a month at {price} a GiB."
+
+
+def _say_gib_days(gib_days: float) -> str:
+    return f"{gib_days:,.1f}" if gib_days < 10 else say_count(round(gib_days))
 
 
 def _saving_row(each: TopicSaving) -> list[str]:
     bytes_known = (each.mean_bytes, each.without_mean_bytes, each.saved_bytes)
-    return [each.topic, *map(figure, bytes_known), say_count(each.records_deleted)]
+    days = "?" if each.saved_gib_days is None else _say_gib_days(each.saved_gib_days)
+    return [each.topic, *map(figure, bytes_known), days, say_count(each.records_deleted)]
 
 
 def _keeper_row(each: KeepingGroup, begin_ms: int) -> list[str]:
@@ -205,7 +223,7 @@ def _minute(epoch_ms: int) -> str:
     return rfc3339(epoch_ms)[:16].replace("T", " ")
 
 
-def html(report: Report, price: float | None) -> str:
+def html(report: Report, price: Price | None) -> str:
     """One page without anything from elsewhere: no script, no font, no picture."""
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,12 +12,17 @@ import typer
 from retentiond.cli.options import ConfigPath, Debug, load, matching, set_up
 from retentiond.cli.output.files import refuse_without_folder, replace_file
 from retentiond.cli.past.options import ClusterId, answered, asked_replay, period
+from retentiond.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from retentiond.config.price import Price
     from retentiond.history.ask.past import Past
     from retentiond.history.ask.report import Report
+
+
+PRICE = "--price-per-gib-month"
 
 
 class ReportOutput(StrEnum):
@@ -48,12 +54,12 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
         ),
     ] = None,
     price: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            "--price-per-gib-month",
-            help="What a GiB on the brokers' disks costs a month; the report then says what was "
-            "saved in money, too.",
-            min=0,
+            PRICE,
+            metavar="AMOUNT",
+            help="What a GiB on the brokers' disks costs a month, as in '0.08 USD', to say what "
+            "was saved in money, too; by default history.price_per_gib_month.",
             show_default=False,
         ),
     ] = None,
@@ -77,6 +83,7 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     from retentiond.history.ask.report import without_retentiond
 
     loaded, asked = load(path), period(since)
+    priced = loaded.history.price_per_gib_month if price is None else _price(price)
 
     def question(past: Past, session: SparkSession) -> Report:
         every = asked_replay(
@@ -85,8 +92,18 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
         return reported(Replay(past, session, [without_retentiond(each) for each in every]))
 
     made = {ReportOutput.JSON: json_text, ReportOutput.HTML: html, ReportOutput.TABLE: table_text}
-    text = made[output](answered(loaded, asked, question, cluster=cluster), price)
+    text = made[output](answered(loaded, asked, question, cluster=cluster), priced)
     if file is None:
         typer.echo(text, nl=False)
         return
     replace_file(file, text)
+
+
+def _price(written: str) -> Price:
+    """A number alone is one of no currency. Raises `UsageError`."""
+    from retentiond.config.price import EXPECTED, parse_price
+
+    found = parse_price(written) or parse_price(f"{written} x")
+    if found is None:
+        raise UsageError(f"{PRICE} {written!a}: {EXPECTED}")
+    return found if parse_price(written) else replace(found, currency="")

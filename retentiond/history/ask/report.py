@@ -23,6 +23,7 @@ from retentiond.model import Outcome, Reason
 
 HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
+GIB = 1 << 30
 
 POINTS = 120
 """Of a line in a chart, at most."""
@@ -30,13 +31,21 @@ POINTS = 120
 
 class TopicSaving(NamedTuple):
     """Means over the time; ``without``: as they would have been without retentiond. None where they
-    are not known."""
+    are not known. ``known_ms``: the time for which they are, 0 where that is not known."""
 
     topic: str
     mean_bytes: int | None
     without_mean_bytes: int | None
     records_deleted: int
     deletions: int
+    known_ms: int = 0
+
+    @property
+    def saved_gib_days(self) -> float | None:
+        """What was saved, and for how long."""
+        if self.saved_bytes is None or not self.known_ms:
+            return None
+        return self.saved_bytes / GIB * self.known_ms / DAY_MS
 
     @property
     def saved_bytes(self) -> int | None:
@@ -118,7 +127,7 @@ def report(replay: Replay) -> Report:
         by_topic_and_moment.unpersist()
     deleted = _deletions(replay).toArrow()
     savings = [
-        _saving(names[row["topic"]], row, _of_topic(deleted, names[row["topic"]]))
+        _saving(names[row["topic"]], row, _of_topic(deleted, names[row["topic"]]), past.timeline)
         for row in sorted(means, key=lambda row: int(row["topic"]))
     ]
     newest = _newest(replay).toArrow()
@@ -137,7 +146,7 @@ def report(replay: Replay) -> Report:
     return Report(
         past,
         tuple(savings),
-        _saving("total", of_all, deleted),
+        _saving("total", of_all, deleted, past.timeline),
         _keepers(newest, moved),
         _unread(newest),
         _stopped(newest, moved, past.timeline),
@@ -149,12 +158,16 @@ def report(replay: Replay) -> Report:
     )
 
 
-def _saving(name: str, row: Mapping[str, float | None], deleted: pa.Table) -> TopicSaving:
+def _saving(
+    name: str, row: Mapping[str, float | None], deleted: pa.Table, timeline: Timeline
+) -> TopicSaving:
     mean, _, without, _ = (
         None if (value := row[figure]) is None else round(value) for figure in FIGURES
     )
     records = sum(each or 0 for each in deleted["records"].to_pylist())
-    return TopicSaving(name, mean, without, records, sum(deleted["deletions"].to_pylist()))
+    known_ms = int(row["known_ms"] or 0) if timeline.usual_ms else 0
+    deletions = sum(deleted["deletions"].to_pylist())
+    return TopicSaving(name, mean, without, records, deletions, known_ms)
 
 
 def _stretches(by_topic_and_moment: DataFrame, past: Past) -> DataFrame:

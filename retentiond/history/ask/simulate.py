@@ -142,14 +142,15 @@ def _summed(parts: DataFrame, grain: Sequence[str]) -> DataFrame:
 
 
 def over_time(by_moment: DataFrame, grain: Sequence[str]) -> DataFrame:
-    """Means and peaks, and between which orders a reader may have missed something. ``by_moment``
-    has the columns of `topic_moments`."""
+    """Means and peaks, for how long they are known, and between which orders a reader may have
+    missed something. ``by_moment`` has the columns of `topic_moments`."""
     time = "nullif(sum(IF(bytes IS NULL, 0L, weight)), 0L)"
     figures = {
         "mean_bytes": f"sum(weight * bytes) / {time}",
         "peak_bytes": "max(bytes)",
         "simulated_mean_bytes": f"sum(weight * simulated_bytes) / {time}",
         "simulated_peak_bytes": "max(simulated_bytes)",
+        "known_ms": "sum(IF(bytes IS NULL, 0L, weight))",
         "records": "sum(records)",
         "since": "min(IF(doubtful, order, NULL))",
         "until": "max(IF(doubtful, order, NULL))",

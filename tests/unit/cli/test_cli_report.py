@@ -139,6 +139,66 @@ def test_who_keeps_what_and_since_when(command: Command, tmp_path: Path) -> None
     ]
 
 
+def two_days_of_half_a_log() -> list[PastEntry]:
+    """10 GiB of orders, of which 5 are freed after an hour, and stay free for 48."""
+    return [
+        PastEntry(
+            hour * HOUR_MS,
+            observed_ms=HOUR_MS if hour else None,
+            is_whole=not hour,
+            rows=[
+                partition_row(
+                    "orders",
+                    high_watermark=1_000,
+                    log_start_offset=500 if hour else 0,
+                    size_bytes=(5 if hour else 10) * GIB,
+                ),
+                *([deletion_row("orders", 0, 500)] if hour == 1 else ()),
+            ],
+        )
+        for hour in range(49)
+    ]
+
+
+def test_what_was_saved_is_said_in_gib_days_and_with_a_price_in_money(
+    command: Command, tmp_path: Path
+) -> None:
+    found = reported(command, tmp_path, two_days_of_half_a_log())
+    total = found["total"]
+    assert total["saved_mean_bytes"] == round(5 * GIB * 48 / 49)
+    assert (total["saved_gib_days"], total["saved_money"]) == (10.0, None)
+    assert found["price_per_gib_month"] is None
+
+    config = tmp_path / "retentiond.yaml"
+    config.write_text(f"{config.read_text()}history: {{price_per_gib_month: 3 EUR}}\n")
+    asked = ("report", "--config", config, "--since", f"{BEGIN:%Y-%m-%dT%H:%M:%SZ}")
+    table = command(*asked)
+    assert " ".join(next(each for each in table.out.splitlines() if "orders" in each).split()) == (
+        "orders 5.1 GiB 10.0 GiB 4.9 GiB 10 1"
+    )
+    assert table.out.endswith(
+        "That saved 4.9 GiB of disk on average, 10 GiB·days in all: 0.99 EUR in all, and "
+        "14.69 EUR a month at 3 EUR a GiB.\n"
+    )
+    page = command(*asked, "--output", "html").out
+    assert "10 GiB·days in all: 0.99 EUR in all" in page
+    assert "<th" in page
+    assert "GIB·DAYS" in page.upper()
+
+    for price, said in (("0.5 ¥", "0.5 ¥"), ("0.5", "0.5")):
+        document = json.loads(command(*asked, "--price-per-gib-month", price, "-o", "json").out)
+        assert document["price_per_gib_month"] == said
+        assert document["total"]["saved_money"] == round(10 / (365.25 / 12) * 0.5, 2)
+
+
+def test_a_price_that_is_none_is_refused(command: Command, tmp_path: Path) -> None:
+    config = tmp_path / "retentiond.yaml"
+    config.write_text(CONFIG)
+    done = command("report", "--config", config, "--price-per-gib-month", "cheap")
+    assert (done.code, done.out) == (2, "")
+    assert "--price-per-gib-month 'cheap': expected an amount and a currency, as in" in done.err
+
+
 def test_when_a_disk_is_full_takes_an_hour_to_tell(command: Command, tmp_path: Path) -> None:
     """Retention frees whole segments: what comes between two of them says nothing. The second disk
     has its figures a minute later than the first, and so for a minute less than an hour."""

@@ -1,0 +1,58 @@
+"""What disk costs, in any currency, as people write it: ``0.08 USD``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+from retentiond.config.values import filled, is_null, refused
+
+WRITTEN = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?) ([^\s0-9][^\s]{0,15})")
+
+EXPECTED = "expected an amount and a currency, as in 0.08 USD"
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """``currency``: as it was written; empty where nobody said which."""
+
+    amount: float
+    currency: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.amount:.12g} {self.currency}".rstrip()
+
+    def of(self, count: float) -> str:
+        """What so many cost, in words."""
+        cost = self.amount * count
+        said = f"{cost:,.2f} {self.currency}".rstrip()
+        return said if round(cost, 2) or not cost else f"less than 0.01 {self.currency}".rstrip()
+
+
+def parse_price(text: str) -> Price | None:
+    """None: it is none."""
+    found = WRITTEN.fullmatch(text.strip())
+    return None if found is None else Price(float(found[1]), found[2])
+
+
+def _price_or_null(value: object) -> Price | None:
+    if isinstance(value, Price) or is_null(value):
+        return value if isinstance(value, Price) else None
+    price = parse_price(filled(value))
+    if price is None:
+        raise refused(EXPECTED)
+    return price
+
+
+PriceOrNull = Annotated[
+    Annotated[
+        Price,
+        PlainSerializer(str, return_type=str),
+        WithJsonSchema({"type": "string", "pattern": rf"^{WRITTEN.pattern}$|\$\{{"}),
+    ]
+    | None,
+    BeforeValidator(_price_or_null),
+]
