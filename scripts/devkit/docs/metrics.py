@@ -8,9 +8,11 @@ from retentiond.tell.metric_definitions import ALL, Definition
 
 HEAD = """# Metrics
 
-`/metrics` serves these in Prometheus' text format or in OpenMetrics. Each cycle's report replaces
-all series of topics, groups and partitions: what is gone leaves no stale series. A figure that is
-not known has no series either, and is never 0 in its place.
+`/metrics` serves these in Prometheus' text format or in OpenMetrics. Each cycle that
+ends with a report replaces all series of topics, groups and partitions, so nothing that is gone
+leaves a stale series. A failed cycle has no report: these series then keep the values of the last
+cycle that had one, and `retentiond_ready` falls to 0 once no cycle was complete for three intervals. A figure that is not known has no
+series; it is never shown as 0.
 
 `deploy/prometheus/` has a scrape configuration, recording rules and alerts ([runbook](runbook.md)),
 and `deploy/grafana/` a dashboard. [Several clusters](fleet.md) says how they tell daemons and
