@@ -35,7 +35,11 @@ HOUR_MS, DAY_MS = scenes.HOUR_MS, 24 * scenes.HOUR_MS
 SAVED = 0.85
 """Of what would be on disk without retentiond."""
 
-SIZES = recent_days.SIZES | {"orders.enriched": 280, "clicks.sessionized": 78, "payments.checked": 5}
+SIZES = recent_days.SIZES | {
+    "orders.enriched": 280,
+    "clicks.sessionized": 78,
+    "payments.checked": 5,
+}
 """GiB at noon, as the daemon leaves them."""
 
 DELETED_IN_AN_HOUR = 8_000_000
