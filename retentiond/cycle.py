@@ -120,7 +120,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleRepor
     done = executor.carry_out(plan, snapshot, stored.waiting)  # verifies and deletes
     with times.step("record"):
         _record(context, state, done, stored)
-        beside = after_acting(
+        afterwards = after_acting(
             context.disks,
             context.lag,
             context.kafka,
@@ -132,7 +132,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleRepor
             is_stopping=context.stop.is_set,
         )
     report = replace(
-        _report(config, snapshot, done, beside, times),
+        _report(config, snapshot, done, afterwards, times),
         standing=standing(snapshot, stored.remembered, seen),
     )
     context.seen(_seen(report, snapshot, read_s, context.elapsed() - began_s))
@@ -140,15 +140,15 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleRepor
 
 
 def _report(
-    config: Config, snapshot: Snapshot, done: CarriedOut, beside: AfterActing, times: StepTimes
+    config: Config, snapshot: Snapshot, done: CarriedOut, afterwards: AfterActing, times: StepTimes
 ) -> CycleReport:
     return CycleReport(
-        replace(done.plan, rows=beside.rows),
+        replace(done.plan, rows=afterwards.rows),
         {each.topic_partition: each for each in done.outcomes},
         count_groups(snapshot),
         times.seconds,
-        beside.disk,
-        beside.lag,
+        afterwards.disk,
+        afterwards.lag,
         tool_options(config.kafka),
         done.failure,
         group_states(snapshot),

@@ -137,7 +137,7 @@ class Daemon:
         page = status_page(self._status, now_ms, config.state_dir, self._history)
         app = application(self._status, self._exposition, page)
         self._server = serve(app, config.http, self._status.stuck)
-        self._status.beside = lambda: self._history.problem
+        self._status.history_problem = lambda: self._history.problem
         registry.register(HistoryMetrics(lambda: self._history.status))
         registry.register(LogMetrics(logs.dropped_lines))
         self._engine = self._made(config)

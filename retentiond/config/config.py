@@ -85,13 +85,13 @@ class Spark(Section):
     """Where the plan is computed: local[N], spark://…, sc://… (Spark Connect) or k8s://…"""
 
     conf: PropertyMap = Field(default_factory=lambda: Properties({}))
-    """Spark's own properties, passed on as they are, and never on a command line."""
+    """Spark's own properties. They are passed on unchanged, and never on a command line."""
 
     timeout_ms: Interval = Field(
         default=2 * MINUTE_MS, alias="timeout", json_schema_extra={"default": "2m"}
     )
-    """How long Spark may take for a plan, its own start included. After that its JVM, or the
-    session at the server, is given up: the cycle fails, and the next one starts another."""
+    """How long Spark may take for a plan, its own start included. After that the cycle fails, and
+    the next cycle starts another JVM, or another session at the server."""
 
 
 class Limits(Section):
@@ -102,7 +102,7 @@ class Limits(Section):
     """The most partitions that one cycle deletes from; null means no limit."""
 
     settle_cycles: Count = 1
-    """Complete cycles in a row that must see the same groups on a topic, before its first
+    """How many complete cycles in a row must see the same groups on a topic before its first
     deletion."""
 
 
@@ -118,15 +118,16 @@ class History(Section):
     interval_ms: Interval = Field(
         default=5 * MINUTE_MS, alias="interval", json_schema_extra={"default": "5m"}
     )
-    """At most one entry in this time."""
+    """A cycle writes one entry, at most once in this time."""
 
     keep_ms: Interval = Field(
         default=30 * DAY_MS, alias="keep", json_schema_extra={"default": "30d"}
     )
-    """How long an entry is kept; whole days go."""
+    """How long an entry is kept. Entries are removed by whole days."""
 
     max_bytes: CountOrNull = None
-    """The most bytes that all entries take; the oldest days go first; null means no limit."""
+    """The most bytes that all entries take. The oldest days are removed first. null means no
+    limit."""
 
     price_per_gib_month: PriceOrNull = None
     """What a GiB on the brokers' disks costs a month, in any currency, as in 0.08 USD: `retentiond
@@ -138,15 +139,15 @@ class MetricSettings(Section):
     """What you call this Kafka cluster: the label `kafka_cluster` of `retentiond_cluster_info`."""
 
     partitions: Flag = True
-    """Whether there are series for each partition; those by topic are there in any case."""
+    """Whether there are series for each partition. Series for each topic are always there."""
 
 
 class AuditLog(Section):
     keep_ms: DurationOrNull = Field(
         default=400 * DAY_MS, alias="keep", json_schema_extra={"default": "400d"}
     )
-    """How long a deletion is kept, with its evidence, by time that certainly passed; null means for
-    ever. One whose outcome may still become known stays."""
+    """How long an entry of a deletion is kept, by the kernel's clock and never by the date; null
+    means for ever. An entry whose outcome may still become known stays."""
 
 
 class Config(Section):
@@ -166,9 +167,9 @@ class Config(Section):
     """Whether cycles only plan and explain, and delete nothing."""
 
     state_dir: Folder = Field(default_factory=daemon_state_dir)
-    """Directory of the audit log and the remembered groups; each daemon needs one of its own. By
-    default `/var/lib/retentiond` where that is, or can be made; else `$XDG_STATE_HOME/retentiond`
-    or `~/.local/state/retentiond`, which has to be said where `dry_run` is false."""
+    """Directory of the audit log, the history and the remembered groups. Each daemon needs its own.
+    By default `/var/lib/retentiond` if it exists or can be created. Otherwise it is a folder in
+    your home, and you must set `state_dir` before you turn `dry_run` off."""
 
     http: Http = Field(default_factory=Http)
     """The port for metrics, health and the status page."""
@@ -197,7 +198,7 @@ class Config(Section):
 
     policies: Globs | None = None
     """Policy files of teams, by a glob or a list of globs, relative to this file. Each has `owner`,
-    `topics` and, if it wants to, `defaults`."""
+    `topics` and, optionally, `defaults`."""
 
     _policies: Policies = PrivateAttr()
 

@@ -169,20 +169,19 @@ class ConnectOffsets(Section):
     MirrorMaker 2's MirrorSourceConnector."""
 
     topic: TopicName
-    """The topic that its workers keep offsets in (offset.storage.topic); MirrorMaker 2 by itself
-    calls it mm2-offsets.SOURCE.internal."""
+    """The topic in which its workers keep offsets (offset.storage.topic). A MirrorMaker 2 of its
+    own calls it mm2-offsets.SOURCE.internal."""
 
     connector: Text
-    """The connector's name; MirrorMaker 2 by itself calls it MirrorSourceConnector."""
+    """The connector's name. A MirrorMaker 2 of its own calls it MirrorSourceConnector."""
 
     cluster: Text | None = None
     """The alias by which the connector knows this cluster (source.cluster.alias). It is needed only
-    where the topic has positions of the connector from several."""
+    if the topic has the connector's positions in several clusters."""
 
     kafka: KafkaProperties | None = None
-    """Client properties of the cluster that has the topic, as in the section `kafka`, of which
-    nothing is taken. MirrorMaker 2 keeps it in the cluster that it writes to. By default it is in
-    this one."""
+    """Client properties of the cluster that has the topic, if it is another one. Nothing is taken
+    from the section `kafka`. MirrorMaker 2 keeps the topic in the cluster that it writes to."""
 
 
 NO_SECRET = "see your configuration"
@@ -225,17 +224,15 @@ class ExternalReader(Section):
 
     headers: Headers = Field(default_factory=lambda: Properties({}))
     """Headers of the request to the address, as in `Authorization: ${file:token}`. They are
-    never shown, and no other host gets them when it is redirected to."""
+    never shown, and a redirect to another host drops them."""
 
     ca: File | None = None
-    """PEM file of the authorities that the address's certificate may come from; no others count
-    then. It is read each time. By default the system's."""
+    """PEM file of the authorities that alone may sign the address's certificate. It is read each
+    time. By default the system's authorities count."""
 
     paths: Paths | None = None
-    """Where in the file or the answer the next offsets are: for each topic a path to
-    {partition: next offset}, or for each of its partitions a path to the offset. A path is keys
-    with dots between them; `*` is every entry, `[key=value]` the one entry of a list. Where it
-    leads to several, or there is a list of paths, the smallest offset counts."""
+    """Where the next offsets are in the file or the answer: a path for each topic, or for each of
+    its partitions. The page on external readers explains paths."""
 
     connect_offsets: ConnectOffsets | None = None
     """Positions of a source connector of Kafka Connect, in its offsets topic."""
@@ -243,8 +240,8 @@ class ExternalReader(Section):
     max_age_ms: Duration = Field(
         default=DAY_MS, alias="max_age", json_schema_extra={"default": "1d"}
     )
-    """How old the position may be; the topic is held while it is older. Not for `connect_offsets`,
-    which are read as they are now."""
+    """How old the position may be. While it is older, the topic is held. Not for `connect_offsets`,
+    which are always current."""
 
     def written(self) -> dict[str, Any]:
         """As a file has it, with `NO_SECRET` in place of what may be a secret: a reader without it

@@ -45,21 +45,20 @@ class GroupRules(Section):
     By default none."""
 
     only: CountingPatterns | None = None
-    """Regular expressions (RE2 syntax), one or more; a group whose whole id matches none of them
-    does not count: what it has not read may be deleted. A dot stands for a line break, too. By
-    default every group counts."""
+    """Regular expressions (RE2 syntax), one or more. Only groups whose whole id matches one of them
+    count: what any other group has not read may be deleted. `.` also matches a newline. By default
+    every group counts."""
 
     external: tuple[ExternalReader, ...] | None = None
     """Readers that keep their position elsewhere than in Kafka; each counts as a group. By default
     none."""
 
     min: Count | None = None
-    """The least number of groups that must count; with fewer the topic is held. By default 1."""
+    """How many groups must count at least. With fewer the topic is held. By default 1."""
 
     forget_vanished_after_ms: Duration | None = Field(default=None, alias="forget_vanished_after")
-    """How long a group that has vanished holds what it has not read: a number with its unit, as
-    in 30d. Only time in which cycles saw that it was gone counts. By default it holds until an
-    operator forgets it."""
+    """How long a vanished group holds what it has not read, as in 30d. Only time in which cycles
+    saw that it was gone counts. By default it holds until an operator forgets it."""
 
 
 class TopicRules(Section):
@@ -69,8 +68,8 @@ class TopicRules(Section):
     """Whether consumed records are deleted. By default false."""
 
     hours: Hours | None = Field(default=None, alias="retention.commitoffset.hours")
-    """The consumed retention: how long a record stays at least, in hours. 0 is "as soon as
-    consumed". By default 168; any unit set on a topic beats all units of `defaults`."""
+    """The consumed retention: how long a record stays at least, in hours. 0 means "as soon as
+    consumed". By default 168. Any unit set on a topic beats all units of `defaults`."""
 
     minutes: Minutes | None = Field(default=None, alias="retention.commitoffset.minutes")
     """The consumed retention in minutes; beats hours."""
@@ -86,8 +85,8 @@ class TopicRules(Section):
     By default false."""
 
     groups_visible: Visibility | None = None
-    """`checked`: hold while Kafka may hide groups from retentiond's principal. `assumed`: go on,
-    with a warning in each cycle. By default checked."""
+    """`checked`: hold everything while Kafka may hide groups from retentiond's principal.
+    `assumed`: delete all the same, with a warning in each cycle. By default checked."""
 
     @property
     def consumed_retention_ms(self) -> int | None:
@@ -113,8 +112,8 @@ class TopicEntry(TopicRules):
     """A regular expression (RE2 syntax) that must match a topic's whole name."""
 
     exceptions: tuple[Regex, ...] | None = Field(default=None, alias="except")
-    """Regular expressions (RE2 syntax), beside a pattern: a topic whose whole name matches one of
-    them is not this entry's. By default none."""
+    """Exceptions from `pattern`, as regular expressions (RE2 syntax). The entry does not apply to a
+    topic whose whole name matches one of them. By default none."""
 
     @model_validator(mode="after")
     def _one_of_name_and_pattern(self) -> Self:

@@ -76,7 +76,7 @@ def gather(
         topics_to_come = executor.submit(_topics, kafka, config, names, remembered_topics)
         wait_until(stood_still_at)
         listing = read_groups(kafka) if only is None else read_groups(kafka, stand_still)
-        topics, gone, there = topics_to_come.result()
+        topics, gone, listed = topics_to_come.result()
         asked = _asked(topics, only)
         log_starts = executor.submit(kafka.offsets, asked, OffsetBound.LOG_START)
         tiered = tiered_among(topics, asked)
@@ -109,14 +109,14 @@ def gather(
         replace(listing, problems=listing.problems + clock.problems),
         external=external,
     )
-    if there is not None:
-        others = _awaited(listing, config, there | {each.reading.name for each in topics}, gone)
+    if listed is not None:
+        others = _awaited(listing, config, listed | {each.reading.name for each in topics}, gone)
     elif first is not None:
-        others = _beside(snapshot, listing, config, first)
+        others = _readers_of_other_topics(snapshot, listing, config, first)
     else:
         others = {}
     snapshot = replace(
-        snapshot, gone_topics=gone, other_topics=others, visible_topics=there or frozenset()
+        snapshot, gone_topics=gone, other_topics=others, visible_topics=listed or frozenset()
     )
     return with_epochs(snapshot, kafka)
 
@@ -143,15 +143,15 @@ def refuse_another_cluster(known: str | None, cluster_id: str, state_dir: Path) 
 
 
 def _awaited(
-    listing: GroupListing, config: Config, there: Set[str], gone: frozenset[str]
+    listing: GroupListing, config: Config, existing: Set[str], gone: frozenset[str]
 ) -> dict[str, frozenset[str]]:
-    """Topics that members want and that are not there yet, of those that the policy enables.
+    """Topics that the policy enables, that members want, and that do not exist yet.
 
     What a member's pattern may match is known of the policy's exact names, and of topics that are
     gone.
     """
     subscribed = {topic for members in listing.members.values() for topic in members.topics}
-    names = (subscribed | gone | config.exact_names) - there
+    names = (subscribed | gone | config.exact_names) - existing
     policies = {name: policy for name in names if (policy := config.policy_for(name)) is not None}
     awaited = {
         group: frozenset(
@@ -164,21 +164,21 @@ def _awaited(
     return {group: names for group, names in awaited.items() if names}
 
 
-def _beside(
+def _readers_of_other_topics(
     second: Snapshot, listing: GroupListing, config: Config, first: Snapshot
 ) -> dict[str, frozenset[str]]:
     """What all groups say of the topics that the guard's reading is not about."""
-    there = {topic.name for topic in first.topics}
-    others = there - {topic.name for topic in second.topics}
-    awaited = _awaited(listing, config, there, first.gone_topics)
-    beside: dict[str, frozenset[str]] = {}
+    existing = {topic.name for topic in first.topics}
+    others = existing - {topic.name for topic in second.topics}
+    awaited = _awaited(listing, config, existing, first.gone_topics)
+    readers: dict[str, frozenset[str]] = {}
     for group in listing.groups:
         commits = CommitColumns.of(listing.commits.get(group, ()))
         committed = others.intersection(name for name, _ in commits.topics)
         names = committed | listing.read_by(group, others) | awaited.get(group, frozenset())
         if names:
-            beside[group] = frozenset(names)
-    return beside
+            readers[group] = frozenset(names)
+    return readers
 
 
 def _topics(
@@ -192,8 +192,8 @@ def _topics(
     unlisted = config.exact_names - listed
     enabled = enabled_topics(kafka, config, listed | unlisted)
     # A topic that the policy names, and that may not be seen, is a topic with a failure.
-    there = tuple(each for each in enabled if not (each.reading.name in unlisted and each.is_gone))
-    return there, topics_gone(kafka, remembered - listed), listed
+    found = tuple(each for each in enabled if not (each.reading.name in unlisted and each.is_gone))
+    return found, topics_gone(kafka, remembered - listed), listed
 
 
 def _asked(

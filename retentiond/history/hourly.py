@@ -60,14 +60,14 @@ SPANS = (
 class Recent:
     """Of the stretches that begin at ``times``, in epoch milliseconds.
 
-    ``bytes_by_topic`` (of all replicas' disks) and ``unread_by_group`` (records that a group has
+    ``bytes_by_topic`` (of all replicas' disks) and ``lag_by_group`` (records that a group has
     not read where it is the one that binds) are means over the entries, as far as they are known;
     under None stand the smaller ones together. ``deleted``: records.
     """
 
     times: tuple[int, ...]
     bytes_by_topic: Mapping[str | None, Values]
-    unread_by_group: Mapping[str | None, Values]
+    lag_by_group: Mapping[str | None, Values]
     deleted: Sequence[int | None]
 
     @property
@@ -87,7 +87,7 @@ class _Sums:
     entries: int = 0
     deleted: int = 0
     sizes: Counter[str | None] = field(default_factory=Counter)
-    unread: Counter[str | None] = field(default_factory=Counter)
+    lags: Counter[str | None] = field(default_factory=Counter)
 
     def add(self, figure: str, name: str | None, amount: int) -> None:
         if figure == "entries":
@@ -95,13 +95,13 @@ class _Sums:
         elif figure == "deleted":
             self.deleted += amount
         else:
-            (self.sizes if figure == "size" else self.unread)[name] += amount
+            (self.sizes if figure == "size" else self.lags)[name] += amount
 
     def add_all(self, other: _Sums) -> None:
         self.entries += other.entries
         self.deleted += other.deleted
         self.sizes.update(other.sizes)
-        self.unread.update(other.unread)
+        self.lags.update(other.lags)
 
 
 class Hourly:
@@ -161,7 +161,7 @@ class Hourly:
         return Recent(
             times,
             _means([(each.entries, each.sizes) for each in stretches]),
-            _means([(each.entries, each.unread) for each in stretches]),
+            _means([(each.entries, each.lags) for each in stretches]),
             tuple(each.deleted if each.entries else None for each in stretches),
         )
 
@@ -213,11 +213,11 @@ class Hourly:
 def _query(where: str) -> str:
     """Grain: hour, figure, name. Columns: those, and amount: bigint."""
     hour, start = "date_trunc('hour', at) AS hour", "log_start_offset"
-    unread = f"high_watermark - greatest({start}, coalesce(min_committed_offset, {start}))"
+    lag = f"high_watermark - greatest({start}, coalesce(min_committed_offset, {start}))"
     parts = (
         f"SELECT {hour}, 'size' AS figure, topic AS name, sum(size_bytes) AS amount"
         f" FROM history WHERE {where} AND kind = '{RowKind.PARTITION}' GROUP BY 1, 3",
-        f"SELECT {hour}, 'unread', binding_group, sum(greatest({unread}, 0))"
+        f"SELECT {hour}, 'lag', binding_group, sum(greatest({lag}, 0))"
         f" FROM history WHERE {where} AND kind = '{RowKind.PARTITION}'"
         f" AND binding_group IS NOT NULL AND {start} IS NOT NULL"
         # What a hold of the guard names is not the group whose commit is the smallest.

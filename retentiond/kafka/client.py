@@ -151,7 +151,7 @@ def _connect(
     settings: ClientSettings, failed: FailedConnections, identity: ClusterIdentity
 ) -> KafkaAdminClient:
     """A client that has seen the cluster. One that has not leaves no thread and no socket."""
-    for name in SECRETIVE:
+    for name in LOGGERS_THAT_SHOW_SECRETS:
         logging.getLogger(name).addFilter(_is_no_debugging)
     options = {"reconnect_backoff_max_ms": RECONNECT_MS, **settings.kafka_python}
     if settings.oauth:
@@ -192,7 +192,7 @@ class _ClosingClient(KafkaNetClient):  # type: ignore[misc]  # untyped
             self._sockets.close()
 
 
-SECRETIVE = ("kafka.admin.client", "kafka.net.connection", "kafka.protocol.parser")
+LOGGERS_THAT_SHOW_SECRETS = ("kafka.admin.client", "kafka.net.connection", "kafka.protocol.parser")
 """kafka-python's loggers that print the configuration and SASL tokens when debugging."""
 
 

@@ -153,7 +153,7 @@ def _topic_document(topic: TopicAnswer) -> dict[str, Any]:
         "size_bytes": topic.size.local,
         "predicted_remote_bytes": frees.remote,
         "remote_bytes": topic.size.remote,
-        "unread_partitions": topic.unreadable,
+        "unreadable_partitions": topic.unreadable,
         "belongs_to": None if topic.owner is None else topic.owner.short,
         "kept_by": _kept_documents(topic.kept),
     }

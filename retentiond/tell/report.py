@@ -222,7 +222,7 @@ def figures(report: CycleReport) -> dict[str, Any]:
             else {}
         ),
         **({"disk_problems": list(report.disk.problems)} if report.disk.problems else {}),
-        **({"unread_problem": report.lag.problem} if report.lag.problem else {}),
+        **({"lag_problem": report.lag.problem} if report.lag.problem else {}),
     }
 
 

@@ -50,7 +50,8 @@ kafka:
 dry_run: true
 
 # The audit log and the remembered groups: a folder of its own that survives restarts. By default
-# it is /var/lib/retentiond where that is, or can be made; else ~/.local/state/retentiond.
+# /var/lib/retentiond if it exists or can be created. Otherwise a folder in your home, and then you
+# must set state_dir before you turn dry_run off.
 # state_dir: /var/lib/retentiond
 
 # What every topic starts from. The consumed retention: a record stays at least this long, even

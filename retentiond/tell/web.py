@@ -64,7 +64,7 @@ class DaemonStatus:
     report: CycleReport | None = None
     problem: str | None = None  # why the last try brought no plan
     needs_restart: str | None = None  # why no try will succeed until an operator settles it
-    beside: Callable[[], str | None] = lambda: None  # what is wrong without bearing on cycles
+    history_problem: Callable[[], str | None] = lambda: None  # it doesn't bear on cycles
     _complete: _Complete | None = None
     _heartbeat: _Heartbeat | None = None
 
@@ -141,7 +141,7 @@ def application(
 
     def readyz(_request: Request) -> Response:
         why = status.unready()
-        told = "; ".join(filter(None, [why or status.ready(), status.beside()]))
+        told = "; ".join(filter(None, [why or status.ready(), status.history_problem()]))
         return PlainTextResponse(f"{printable(told)}\n", status_code=503 if why else 200)
 
     def plan(_request: Request) -> Response:

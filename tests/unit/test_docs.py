@@ -79,6 +79,12 @@ def test_every_page_is_in_the_navigation() -> None:
     )
 
 
+def test_the_index_links_every_page() -> None:
+    docs = ROOT / "docs"
+    linked = set(LINK.findall((docs / "index.md").read_text()))
+    assert {str(path.relative_to(docs)) for path in docs.rglob("*.md")} - linked == {"index.md"}
+
+
 def _pages(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
     for entry in entries:
         for page in entry.values():

@@ -43,7 +43,7 @@ from retentiond.tell.unseen_readers import UnseenReaders
 MOST_TOPICS = 100
 """Of a table, which are the first; JSON has all."""
 
-MOST_KEEPERS = 2
+MOST_CAUSES_SHOWN = 2
 """Of a cell."""
 
 MOST_OF_CLUSTER = 4
@@ -149,12 +149,12 @@ def _kept(topic: TopicAnswer, retention_ms: int, unseen: UnseenReaders) -> Itera
         yield topic.owner.short
     elif topic.topic in unseen.unlimited:
         yield "unlimited retention"
-    for each in topic.kept[:MOST_KEEPERS]:
+    for each in topic.kept[:MOST_CAUSES_SHOWN]:
         is_all = each.records == topic.log_records
         share = "" if is_all else f"{say_share(each.records, topic.log_records)} "
         yield f"{share}{say_keeper(each.keeper, retention_ms)}"
-    if len(topic.kept) > MOST_KEEPERS:
-        yield f"{len(topic.kept) - MOST_KEEPERS} more"
+    if len(topic.kept) > MOST_CAUSES_SHOWN:
+        yield f"{len(topic.kept) - MOST_CAUSES_SHOWN} more"
     if topic.unreadable:
         yield f"{say_many(topic.unreadable, 'partition')} unreadable"
 
@@ -211,7 +211,7 @@ def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> I
     for sentence in unseen.evidence:
         yield f"There may be some: {sentence}."
     if unseen.streams:
-        named = say_names(sorted(unseen.streams), MOST_KEEPERS)
+        named = say_names(sorted(unseen.streams), MOST_CAUSES_SHOWN)
         yield f"Sources of Kafka Streams ({named}) may be changelogs, which nothing tells."
     yield "Nothing was deleted."
 

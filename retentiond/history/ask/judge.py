@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from retentiond.decide.rule import with_bounds, with_reason, with_topic_reason
 from retentiond.model import VERDICT_OF, Reason, Verdict
 
-ANEW = (
+HOLDS_JUDGED_AGAIN = (
     Reason.RETENTION_EXCEEDS_FORCED,
     Reason.POLICY_CONFLICT,
     Reason.OPEN_TRANSACTION,
@@ -25,16 +25,16 @@ ANEW = (
     Reason.LIMIT_REACHED,
     Reason.PAUSED,
 )
-"""Holds that were the doing of the policy, or of the moment: they are judged anew."""
+"""Holds that the policy of that time caused, or the moment: they are judged again."""
 
-FACTS = tuple(
+HOLDS_OF_ANY_POLICY = tuple(
     reason
     for reason, verdict in VERDICT_OF.items()
-    if verdict is Verdict.HOLD and reason not in ANEW
+    if verdict is Verdict.HOLD and reason not in HOLDS_JUDGED_AGAIN
 )
-"""Holds that any policy would have met, the groups being the same."""
+"""Holds that any policy with the same groups would have met."""
 
-OF_GROUPS = (
+HOLDS_BY_GROUPS = (
     Reason.NO_GROUP,
     Reason.TOO_FEW_GROUPS,
     Reason.REQUIRED_GROUP_MISSING,
@@ -44,7 +44,7 @@ OF_GROUPS = (
     Reason.COMMIT_BEYOND_END,
     Reason.COMMIT_REWOUND,
 )
-"""Those of them that came from who counted."""
+"""Holds of `HOLDS_OF_ANY_POLICY` that depend on which groups count."""
 
 UNREADABLE = (Reason.GROUP_UNREADABLE, Reason.OFFSET_UNREADABLE, Reason.GROUP_LIST_INCOMPLETE)
 """Reasons of rows that don't tell where the readers stood."""
@@ -82,13 +82,17 @@ def judged_by_record(recorded: DataFrame) -> DataFrame:
     the rule holds or nothing is known; lowest?: long, the smallest commit that a reader may have
     had, null where the record doesn't tell.
     """
-    return judged(recorded, FACTS, CAUSES_UNNAMED)
+    return judged(recorded, HOLDS_OF_ANY_POLICY, CAUSES_UNNAMED)
 
 
 def judged_by_commits(counted: DataFrame) -> DataFrame:
     """The same with other groups than counted then. ``counted`` has the columns of
     `retentiond.history.ask.replay` and of `retentiond.history.ask.readers.counted`."""
-    return judged(counted, [each for each in FACTS if each not in OF_GROUPS], CAUSES_COUNTED)
+    return judged(
+        counted,
+        [each for each in HOLDS_OF_ANY_POLICY if each not in HOLDS_BY_GROUPS],
+        CAUSES_COUNTED,
+    )
 
 
 def judged(recorded: DataFrame, facts: Iterable[Reason], found: Iterable[str]) -> DataFrame:

@@ -125,7 +125,7 @@ def recommend(
     return tuple(Recommendation(*each, by_topic[each[0]]) for each in found)
 
 
-OF_STARTS = ("topic", "log", "order", "start", "kafka_start", "lowest", "place", "cutoff")
+RETURN_COLUMNS = ("topic", "log", "order", "start", "kafka_start", "lowest", "place", "cutoff")
 """What returns are found by."""
 
 NOBODY = LongestNeed(NeedKind.NONE_SEEN)
@@ -158,7 +158,9 @@ def _returns(replay: Replay, doubts: Sequence[Doubt]) -> dict[str, _Return]:
     """By topic, the one that needs the longest retention."""
     if not doubts:
         return {}
-    starts = replay.starts(asked_by(replay, doubts)).select(*OF_STARTS).persist()  # for two uses
+    starts = (
+        replay.starts(asked_by(replay, doubts)).select(*RETURN_COLUMNS).persist()
+    )  # for two uses
     try:
         rows = _came_for(replay, doubts, starts).toArrow().to_pylist()
     finally:

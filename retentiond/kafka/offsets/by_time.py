@@ -116,15 +116,15 @@ ends."""
 
 @dataclass(frozen=True, slots=True)
 class BrokerQueries:
-    """How brokers are asked; ``few``: by time, `AT_ONCE` of each leader; ``newest`` as in
-    `by_time.offsets_at`."""
+    """How brokers are asked. ``in_small_requests``: by time, `AT_ONCE` partitions of each leader;
+    ``newest`` as in `by_time.offsets_at`."""
 
     logs: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, Log | None]]
     log_starts: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int | Failure]]
     local_starts: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int | Failure]]
     ends: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int | Failure]]
     newest: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, object]]
-    few: Callable[[Mapping[TopicPartition, int]], Found]
+    in_small_requests: Callable[[Mapping[TopicPartition, int]], Found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,13 +316,13 @@ def _is_busy(answer: int | Failure | None) -> bool:
 
 def _patiently(times_ms: Mapping[TopicPartition, int], ask: BrokerQueries, until: float) -> Found:
     """With further attempts where a broker's queue was full, as long as there is time."""
-    found = ask.few(times_ms) if times_ms else {}
+    found = ask.in_small_requests(times_ms) if times_ms else {}
     for _ in range(ATTEMPTS - 1):
         left = {at: each for at, each in times_ms.items() if _is_busy(found[at])}
         if not left or time.monotonic() + RETRY_S >= until:
             break
         time.sleep(RETRY_S)
-        found |= ask.few(left)
+        found |= ask.in_small_requests(left)
     return found
 
 

@@ -50,7 +50,7 @@ NONE_YOUNG = -1
 
 NO_OFFSET = Failure("OFFSET_NOT_AVAILABLE", "the partition's leader knows no such offset")
 
-MENDED = frozenset(
+RETRY_AFTER_METADATA = frozenset(
     {
         3,  # UNKNOWN_TOPIC_OR_PARTITION: its replica has moved on
         5,  # LEADER_NOT_AVAILABLE
@@ -60,7 +60,7 @@ MENDED = frozenset(
         78,  # OFFSET_NOT_AVAILABLE: it has just become the leader
     }
 )
-"""Errors that another request may not meet, once the metadata were read anew."""
+"""Errors worth one more request after a refresh of the metadata."""
 
 _BOUNDS: dict[OffsetBound, tuple[int, int]] = {
     OffsetBound.LOG_START: (OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED),
@@ -118,7 +118,7 @@ class Offsets:
             local_starts=partial(self.offsets, bound=OffsetBound.LOCAL_START),
             ends=partial(self.offsets, bound=OffsetBound.HIGH_WATERMARK),
             newest=self._newest,
-            few=self._few_by_time,
+            in_small_requests=self._by_time_in_small_requests,
         )
 
     def _logs(
@@ -130,7 +130,7 @@ class Offsets:
             for at, leader in led.items()
         }
 
-    def _few_by_time(
+    def _by_time_in_small_requests(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | Failure | None]:
         asked = _asked_by_time(timestamps_ms)
@@ -234,7 +234,7 @@ async def _ask(
             if part.error_code:
                 failure = failure_of_code(part.error_code)
                 found[at] = _explained(failure, at)
-                if part.error_code in MENDED:
+                if part.error_code in RETRY_AFTER_METADATA:
                     doubtful.append(at)
             else:
                 found[at] = read(part)

@@ -203,7 +203,7 @@ def _group_document(group: GroupAnswer) -> dict[str, Any]:
         "state": reader.state,
         "counts_because": reader.trace,
         "absent_since": _rfc3339_or_none(reader.absent_since_ms),
-        "trouble": reader.problem,
+        "problem": reader.problem,
     }
 
 

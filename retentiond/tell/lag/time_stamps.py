@@ -25,12 +25,12 @@ from retentiond.tell.lag.positions import Booleans
 Times = NDArray[np.float64]
 """Epoch milliseconds; infinite where nothing is known."""
 
-FACTS = 16
-"""How many answers of each kind are kept for a partition."""
+MOST_TIMES_KEPT = 16
+"""How many pairs of an offset and a time are kept for a partition."""
 
 
 class TimeFacts:
-    """Pairs of an offset and a time, `FACTS` for each partition at most.
+    """Pairs of an offset and a time, `MOST_TIMES_KEPT` for each partition at most.
 
     The pair that has been of no use for longest makes room for a new one.
     """
@@ -44,9 +44,9 @@ class TimeFacts:
         self._applies = applies
         self._better = better
         self._nothing = nothing
-        self._offsets: Integers = np.empty((0, FACTS), np.int64)
-        self._times: Times = np.empty((0, FACTS))
-        self._used: Integers = np.empty((0, FACTS), np.int64)
+        self._offsets: Integers = np.empty((0, MOST_TIMES_KEPT), np.int64)
+        self._times: Times = np.empty((0, MOST_TIMES_KEPT))
+        self._used: Integers = np.empty((0, MOST_TIMES_KEPT), np.int64)
         self._now = 0  # a count of questions, as a clock
 
     def rearrange(self, rows: Integers, largest: Integers) -> None:
@@ -70,7 +70,7 @@ class TimeFacts:
         self._now += 1
         best = np.full(len(partitions), self._nothing)
         columns = np.zeros(len(partitions), np.int64)
-        for column in range(FACTS):
+        for column in range(MOST_TIMES_KEPT):
             times = self._times[partitions, column]
             found = self._offsets[partitions, column]
             taken = self._applies(found, offsets) & (found >= smallest)
@@ -82,7 +82,7 @@ class TimeFacts:
 
 
 def _rows_taken(array: NDArray[Any], rows: Integers, nothing: float) -> NDArray[Any]:
-    new = np.full((1, FACTS), nothing, array.dtype)
+    new = np.full((1, MOST_TIMES_KEPT), nothing, array.dtype)
     return np.concatenate([array, new])[rows]  # -1 is the last one
 
 

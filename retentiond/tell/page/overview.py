@@ -91,8 +91,8 @@ def _findings(
             yield HealthFinding(INFO, "Compacted topics", sentence)
         for sentence in report.answers.only_groups:
             yield HealthFinding(INFO, "Not every group counts", sentence)
-    if beside := status.beside():
-        yield HealthFinding(INFO, "History", beside)
+    if problem := status.history_problem():
+        yield HealthFinding(INFO, "History", problem)
 
 
 def _cycle_findings(status: DaemonStatus, report: CycleReport | None) -> Iterator[HealthFinding]:

@@ -121,7 +121,7 @@ def _draw(recent: Recent, span: TimeRange) -> tuple[tuple[RecentChart, ...], str
     charts = (
         _lines(DISK, recent.bytes_by_topic, recent, span),
         _deleted(recent, span),
-        _lines(LAG, recent.unread_by_group, recent, span),
+        _lines(LAG, recent.lag_by_group, recent, span),
     )
     return charts, note
 

@@ -8,9 +8,11 @@ from retentiond.tell.metric_definitions import ALL, Definition
 
 HEAD = """# Metrics
 
-`/metrics` serves these in Prometheus' text format or in OpenMetrics. Each cycle's report replaces
-all series of topics, groups and partitions: what is gone leaves no stale series. A figure that is
-not known has no series either, and is never 0 in its place.
+`/metrics` serves these in Prometheus' text format or in OpenMetrics. Each cycle that ends with a
+report replaces all series of topics, groups and partitions, so nothing that is gone leaves a
+stale series. A failed cycle has no report: these series then keep the values of the last cycle
+that had one, and `retentiond_ready` falls to 0 once no cycle was complete for three intervals. A
+figure that is not known has no series; it is never shown as 0.
 
 `deploy/prometheus/` has a scrape configuration, recording rules and alerts ([runbook](runbook.md)),
 and `deploy/grafana/` a dashboard. [Several clusters](fleet.md) says how they tell daemons and
@@ -33,16 +35,16 @@ that old. The margin counts down to that moment.
 - Look-ups by time find it; they need no right to read records. The answers are kept, so that most
   cycles send few requests or none. The margin shown is at most a twentieth, or a second, too small.
   After a start it may take a few cycles to become that exact.
-- The margin is not too large, with one exception. It may rest on the timestamp of a record that has
-  been deleted since. Until a look-up confirms or corrects it, mostly in the same cycle, the margin
-  of before the deletion is shown.
-- Of several partitions, the smallest margin is shown.
+- With one exception, the margin never overstates the time left. It may rest on the timestamp of a
+  record that has been deleted since. Until a look-up confirms or corrects it, mostly in the same
+  cycle, the earlier margin is shown.
+- The series shows the smallest margin of all partitions.
 - A negative margin is loss: Kafka may delete, or has deleted, what the group has not read. Where
   the records are gone already, the margin is -1, unless earlier cycles had seen the loss coming.
-- There is no series where the group has no lag, where `retention.ms` is -1 or the topic is not
-  deleted from by age, where the topic is in tiered storage (a look-up would read remotely), and for
-  a group that has no commit on any partition. A partition without a commit of the group is left
-  out; it shows in `retentiond_partitions` as a hold.
+- There is no series if the group has no lag or has no commit on any partition; if `retention.ms`
+  is -1 or the topic's `cleanup.policy` lacks `delete`; or if the topic is tiered, because a
+  look-up would read remotely. A partition without a commit of the group is left out.
+  `retentiond_partitions` shows it as a hold.
 - A group that has vanished counts with its last known committed offsets.
 - `retention.bytes` may delete earlier: the margin does not include that before it has happened.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,19 @@ GROUPS = {
 GAP_H = range(60, 67)
 """So long ago nobody wrote an entry."""
 
+DELETED_IN_AN_HOUR = 1_800_000
+"""Records, at noon and while no reader is slow."""
 
-def write(path: Path, now_ms: int, *, days: int = 31, cluster_id: str = "cluster") -> Hourly:
+
+def write(
+    path: Path,
+    now_ms: int,
+    *,
+    days: int = 31,
+    cluster_id: str = "cluster",
+    sizes: Mapping[str, int] = SIZES,
+    deleted: int = DELETED_IN_AN_HOUR,
+) -> Hourly:
     """Entries of an hour each, up to now; what follows them."""
     table = HistoryTable.open_or_create(path)
     by_day: dict[str, list[dict[str, Any]]] = {}
@@ -57,7 +68,9 @@ def write(path: Path, now_ms: int, *, days: int = 31, cluster_id: str = "cluster
                 "at": at,
                 "cluster_id": cluster_id,
             }
-            by_day.setdefault(head["day"], []).extend(head | row for row in _rows(hours_ago, at))
+            by_day.setdefault(head["day"], []).extend(
+                head | row for row in _rows(hours_ago, at, sizes, deleted)
+            )
     for rows in by_day.values():
         table.append(cluster_id, rows[-1]["entry"], pa.Table.from_pylist(rows, SCHEMA))
     hourly = Hourly()
@@ -66,12 +79,28 @@ def write(path: Path, now_ms: int, *, days: int = 31, cluster_id: str = "cluster
     return hourly
 
 
-def _rows(hours_ago: int, at: datetime) -> Iterator[dict[str, Any]]:
-    tide = 1 + 0.25 * math.sin((at.hour - 6) / DAY_H * 2 * math.pi)
+def tide(at: datetime) -> float:
+    """How busy the hour is, beside a usual one."""
+    return 1 + 0.25 * math.sin((at.hour - 6) / DAY_H * 2 * math.pi)
+
+
+def deleted_in(hours_ago: int, at: datetime, usual: int) -> int:
+    """Records; fewer since the slow reader stands on a quarter of the partitions."""
+    return int(usual * tide(at) * (1 - 0.25 * _slowness(hours_ago)))
+
+
+def _slowness(hours_ago: int) -> float:
+    """From 0 to 1: the slow reader has stood for four days."""
+    return max(0.0, 1 - hours_ago / 96)
+
+
+def _rows(
+    hours_ago: int, at: datetime, sizes: Mapping[str, int], deleted: int
+) -> Iterator[dict[str, Any]]:
     yield {"kind": RowKind.CYCLE.value, "cycle_id": f"c{hours_ago}", "complete": True}
-    slow = max(0.0, 1 - hours_ago / 96)  # the slow reader has stood since four days
-    for number, (topic, size) in enumerate(SIZES.items()):
-        wave = tide * (1 + 0.05 * math.sin(hours_ago / (7 + number)))
+    slow = _slowness(hours_ago)
+    for number, (topic, size) in enumerate(sizes.items()):
+        wave = tide(at) * (1 + 0.05 * math.sin(hours_ago / (7 + number)))
         grown = 0.45 + 0.55 * slow if topic == "orders.enriched" else 1
         group = next((name for name, (of, _) in GROUPS.items() if of == topic), None)
         unread = 0 if group is None else GROUPS[group][1]
@@ -90,6 +119,6 @@ def _rows(hours_ago: int, at: datetime) -> Iterator[dict[str, Any]]:
         "kind": RowKind.DELETION.value,
         "topic": "orders.enriched",
         "partition": 0,
-        "records": int(1_800_000 * tide * (1 - 0.7 * slow)),
+        "records": deleted_in(hours_ago, at, deleted),
         "outcome": "deleted",
     }

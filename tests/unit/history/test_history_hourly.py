@@ -74,7 +74,7 @@ def plainly(past: PastCluster, span: TimeRange) -> dict[str, dict[Any, list[floa
     times = list(span.times(NOW_MS))
     entries = [0] * len(times)
     sums: dict[str, dict[str | None, list[float]]] = {
-        figure: defaultdict(lambda: [0] * len(times)) for figure in ("size", "unread", "deleted")
+        figure: defaultdict(lambda: [0] * len(times)) for figure in ("size", "lag", "deleted")
     }
     for entry in past.entries:
         (slot,) = [
@@ -91,8 +91,8 @@ def plainly(past: PastCluster, span: TimeRange) -> dict[str, dict[Any, list[floa
             is_bound = row["reason"] != "evidence_changed" and row["binding_group"] is not None
             if is_bound and start is not None:
                 read = max(start, start if committed is None else committed)
-                unread = max(0, row["high_watermark"] - read)
-                sums["unread"][row["binding_group"]][slot] += unread
+                lag = max(0, row["high_watermark"] - read)
+                sums["lag"][row["binding_group"]][slot] += lag
     return {
         figure: {
             name: [
@@ -109,7 +109,7 @@ def plainly(past: PastCluster, span: TimeRange) -> dict[str, dict[Any, list[floa
 def told(recent: Recent) -> dict[str, dict[Any, list[float | None]]]:
     return {
         "size": {name: list(values) for name, values in recent.bytes_by_topic.items()},
-        "unread": {name: list(values) for name, values in recent.unread_by_group.items()},
+        "lag": {name: list(values) for name, values in recent.lag_by_group.items()},
         "deleted": {None: list(recent.deleted)},
     }
 
@@ -134,7 +134,7 @@ def test_of_many_names_the_smaller_ones_are_one_sum(
     found = Hourly()
     found.follow(HistoryTable.open(tmp_path), past.cluster_id, NOW_MS)
     seen, plain = told(found.recent(WEEK, NOW_MS)), plainly(past, WEEK)
-    for figure in ("size", "unread"):
+    for figure in ("size", "lag"):
         for slot, count in enumerate(found.recent(WEEK, NOW_MS).deleted):
             if count is None:
                 continue
@@ -231,7 +231,7 @@ def test_a_daemons_entries_are_followed_and_older_ones_found_again(tmp_path: Pat
     again.one(world)
     recent = found.recent(DAY, START_MS)
     assert recent.bytes_by_topic == {"orders": [None] * 23 + [1000]}
-    assert recent.unread_by_group == {"billing": [None] * 23 + [95]}
+    assert recent.lag_by_group == {"billing": [None] * 23 + [95]}
     assert recent.deleted == (*[None] * 23, 5)
     assert recent.unknown == (*[True] * 23, False)
 

@@ -19,7 +19,7 @@ from kafka.net.compat import KafkaNetClient
 from devkit.embedded.ports import LOOPBACK
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import client as module
-from retentiond.kafka.client import SECRETIVE, Client
+from retentiond.kafka.client import LOGGERS_THAT_SHOW_SECRETS, Client
 from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.errors import connection_check
 from retentiond.kafka.network_client import NetworkClient
@@ -139,7 +139,7 @@ def test_no_secret_shows_in_the_error_nor_in_the_log(
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("name", SECRETIVE)
+@pytest.mark.parametrize("name", LOGGERS_THAT_SHOW_SECRETS)
 def test_a_logger_that_prints_secrets_when_debugging_warns_only(
     deaf: str, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -187,7 +187,7 @@ def test_many_partitions_of_one_leader_are_asked_about_in_parts(
     assert [len(partitions) for _, partitions in asked(brokers)] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("code", sorted(offsets.MENDED))
+@pytest.mark.parametrize("code", sorted(offsets.RETRY_AFTER_METADATA))
 def test_a_moved_leader_is_looked_up_and_asked(code: int) -> None:
     now = dict(LED)
     moved = TopicPartition("orders", 1)

@@ -39,7 +39,7 @@ class Tier:
     def node(self, at: TopicPartition) -> int:
         return at.partition % self.leaders
 
-    def few(self, times_ms: Mapping[TopicPartition, int]) -> Found:
+    def in_small_requests(self, times_ms: Mapping[TopicPartition, int]) -> Found:
         assert times_ms
         of_one_leader = max(Counter(map(self.node, times_ms)).values())
         self.most_at_once = max(self.most_at_once, of_one_leader)
@@ -68,7 +68,7 @@ class Tier:
             local_starts=everywhere(LOCAL_START),
             ends=everywhere(END),
             newest=everywhere(NOW_MS),
-            few=self.few,
+            in_small_requests=self.in_small_requests,
         )
 
 
@@ -127,12 +127,16 @@ def test_a_partition_whose_look_up_fails_while_it_is_searched_is_not_asked_on_an
     clock: SimpleNamespace,
 ) -> None:
     clock.tier = tier = Tier(seconds=0.05)
-    few = tier.few
+    in_small_requests = tier.in_small_requests
 
     def silent_second(times_ms: Mapping[TopicPartition, int]) -> Found:
-        return few(times_ms) if len(tier.asked) < 1 else dict.fromkeys(times_ms, SILENT_LEADER)
+        return (
+            in_small_requests(times_ms)
+            if len(tier.asked) < 1
+            else dict.fromkeys(times_ms, SILENT_LEADER)
+        )
 
-    tier.few = silent_second  # type: ignore[method-assign]  # after the first answers
+    tier.in_small_requests = silent_second  # type: ignore[method-assign]  # after the first answers
     found = call(by_time.TieredLookups(), tier, 1)
     assert list(found.values()) == [by_time.NOT_YET]
 

@@ -142,7 +142,7 @@ def test_json_has_the_plans_field_names_and_the_groups(kafka: FakeCluster, tmp_p
         "state": "Empty",
         "counts_because": "commits on the topic",
         "absent_since": None,
-        "trouble": None,
+        "problem": None,
         "committed_offset": 3,
         "remembered_offset": 3,
         "lag": 3,

@@ -75,4 +75,4 @@ def test_a_deletion_is_done_and_told_though_the_look_ups_fail(tmp_path: Path) ->
     assert [each.outcome for each in report.outcomes.values()] == [Outcome.DELETED]
     assert report.lag.kept == {name("billing"): 3}
     assert report.lag.margins == {}
-    assert figures(report)["unread_problem"] == "no broker answers"
+    assert figures(report)["lag_problem"] == "no broker answers"
