@@ -15,7 +15,10 @@ from retentiond.tell.metric_definitions import ALL, HISTOGRAM
 from tests.support.prometheus import DEPLOYED, ROOT, tool
 
 RULE_FILES = ("recording_rules.yml", "alerts.yml")
-TEST_FILES = ("alerts_test.yml", "alerts_fleet_test.yml")
+SAID_FILES = ("alerts_test.yml", "alerts_fleet_test.yml")
+TEST_FILES = (*SAID_FILES, "alerts_scenarios_test.yml")
+FIRING = re.compile(r'alertname="(\w+)"')
+
 METRIC = re.compile(r"(?<![\w:])retentiond_\w+")
 RECORDED = re.compile(r"\b\w+:retentiond_\w+:\w+")
 
@@ -73,10 +76,15 @@ def test_alerts_fire_when_they_should_and_not_before() -> None:
 def test_every_alert_is_tested_to_fire_and_to_stay_silent() -> None:
     fires: set[str] = set()
     silent: set[str] = set()
-    for test in (test for name in TEST_FILES for test in read(name)["tests"]):
+    for test in (test for name in SAID_FILES for test in read(name)["tests"]):
         for expected in test["alert_rule_test"]:
             (fires if expected.get("exp_alerts") else silent).add(expected["alertname"])
     names = {alert["alert"] for alert in alerts()}
+    for test in read("alerts_scenarios_test.yml")["tests"]:  # each lists all that fires
+        for expected in test["promql_expr_test"]:
+            told = {FIRING.findall(each["labels"])[0] for each in expected["exp_samples"]}
+            fires |= told
+            silent |= names - told
     assert (fires, silent) == (names, names)
 
 
@@ -103,6 +111,7 @@ def test_the_job_is_named_in_one_place_and_no_rule_drops_a_target_s_labels() -> 
     assert text.count('up{job="retentiond"}') == 1
     assert [rule["expr"] for rule in rules() if re.search(r"\bby\b", rule["expr"])] == []
     assert [alert["alert"] for alert in alerts() if re.search(r"\bup\b", alert["expr"])] == []
+    assert [rule["expr"] for rule in rules() if re.search(r"\bon\b *\(", rule["expr"])] == []
 
 
 def test_no_rule_asks_for_series_by_partition_which_can_be_switched_off() -> None:

@@ -66,7 +66,7 @@ def build() -> Model:
     built = board.build()
     built.annotations = AnnotationContainer(
         [
-            _Mark("Deletions", GOOD, f"increase(retentiond_records_deleted_total{{{DAEMON}}}[5m])"),
+            _Mark("Deletions", GOOD, _RARE_DELETIONS),
             _Mark("Pauses", WARN, f"retentiond_paused{{{DAEMON}}}"),
             _Mark("Starts", BAD, f"time() - retentiond_started_timestamp_seconds{{{DAEMON}}} < 60"),
         ]
@@ -74,6 +74,14 @@ def build() -> Model:
     for number, panel in enumerate(built.panels or [], start=1):
         panel.id_val = number
     return built
+
+
+_RARE_DELETIONS = (
+    f"sum without (topic) (increase(retentiond_records_deleted_total{{{DAEMON}}}[5m])) > 0"
+    " unless sum without (topic, outcome)"
+    f' (increase(retentiond_deletions_total{{{DAEMON}, outcome="deleted"}}[1d])) > 24'
+)
+"""Where a daemon deletes in every cycle a mark says nothing, and hides the graph."""
 
 
 class _Mark(AnnotationQuery):

@@ -151,13 +151,17 @@ def _health() -> Panels:
 
 def _deletion() -> Panels:
     yield graph(
-        About("Records deleted", "cps", "By topic, over half an hour."),
-        Query(f"topic:retentiond_records_deleted:rate30m{{{TOPIC}}}", TOPIC_NAME),
+        About("Records deleted", "cps", "By topic, over half an hour; the 20 with the most."),
+        Query(f"topk(20, topic:retentiond_records_deleted:rate30m{{{TOPIC}}})", TOPIC_NAME),
         stacked=True,
     )
     yield graph(
-        About("Records that may be deleted", "short", "Still there after the last cycle."),
-        Query(f"retentiond_reclaimable_records{{{TOPIC}}}", TOPIC_NAME),
+        About(
+            "Records that may be deleted",
+            "short",
+            "Still there after the last cycle; the 20 topics with the most.",
+        ),
+        Query(f"topk(20, retentiond_reclaimable_records{{{TOPIC}}})", TOPIC_NAME),
     )
     yield graph(
         About(
@@ -172,8 +176,12 @@ def _deletion() -> Panels:
         ),
     )
     yield graph(
-        About("Records", "short", "From log start offset to high watermark."),
-        Query(f"retentiond_log_records{{{TOPIC}}}", TOPIC_NAME),
+        About(
+            "Records",
+            "short",
+            "From log start offset to high watermark; the 20 topics with the most.",
+        ),
+        Query(f"topk(20, retentiond_log_records{{{TOPIC}}})", TOPIC_NAME),
         stacked=True,
     )
 
@@ -216,8 +224,35 @@ def _holds() -> Panels:
         stacked=True,
     )
     yield graph(
-        About("Lag of the slowest group", "short", "High watermark less least commit."),
-        Query(f"retentiond_slowest_group_lag_records{{{TOPIC}}}", TOPIC_NAME),
+        About(
+            "Lag of the slowest group",
+            "short",
+            "High watermark less least commit; the 20 topics with the most.",
+        ),
+        Query(f"topk(20, retentiond_slowest_group_lag_records{{{TOPIC}}})", TOPIC_NAME),
+    )
+    yield graph(
+        About(
+            "Longest holds",
+            "s",
+            "Of one and the same partition, for one reason; the 20 longest.",
+            "RetentiondPartitionsHeld",
+        ),
+        Query(
+            f"topk(20, retentiond_topic_held_seconds{{{TOPIC}}})", f"{TOPIC_NAME}: {{{{reason}}}}"
+        ),
+    )
+    yield graph(
+        About(
+            "Groups that are missing",
+            "s",
+            "For how long; the 20 longest.",
+            "RetentiondGroupVanished",
+        ),
+        Query(
+            f"topk(20, retentiond_group_vanished_seconds{{{DAEMON}}})",
+            "{{kafka_cluster}} {{group}}",
+        ),
     )
     yield graph(
         About("Groups", "short", "Of the whole cluster.", "RetentiondGroupVanished"),
@@ -231,16 +266,20 @@ def _disks() -> Panels:
         About(
             "Size of the topics",
             "bytes",
-            "On the disks of all replicas; in remote storage by estimate.",
+            "On the disks of all replicas; in remote storage by estimate. The 20 largest.",
         ),
-        Query(f"retentiond_log_size_bytes{{{TOPIC}}}", TOPIC_NAME),
-        Query(f"retentiond_remote_log_size_bytes{{{TOPIC}}}", f"{TOPIC_NAME}, remote"),
+        Query(f"topk(20, retentiond_log_size_bytes{{{TOPIC}}})", TOPIC_NAME),
+        Query(f"topk(20, retentiond_remote_log_size_bytes{{{TOPIC}}})", f"{TOPIC_NAME}, remote"),
         stacked=True,
     )
     yield graph(
-        About("Predicted to be freed", "bytes", "By the last plan's deletions."),
-        Query(f"retentiond_predicted_bytes{{{TOPIC}}}", TOPIC_NAME),
-        Query(f"retentiond_predicted_remote_bytes{{{TOPIC}}}", f"{TOPIC_NAME}, remote"),
+        About(
+            "Predicted to be freed",
+            "bytes",
+            "By the last plan's deletions; the 20 topics with the most.",
+        ),
+        Query(f"topk(20, retentiond_predicted_bytes{{{TOPIC}}})", TOPIC_NAME),
+        Query(f"topk(20, retentiond_predicted_remote_bytes{{{TOPIC}}})", f"{TOPIC_NAME}, remote"),
     )
     yield graph(
         About(
@@ -272,6 +311,16 @@ def _disks() -> Panels:
             LOG_DIR_NAME,
         ),
     )
+    yield bars(
+        About(
+            "Time until a broker's disk is full",
+            "s",
+            "If it goes on as in the last day; the 20 that are full first.",
+            "RetentiondDiskFillsUp",
+        ),
+        Query(f"bottomk(20, retentiond_log_dir_full_seconds{{{DAEMON}}})", LOG_DIR_NAME),
+        steps=((LITTLE_S, WARN), (3 * ENOUGH_S, GOOD)),
+    )
     yield graph(
         About(
             "History and audit log",
@@ -281,6 +330,10 @@ def _disks() -> Panels:
         Query(f"retentiond_history_bytes{{{DAEMON}}}", "history {{kafka_cluster}} {{instance}}"),
         Query(
             f"retentiond_audit_log_bytes{{{DAEMON}}}", "audit log {{kafka_cluster}} {{instance}}"
+        ),
+        Query(
+            f"retentiond_state_dir_usable_bytes{{{DAEMON}}}",
+            "free for both {{kafka_cluster}} {{instance}}",
         ),
     )
 

@@ -392,6 +392,25 @@ def test_the_rules_ask_for_the_job_that_is_given_and_for_no_other() -> None:
     assert [expr for expr in exprs if "job=" in expr] == ['up{job="kafka/retentiond"}']
 
 
+def test_alerts_are_switched_off_by_name_and_have_the_thresholds_that_are_given() -> None:
+    rule = only(template(values_named("everything")), "PrometheusRule")
+    exprs = {
+        each["alert"]: each["expr"]
+        for group in rule["spec"]["groups"]
+        for each in group["rules"]
+        if "alert" in each
+    }
+    assert "RetentiondOrphanPartitions" not in exprs
+    assert "RetentiondDown" in exprs
+    for alert, threshold in (
+        ("RetentiondPartitionsHeld", "> 43200"),
+        ("RetentiondGroupVanished", "> 7200"),
+        ("RetentiondGroupKeepsMuch", "> 0.25"),
+        ("RetentiondStateVolumeFills", "< 2e+09"),
+    ):
+        assert threshold in exprs[alert]
+
+
 def test_the_alerts_point_to_where_the_runbook_is_published() -> None:
     rule = only(template(values_named("everything")), "PrometheusRule")
     urls = {

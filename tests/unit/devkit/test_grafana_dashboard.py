@@ -30,7 +30,8 @@ NOT_SHOWN = {
     "retentiond_log_start_offset",  # as above
     "retentiond_min_committed_offset",  # as above
     "retentiond_history_last_write_timestamp_seconds",  # what could not be written is
-    "retentiond_log_dir_full_seconds",  # absent while no disk is filling; what is free is shown
+    "retentiond_kafka_throttled_duration_seconds",  # for who looks into a slow cycle
+    "retentiond_look_to_request_duration_seconds",  # as above
     "retentiond_log_lines_dropped_total",  # a line says so once the log flows again
     "retentiond_orphan_last_look_timestamp_seconds",  # of another job
     "retentiond_orphan_log_partitions",  # their bytes are
