@@ -229,6 +229,7 @@ def figures(report: CycleReport) -> dict[str, Any]:
 def _topic_document(topic: TopicAnswer) -> dict[str, Any]:
     return {
         "topic": topic.topic,
+        "owner": topic.owner,
         "size_bytes": topic.size.local,
         "records": topic.records,
         "predicted_bytes": topic.frees.local,

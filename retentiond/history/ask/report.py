@@ -30,13 +30,14 @@ POINTS = 120
 
 class TopicSaving(NamedTuple):
     """Means over the time; ``without``: as they would have been without retentiond. None where they
-    are not known."""
+    are not known. ``owner``: who is asked about the topic, by the newest entry."""
 
     topic: str
     mean_bytes: int | None
     without_mean_bytes: int | None
     records_deleted: int
     deletions: int
+    owner: str | None = None
 
     @property
     def saved_bytes(self) -> int | None:
@@ -117,11 +118,13 @@ def report(replay: Replay) -> Report:
     finally:
         by_topic_and_moment.unpersist()
     deleted = _deletions(replay).toArrow()
-    savings = [
-        _saving(names[row["topic"]], row, _of_topic(deleted, names[row["topic"]]))
-        for row in sorted(means, key=lambda row: int(row["topic"]))
-    ]
     newest = _newest(replay).toArrow()
+    owners = dict(zip(newest["topic"].to_pylist(), newest["owner"].to_pylist(), strict=True))
+    savings = [
+        _saving(name, row, _of_topic(deleted, name))._replace(owner=owners.get(name))
+        for row in sorted(means, key=lambda row: int(row["topic"]))
+        for name in (names[row["topic"]],)
+    ]
     moved = _last_moves(replay)
     at_ms = [each.entry.at_ms for each in past.timeline.moments]
 
@@ -206,6 +209,7 @@ def _by_day(deleted: pa.Table) -> list[Point]:
 def _newest(replay: Replay) -> DataFrame:
     """The partitions at the newest entry. Grain: topic, partition."""
     columns = ["topic", "partition", "reason", "groups", "binding_group", "min_committed_offset"]
+    columns.append("owner")
     figures = ["log_start_offset", "high_watermark", "size_bytes"]
     rows = replay.rows(RowKind.PARTITION, [*columns, *figures])
     return rows.where(

@@ -76,6 +76,7 @@ def approved(partition: int, topic: str = "orders", evidence: object = EVIDENCE)
         detail="limits.records_per_cycle (90) lowers the cutoff from 101",
         consumed_retention_ms=60_000,
         only_groups="billing|search",
+        owner="payments",
     )
     assert isinstance(evidence, tuple)
     return Approved(topic, partition, "id-of-orders", 100, 10, evidence, row)

@@ -443,6 +443,16 @@ def test_only_what_is_proven_counts_as_deleted(
     assert series(registry, "retentiond_reclaimable_records") == {("orders",): 90}
 
 
+def test_only_a_topic_with_an_owner_has_a_series_of_it(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    owned = [replace(row("orders", each), owner="payments") for each in (0, 1)]
+    seen(metrics, [*owned, row("clicks")])
+    assert series(registry, "retentiond_topic_owner_info") == {("payments", "orders"): 1}
+    seen(metrics, [row("orders")])
+    assert series(registry, "retentiond_topic_owner_info") == {}
+
+
 def test_what_was_deleted_is_no_longer_reclaimable(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
