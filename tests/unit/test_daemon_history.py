@@ -20,7 +20,7 @@ def cycle(bench: Bench, at_ms: int = START_MS) -> Step:
     """One that leaves what it has seen with whoever keeps it."""
 
     def run() -> CycleReport:
-        bench.engines[-1].seen(World().seen(at_ms, f"cycle-{at_ms}"))
+        bench.engines[-1].finished = World().seen(at_ms, f"cycle-{at_ms}")
         return report()
 
     return run

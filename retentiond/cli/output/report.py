@@ -162,7 +162,8 @@ def sections(report: Report) -> list[tuple[str, Sequence[Column], list[list[str]
 
 def _savings(report: Report) -> tuple[str, Sequence[Column], list[list[str]]]:
     """With the topics' owners where there are any."""
-    columns, rows = SAVINGS, [_saving_row(each) for each in report.topics]
+    columns: tuple[Column, ...] = SAVINGS
+    rows = [_saving_row(each) for each in report.topics]
     if any(each.owner is not None for each in report.topics):
         columns = (SAVINGS[0], OWNER, *SAVINGS[1:])
         for each, row in zip(report.topics, rows, strict=True):
