@@ -53,7 +53,7 @@ class CycleContext:
 
     ``deleting`` is set from before the first request until its outcome is recorded: the part
     of a cycle that is worth waiting for when the process is to end. ``coordinators``, ``disks`` and
-    ``lag`` remember what earlier cycles saw. ``seen`` is told what a cycle leaves, at its end.
+    ``lag`` remember what earlier cycles saw.
     """
 
     kafka: Kafka
@@ -66,7 +66,13 @@ class CycleContext:
     lag: LagReader = field(default_factory=LagReader)
     elapsed: Callable[[], float] = seconds_since_boot
     superseded: Callable[[Config], str | None] = lambda _config: None
-    seen: Callable[[FinishedCycle], None] = lambda _seen: None
+
+
+class CycleEnd(NamedTuple):
+    """What a whole cycle leaves: to be told, and to be kept in the history."""
+
+    report: CycleReport
+    finished: FinishedCycle
 
 
 class PlannedCycle(NamedTuple):
@@ -99,7 +105,7 @@ def plan_cycle(context: CycleContext, config: Config, stored: StoredState) -> Pl
     return PlannedCycle(report, snapshot, stored.remembered)
 
 
-def run_cycle(context: CycleContext, config: Config, state: State) -> CycleReport:
+def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
     """A whole cycle. With ``dry_run`` it walks the same path and stops before the request.
 
     Raises `KafkaUnavailable`, `SparkUnavailable` and `StateError` when it can't be done, and
@@ -135,8 +141,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleRepor
         _report(config, snapshot, done, afterwards, times),
         standing=standing(snapshot, stored.remembered, seen),
     )
-    context.seen(_seen(report, snapshot, read_s, context.elapsed() - began_s))
-    return report
+    return CycleEnd(report, _finished(report, snapshot, read_s, context.elapsed() - began_s))
 
 
 def _report(
@@ -157,8 +162,9 @@ def _report(
     )
 
 
-def _seen(report: CycleReport, snapshot: Snapshot, read_s: float, took_s: float) -> FinishedCycle:
-    """For the history."""
+def _finished(
+    report: CycleReport, snapshot: Snapshot, read_s: float, took_s: float
+) -> FinishedCycle:
     return FinishedCycle(
         report.plan,
         report.outcomes,

@@ -254,13 +254,14 @@ class Daemon:
                     outcome=outcome.outcome.value,
                     error=outcome.error,
                 )
-            report = self._engine.run_cycle(self._state)
+            report, finished = self._engine.run_cycle(self._state)
         except Stopped:
             return False
         except Exception as error:  # noqa: BLE001 - a bug must not end the daemon in silence
             self._failed(error, exc_info=not isinstance(error, RetentiondError))
             release_frames(error)
             return False
+        self._history.see(finished)
         self._finished(report)
         return True
 
@@ -346,7 +347,6 @@ class Daemon:
     def _made(self, config: Config) -> Engine:
         engine = self._make_engine(config, self._stop, self._observe)
         engine.in_force = lambda: self._in_force
-        engine.seen = self._history.see
         return engine
 
     def _adopt(self) -> None:

@@ -12,10 +12,9 @@ from retentiond import __version__, garbage_collection
 from retentiond.act.delete import reconcile
 from retentiond.clock import Stop, now_ms
 from retentiond.config import Config
-from retentiond.cycle import CycleContext, run_cycle
+from retentiond.cycle import CycleContext, CycleEnd, run_cycle
 from retentiond.errors import ConfigError, SparkUnavailable
 from retentiond.gather.groups import LastCoordinators
-from retentiond.history.entries import FinishedCycle
 from retentiond.kafka.brokers import librdkafka_version
 from retentiond.kafka.cluster import KafkaCluster, Observer
 from retentiond.kafka.settings.properties import ClientSettings, translate
@@ -24,7 +23,6 @@ from retentiond.spark.session import SparkSessions
 from retentiond.spark.tuning import ONCE
 from retentiond.state.audit_pruning import MOST_S
 from retentiond.state.state import State
-from retentiond.tell.report import CycleReport
 
 
 def build_versions() -> dict[str, str]:
@@ -54,8 +52,6 @@ class Engine:
         self.config = config
         self.in_force: Callable[[], Config] = lambda: self.config
         """What a reload has put in force; a cycle under way was begun with an earlier one."""
-        self.seen: Callable[[FinishedCycle], None] = lambda _: None
-        """Who keeps a history of what cycles leave."""
         self._kafka = KafkaCluster(settings or translate(config.kafka), observe)
         spark = config.spark
         try:
@@ -75,7 +71,6 @@ class Engine:
             stop=stop,
             coordinators=LastCoordinators(),
             superseded=self._superseded,
-            seen=self._see,
         )
 
     def warm_up(self) -> None:
@@ -90,7 +85,7 @@ class Engine:
         """Reads back what earlier cycles left without a proven outcome."""
         return reconcile(state.audit, self.context.kafka, self.context.now())
 
-    def run_cycle(self, state: State) -> CycleReport:
+    def run_cycle(self, state: State) -> CycleEnd:
         """A whole cycle with the configuration of this moment."""
         return run_cycle(self.context, self.config, state)
 
@@ -99,9 +94,6 @@ class Engine:
         keep_ms, interval_s = self.config.audit.keep_ms, self.config.schedule.interval_ms / 1000
         if keep_ms is not None:
             state.audit.prune(keep_ms, self.context.stop, min(MOST_S, interval_s / 10))
-
-    def _see(self, seen: FinishedCycle) -> None:
-        self.seen(seen)
 
     def _superseded(self, config: Config) -> str | None:
         if config == self.in_force():

@@ -241,6 +241,16 @@ class PlanRow:
             audit="",
         ),
     )
+    owner: str | None = field(
+        default=None,
+        metadata=said(
+            TEXT,
+            "who is asked about the topic: the `owner` of the policy file that covers it; null: "
+            "the main file does",
+            audit="",
+            in_history=True,
+        ),
+    )
     detail: str | None = field(
         default=None,
         metadata=said(TEXT, "what exactly changed, failed or is missing, in words", audit=""),

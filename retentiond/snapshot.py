@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +57,16 @@ VANISHED = "Vanished"
 
 ABSENT = "Absent"
 """The state of a group that only a policy names."""
+
+
+class GroupCondition(StrEnum):
+    """How a group is, in a word: the same in reports, metrics and the history."""
+
+    LIVE = "live"
+    EMPTY = "empty"
+    VANISHED = "vanished"
+    UNREADABLE = "unreadable"
+
 
 EXTERNAL_READER = "EXTERNAL_READER"
 """The code of a `Failure` to read an external reader's position."""
@@ -127,6 +138,14 @@ class GroupReading:
         failure = self.failure or self.problem
         is_external = failure is not None and failure.code == EXTERNAL_READER
         return GroupKind.EXTERNAL if is_external else self.kind
+
+    @property
+    def condition(self) -> GroupCondition:
+        if self.failure or self.problem:
+            return GroupCondition.UNREADABLE
+        if self.state == VANISHED:
+            return GroupCondition.VANISHED
+        return GroupCondition.LIVE if self.is_live else GroupCondition.EMPTY
 
     @property
     def is_live(self) -> bool:

@@ -40,7 +40,7 @@ def policy_of(evidence: Evidence, topic: str) -> TopicPolicy:
     if reading is None:
         raise Objection("the topic is not there")
     if isinstance(reading.policy, PolicyConflict):
-        raise Objection(f"the policy contradicts itself: {', '.join(reading.policy.sources)}")
+        raise Objection(f"the policy contradicts itself: {', '.join(reading.policy.places)}")
     return reading.policy
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from retentiond.cli.options import (
     CONSUMED_RETENTION,
     OWNER,
+    TOPIC_IS_A_PATTERN,
     WRITE_CONFIG,
     Output,
     client_settings,
@@ -154,7 +155,7 @@ def _refuse_nothing_to_look_at(
 def _no_such_topic(wanted: Wanted) -> UsageError:
     return UsageError(
         f"no topic of the cluster is called {' or '.join(wanted.topics)}, Kafka's own left "
-        "aside; --topic is a regular expression that a topic's whole name matches"
+        f"aside; {TOPIC_IS_A_PATTERN}"
     )
 
 

@@ -265,6 +265,13 @@ def load(path: Path, option: str = "--config", *, secrets: bool = True) -> Confi
 COMPLETION_S = 2.0
 
 
+TOPIC_IS_A_PATTERN = "--topic is a regular expression that a topic's whole name matches"
+
+ONLY_TOPICS = (
+    "Only topics whose whole name matches this regular expression; may be given several times."
+)
+
+
 def topics(ctx: typer.Context, incomplete: str) -> list[str]:
     """Internal ones once an underscore is typed."""
     return [

@@ -9,6 +9,7 @@ import typer
 
 from retentiond.cli.options import (
     CONSUMED_RETENTION,
+    ONLY_TOPICS,
     OWNER,
     SOMETHING_FOUND,
     WITH_SERVER,
@@ -64,8 +65,7 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Option(
             "--topic",
             metavar="PATTERN",
-            help=f"With {FIRST_LOOK}: only topics whose whole name matches this regular "
-            "expression; may be given several times.",
+            help=f"With {FIRST_LOOK}: {ONLY_TOPICS[0].lower()}{ONLY_TOPICS[1:]}",
             autocompletion=topics,
         ),
     ] = None,

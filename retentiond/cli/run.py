@@ -81,10 +81,10 @@ def run_once(path: Path, output: Output) -> bool:
 
         history = HistoryKeeper(loaded, tell)
         with one_engine(loaded, doing="running a cycle") as engine:
-            engine.seen = history.see
             engine.warm_up()
             engine.reconcile(state)
-            report = engine.run_cycle(state)
+            report, finished = engine.run_cycle(state)
+        history.see(finished)
         history.keep()
         try:
             logs.log_cycle(log, report)

@@ -17,6 +17,9 @@ from retentiond.config.settings import TopicPolicy, refined
 from retentiond.errors import ConfigError
 from retentiond.formatting import listed
 
+_FILE = ": "
+"""Between a policy file and the entry in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyConflict:
@@ -25,6 +28,13 @@ class PolicyConflict:
 
     sources: tuple[str, ...]
     owner: str | None = None
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The sources in words: beside a team's file, the main file is named too."""
+        if not any(_FILE in each for each in self.sources):
+            return self.sources
+        return tuple(each if _FILE in each else f"the main file's {each}" for each in self.sources)
 
     def excludes(self, group_id: str) -> bool:
         """No group: as long as nobody knows how the topic is to be treated, each counts."""
@@ -144,7 +154,7 @@ def _entries(
         at = f"topics[{index}]"
         _refuse_contradiction(defaults, entry, at)
         _refuse_namesakes(entry, at)
-        source = f"{file}: {at}" if file else at
+        source = f"{file}{_FILE}{at}" if file else at
         yield PolicyEntry(
             entry, replace(refined(every_topic, entry), owner=every_topic.owner, sources=(source,))
         )
@@ -156,7 +166,7 @@ def _by_name(entries: Iterable[PolicyEntry]) -> dict[str, PolicyEntry]:
         if (name := each.entry.name) is None:
             continue
         if name in found:
-            file, _, path = each.source.rpartition(": ")
+            file, _, path = each.source.rpartition(_FILE)
             raise ConfigError(
                 f"{found[name].source} has this name, too; keep one entry for the topic",
                 path=f"{path}.name",

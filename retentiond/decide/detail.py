@@ -68,7 +68,7 @@ def _of_topic(topic: TopicReading, reason: Reason) -> str | None:
     """What holds every partition of the topic."""
     policy = topic.policy
     if isinstance(policy, PolicyConflict):
-        return f"{' and '.join(policy.sources)} treat the topic differently"
+        return f"{' and '.join(policy.places)} treat the topic differently"
     match reason:
         case Reason.NOT_DELETABLE if topic.is_internal:
             return "internal topics are never touched"

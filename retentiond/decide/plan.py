@@ -193,5 +193,6 @@ def _row(
             None if isinstance(topic.policy, PolicyConflict) else topic.policy.consumed_retention_ms
         ),
         only_groups=None if isinstance(topic.policy, PolicyConflict) else topic.policy.only_groups,
+        owner=topic.policy.owner,
         is_compacted="compact" in topic.cleanup_policy,
     )

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
-from retentiond.kafka.interface import Kafka, TopicConfig, TopicDescription
+from retentiond.kafka.interface import Kafka, TopicConfig, TopicDescription, left_out
 from retentiond.model import Failure
 from retentiond.snapshot import TopicReading
 
@@ -68,7 +68,7 @@ def _is_no_topic(failure: Failure | None) -> bool:
 
 NO_SUCH_TOPIC = "UNKNOWN_TOPIC_OR_PART"
 
-_NOT_ANSWERED = Failure("NOT_ANSWERED", "the broker left the topic out of its answer")
+_NOT_ANSWERED = left_out("broker", "topic")
 
 FIRST_PARTITION = (0,)
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
 from retentiond.history.schema import COLUMNS, PLANNED, SCHEMA, CommitState, RowKind
 from retentiond.model import DeletionOutcome, Outcome, Plan, TopicPartition
-from retentiond.snapshot import ABSENT, VANISHED, GroupReading, Integers, Snapshot, partitions_of
+from retentiond.snapshot import ABSENT, Integers, Snapshot, partitions_of
 
 NONE = -1
 """In place of an offset that is not there, or not known; no offset is negative."""
@@ -119,7 +119,9 @@ def recorded_state(snapshot: Snapshot) -> RecordedState:
         partitions=partitions,
         commits=RecordedCommits(keys, offsets),
         states={
-            group.group_id: GroupRecord(str(group.kind), _state(group), group.failure is None)
+            group.group_id: GroupRecord(
+                str(group.kind), group.condition.value, group.failure is None
+            )
             for group in snapshot.groups
             if group.state != ABSENT
         },
@@ -155,14 +157,6 @@ def _pairs(snapshot: Snapshot, commits: pa.Table, width: int) -> Integers:
     topic_of = np.array([each.topic for each in snapshot.partitions], np.int64)
     groups = commits["group_id"].to_numpy().astype(np.int64)
     return np.sort(groups * width + topic_of[commits["partition_id"].to_numpy()])
-
-
-def _state(group: GroupReading) -> str:
-    if group.failure or group.problem:
-        return "unreadable"
-    if group.state == VANISHED:
-        return "vanished"
-    return "live" if group.is_live else "empty"
 
 
 def deletions_of(seen: FinishedCycle) -> list[Deletion]:

@@ -37,6 +37,11 @@ INTERNAL_TOPICS = frozenset(
 """Kafka's own topics, also those that its metadata doesn't mark as internal."""
 
 
+def left_out(by: str, what: str) -> Failure:
+    """What was asked about, and an answer does not mention."""
+    return Failure("NOT_ANSWERED", f"the {by} left the {what} out of its answer")
+
+
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
     """A topic as the metadata shows it. ``topic_id`` is Kafka's, base64 as its tools print it; None

@@ -22,7 +22,7 @@ from kafka.protocol.admin import DescribeConfigsRequest
 
 from retentiond.kafka.client import Client
 from retentiond.kafka.errors.remedies import with_topic_grant
-from retentiond.kafka.interface import INTERNAL_TOPICS, TopicConfig, TopicDescription
+from retentiond.kafka.interface import INTERNAL_TOPICS, TopicConfig, TopicDescription, left_out
 from retentiond.kafka.network_client import (
     FRESH_S,
     UNKNOWN_TOPIC,
@@ -39,7 +39,7 @@ TOPIC = 2
 
 NO_TOPIC = Failure("UNKNOWN_TOPIC_OR_PART", "there is no such topic")
 
-NOT_ANSWERED = Failure("NOT_ANSWERED", "the broker left the topic out of its answer")
+NOT_ANSWERED = left_out("broker", "topic")
 
 
 def describe_topics(

@@ -21,7 +21,7 @@ from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.tell.reasons import say_compacted, say_groups_only, short
-from retentiond.tell.well_known_topics import Owner, owner
+from retentiond.tell.well_known_topics import KnownSystem, system_of
 
 
 class Stored(NamedTuple):
@@ -296,9 +296,14 @@ class TopicAnswer:
         return self.partitions[0].row.only_groups
 
     @property
-    def owner(self) -> Owner | None:
+    def owner(self) -> str | None:
+        """As of `PlanRow`: the same on each partition."""
+        return self.partitions[0].row.owner
+
+    @property
+    def system(self) -> KnownSystem | None:
         """The system whose topic it is by its name, if it is one's."""
-        return owner(self.topic)
+        return system_of(self.topic)
 
     def alike(self, key: Callable[[PlanRow], Hashable]) -> tuple[SimilarPartitions, ...]:
         """Its partitions put together by their rows' keys, the most first."""
@@ -345,6 +350,11 @@ class ClusterAnswer:
                 ),
             )
         )
+
+    @cached_property
+    def owners(self) -> tuple[str, ...]:
+        """Of the topics that have one, sorted."""
+        return tuple(sorted({each.owner for each in self.topics if each.owner is not None}))
 
     @property
     def compacted(self) -> tuple[str, ...]:

@@ -154,7 +154,7 @@ def _topic_document(topic: TopicAnswer) -> dict[str, Any]:
         "predicted_remote_bytes": frees.remote,
         "remote_bytes": topic.size.remote,
         "unreadable_partitions": topic.unreadable,
-        "belongs_to": None if topic.owner is None else topic.owner.short,
+        "belongs_to": None if topic.system is None else topic.system.short,
         "kept_by": _kept_documents(topic.kept),
     }
 
@@ -184,8 +184,8 @@ DISABLING = {
 
 def why_not(topic: TopicAnswer) -> str | None:
     """Why a topic is not enabled to begin with; None where nothing speaks against it."""
-    if topic.owner is not None:
-        return topic.owner.meaning
+    if topic.system is not None:
+        return topic.system.meaning
     rows = [each.row for each in topic.partitions]
     if not any(row.groups for row in rows):
         return DISABLING[Reason.NO_GROUP]

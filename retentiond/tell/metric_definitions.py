@@ -107,6 +107,12 @@ PARTITIONS = Definition(
     "Partitions of enabled topics, by the last cycle's verdict and reason.",
     ("topic", "verdict", "reason"),
 )
+TOPIC_OWNER = Definition(
+    "retentiond_topic_owner_info",
+    GAUGE,
+    "1 for each enabled topic that a team's policy file covers, with that file's owner.",
+    ("topic", "owner"),
+)
 LOG_START_OFFSET = Definition(
     "retentiond_log_start_offset",
     GAUGE,
@@ -359,6 +365,7 @@ ALL: tuple[Definition, ...] = (
     RECORDS_DELETED,
     DELETIONS,
     PARTITIONS,
+    TOPIC_OWNER,
     LOG_START_OFFSET,
     HIGH_WATERMARK,
     MIN_COMMITTED_OFFSET,

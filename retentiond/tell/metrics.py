@@ -206,6 +206,11 @@ def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metr
     plan, disk = report.plan, report.disk
     verdicts = Counter((row.topic, row.verdict, row.reason) for row in plan.rows)
     yield _gauge(metric_definitions.PARTITIONS, sorted(verdicts.items()))
+    owned = [each for each in report.answers.topics if each.owner is not None]
+    yield _gauge(
+        metric_definitions.TOPIC_OWNER,
+        (((each.topic, label(str(each.owner))), 1) for each in owned),
+    )
     groups = (((group.kind, group.state), group.count) for group in report.groups)
     yield _gauge(metric_definitions.GROUPS, groups)
     yield _gauge(metric_definitions.PAUSED, [((), int(plan.paused is not None))])

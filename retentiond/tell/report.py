@@ -23,7 +23,7 @@ from retentiond.model import (
     turned_down_rows,
     undone,
 )
-from retentiond.snapshot import ABSENT, VANISHED, GroupReading, Snapshot
+from retentiond.snapshot import ABSENT, Snapshot
 from retentiond.tell.answers import ClusterAnswer, PartitionAnswer, TopicAnswer, cluster_answer
 from retentiond.tell.group_answers import NO_LAG_READ, LagReport
 from retentiond.tell.reasons import GRANT, with_address
@@ -146,18 +146,10 @@ def count_groups(snapshot: Snapshot) -> tuple[GroupCount, ...]:
 
 def group_states(snapshot: Snapshot) -> dict[str, GroupState]:
     return {
-        group.group_id: GroupState(str(group.kind), _state_of(group))
+        group.group_id: GroupState(str(group.kind), group.condition.value)
         for group in snapshot.groups
         if group.state != ABSENT
     }
-
-
-def _state_of(group: GroupReading) -> str:
-    if group.failure or group.problem:
-        return "unreadable"
-    if group.state == VANISHED:
-        return "vanished"
-    return "live" if group.is_live else "empty"
 
 
 def evidence_document(report: CycleReport) -> dict[str, Any]:
@@ -229,6 +221,7 @@ def figures(report: CycleReport) -> dict[str, Any]:
 def _topic_document(topic: TopicAnswer) -> dict[str, Any]:
     return {
         "topic": topic.topic,
+        "owner": topic.owner,
         "size_bytes": topic.size.local,
         "records": topic.records,
         "predicted_bytes": topic.frees.local,

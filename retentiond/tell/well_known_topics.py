@@ -5,7 +5,7 @@ state, Debezium a database's schema, a registry all of its schemas. What a consu
 says nothing of them. A name proves nothing, so nothing is ever enabled by one: a topic that matches
 is only left out of what a first look enables, and named by `doctor`.
 
-`OWNERS` is the one table of these names. Each entry says where the name comes from.
+`SYSTEMS` is the one table of these names. Each entry says where the name comes from.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from typing import NamedTuple
 
 
-class Owner(NamedTuple):
+class KnownSystem(NamedTuple):
     """The system whose topic it is. ``short``: for a cell of a table; ``meaning``: why one does not
     begin with this topic."""
 
@@ -38,11 +38,11 @@ MIRRORS = re.compile(
     r"|(?:.*\.)?heartbeats"
 )
 
-OWNERS = (
+SYSTEMS = (
     (
         # https://kafka.apache.org/documentation/streams/developer-guide/manage-topics.html
         re.compile(r".*-changelog"),
-        Owner(
+        KnownSystem(
             "changelog of Streams",
             "by its name a changelog of Kafka Streams, which restores its state from it without "
             "committing",
@@ -51,7 +51,7 @@ OWNERS = (
     (
         # As above. The topics of foreign-key joins are those of KIP-213.
         re.compile(r".*-repartition|.*-KTABLE-FK-JOIN-SUBSCRIPTION-.*-topic"),
-        Owner(
+        KnownSystem(
             "repartition topic of Streams",
             "by its name a repartition topic of Kafka Streams, which deletes what it has read",
         ),
@@ -59,7 +59,7 @@ OWNERS = (
     (
         # https://kafka.apache.org/documentation/#connectconfigs: *.storage.topic
         CONNECT,
-        Owner(
+        KnownSystem(
             "Kafka Connect's own",
             "by its name Kafka Connect's own, which reads it from the beginning without committing",
         ),
@@ -67,7 +67,7 @@ OWNERS = (
     (
         # https://cwiki.apache.org/confluence/display/KAFKA/KIP-382%3A+MirrorMaker+2.0
         re.compile(rf"mm2-.*|.*\.internal|{MIRRORS.pattern}"),
-        Owner(
+        KnownSystem(
             "MirrorMaker's own",
             "by its name MirrorMaker's own, which reads it from the beginning without committing",
         ),
@@ -82,7 +82,7 @@ OWNERS = (
             r"(?:[._-].*)?",
             re.IGNORECASE,
         ),
-        Owner(
+        KnownSystem(
             "Debezium's schema history",
             "by its name a schema history of Debezium, which reads it from the beginning at each "
             "start and can't go on without it",
@@ -96,7 +96,7 @@ OWNERS = (
             r"(?:.*[._-])?kafkasql[._-](?:journal|snapshots?|events)(?:[._-].*)?"
             r"|storage-topic|global-id-topic"
         ),
-        Owner(
+        KnownSystem(
             "Apicurio's journal",
             "by its name a journal of Apicurio Registry, which reads all its schemas from it at "
             "each start",
@@ -107,7 +107,7 @@ OWNERS = (
         # registry uses the same name.
         # https://docs.confluent.io/platform/current/schema-registry/installation/config.html
         re.compile(r"(?:.*[._-])?_schemas(?:[._-].*)?|_schema_encoders"),
-        Owner(
+        KnownSystem(
             "Schema Registry's own",
             "by its name a schema registry's own, which reads all its schemas from it at each "
             "start",
@@ -117,7 +117,7 @@ OWNERS = (
         # _confluent-ksql-SERVICE_ID_command_topic, and KSQL's ksql__commands before:
         # https://docs.ksqldb.io/en/latest/reference/server-configuration/ (ksql.service.id)
         re.compile(r".*__command_topic|_confluent-ksql-.*_command_topic|.*ksql__commands"),
-        Owner(
+        KnownSystem(
             "ksqlDB's command topic",
             "by its name a command topic of ksqlDB, which reads all its statements from it at each "
             "start",
@@ -126,7 +126,7 @@ OWNERS = (
     (
         # https://docs.datahub.com/docs/how/kafka-config: "infinite retention"
         re.compile(r"(?:.*_)?DataHubUpgradeHistory_v1"),
-        Owner(
+        KnownSystem(
             "DataHub's upgrade history",
             "by its name DataHub's upgrade history, which it reads from the beginning at each "
             "start",
@@ -135,7 +135,7 @@ OWNERS = (
     (
         # A convention of many systems: _confluent-*, __CruiseControl*, __strimzi*, _redpanda*, …
         re.compile(r"_.*"),
-        Owner(
+        KnownSystem(
             "some system's own",
             "by its name internal to some system, which may read it without committing",
         ),
@@ -144,6 +144,6 @@ OWNERS = (
 """Patterns that the whole name matches; the first that does counts."""
 
 
-def owner(topic: str) -> Owner | None:
+def system_of(topic: str) -> KnownSystem | None:
     """The system whose topic it is; None for any other."""
-    return next((found for names, found in OWNERS if names.fullmatch(topic)), None)
+    return next((found for names, found in SYSTEMS if names.fullmatch(topic)), None)

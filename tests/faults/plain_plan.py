@@ -61,5 +61,6 @@ def _row(snapshot: Snapshot, number: int) -> PlanRow:
         verdict=VERDICT_OF[reason],
         reason=reason,
         groups=len(commits),
+        owner=topic.policy.owner,
         records=cutoff - start if cutoff is not None and reason is Reason.CONSUMED else 0,
     )

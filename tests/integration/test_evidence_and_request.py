@@ -120,7 +120,7 @@ class Work:
             superseded=lambda _: self.superseded,
         )
         with open_state(self.config.state_dir) as state:
-            return run_cycle(context, self.config, state)
+            return run_cycle(context, self.config, state).report
 
     def before(self, method: str, happens: Callable[[], object]) -> None:
         """Once, right before the next call of that method of the port."""

@@ -344,6 +344,7 @@ def row(
             if isinstance(topic.reading.policy, PolicyConflict)
             else topic.reading.policy.consumed_retention_ms
         ),
+        owner=topic.reading.policy.owner,
         only_groups=(
             None
             if isinstance(topic.reading.policy, PolicyConflict) or not topic.reading.policy.only

@@ -24,7 +24,7 @@ GROUPS = ("B", "a", "a-b", "ab", "é")  # in the order of their code points, whi
 STRANGER = "C"  # a group that only a policy names
 LOST = Failure("TIMED_OUT", "no answer")
 HIDDEN = ("DESCRIBE on the cluster is denied",)
-CONFLICT = PolicyConflict(("topics[0]", "topics[1]"))
+CONFLICT = PolicyConflict(("topics[0]", "policies.d/b.yaml: topics[1]"), "payments")
 
 offsets = st.integers(0, 5)
 high_offsets = st.integers(3, 6)
@@ -63,6 +63,7 @@ policies = st.builds(
     min_groups=st.sampled_from([1, 1, 1, 2, 1, 3]),
     allow_compacted=st.booleans(),
     assumes_visible_groups=st.booleans(),
+    owner=st.sampled_from([None, "payments"]),
 )
 
 

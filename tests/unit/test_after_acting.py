@@ -87,7 +87,7 @@ class Run:
         self.kafka.commit("billing", {AT: committed})
         self.kafka.advance(60_000)
         with open_state(self.state_dir) as state:
-            return run_cycle(self._context(), self.config, state)
+            return run_cycle(self._context(), self.config, state).report
 
     def plan(self, committed: int) -> CycleReport:
         self.kafka.commit("billing", {AT: committed})

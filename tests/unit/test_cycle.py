@@ -105,7 +105,7 @@ def run(
         deleting=deleting or threading.Event(),
     )
     with open_state(config.state_dir) as state:
-        return run_cycle(context, config, state)
+        return run_cycle(context, config, state).report
 
 
 def test_it_reads_once_and_asks_for_no_deletion(kafka: Counting, tmp_path: Path) -> None:

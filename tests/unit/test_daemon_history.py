@@ -20,7 +20,7 @@ def cycle(bench: Bench, at_ms: int = START_MS) -> Step:
     """One that leaves what it has seen with whoever keeps it."""
 
     def run() -> CycleReport:
-        bench.engines[-1].seen(World().seen(at_ms, f"cycle-{at_ms}"))
+        bench.engines[-1].finished = World().seen(at_ms, f"cycle-{at_ms}")
         return report()
 
     return run
@@ -36,7 +36,7 @@ def test_a_cycle_leaves_an_entry_in_a_dry_run_too(tmp_path: Path) -> None:
         until(lambda: written(tmp_path / "history"))
         until(lambda: "retentiond_history_bytes " in bench.get("/metrics").text)
 
-    live(play, settings(tmp_path))
+    live(play, settings(tmp_path, history={}))
     (entry,) = entries_in(tmp_path / "history")
     assert entry.cycle["dry_run"]
 
@@ -57,7 +57,7 @@ def test_what_is_wrong_is_in_the_detail_of_readiness_and_changes_nothing_else(
         assert answer.status_code == 200
         assert answer.text.startswith("ready; the history in ")
 
-    bench = live(play, settings(tmp_path))
+    bench = live(play, settings(tmp_path, history={}))
     assert len(bench.events(logs.CYCLE)) == 3
     (told,) = bench.events(logs.HISTORY_FAILED)
     assert str(place) in told["error"]
@@ -83,7 +83,7 @@ def test_a_reload_moves_the_history_and_begins_it_anew_there(tmp_path: Path) -> 
 
         until(is_kept)
 
-    live(play, settings(tmp_path))
+    live(play, settings(tmp_path, history={}))
     assert len(list(entries_in(tmp_path / "history"))) == 1
     assert next(entries_in(tmp_path / "other")).cycle["is_whole"]
 
@@ -114,6 +114,6 @@ def test_no_entry_begins_after_the_end_has_waited_for_the_last_one(
         ticks[0].start()
         assert begun.wait(60)
 
-    live(play, settings(tmp_path))
+    live(play, settings(tmp_path, history={}))
     ticks[0].join(60)
     assert order == ["begins", "waits"]

@@ -145,8 +145,8 @@ def _style(topic: TopicAnswer) -> str:
 
 
 def _kept(topic: TopicAnswer, retention_ms: int, unseen: UnseenReaders) -> Iterator[str]:
-    if topic.owner is not None:
-        yield topic.owner.short
+    if topic.system is not None:
+        yield topic.system.short
     elif topic.topic in unseen.unlimited:
         yield "unlimited retention"
     for each in topic.kept[:MOST_CAUSES_SHOWN]:
@@ -196,7 +196,7 @@ def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> I
     if kept:
         more = f"; {len(look.kept) - len(kept)} more" if len(look.kept) > len(kept) else ""
         yield f"Most of the rest stays because: {'; '.join(kept)}{more}."
-    theirs = sum(topic.owner is not None and topic.records > 0 for topic in look.topics)
+    theirs = sum(topic.system is not None and topic.records > 0 for topic in look.topics)
     if theirs:
         belongs = "1 of these topics belongs" if theirs == 1 else f"{theirs} of these topics belong"
         yield f"By name {belongs} to another system, which had better delete there itself."

@@ -39,6 +39,7 @@ SAVINGS = (
     Column("GIB·DAYS", ColumnKind.FIGURE),
     Column("RECORDS DELETED", ColumnKind.FIGURE),
 )
+OWNER = Column("OWNER", ColumnKind.NAME)
 KEEPERS = (
     Column("GROUP", ColumnKind.NAME),
     Column("TOPIC", ColumnKind.NAME),
@@ -65,7 +66,10 @@ def json_text(report: Report, price: Price | None) -> str:
     document = {
         **past_document(report.past),
         "price_per_gib_month": None if price is None else str(price),
-        "topics": [{"topic": each.topic, **_saving(each, price)} for each in report.topics],
+        "topics": [
+            {"topic": each.topic, "owner": each.owner, **_saving(each, price)}
+            for each in report.topics
+        ],
         "total": _saving(report.total, price),
         "keepers": [
             {
@@ -153,7 +157,7 @@ def sections(report: Report) -> list[tuple[str, Sequence[Column], list[list[str]
     """Of both the table and the page: a title, the columns, and the cells."""
     begin_ms, _ = _bounds(report)
     return [
-        ("Saved, on average", SAVINGS, [_saving_row(each) for each in report.topics]),
+        _savings(report),
         ("Kept for groups now", KEEPERS, [_keeper_row(each, begin_ms) for each in report.keepers]),
         (
             "Groups that commit no more",
@@ -162,6 +166,17 @@ def sections(report: Report) -> list[tuple[str, Sequence[Column], list[list[str]
         ),
         ("Log directories", LOG_DIRS, [_log_dir_row(each) for each in report.log_dirs]),
     ]
+
+
+def _savings(report: Report) -> tuple[str, Sequence[Column], list[list[str]]]:
+    """With the topics' owners where there are any."""
+    columns: tuple[Column, ...] = SAVINGS
+    rows = [_saving_row(each) for each in report.topics]
+    if any(each.owner is not None for each in report.topics):
+        columns = (SAVINGS[0], OWNER, *SAVINGS[1:])
+        for each, row in zip(report.topics, rows, strict=True):
+            row.insert(1, "-" if each.owner is None else say_name(each.owner))
+    return "Saved, on average", columns, rows
 
 
 def summary(report: Report, price: Price | None) -> str:

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
-from retentiond.cli.options import INTERRUPTED, NOTHING_BETWEEN, epoch_ms, topics
+from retentiond.cli.options import (
+    INTERRUPTED,
+    NOTHING_BETWEEN,
+    ONLY_TOPICS,
+    TOPIC_IS_A_PATTERN,
+    epoch_ms,
+    topics,
+)
 from retentiond.cli.output.printing import say
 from retentiond.errors import HistoryUnavailable, UsageError
 from retentiond.formatting import (
@@ -50,8 +57,7 @@ TopicPatterns = Annotated[
     typer.Option(
         "--topic",
         metavar="REGEX",
-        help="Only topics whose whole name matches this regular expression; may be given several "
-        "times.",
+        help=ONLY_TOPICS,
         autocompletion=topics,
     ),
 ]
@@ -213,10 +219,7 @@ def asked_replay(
 
     topics = {topic for topic in past.topic_ids["topic"].to_pylist() if is_asked(topic)}
     if not topics:
-        raise UsageError(
-            "the history has no such topic at that time; --topic is a regular expression that a "
-            "topic's whole name matches"
-        )
+        raise UsageError(f"the history has no such topic at that time; {TOPIC_IS_A_PATTERN}")
     return Replay(past, session, questions(topics, policy_for, in_force))
 
 

@@ -31,7 +31,8 @@ POINTS = 120
 
 class TopicSaving(NamedTuple):
     """Means over the time; ``without``: as they would have been without retentiond. None where they
-    are not known. ``known_ms``: the time for which they are, 0 where that is not known."""
+    are not known. ``known_ms``: the time for which they are, 0 where that is not known. ``owner``:
+    who is asked about the topic, by the newest entry."""
 
     topic: str
     mean_bytes: int | None
@@ -39,6 +40,7 @@ class TopicSaving(NamedTuple):
     records_deleted: int
     deletions: int
     known_ms: int = 0
+    owner: str | None = None
 
     @property
     def saved_gib_days(self) -> float | None:
@@ -126,11 +128,13 @@ def report(replay: Replay) -> Report:
     finally:
         by_topic_and_moment.unpersist()
     deleted = _deletions(replay).toArrow()
-    savings = [
-        _saving(names[row["topic"]], row, _of_topic(deleted, names[row["topic"]]), past.timeline)
-        for row in sorted(means, key=lambda row: int(row["topic"]))
-    ]
     newest = _newest(replay).toArrow()
+    owners = dict(zip(newest["topic"].to_pylist(), newest["owner"].to_pylist(), strict=True))
+    savings = [
+        _saving(name, row, _of_topic(deleted, name), past.timeline)._replace(owner=owners.get(name))
+        for row in sorted(means, key=lambda row: int(row["topic"]))
+        for name in (names[row["topic"]],)
+    ]
     moved = _last_moves(replay)
     at_ms = [each.entry.at_ms for each in past.timeline.moments]
 
@@ -219,6 +223,7 @@ def _by_day(deleted: pa.Table) -> list[Point]:
 def _newest(replay: Replay) -> DataFrame:
     """The partitions at the newest entry. Grain: topic, partition."""
     columns = ["topic", "partition", "reason", "groups", "binding_group", "min_committed_offset"]
+    columns.append("owner")
     figures = ["log_start_offset", "high_watermark", "size_bytes"]
     rows = replay.rows(RowKind.PARTITION, [*columns, *figures])
     return rows.where(

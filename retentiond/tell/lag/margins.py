@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.interface import Kafka
+from retentiond.kafka.interface import Kafka, left_out
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Failure, PlanRow
 from retentiond.snapshot import Integers, Snapshot, TopicReading, partitions_of
@@ -278,4 +278,4 @@ class LagReader:
         return replace(report, margins=smallest(rows, known))
 
 
-NOT_ANSWERED = Failure("NOT_ANSWERED", "the broker left the partition out of its answer")
+NOT_ANSWERED = left_out("broker", "partition")

@@ -192,16 +192,20 @@ def in_order(cluster: ClusterAnswer, order: Order) -> Sequence[TopicAnswer]:
 
 @dataclass(frozen=True, slots=True)
 class TopicFilter:
-    """What a visitor asks for; names are matched anywhere in them, case does not count."""
+    """What a visitor asks for; names are matched anywhere in them, case does not count.
+    ``owner``: exactly that one; empty: any, or none."""
 
     name: str = ""
     verdict: Verdict | None = None
     page: str | None = None
     order: Order = BY_FREES
+    owner: str = ""
 
     def matches(self, topic: TopicAnswer) -> bool:
         is_named = self.name.casefold() in topic.topic.casefold()
-        return is_named and (self.verdict is None or self.verdict in topic.verdicts)
+        is_owned = self.owner in ("", topic.owner)
+        has_verdict = self.verdict is None or self.verdict in topic.verdicts
+        return is_named and is_owned and has_verdict
 
 
 @dataclass(frozen=True, slots=True)

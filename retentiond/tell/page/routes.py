@@ -76,7 +76,11 @@ class _Site:
         asked = request.query_params
         order, span = overview.order_named(asked.get("sort")), recent.span_named(asked.get("span"))
         wanted = overview.TopicFilter(
-            _filter_text(request, "name"), _asked_verdict(request), asked.get("page"), order
+            _filter_text(request, "name"),
+            _asked_verdict(request),
+            asked.get("page"),
+            order,
+            _filter_text(request, "owner"),
         )
         return self._page(
             "overview.html",
@@ -87,6 +91,7 @@ class _Site:
             given={
                 "name": wanted.name,
                 "verdict": wanted.verdict.value if wanted.verdict else "",
+                "owner": wanted.owner,
                 "sort": "" if order == overview.BY_FREES else order.word,
                 "span": "" if span == SPANS[0] else span.word,
             },

@@ -12,7 +12,7 @@ from retentiond.formatting import say_duration
 from retentiond.gather.topics import NO_ID, EnabledTopic
 from retentiond.kafka.topics import Operations
 from retentiond.model import Failure
-from retentiond.tell.well_known_topics import owner
+from retentiond.tell.well_known_topics import system_of
 from retentiond.tools.doctor.finding import (
     MOST_NAMED,
     Finding,
@@ -77,7 +77,7 @@ def _conflicts(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
             yield Finding(
                 Level.PROBLEM,
                 f"topic {topic.reading.name}",
-                f"held: {' and '.join(topic.reading.policy.sources)} treat it differently",
+                f"held: {' and '.join(topic.reading.policy.places)} treat it differently",
                 "give it an entry with its exact name, which wins",
                 (topic.reading.name,),
             )
@@ -136,7 +136,7 @@ def _exceeding(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
 def _owned(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
     by_meaning: dict[str, list[str]] = {}
     for topic in topics:
-        if (whose := owner(topic.reading.name)) is not None:
+        if (whose := system_of(topic.reading.name)) is not None:
             by_meaning.setdefault(whose.meaning, []).append(topic.reading.name)
     for meaning, names in by_meaning.items():
         yield from about(

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from retentiond.errors import UsageError
 from retentiond.formatting import say_duration
+from retentiond.kafka.interface import left_out
 from retentiond.kafka.log_dirs import ClusterView, TopicReplicas, TopicReplicasAnswer
 from retentiond.model import Failure, TopicPartition
 from retentiond.tools.orphans.broker_process import BrokerLogDirs
@@ -193,7 +194,7 @@ def judge(
     return judgements[0] if judgements else Judgement(Assignment.UNCLEAR, "no broker answered")
 
 
-_UNANSWERED = Failure("NOT_ANSWERED", "the broker left the topic out of its answer")
+_UNANSWERED = left_out("broker", "topic")
 
 
 def _by_one(folder: PartitionFolder, answer: TopicReplicasAnswer, broker: int) -> Judgement:

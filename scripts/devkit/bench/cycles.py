@@ -80,7 +80,7 @@ def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list
 
         def cycle(number: int) -> tuple[float, float]:
             commit(kafka.bootstrap_servers, layout, lambda *_: number)
-            return _deleting(kafka, layout, rest, lambda: engine.run_cycle(state))
+            return _deleting(kafka, layout, rest, lambda: engine.run_cycle(state).report)
 
         measured = [cycle(number) for number in range(1, WARM_UP + RUNS + 1)][WARM_UP:]
         with requests.counted(kafka) as sent:
@@ -149,7 +149,9 @@ def _dry_runs(kafka: EmbeddedKafka, folder: Path) -> _DryRuns:
             engine.run_cycle(state)
         rest = load.at_rest(kafka)
         timed, cost_s = load.cost(
-            kafka, rest, lambda: [seconds(lambda: engine.run_cycle(state)) for _ in range(RUNS)]
+            kafka,
+            rest,
+            lambda: [seconds(lambda: engine.run_cycle(state).report) for _ in range(RUNS)],
         )
     return _DryRuns(timed, cost_s / RUNS, rest)
 

@@ -155,7 +155,7 @@ class Daemon:
     def _run(self) -> CycleReport:
         state = self.start()
         reconcile(state.audit, self._context.kafka, self._context.now())
-        return run_cycle(self._context, self._configs[self.state_dir], state)
+        return run_cycle(self._context, self._configs[self.state_dir], state).report
 
     @contextmanager
     def _in_the_world(self, plan: str) -> Iterator[None]:

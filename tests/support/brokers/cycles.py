@@ -64,7 +64,7 @@ class Retentiond:
         context = self._context(kafka, _interrupted(now, before_guard) if before_guard else now)
         with open_state(self.config.state_dir) as state:
             state.memory.uptime = uptime
-            return run_cycle(context, self.config, state)
+            return run_cycle(context, self.config, state).report
 
     def settle(self) -> tuple[DeletionOutcome, ...]:
         """Reads back what earlier cycles left open."""

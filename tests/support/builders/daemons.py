@@ -17,19 +17,20 @@ import structlog
 from structlog.typing import EventDict
 
 from retentiond.config import Config
+from retentiond.cycle import CycleEnd
 from retentiond.daemon import Daemon
-from retentiond.history.entries import FinishedCycle
 from retentiond.model import DeletionOutcome
 from retentiond.state.state import State
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
+from tests.support.builders.histories import World
 from tests.support.builders.reports import report
 
 Step = Callable[[], CycleReport]
 
 
 def settings(state_dir: Path = Path("/nowhere"), **changes: Any) -> Config:
-    """A configuration with an interval of a minute, and any free port."""
+    """A configuration with an interval of a minute, any free port and no history."""
     return Config.model_validate(
         {
             "kafka": {"bootstrap.servers": "localhost:9092"},
@@ -37,6 +38,7 @@ def settings(state_dir: Path = Path("/nowhere"), **changes: Any) -> Config:
             "state_dir": str(state_dir),
             "http": {"host": "127.0.0.1", "port": 0},
             "topics": [{"name": "orders", "retention.commitoffset.enable": True}],
+            "history": {"enabled": False},
             **changes,
         }
     )
@@ -48,7 +50,8 @@ class FakeEngine:
     def __init__(self, config: Config, cycle: Step) -> None:
         self.config = config
         self.in_force: Callable[[], Config] = lambda: self.config
-        self.seen: Callable[[FinishedCycle], None] = lambda _: None
+        self.finished = World().seen()
+        """What its cycles leave for the history."""
         self.cycle = cycle
         self.settled: tuple[DeletionOutcome, ...] = ()
         self.configs_used: list[Config] = []
@@ -65,9 +68,9 @@ class FakeEngine:
         settled, self.settled = self.settled, ()
         return settled
 
-    def run_cycle(self, _state: State) -> CycleReport:
+    def run_cycle(self, _state: State) -> CycleEnd:
         self.configs_used.append(self.config)
-        return self.cycle()
+        return CycleEnd(self.cycle(), self.finished)
 
     def prune(self, _state: State) -> None:
         self.pruned()

@@ -64,6 +64,7 @@ def row_json(topic: str, partition: int = 0) -> dict[str, Any]:
         "predicted_remote_bytes": None,
         "consumed_retention_ms": None,
         "only_groups": None,
+        "owner": None,
         "detail": None,
     }
 

@@ -12,8 +12,10 @@ import pytest
 import structlog
 
 from retentiond.cli.main import main
+from retentiond.cycle import CycleEnd
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
+from tests.support.builders.histories import World
 
 CONFIG = """\
 kafka:
@@ -40,7 +42,7 @@ class OneCycle:
     """In place of the engine."""
 
     def __init__(self, of: CycleReport) -> None:
-        self.run_cycle = lambda _state: of
+        self.run_cycle = lambda _state: CycleEnd(of, World().seen())
 
     def __getattr__(self, _name: str) -> Callable[..., None]:
         return lambda *_: None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from retentiond.cli.output.explain import show_partition, show_topic
 from retentiond.cli.output.printing import printer
 from retentiond.tell.explain.evidence import ExplainedPlan
-from retentiond.tell.explain.explanation import explained
+from retentiond.tell.explain.explanation import explained, topic_document
 from retentiond.tell.report import CycleReport
 from tests.support.builders.explained_plans import alone, evidence, remember, with_bytes
 from tests.support.builders.gather_worlds import HOUR_MS, ORDERS_1, config, entry, healthy
@@ -189,6 +190,20 @@ def test_where_not_every_group_counts_it_says_so(
         "\nOn orders only groups that match bill.* count (groups.only): what any other group has "
         "not read may be deleted.\nExcluded by the policy: search.\n"
     ) in text
+
+
+def test_the_topics_owner_is_named_where_there_is_one(
+    capsys: pytest.CaptureFixture[str], kafka: FakeCluster, tmp_path: Path
+) -> None:
+    found = alone(evidence(kafka, tmp_path), "orders", 0)
+    show_partition(printer(), planned(kafka), found)
+    assert "Owner" not in capsys.readouterr().out
+    (answer,) = found.answer.partitions
+    owned = replace(answer, row=replace(answer.row, owner="payments"))
+    found = replace(found, answer=replace(found.answer, partitions=(owned,)))
+    show_partition(printer(), planned(kafka), found)
+    assert "\nOwner: payments, who is asked about the topic.\n" in capsys.readouterr().out
+    assert topic_document(found)["owner"] == "payments"
 
 
 @pytest.mark.parametrize("whole_topic", [True, False])

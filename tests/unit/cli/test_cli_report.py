@@ -199,6 +199,30 @@ def test_a_price_that_is_none_is_refused(command: Command, tmp_path: Path) -> No
     assert "--price-per-gib-month 'cheap': expected an amount and a currency, as in" in done.err
 
 
+def test_topics_are_told_with_their_owners_where_they_have_one(
+    command: Command, tmp_path: Path
+) -> None:
+    entries = [
+        PastEntry(
+            hour * HOUR_MS,
+            rows=[
+                partition_row("orders", high_watermark=5, owner="payments" if hour else "billing"),
+                partition_row("views", high_watermark=5),
+            ],
+            is_whole=hour == 0,
+        )
+        for hour in (0, 1)
+    ]
+    found = reported(command, tmp_path, entries)
+    assert [each["owner"] for each in found["topics"]] == ["payments", None]
+    table = command(
+        "report", "--config", tmp_path / "retentiond.yaml", "--since", BEGIN.isoformat()
+    )
+    (line,) = (each.split() for each in table.out.splitlines() if each.startswith("orders"))
+    assert "OWNER" in table.out
+    assert line[1] == "payments"
+
+
 def test_when_a_disk_is_full_takes_an_hour_to_tell(command: Command, tmp_path: Path) -> None:
     """Retention frees whole segments: what comes between two of them says nothing. The second disk
     has its figures a minute later than the first, and so for a minute less than an hour."""

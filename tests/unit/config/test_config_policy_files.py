@@ -98,6 +98,20 @@ def test_patterns_of_two_teams_that_differ_are_a_conflict_that_names_both_files(
     )
 
 
+def test_a_conflict_with_the_main_file_names_both_files_and_the_team(tmp_path: Path) -> None:
+    hours = "retention.commitoffset.hours"
+    main = f"policies: policies.d/*.yaml\ntopics: [{{pattern: 'or.*', {ENABLED}, {hours}: 1}}]\n"
+    config = config_of(
+        tmp_path,
+        main,
+        search=f"owner: search\ntopics: [{{pattern: '.*ers', {ENABLED}, {hours}: 2}}]\n",
+    )
+    conflict = config.policy_for("orders")
+    assert isinstance(conflict, PolicyConflict)
+    assert conflict.places == ("the main file's topics[0]", "policies.d/search.yaml: topics[0]")
+    assert conflict.owner == "search"
+
+
 @pytest.mark.parametrize(
     ("files", "said"),
     [

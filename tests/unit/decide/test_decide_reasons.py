@@ -347,6 +347,12 @@ CASES = [
         None,
         said="topics[0] and topics[1]",
     ),
+    Case(
+        Reason.POLICY_CONFLICT,
+        (orders(policy=PolicyConflict(("topics[0]", "policies.d/a.yaml: topics[1]"), "a")),),
+        None,
+        said="the main file's topics[0] and policies.d/a.yaml: topics[1] treat the topic",
+    ),
     Case(Reason.OPEN_TRANSACTION, (offsets(last_stable_offset=10),), 10, said="since offset 10"),
 ]
 

@@ -97,7 +97,7 @@ def test_a_slow_address_holds_its_topics_in_the_second_reading_and_the_others_go
             deleting=threading.Event(),
         )
         with open_state(config.state_dir) as state:
-            report = run_cycle(context, config, state)
+            report = run_cycle(context, config, state).report
     rows = {row.topic: row for row in report.plan.rows}
     assert report.outcomes[TopicPartition("orders", 0)].outcome is Outcome.DELETED
     assert kafka.partition("orders").log_start == 7

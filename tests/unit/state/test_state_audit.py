@@ -76,6 +76,7 @@ def approved(partition: int, topic: str = "orders", evidence: object = EVIDENCE)
         detail="limits.records_per_cycle (90) lowers the cutoff from 101",
         consumed_retention_ms=60_000,
         only_groups="billing|search",
+        owner="payments",
     )
     assert isinstance(evidence, tuple)
     return Approved(topic, partition, "id-of-orders", 100, 10, evidence, row)
@@ -136,7 +137,8 @@ def test_whatever_the_log_keeps_of_a_row_comes_back(audit: Audit, field: Field) 
     is_approved = field.name in ("topic", "partition", "topic_id", "cutoff", "log_start_offset")
     if field.said.audit is None or is_approved or field.name == "records":
         value = getattr(row, field.name)
-    row = replace(row, **{field.name: value})
+    changed: dict[str, Any] = {field.name: value}
+    row = replace(row, **changed)
     audit.intend("cycle-1", [replace(approved(0), row=row)], 2_000, evidence_at_ms=1_900)
     audit.record_predicted("cycle-1", [row])
     assert getattr(only(audit).row, field.name) == value

@@ -93,8 +93,8 @@ def test_who_keeps_the_most_bytes_of_the_cluster_comes_first() -> None:
 
 
 def test_a_topic_that_belongs_to_a_system_says_to_which() -> None:
-    assert only([rest(topic="app-store-changelog")]).owner is not None
-    assert only([rest()]).owner is None
+    assert only([rest(topic="app-store-changelog")]).system is not None
+    assert only([rest()]).system is None
 
 
 def test_what_is_kept_takes_its_share_of_each_partitions_bytes() -> None:

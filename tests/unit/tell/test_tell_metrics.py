@@ -24,9 +24,11 @@ from retentiond.tell.group_answers import LagReport
 from retentiond.tell.metric_definitions import (
     ALL,
     AUDIT_LOG_BYTES,
+    INFO,
     LAST_ORPHAN_LOOK,
     READY,
     STATE_DIR_USABLE,
+    Definition,
 )
 from retentiond.tell.metrics import HistoryMetrics, LogMetrics, Metrics
 from retentiond.tell.standing import Standing
@@ -107,6 +109,7 @@ PROMISED = {
     "retentiond_min_committed_offset": ("gauge", {"topic", "partition"}),
     "retentiond_orphan_log_partitions": ("gauge", {"broker", "log_dir"}),
     "retentiond_orphan_log_partition_size_bytes": ("gauge", {"broker", "log_dir"}),
+    "retentiond_topic_owner_info": ("gauge", {"topic", "owner"}),
     "retentiond_partitions": ("gauge", {"topic", "verdict", "reason"}),
     "retentiond_predicted_bytes": ("gauge", {"topic"}),
     "retentiond_predicted_remote_bytes": ("gauge", {"topic"}),
@@ -135,7 +138,9 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
         space=(LogDirCapacity(1, "/kafka", 100, 40),),
         full_s={(1, "/kafka"): 3600.5},
     )
-    rows = [replace(row("orders"), predicted_bytes=400, predicted_remote_bytes=8000)]
+    rows = [
+        replace(row("orders"), predicted_bytes=400, predicted_remote_bytes=8000, owner="payments")
+    ]
     unread = LagReport({BILLING: 50}, {BILLING: 60.5})
     rows.append(row("views", reason=Reason.NO_GROUP))
     stand = Standing({"orders": 3_600_000}, {"billing": 1_500}, {"search": 2_500})
@@ -158,22 +163,23 @@ def test_every_metric_has_the_promised_name_type_and_labels(full: CollectorRegis
     assert found == PROMISED
 
 
+def _family(of: Definition) -> str:
+    """A gauge that tells names, and an info, are both called ``_info`` by a query."""
+    name = of.name.removesuffix("_total")
+    return name.removesuffix("_info") if of.type == INFO else name
+
+
 def test_every_metric_is_as_it_is_defined(full: CollectorRegistry) -> None:
     """And so as docs/metrics.md says, which is made from the definitions."""
     defined = {
-        each.name.removesuffix("_total").removesuffix("_info"): (each.type, each.help)
+        _family(each): (each.type, each.help)
         for each in ALL
         # of the daemon, and of `orphans --serve` alone
         if each not in (READY, AUDIT_LOG_BYTES, STATE_DIR_USABLE, LAST_ORPHAN_LOOK)
     }
     assert {each.name: (each.type, each.documentation) for each in full.collect()} == defined
     for each in ALL:
-        assert (
-            set(each.labels)
-            == PROMISED.get(
-                each.name.removesuffix("_total").removesuffix("_info"), ("", set(each.labels))
-            )[1]
-        )
+        assert set(each.labels) == PROMISED.get(_family(each), ("", set(each.labels)))[1]
 
 
 def test_what_groups_have_not_read_is_shown_by_topic_and_group(full: CollectorRegistry) -> None:
@@ -441,6 +447,16 @@ def test_only_what_is_proven_counts_as_deleted(
         (each.value, "orders"): int(each is what) for each in Outcome
     }
     assert series(registry, "retentiond_reclaimable_records") == {("orders",): 90}
+
+
+def test_only_a_topic_with_an_owner_has_a_series_of_it(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    owned = [replace(row("orders", each), owner="payments") for each in (0, 1)]
+    seen(metrics, [*owned, row("clicks")])
+    assert series(registry, "retentiond_topic_owner_info") == {("payments", "orders"): 1}
+    seen(metrics, [row("orders")])
+    assert series(registry, "retentiond_topic_owner_info") == {}
 
 
 def test_what_was_deleted_is_no_longer_reclaimable(

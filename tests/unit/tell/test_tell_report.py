@@ -50,6 +50,7 @@ def test_a_plan_has_the_promised_fields_and_few_more() -> None:
         "predicted_remote_bytes",
         "consumed_retention_ms",
         "only_groups",
+        "owner",
         "size_bytes",
         "remote_bytes",
     }
@@ -110,6 +111,7 @@ def test_a_plan_survives_json_with_its_values() -> None:
         "topics": [
             {
                 "topic": "orders",
+                "owner": None,
                 "size_bytes": None,
                 "records": 90,
                 "predicted_bytes": None,

@@ -15,7 +15,7 @@ from retentiond.tell.unseen_readers import (
     unlimited_topics,
     unseen_readers,
 )
-from retentiond.tell.well_known_topics import owner
+from retentiond.tell.well_known_topics import system_of
 from tests.support.builders import guard_readings
 
 
@@ -56,7 +56,7 @@ from tests.support.builders import guard_readings
     ],
 )
 def test_a_topic_of_a_system_is_known_by_its_name(topic: str, whose: str) -> None:
-    found = owner(topic)
+    found = system_of(topic)
     assert found is not None
     assert found.short == whose
 
@@ -77,7 +77,7 @@ def test_a_topic_of_a_system_is_known_by_its_name(topic: str, whose: str) -> Non
     ],
 )
 def test_any_other_topic_is_nobodys(topic: str) -> None:
-    assert owner(topic) is None
+    assert system_of(topic) is None
 
 
 def group(name: str, kind: GroupKind = GroupKind.CLASSIC, **more: Any) -> GroupReading:

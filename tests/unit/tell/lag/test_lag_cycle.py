@@ -50,7 +50,7 @@ def run(kafka: FakeCluster, folder: Path) -> CycleReport:
         coordinators=LastCoordinators(),
     )
     with open_state(folder) as state:
-        return run_cycle(context, config, state)
+        return run_cycle(context, config, state).report
 
 
 @pytest.fixture(autouse=True)

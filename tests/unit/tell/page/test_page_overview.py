@@ -78,6 +78,40 @@ def test_topics_can_be_filtered(tmp_path: Path, query: str, expected: list[str])
     assert topics(Visitor(tmp_path, scenes.many_topics(4)), f"/{query}") == expected
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("?owner=payments", ["clicks", "orders"]),
+        ("?owner=payments&name=ord", ["orders"]),
+        ("?owner=pay", []),
+        ("?owner=", ["clicks", "orders", "views"]),
+    ],
+)
+def test_topics_can_be_filtered_by_their_owner(
+    tmp_path: Path, query: str, expected: list[str]
+) -> None:
+    rows = [replace(scenes.partition(each, 0), owner="payments") for each in ("orders", "clicks")]
+    visitor = Visitor(tmp_path, scenes.report([*rows, scenes.partition("views", 0)]))
+    document = visitor.see(f"/{query}&sort=name")
+    assert sorted(topics(visitor, f"/{query}")) == expected
+    assert "payments" in [each["value"] for each in document.all("option")]
+    hrefs = [link["href"] or "" for link in document.all("a")]
+    asked = query.removeprefix("?owner=").partition("&")[0]
+    assert all(f"owner={asked}" in each for each in hrefs if "sort=" in each) or not asked
+
+
+def test_where_no_topic_has_an_owner_nobody_is_asked_for_one(tmp_path: Path) -> None:
+    document = Visitor(tmp_path, scenes.many_topics(3)).see("/")
+    assert "owner" not in document.text
+
+
+def test_a_topics_page_names_its_owner_and_leads_to_the_others_of_it(tmp_path: Path) -> None:
+    row = replace(scenes.partition("orders", 0), owner="payments & co")
+    document = Visitor(tmp_path, scenes.report([row])).see("/topics/orders")
+    assert "Owner: payments & co" in document.text
+    assert "../?owner=payments+%26+co" in [link["href"] for link in document.all("a")]
+
+
 def test_a_filter_stays_in_its_form_and_in_the_pages(tmp_path: Path) -> None:
     document = Visitor(tmp_path, scenes.many_topics(250)).see("/?name=topic&verdict=delete&page=2")
     (field,) = document.all("input")
