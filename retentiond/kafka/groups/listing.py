@@ -138,12 +138,12 @@ def list_groups(client: Client) -> Sequence[ListedGroup]:
                 failure = failure_of_code(answer.error_code)
                 raise KafkaUnavailable(f"broker {node} did not list its groups: {failure}")
             for group in map(_listed, answer.groups):
-                if group.group_id in groups:  # one of the brokers coordinates it no more
-                    group = _either(groups[group.group_id], group)
-                    listed_by.pop(group.group_id, None)
+                name = group.group_id
+                if name in groups:  # one of the brokers coordinates it no more
+                    groups[name] = _either(groups[name], group)
+                    listed_by.pop(name, None)
                 else:
-                    listed_by[group.group_id] = node
-                groups[group.group_id] = group
+                    groups[name], listed_by[name] = group, node
         network.learn_listing(listed_by)
         return list(groups.values())
 

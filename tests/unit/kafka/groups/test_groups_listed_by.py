@@ -110,7 +110,7 @@ def test_each_listing_takes_the_place_of_the_one_before(cluster: Cluster) -> Non
 
 @pytest.mark.parametrize("stale", [1, 2])
 def test_of_two_brokers_that_list_a_group_the_one_that_leads_is_asked(stale: int) -> None:
-    """A broker may go on listing a group, and know its old commits, after another has taken over."""
+    """A broker may go on listing a group, with its old commits, after another has taken over."""
     cluster = Cluster({"billing": 3 - stale})
     cluster.still_lists["billing"] = stale
     (group,) = list_groups(cluster.connection)
