@@ -10,7 +10,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 
-class EveryInterval(BaseTrigger):  # type: ignore[misc] # untyped
+class EveryInterval(BaseTrigger):
     """Due every ``interval``, in step with the first time.
 
     APScheduler asks for the next time until one lies ahead, and holds its lock meanwhile. Its own
