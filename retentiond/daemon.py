@@ -14,9 +14,7 @@ from typing import Any
 
 import prometheus_client
 import structlog
-from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.jobstores.base import JobLookupError
-from apscheduler.schedulers.background import BackgroundScheduler
 from prometheus_client.registry import CollectorRegistry
 
 from retentiond import garbage_collection
@@ -37,6 +35,7 @@ from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.kafka.cluster import Observer
 from retentiond.reload import Reload
+from retentiond.schedule import EveryInterval, background_scheduler
 from retentiond.state.audit_file import log_bytes
 from retentiond.state.state import State, read_last_complete
 from retentiond.state.state_dir import usable_bytes
@@ -72,15 +71,6 @@ MOST_DOUBLINGS = 20
 JOB = "cycle"
 
 RELOAD = int(signal.SIGHUP)
-
-
-def background_scheduler() -> Any:
-    """One cycle at a time; APScheduler's own default would drop one that starts 1 s late."""
-    return BackgroundScheduler(
-        timezone=UTC,
-        executors={"default": ThreadPoolExecutor(1)},
-        job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
-    )
 
 
 class Daemon:
@@ -203,8 +193,7 @@ class Daemon:
         """The first cycle at once, then every interval; a late one is coalesced, never doubled."""
         self._scheduler.add_job(
             self._tick,
-            "interval",
-            seconds=config.schedule.interval_ms / 1000,
+            EveryInterval(timedelta(milliseconds=config.schedule.interval_ms)),
             next_run_time=datetime.now(UTC),
             id=JOB,
             replace_existing=True,

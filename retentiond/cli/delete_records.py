@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import termios
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -231,6 +232,7 @@ def _agreed(items: Sequence[Item], again: Callable[[], list[Item]], kafka: LookU
         if agreed is not None:
             return agreed
         shown = withdraw(shown, now)
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)  # typed before this question was there
         print(CHANGED, file=sys.stderr)
     return shown
 

@@ -55,6 +55,19 @@ def test_what_is_shown_anew_is_deleted_once_it_is_agreed_to(bench: Bench, topic_
     assert bench.log_starts(name) == [5]
 
 
+def test_what_was_typed_before_a_question_does_not_answer_it(bench: Bench, topic_name: str) -> None:
+    """As by a key that is pressed twice."""
+    name = bench.topic(topic_name)
+    bench.driver.commit(topic_name, {(name, 0): 9})
+    code, shown = bench.on_a_terminal(
+        *("--topic", name, "--to-committed", topic_name),
+        answers=["y\ny", "n"],
+        meanwhile=lambda: bench.driver.commit(topic_name, {(name, 0): 5}),
+    )
+    assert (code, shown.count(ASKS)) == (1, 2)
+    assert bench.log_starts(name) == [0]
+
+
 def test_a_group_that_is_reset_to_the_beginning_ends_the_command_with_1(
     bench: Bench, topic_name: str
 ) -> None:

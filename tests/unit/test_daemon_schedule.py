@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retentiond.daemon import background_scheduler
+from retentiond.schedule import EveryInterval, background_scheduler
 
 INTERVAL_S = 0.05
 
@@ -17,7 +17,8 @@ INTERVAL_S = 0.05
 @contextmanager
 def scheduled(cycle: Any, first: datetime, interval_s: float = INTERVAL_S) -> Iterator[None]:
     scheduler = background_scheduler()
-    scheduler.add_job(cycle, "interval", seconds=interval_s, next_run_time=first, id="cycle")
+    trigger = EveryInterval(timedelta(seconds=interval_s))
+    scheduler.add_job(cycle, trigger, next_run_time=first, id="cycle")
     scheduler.start()
     try:
         yield
@@ -62,3 +63,19 @@ def test_a_cycle_that_starts_late_is_run_and_not_dropped() -> None:
     ran = threading.Event()
     with scheduled(ran.set, datetime.now(UTC) - timedelta(hours=1), interval_s=7200):
         assert ran.wait(60)
+
+
+def test_a_clock_that_is_set_by_centuries_takes_one_step() -> None:
+    """Whoever steps through them all takes all memory, and holds the scheduler's lock."""
+    due, later = datetime(2026, 11, 25, tzinfo=UTC), timedelta(days=365 * 174)
+    every = EveryInterval(timedelta(seconds=2))
+    assert every.get_next_fire_time(due, due + later) == due + later + timedelta(seconds=2)
+    assert every.get_next_fire_time(due, due + timedelta(seconds=3)) == due + timedelta(seconds=4)
+    assert every.get_next_fire_time(due, due - later) == due + timedelta(seconds=2)
+
+
+def test_a_cycle_that_is_due_since_centuries_runs_once_at_once() -> None:
+    ran = threading.Semaphore(0)
+    with scheduled(ran.release, datetime.now(UTC) - timedelta(days=365 * 174), interval_s=60):
+        assert ran.acquire(timeout=10)
+        assert not ran.acquire(timeout=0.2)

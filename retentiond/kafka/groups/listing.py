@@ -137,9 +137,13 @@ def list_groups(client: Client) -> Sequence[ListedGroup]:
             if answer.error_code:
                 failure = failure_of_code(answer.error_code)
                 raise KafkaUnavailable(f"broker {node} did not list its groups: {failure}")
-            for group in answer.groups:
-                groups[group.group_id] = _listed(group)
-                listed_by[group.group_id] = node
+            for group in map(_listed, answer.groups):
+                name = group.group_id
+                if name in groups:  # one of the brokers coordinates it no more
+                    groups[name] = _either(groups[name], group)
+                    listed_by.pop(name, None)
+                else:
+                    groups[name], listed_by[name] = group, node
         network.learn_listing(listed_by)
         return list(groups.values())
 
@@ -154,6 +158,17 @@ def _listed(group: Any) -> ListedGroup:
         kind=GroupKind(kind) if kind in KINDS else GroupKind.UNKNOWN,
         state=group.group_state or "Unknown",
         protocol_type=group.protocol_type or "",
+    )
+
+
+def _either(one: ListedGroup, other: ListedGroup) -> ListedGroup:
+    """Of a group that two brokers list, what they agree on. It counts as live otherwise, as a
+    reader, and as unreadable where they tell different kinds."""
+    return ListedGroup(
+        group_id=one.group_id,
+        kind=one.kind if one.kind is other.kind else GroupKind.UNKNOWN,
+        state=one.state if one.state == other.state else "Unknown",
+        protocol_type=one.protocol_type if one.protocol_type == other.protocol_type else "",
     )
 
 

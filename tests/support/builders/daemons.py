@@ -20,6 +20,7 @@ from retentiond.config import Config
 from retentiond.cycle import CycleEnd
 from retentiond.daemon import Daemon
 from retentiond.model import DeletionOutcome
+from retentiond.schedule import EveryInterval
 from retentiond.state.state import State
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
@@ -99,16 +100,10 @@ class FakeScheduler:
         self.next_run_time: datetime | None = None
         self.modified_at = datetime.now(UTC)
 
-    def add_job(
-        self, job: Callable[[], None], trigger: str, *, seconds: float, **rest: Any
-    ) -> None:
-        assert (trigger, rest.pop("id"), rest.pop("replace_existing")) == (
-            "interval",
-            "cycle",
-            True,
-        )
+    def add_job(self, job: Callable[[], None], trigger: EveryInterval, **rest: Any) -> None:
+        assert (rest.pop("id"), rest.pop("replace_existing")) == ("cycle", True)
         self.tick = job
-        self.interval_s = seconds
+        self.interval_s = trigger.interval.total_seconds()
         self.next_run_time = rest.pop("next_run_time")
         assert rest == {}
 

@@ -31,6 +31,7 @@ class Cluster:
 
     def __init__(self, coordinators: Mapping[str, int]) -> None:
         self.coordinators = dict(coordinators)
+        self.still_lists: dict[str, int] = {}
         self.brokers = Brokers(self._answer)
         self.connection = BrokersClient(self.brokers)
 
@@ -47,7 +48,8 @@ class Cluster:
             return MetadataResponse(brokers=brokers, topics=[])
         if isinstance(request, ListGroupsRequest):
             group = ListGroupsResponse.ListedGroup
-            listed = [group(group_id=n) for n, at in self.coordinators.items() if at == node]
+            by_group = [*self.coordinators.items(), *self.still_lists.items()]
+            listed = [group(group_id=name) for name, at in by_group if at == node]
             return ListGroupsResponse(groups=listed)
         if isinstance(request, FindCoordinatorRequest):
             return found(request, lambda key: self.coordinators[key])
@@ -58,9 +60,10 @@ class Cluster:
         return answer
 
     def _commits(self, group: str, node: int | None) -> Any:
-        if self.coordinators[group] != node:
+        is_stale = self.still_lists.get(group) == node
+        if self.coordinators[group] != node and not is_stale:
             return Group(group_id=group, error_code=NOT_COORDINATOR)
-        partition = Partition(partition_index=0, committed_offset=7)
+        partition = Partition(partition_index=0, committed_offset=9 if is_stale else 7)
         return Group(group_id=group, topics=[Topic(name="orders", partitions=[partition])])
 
 
@@ -103,6 +106,18 @@ def test_each_listing_takes_the_place_of_the_one_before(cluster: Cluster) -> Non
 
     assert commits(cluster.connection, ["billing"]) == {"billing": SEVEN}
     assert cluster.asked() == [2]
+
+
+@pytest.mark.parametrize("stale", [1, 2])
+def test_of_two_brokers_that_list_a_group_the_one_that_leads_is_asked(stale: int) -> None:
+    """A broker may go on listing a group, with its old commits, after another has taken over."""
+    cluster = Cluster({"billing": 3 - stale})
+    cluster.still_lists["billing"] = stale
+    (group,) = list_groups(cluster.connection)
+    assert group.group_id == "billing"
+
+    assert commits(cluster.connection, ["billing"]) == {"billing": SEVEN}
+    assert cluster.asked() == [3 - stale]
 
 
 def test_an_old_listing_is_not_relied_on(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

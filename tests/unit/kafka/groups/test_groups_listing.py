@@ -59,6 +59,14 @@ def listing(by_node: Mapping[int, Any]) -> dict[str, ListedGroup]:
     return {each.group_id: each for each in answers}
 
 
+def test_of_a_group_that_two_brokers_list_only_what_they_agree_on_is_known() -> None:
+    one, other = listed("billing", "search"), listed("billing", kind="Consumer")
+    other.groups[0].group_state, other.groups[0].protocol_type = "Empty", "connect"
+    found = listing({1: one, 2: other})
+    assert found["billing"] == ListedGroup("billing", GroupKind.UNKNOWN, "Unknown", "")
+    assert found["search"].kind is GroupKind.CLASSIC
+
+
 def test_every_broker_of_todays_metadata_is_asked_for_its_groups() -> None:
     assert listing({1: listed("billing"), 2: listed(), 7: listed("search")}).keys() == {
         "billing",
