@@ -32,7 +32,6 @@ NOT_SHOWN = {
     "retentiond_history_last_write_timestamp_seconds",  # what could not be written is
     "retentiond_log_dir_full_seconds",  # absent while no disk is filling; what is free is shown
     "retentiond_log_lines_dropped_total",  # a line says so once the log flows again
-    "retentiond_orphan_last_look_timestamp_seconds",  # of another job
     "retentiond_orphan_log_partitions",  # their bytes are
 }
 

@@ -21,13 +21,7 @@ from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
 from retentiond.state.state import LastComplete
 from retentiond.tell.group_answers import LagReport
-from retentiond.tell.metric_definitions import (
-    ALL,
-    AUDIT_LOG_BYTES,
-    LAST_ORPHAN_LOOK,
-    READY,
-    STATE_DIR_USABLE,
-)
+from retentiond.tell.metric_definitions import ALL, AUDIT_LOG_BYTES, READY, STATE_DIR_USABLE
 from retentiond.tell.metrics import HistoryMetrics, LogMetrics, Metrics
 from retentiond.tell.standing import Standing
 from tests.support.builders.daemons import settings
@@ -163,8 +157,8 @@ def test_every_metric_is_as_it_is_defined(full: CollectorRegistry) -> None:
     defined = {
         each.name.removesuffix("_total").removesuffix("_info"): (each.type, each.help)
         for each in ALL
-        # of the daemon, and of `orphans --serve` alone
-        if each not in (READY, AUDIT_LOG_BYTES, STATE_DIR_USABLE, LAST_ORPHAN_LOOK)
+        # of the daemon
+        if each not in (READY, AUDIT_LOG_BYTES, STATE_DIR_USABLE)
     }
     assert {each.name: (each.type, each.documentation) for each in full.collect()} == defined
     for each in ALL:
