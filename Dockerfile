@@ -63,7 +63,8 @@ ENV PATH=/opt/retentiond/bin:$PATH \
 WORKDIR /tmp
 # 145 MB for a first plan in two thirds of the time, and less memory. Here, because it holds for one
 # Java and its jars only.
-RUN python -m retentiond.spark.class_archive && rm -rf /tmp/*
+RUN --mount=type=bind,source=scripts/devkit/class_archive.py,target=/mnt/class_archive.py \
+    python /mnt/class_archive.py && rm -rf /tmp/*
 VOLUME /var/lib/retentiond
 EXPOSE 9477
 # By number, so that Kubernetes can see that it is not root.

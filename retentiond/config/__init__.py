@@ -9,7 +9,7 @@ from retentiond.config.config import Config, Http, Limits, Schedule, Spark, desc
 from retentiond.config.differences import Difference, differences
 from retentiond.config.external_reader import ExternalReader
 from retentiond.config.policy import PolicyConflict
-from retentiond.config.reader import load, load_http, parse
+from retentiond.config.reader import load, parse
 from retentiond.config.settings import TopicPolicy
 
 __all__ = [
@@ -26,6 +26,5 @@ __all__ = [
     "describe",
     "differences",
     "load",
-    "load_http",
     "parse",
 ]

@@ -67,19 +67,6 @@ class Http(Section):
     `htpasswd -nB USER` prints it. If it is not set, everybody may."""
 
 
-class Secured(Section):
-    """Of `Http`, what concerns a port whose address is given otherwise."""
-
-    tls: Tls | None = None
-    basic_auth: Users | None = None
-
-
-class HttpFile(Section):
-    """A file of its own for such a port."""
-
-    http: Secured
-
-
 class Spark(Section):
     master: SparkMaster = "local[2]"
     """Where the plan is computed: local[N], spark://…, sc://… (Spark Connect) or k8s://…"""

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import core_schema
 
-from retentiond.config.config import Config, HttpFile, Secured
+from retentiond.config.config import Config
 from retentiond.config.document import Scalar, Tree, dotted, read_document, shown, substitute
 from retentiond.config.rules import PolicyFile
 from retentiond.config.values import Section
@@ -48,15 +48,6 @@ def load(
         return parse(_read(path, option), environ, path.parent)
     except ConfigError as exc:
         raise ConfigError(exc.message, path=exc.path, file=exc.file or str(path)) from exc
-
-
-def load_http(path: Path, environ: Mapping[str, str] = os.environ) -> Secured:
-    """The file of ``--http-config``. Raises ConfigError, which names file and key."""
-    try:
-        text = _read(path, "--http-config")
-        return _parsed(HttpFile, text, "the section http", environ, path.parent).http
-    except ConfigError as exc:
-        raise ConfigError(exc.message, path=exc.path, file=str(path)) from exc
 
 
 def parse(text: str, environ: Mapping[str, str] | None, base_dir: Path) -> Config:

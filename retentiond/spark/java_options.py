@@ -43,8 +43,7 @@ MEMORY = re.compile(
 LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
 
 CLASS_ARCHIVE = Path(sys.prefix) / "share" / "retentiond" / "spark-classes.jsa"
-"""What `retentiond.spark.class_archive` makes once for an installation, if somebody has it do
-so."""
+"""What `scripts/devkit/class_archive.py` makes once for an installation, if somebody runs it."""
 
 TEMPORARY_FILES = "-Djava.io.tmpdir="
 """Where Java and Spark put all that doesn't fit into memory, libraries and sockets, unless a

@@ -104,8 +104,7 @@ LOOPBACK = {
 """For a master in the same JVM: nobody else has business with it."""
 
 HOME = Path(sys.prefix) / "share" / "retentiond" / f"spark-{pyspark.__version__}"
-"""What `retentiond.spark.class_archive` makes once for an installation, if somebody has it do
-so."""
+"""What `scripts/devkit/class_archive.py` makes once for an installation, if somebody runs it."""
 
 NEEDLESS = (
     # Hive's catalogue of tables

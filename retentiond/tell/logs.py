@@ -171,15 +171,6 @@ STOPPING = "retentiond.stopping"
 STOPPED = "retentiond.stopped"
 """The daemon has ended; whether a cycle was abandoned in the middle of a reading."""
 
-ORPHANS = "retentiond.orphans"
-"""A look at a broker's log directories: orphans and bytes by directory, what was removed."""
-
-ORPHANS_FAILED = "retentiond.orphans_failed"
-"""A look failed: the error. The next one comes after the interval."""
-
-ORPHAN_REMOVED = "retentiond.orphan_removed"
-"""A folder was removed, or its removal failed or was given up: folder, bytes, fate, reason."""
-
 
 def log_cycle(log: Any, report: CycleReport) -> None:
     """One line. It is a warning where something was planned and not done, and where something

@@ -348,11 +348,6 @@ CLUSTER = Definition(
     "(metrics.cluster).",
     ("cluster_id", "kafka_cluster"),
 )
-LAST_ORPHAN_LOOK = Definition(
-    "retentiond_orphan_last_look_timestamp_seconds",
-    GAUGE,
-    "Time of the last complete look of `retentiond orphans`, in epoch seconds; 0 is never.",
-)
 
 ALL: tuple[Definition, ...] = (
     CYCLES,
@@ -387,7 +382,6 @@ ALL: tuple[Definition, ...] = (
     STUCK_RETENTION,
     ORPHAN_PARTITIONS,
     ORPHAN_BYTES,
-    LAST_ORPHAN_LOOK,
     LOG_DIR_TOTAL,
     LOG_DIR_USABLE,
     LOG_DIR_FULL,

@@ -6,19 +6,17 @@ The tests follow one story, in the order of this file, on one cluster.
 from __future__ import annotations
 
 import shutil
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from tempfile import mkdtemp
 
-import bcrypt
 import pytest
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.state.operator_actions import actions_in
-from tests.support.brokers.command import HostClock, Process
+from tests.support.brokers.command import HostClock
 from tests.support.brokers.orphaned import COMES_BACK, DAY_MS, STAYS, THIRD, Orphaned
 from tests.support.waiting import eventually
 
@@ -91,23 +89,6 @@ def test_another_brokers_directories_are_not_mistaken_for_its_own(orphaned: Orph
     done = orphaned.orphans("--log-dir", log_dir)
     assert done.code == 2
     assert "run the command once for each broker" in done.err
-
-
-def test_they_are_served_as_metrics_until_it_is_told_to_end(orphaned: Orphaned) -> None:
-    hashed = bcrypt.hashpw(b"right", bcrypt.gensalt(4)).decode()
-    (orphaned.folder / "http.yaml").write_text(f"http: {{basic_auth: {{ada: '{hashed}'}}}}\n")
-    serve = ("--serve", "127.0.0.1:0", "--http-config", "http.yaml")
-    arguments = (*serve, "--interval", "1s", "--remove", "--yes")
-    with Process("orphans", *orphaned.options(), *arguments, cwd=orphaned.folder) as sidecar:
-        sidecar.await_events("retentiond.orphans", 2)
-        assert sidecar.get("/metrics").status_code == 401
-        lines = sidecar.get("/metrics", ("ada", "right")).text.splitlines()
-        labels = f'{{broker="{COMES_BACK}",log_dir="{orphaned.log_dir}"}}'
-        assert f"retentiond_orphan_log_partitions{labels} 4.0" in lines
-        assert sidecar.get("/readyz", ("ada", "right")).text == "ready\n"
-        sidecar.signal(signal.SIGTERM)
-        assert sidecar.wait(30) == 0
-    assert sidecar.events("retentiond.stopped")
 
 
 def test_an_orphan_stays_while_any_condition_lacks(orphaned: Orphaned) -> None:

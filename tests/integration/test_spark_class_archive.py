@@ -9,8 +9,9 @@ from unittest import mock
 import psutil
 import pytest
 
+from devkit import class_archive
 from retentiond.decide.plan import decide
-from retentiond.spark import class_archive, java_options, tuning
+from retentiond.spark import java_options, tuning
 from retentiond.spark.session import SparkSessions
 from tests.support.brokers.spark_processes import in_a_process
 

@@ -52,12 +52,6 @@ class RemovalJournal(Protocol):
     def settled(self, orphan: Orphan) -> None: ...
 
 
-DOWN = (
-    "the broker is down and may start at any moment; remove it without --serve, before the "
-    "broker starts"
-)
-
-
 class RemovalRefused(Exception):
     """Something speaks against the removal; ``str()`` says what."""
 
@@ -65,7 +59,7 @@ class RemovalRefused(Exception):
 class Remover:
     """The caller holds the memory's lock. ``why_paused``: why nothing may be removed now, if so.
 
-    ``while_down``: also while the broker is down, which can't start for the time of a removal.
+    A broker that is down can't start for the time of a removal.
     """
 
     def __init__(
@@ -76,22 +70,18 @@ class Remover:
         journal: RemovalJournal,
         *,
         why_paused: Callable[[], object | None],
-        while_down: bool,
     ) -> None:
         self._disks = disks
         self._cluster = cluster
         self._memory_file = memory_file
         self._journal = journal
         self._why_paused = why_paused
-        self._while_down = while_down
 
     def remove(self, orphan: Orphan) -> Orphan:
         """What became of it. Raises `OtherCluster`, and `UsageError` where the directories are not
         this cluster's; `StateError` when it can't be recorded."""
         try:
             with broker_of(orphan.folder.log_dir) as broker:
-                if broker is None and not self._while_down:
-                    return orphan.kept(DOWN)
                 if not orphan.is_cut_off:
                     self._object(orphan, broker)
                 return self._go(orphan, broker)

@@ -40,7 +40,7 @@ from retentiond.tools.orphans.orphan import (
     problems,
     refuse_another,
 )
-from retentiond.tools.orphans.remove import DOWN, RemovalJournal, Remover, held_open
+from retentiond.tools.orphans.remove import RemovalJournal, Remover, held_open
 
 CUT_OFF = "its removal was cut off"
 
@@ -224,10 +224,7 @@ Approve = Callable[[Sequence[Orphan]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """``approve``: None looks only. ``stopping`` is asked before each removal.
-
-    ``while_down``: removes also while the broker is down.
-    """
+    """``approve``: None looks only."""
 
     disks: BrokerLogDirs
     cluster: AssignmentSource
@@ -235,8 +232,6 @@ class Session:
     state_dir: Path
     journal: RemovalJournal
     approve: Approve | None = None
-    stopping: Callable[[], bool] = lambda: False
-    while_down: bool = True
     clocks: HostClocks = HOSTS_CLOCKS
 
     def run(self) -> Scan:
@@ -270,8 +265,6 @@ class Session:
                 continue
             broker, files = known[log_dir]
             reason = held_open(orphan, files, broker)
-            if broker is None and not self.while_down:
-                reason = DOWN
             yield orphan if reason is None else orphan.kept(reason)
 
     def _removed(
@@ -283,12 +276,9 @@ class Session:
             memory_file,
             self.journal,
             why_paused=lambda: read_pause(self.state_dir),
-            while_down=self.while_down,
         )
         return tuple(
-            remover.remove(orphan)
-            if orphan.fate is Fate.REMOVABLE and not self.stopping()
-            else orphan
+            remover.remove(orphan) if orphan.fate is Fate.REMOVABLE else orphan
             for orphan in orphans
         )
 

@@ -115,7 +115,6 @@ class Host:
         self.journal = Records()
         self.terms = RemovalTerms(after_ms=2 * HOUR_MS)
         self.log_dirs = [self.log_dir]
-        self.while_down = True
 
     def add_log_dir(self, log_dir: Path, broker: int = BROKER, cluster: str = CLUSTER) -> None:
         log_dir.mkdir()
@@ -161,7 +160,6 @@ class Host:
             self.state_dir,
             self.journal,
             approve=(lambda _: True) if remove else approve,
-            while_down=self.while_down,
             clocks=HostClocks(
                 lambda: now_ms() + after_ms + wrong_by_ms,
                 lambda: Uptime(boot, now_ms() + after_ms),

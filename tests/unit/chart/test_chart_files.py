@@ -122,7 +122,9 @@ def test_the_sidecar_s_command_is_one_that_there_is_and_removes_nothing() -> Non
     name, *arguments = container["args"]
     group: Any = typer.main.get_command(app)
     given = group.get_command(None, name).make_context(name, arguments).params
-    assert given["listen"] == str(container["ports"][0]["containerPort"])
+    loop = container["command"][2]
+    assert 'retentiond "$@"; sleep' in loop
+    assert given["output"] == "json"
     assert given["remove"] is False
     mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert {str(given["state_dir"]), *map(str, given["log_dir"])} <= mounted

@@ -9,9 +9,8 @@ import pytest
 import typer
 
 from retentiond.cli.options import Output
-from retentiond.cli.orphans import approval, metrics_port
+from retentiond.cli.orphans import approval
 from retentiond.cli.output.orphans import document, show
-from retentiond.errors import ConfigError
 from retentiond.state.operator_actions import actions_in
 from retentiond.tools.orphans.remove import AuditedRemovals
 from tests.support.builders.orphans_host import BROKER, CLUSTER, HOUR_MS, OLD_ID, Host
@@ -31,13 +30,7 @@ def host(tmp_path: Path) -> Host:
         (["--after", "2"], "--after '2': expected a number and a unit"),
         (["--after", "-1h"], "--after '-1h': expected a number and a unit"),
         (["--retention", "week"], "--retention 'week': expected a number and a unit"),
-        (["--interval", "10ms"], "--interval: expected 1s or more"),
-        (["--serve", "http"], "--serve 'http': expected [HOST:]PORT"),
-        (["--serve", "localhost:99999"], "expected [HOST:]PORT"),
-        (["--http-config", "port.yaml"], "--http-config goes with --serve"),
-        (["--serve", "0", "--http-config", "none.yaml"], "give its path with --http-config"),
         (["--remove"], "--remove needs --yes where it can't ask"),
-        (["--remove", "--serve", "9478"], "--remove needs --yes where it can't ask"),
     ],
 )
 def test_a_wrong_option_ends_with_2_and_one_sentence(
@@ -50,40 +43,6 @@ def test_a_wrong_option_ends_with_2_and_one_sentence(
     assert said in done.err
     assert done.err.count("\n") == 1
     assert list(host.state_dir.iterdir()) == []
-
-
-def test_its_port_is_secured_as_the_daemons_by_a_file_of_its_own(tmp_path: Path) -> None:
-    file = tmp_path / "port.yaml"
-    hashed = "$2y$05$" + 53 * "a"
-    file.write_text(
-        "http:\n"
-        "  tls: {certificate: tls.crt, key: tls.key}\n"
-        f"  basic_auth: {{prometheus: '{hashed}'}}\n"
-    )
-    found = metrics_port("127.0.0.1:9478", "1m", file)
-    assert found is not None
-    assert (found.http.host, found.http.port, found.interval_ms) == ("127.0.0.1", 9478, 60_000)
-    assert found.http.tls is not None
-    assert found.http.tls.certificate.name == "tls.crt"
-    assert found.http.basic_auth == {"prometheus": hashed}
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "port.yaml: the file is empty, expected at least the section http"),
-        ("http: {port: 1}", "port.yaml: http.port: unknown setting, expected tls or basic_auth"),
-        ("tls: {}", "port.yaml: tls: unknown setting, expected http"),
-        ("http: {tls: {key: k}}", "port.yaml: http.tls.certificate: expected this setting"),
-    ],
-)
-def test_what_can_t_secure_its_port_is_refused_by_its_key(
-    tmp_path: Path, text: str, said: str
-) -> None:
-    (tmp_path / "port.yaml").write_text(text)
-    with pytest.raises(ConfigError) as refused:
-        metrics_port("9478", "1m", tmp_path / "port.yaml")
-    assert said in str(refused.value)
 
 
 def test_a_folder_that_is_no_log_directory_is_refused(command: Command, tmp_path: Path) -> None:

@@ -33,7 +33,6 @@ NOT_SHOWN = {
     "retentiond_kafka_throttled_duration_seconds",  # for who looks into a slow cycle
     "retentiond_look_to_request_duration_seconds",  # as above
     "retentiond_log_lines_dropped_total",  # a line says so once the log flows again
-    "retentiond_orphan_last_look_timestamp_seconds",  # of another job
     "retentiond_orphan_log_partitions",  # their bytes are
 }
 

@@ -25,7 +25,6 @@ from retentiond.tell.metric_definitions import (
     ALL,
     AUDIT_LOG_BYTES,
     INFO,
-    LAST_ORPHAN_LOOK,
     READY,
     STATE_DIR_USABLE,
     Definition,
@@ -174,8 +173,8 @@ def test_every_metric_is_as_it_is_defined(full: CollectorRegistry) -> None:
     defined = {
         _family(each): (each.type, each.help)
         for each in ALL
-        # of the daemon, and of `orphans --serve` alone
-        if each not in (READY, AUDIT_LOG_BYTES, STATE_DIR_USABLE, LAST_ORPHAN_LOOK)
+        # of the daemon
+        if each not in (READY, AUDIT_LOG_BYTES, STATE_DIR_USABLE)
     }
     assert {each.name: (each.type, each.documentation) for each in full.collect()} == defined
     for each in ALL:

@@ -222,16 +222,6 @@ def test_a_broker_that_starts_meanwhile_has_to_wait(host: Host) -> None:
         assert b"BlockingIOError" in tried.stderr
 
 
-def test_a_sidecar_removes_nothing_while_the_broker_may_start_at_any_moment(host: Host) -> None:
-    host.put("gone-0")
-    host.look()
-    host.while_down = False
-    orphan = only(host.look(after_ms=3 * HOUR_MS, remove=True))
-    assert (orphan.fate, orphan.reason) == (Fate.KEPT, remove.DOWN)
-    with process(host, is_broker=True):
-        assert only(host.look(after_ms=3 * HOUR_MS, remove=True)).fate is Fate.REMOVED
-
-
 def test_a_broker_out_of_sight_stops_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container whose processes are its own: /proc shows others."""
     host.put("gone-0")

@@ -1,4 +1,4 @@
-"""``python -m retentiond.spark.class_archive``: keeps Spark's classes for a quicker start.
+"""Keeps Spark's classes for a quicker start. The Python of the installation runs this file.
 
 Java maps such a file (class-data sharing) in place of finding, unpacking and verifying twenty
 thousand classes: a first plan takes two thirds of the time. It is made once for an installation,
