@@ -287,7 +287,10 @@ NO_MEMORY_OF_COMMITS: tuple[str, Any] = (
 
 NOBODY_WAITS: tuple[str, Any] = ("retentiond.gather.gather._awaited", lambda *_: {})
 
-NOBODY_BESIDE: tuple[str, Any] = ("retentiond.gather.gather._beside", lambda *_: {})
+NOBODY_BESIDE: tuple[str, Any] = (
+    "retentiond.gather.gather._readers_of_other_topics",
+    lambda *_: {},
+)
 
 WITHOUT: dict[str, tuple[tuple[str, Any], ...]] = {
     "a new reader crashes before its first commit, and its group is still listed": (NO_READERS,),

@@ -345,6 +345,7 @@ def row(
             else topic.reading.policy.consumed_retention_ms
         ),
         owner=topic.reading.policy.owner,
+        is_compacted="compact" in topic.reading.cleanup_policy,
         only_groups=(
             None
             if isinstance(topic.reading.policy, PolicyConflict) or not topic.reading.policy.only
