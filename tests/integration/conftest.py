@@ -1,14 +1,30 @@
-"""One secured cluster a worker, for all whose proofs do not need a broker of their own kind."""
+"""What several modules arrange alike; a module that needs another ``driver`` has its own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from devkit.embedded import EmbeddedKafka
 from tests.contract.real import RealDriver
+from tests.support.brokers.deleting import Bench
 from tests.support.brokers.secured import Secured, secured_kafka
+
+
+@pytest.fixture(scope="module")
+def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
+    """On the shared broker."""
+    with closing(RealDriver(kafka)) as made:
+        yield made
+
+
+@pytest.fixture
+def bench(driver: RealDriver, tmp_path: Path) -> Bench:
+    """For ``retentiond delete-records``."""
+    return Bench(driver, tmp_path)
 
 
 @pytest.fixture(scope="session")

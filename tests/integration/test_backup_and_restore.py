@@ -13,13 +13,11 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_figures import differences
 from retentiond.state.operator_actions import read_pause, remove_pause
@@ -32,12 +30,6 @@ from tests.support.brokers.cycles import Retentiond, arrange_deletion, told
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 OPERATIONS = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
-
-
-@pytest.fixture(scope="module")
-def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
-    with closing(RealDriver(kafka)) as made:
-        yield made
 
 
 class Place:

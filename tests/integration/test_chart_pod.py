@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -79,12 +78,6 @@ class Release:
 @pytest.fixture(scope="module", autouse=True)
 def namespaces() -> None:
     require_namespaces()
-
-
-@pytest.fixture(scope="module")
-def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
-    with closing(RealDriver(kafka)) as driver:
-        yield driver
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -17,17 +17,6 @@ from tests.contract.real import RealDriver
 from tests.support.brokers.deleting import RECORDS, TOOL, Bench
 
 pytestmark = pytest.mark.broker
-
-
-@pytest.fixture(scope="module")
-def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
-    with closing(RealDriver(kafka)) as driver:
-        yield driver
-
-
-@pytest.fixture
-def bench(driver: RealDriver, tmp_path: Path) -> Bench:
-    return Bench(driver, tmp_path)
 
 
 def test_it_moves_the_same_log_starts_as_kafkas_own_tool(

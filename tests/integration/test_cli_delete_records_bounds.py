@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
-from tests.contract.real import RealDriver
 from tests.support.brokers.deleting import RECORDS, Bench
 
 pytestmark = pytest.mark.broker
 
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture(scope="module")
-def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
-    with closing(RealDriver(kafka)) as driver:
-        yield driver
-
-
-@pytest.fixture
-def bench(driver: RealDriver, tmp_path: Path) -> Bench:
-    return Bench(driver, tmp_path)
 
 
 def aged(bench: Bench, name: str) -> str:

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-
 import pytest
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.state.operator_actions import Pause, write_pause
-from tests.contract.real import RealDriver
 from tests.support.brokers.deleting import ASKS, RECORDS, Bench
 
 pytestmark = pytest.mark.broker
-
-
-@pytest.fixture(scope="module")
-def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
-    with closing(RealDriver(kafka)) as driver:
-        yield driver
-
-
-@pytest.fixture
-def bench(driver: RealDriver, tmp_path: Path) -> Bench:
-    return Bench(driver, tmp_path)
 
 
 def test_a_group_that_is_reset_meanwhile_keeps_its_records(bench: Bench, topic_name: str) -> None:

@@ -6,13 +6,11 @@ what may go, and the guard is to find it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.interface import TopicDescription
 from retentiond.model import GroupKind
 from retentiond.spark.session import SparkSessions
@@ -21,12 +19,6 @@ from tests.faults.held import log_start
 from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, row_of, told
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
-
-
-@pytest.fixture(scope="module")
-def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
-    with closing(RealDriver(kafka)) as made:
-        yield made
 
 
 class Stage:

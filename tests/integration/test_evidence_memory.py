@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.clock import Uptime, now_ms
 from retentiond.config import Config
 from retentiond.config.config import Schedule
@@ -98,12 +97,6 @@ def expiring(
     with own_kafka(config=config) as kafka, closing(RealDriver(kafka)) as driver:
         made = Stage(driver, spark, tmp_path_factory.mktemp("expiring"), "expiring")
         arrange_deletion(made.retentiond, made.topic, 3)
-        yield made
-
-
-@pytest.fixture(scope="module")
-def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
-    with closing(RealDriver(kafka)) as made:
         yield made
 
 

@@ -6,13 +6,11 @@ bound errs to the side of keeping; records that are all dated back are bound by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.model import TopicPartition
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver
@@ -27,12 +25,6 @@ MINUTE_MS = HOUR_MS // 60
 
 ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}
 """Kafka refuses records that are dated an hour ahead by default, and lets old ones go."""
-
-
-@pytest.fixture(scope="module")
-def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
-    with closing(RealDriver(kafka)) as made:
-        yield made
 
 
 class Aged:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.interface import Kafka
 from retentiond.model import Outcome
 from retentiond.spark.session import SparkSessions
@@ -32,12 +30,6 @@ BURST = 20
 
 DELETIONS = 4
 """How often each of the two is to have deleted something."""
-
-
-@pytest.fixture(scope="module")
-def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
-    with closing(RealDriver(kafka)) as made:
-        yield made
 
 
 @pytest.fixture

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.interface import Kafka
 from retentiond.model import Outcome
@@ -20,12 +17,6 @@ from tests.faults.held import log_start
 from tests.support.brokers.cycles import Retentiond, deleted_up_to
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
-
-
-@pytest.fixture(scope="module")
-def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
-    with closing(RealDriver(kafka)) as made:
-        yield made
 
 
 @pytest.fixture

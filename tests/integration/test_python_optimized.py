@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import consumed, run, settings, write
 from tests.support.brokers.deleting import Bench
 
 pytestmark = pytest.mark.broker
-
-
-@pytest.fixture(scope="module")
-def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
-    with closing(RealDriver(kafka)) as driver:
-        yield driver
 
 
 @pytest.mark.parametrize("level", ["1", "2"])
