@@ -21,7 +21,13 @@ import traceback
 
 
 class RetentiondError(Exception):
-    """Base of all errors that reach the user; ``str()`` is one sentence with what to do."""
+    """Base of all errors that reach the user; ``str()`` is one sentence with what to do.
+
+    ``exit_code``: of the command that it ends. 1: what was to be done failed; 2: it could not be
+    begun as it was asked for.
+    """
+
+    exit_code = 1
 
 
 class ConfigError(RetentiondError):
@@ -29,6 +35,8 @@ class ConfigError(RetentiondError):
 
     ``path`` is the path of the key (``topics[2].groups.min``), where there is one.
     """
+
+    exit_code = 2
 
     def __init__(self, message: str, *, path: str | None = None, file: str | None = None) -> None:
         self.message = message
@@ -39,6 +47,8 @@ class ConfigError(RetentiondError):
 
 class UsageError(RetentiondError):
     """The command line asks for something that can't be done."""
+
+    exit_code = 2
 
 
 class KafkaUnavailable(RetentiondError):
@@ -63,6 +73,8 @@ class SparkUnavailable(RetentiondError):
 
 class StateError(RetentiondError):
     """The state directory is locked, unwritable or damaged."""
+
+    exit_code = 2
 
 
 class StateOfOtherCluster(StateError):

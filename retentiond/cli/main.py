@@ -28,7 +28,7 @@ from retentiond import __version__
 from retentiond.cli.first_process import work_in_a_child
 from retentiond.cli.options import INTERRUPTED, ConfigPath, Debug, Settings
 from retentiond.cli.output.streams import any_streams
-from retentiond.errors import ConfigError, RetentiondError, StateError, UsageError
+from retentiond.errors import RetentiondError
 from retentiond.formatting import printable
 
 COMMANDS = {
@@ -129,4 +129,4 @@ def _run() -> None:
             traceback.print_exc()
         said = "\n".join(map(printable, str(error).split("\n")))
         print(f"retentiond: {said}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, ConfigError | UsageError | StateError) else 1)
+        sys.exit(error.exit_code)

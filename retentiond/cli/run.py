@@ -13,7 +13,7 @@ import typer
 
 from retentiond.cli.options import ConfigPath, Debug, Output, load, one_engine, set_up
 from retentiond.cli.output.streams import settled
-from retentiond.errors import HistoryUnavailable, StateError, UsageError
+from retentiond.errors import HistoryUnavailable, StateError, StateOfOtherCluster, UsageError
 
 
 def run(
@@ -82,8 +82,13 @@ def run_once(path: Path, output: Output) -> bool:
         history = HistoryKeeper(loaded, tell)
         with one_engine(loaded, doing="running a cycle") as engine:
             engine.warm_up()
-            engine.reconcile(state)
-            report, finished = engine.run_cycle(state)
+            try:
+                engine.reconcile(state)
+                report, finished = engine.run_cycle(state)
+            except StateError as error:
+                if not isinstance(error, StateOfOtherCluster):
+                    error.exit_code = 1  # the cycle failed; its state was right when it began
+                raise
         history.see(finished)
         history.keep()
         try:

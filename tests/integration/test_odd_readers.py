@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 TWO_DAYS_MS = 2 * 24 * 3_600_000
 
+NEARLY_TEN_YEARS_MS = 3600 * 24 * 3_600_000
+
 LONG = "long-" + "x" * 29_995
 
 ODD = ("", LONG, "-rf", "\x1b[31mred", "\u202eright", "it's", "<b>bold</b>")
@@ -35,7 +37,7 @@ def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
     """Each group has read all of ``orders``, and the one of the empty id the least of it."""
     with own_kafka() as kafka, closing(RealDriver(kafka)) as made:
         for topic in ("orders", MIRRORS):
-            made.create_topic(topic, config={"retention.ms": "-1"})
+            made.create_topic(topic, config={"retention.ms": str(NEARLY_TEN_YEARS_MS)})
         made.produce("orders", [made.now_ms - TWO_DAYS_MS] * 10)
         for number, group in enumerate(ODD):
             made.commit(group, {("orders", 0): 4 + (number > 0)})

@@ -49,13 +49,14 @@ class Secured:
         return self.by_sasl(mechanism, secrets, **more)
 
     def add_user(self, name: str, password: str) -> None:
-        """For SCRAM-SHA-512."""
+        """For SCRAM-SHA-512, with all the rights that retentiond asks for."""
         user = UserScramCredentialUpsertion(
             name, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), password.encode()
         )
         admin = self.kafka.admin()
         for added in admin.alter_user_scram_credentials([user]).values():
             added.result(30)
+        _grant(self.kafka, f"User:{name}")
 
     def by_sasl(self, mechanism: str, secrets: Mapping[str, str], **more: object) -> Section:
         servers = self.kafka.bootstrap_servers
