@@ -3,10 +3,12 @@ stuck."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from retentiond.clock import uptime
+from retentiond.config.disk_pressure import DiskPressure
+from retentiond.disks.freed import PendingFree, follow, offsets_of
 from retentiond.disks.log_dirs import (
     DiskReader,
     DiskReading,
@@ -16,6 +18,7 @@ from retentiond.disks.log_dirs import (
     no_disk_reading,
 )
 from retentiond.disks.predictions import Remote, record_bytes, remote_logs
+from retentiond.disks.pressure import LogDirKey, LogDirRelief, Pressure, pressure
 from retentiond.disks.stuck import (
     DiskHistory,
     Patience,
@@ -102,6 +105,19 @@ class BrokerDisks:
             return no_disk_reading(found)
         return disk_reading(found, partitions_of(snapshot))
 
+    def pressure(
+        self,
+        snapshot: Snapshot,
+        rules: DiskPressure,
+        before: Collection[LogDirKey],
+        awaited: Sequence[PendingFree],
+    ) -> Pressure:
+        """Which log directories are under pressure by this cycle's reading; what is not known in a
+        moment is not. ``before``: those that were; ``awaited``: of earlier deletions."""
+        reading = self.reading(snapshot)
+        followed = follow(awaited, reading, offsets_of(snapshot), snapshot.taken_at_ms)
+        return pressure(reading, rules, before, followed)
+
     def remote(
         self, snapshot: Snapshot, reading: DiskReading
     ) -> Mapping[TopicPartition, Remote | None]:
@@ -162,6 +178,8 @@ class DiskReport:
     - ``space``: of each log directory where the broker tells it.
     - ``full_s``: in how many seconds such a directory is full, if it goes on as in the last day;
       only those that fill.
+    - ``relief``: of each log directory under pressure, what the plan does for it; None where the
+      policy does not say what pressure is.
     - ``problems``: what could not be read or written, a sentence each.
     """
 
@@ -174,6 +192,7 @@ class DiskReport:
     remote_bytes: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     space: tuple[LogDirCapacity, ...] = ()
     full_s: Mapping[tuple[int, str], float] = field(default_factory=dict)
+    relief: tuple[LogDirRelief, ...] | None = None
 
     def stuck_at(self, at: TopicPartition) -> tuple[Stuck, ...]:
         """Each cause once, as far as there is one."""
