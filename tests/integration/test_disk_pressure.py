@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from devkit.embedded.small_disks import MIB, CannotMount, small_disks
 from retentiond.kafka.interface import LogDir
 from retentiond.model import Failure, Verdict
 from retentiond.spark.session import SparkSessions
@@ -17,7 +18,6 @@ from retentiond.tell.report import CycleReport
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.support.brokers.command import Document
 from tests.support.brokers.cycles import Retentiond, row_of
-from tests.support.brokers.small_disks import MIB, CannotMount, small_disks
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 

@@ -1,4 +1,4 @@
-"""File systems of a few megabytes, for brokers that are to run full."""
+"""File systems of a few megabytes, for brokers that are to run full (Linux, as root)."""
 
 from __future__ import annotations
 
