@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import islice
 
 from retentiond.config import TopicPolicy
+from retentiond.disks.broker_disks import DiskReport
+from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.disks.pressure import LogDirRelief, PressedLogDir
 from retentiond.formatting import listed, say_bytes, say_duration
 from retentiond.model import PlanRow, Reason, Verdict
@@ -14,6 +16,30 @@ MOST_KEEPERS = 10
 
 FEW_KEEPERS = 3
 """The same, in a sentence."""
+
+
+NEARLY_FULL = 0.7
+"""A disk of which more is used is worth a word in a first look."""
+
+
+def nearly_full(disk: DiskReport) -> list[LogDirCapacity]:
+    """The log directories on such disks, the fullest first."""
+    by_use = sorted(disk.space, key=lambda each: each.usable_bytes / max(1, each.total_bytes))
+    return [each for each in by_use if each.usable_bytes < (1 - NEARLY_FULL) * each.total_bytes]
+
+
+def suggest_pressure(disk: DiskReport) -> str | None:
+    """A sentence where a disk is nearly full; None elsewhere."""
+    full = nearly_full(disk)
+    if not full:
+        return None
+    used = 100 - 100 * full[0].usable_bytes / max(1, full[0].total_bytes)
+    more = f" (and {len(full) - 1} more)" if len(full) > 1 else ""
+    return (
+        f"{full[0].log_dir} of broker {full[0].broker}{more} is {used:.0f}% full: with "
+        "disk_pressure consumed records stay as long as there is room, and go sooner where there "
+        "is none"
+    )
 
 
 def say_log_dir(log_dir: PressedLogDir) -> str:
