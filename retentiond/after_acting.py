@@ -14,9 +14,9 @@ from typing import NamedTuple
 from retentiond.disks.broker_disks import BrokerDisks, DiskReport
 from retentiond.disks.freed import (
     FreedProgress,
-    PartitionOffsets,
     PendingFree,
     follow,
+    offsets_of,
     with_new_deletions,
 )
 from retentiond.disks.log_dirs import DiskReading
@@ -24,7 +24,7 @@ from retentiond.disks.predictions import Predictions, Remote, predict, with_pred
 from retentiond.errors import RetentiondError
 from retentiond.kafka.interface import Kafka
 from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow, TopicPartition
-from retentiond.snapshot import Snapshot, partitions_of
+from retentiond.snapshot import Snapshot
 from retentiond.state.state import State, write_awaited, write_stuck
 from retentiond.tell.group_answers import LagReport
 from retentiond.tell.lag.margins import LagReader
@@ -93,7 +93,7 @@ def read_disks(
     """
     try:
         reading = disks.reading(snapshot)
-        followed = follow(awaited, reading, _offsets(snapshot), snapshot.taken_at_ms)
+        followed = follow(awaited, reading, offsets_of(snapshot), snapshot.taken_at_ms)
         predictions = predict(rows, snapshot, reading, followed.awaited_bytes)
         remote = disks.remote(snapshot, reading)
         rows_with_bytes = with_remote(with_predictions(rows, predictions), remote, predictions)
@@ -153,16 +153,6 @@ def with_stuck(
     except Exception as error:  # noqa: BLE001 - see the invariant
         return replace(report, problems=(*report.problems, _unforeseen(error)))
     return report
-
-
-def _offsets(snapshot: Snapshot) -> Mapping[TopicPartition, PartitionOffsets]:
-    found: dict[TopicPartition, PartitionOffsets] = {}
-    for at, each in zip(partitions_of(snapshot), snapshot.partitions, strict=True):
-        topic_id = snapshot.topics[each.topic].topic_id
-        start, end = each.log_start_offset, each.high_watermark
-        if topic_id is not None and start is not None and end is not None:
-            found[at] = PartitionOffsets(topic_id, start, end)
-    return found
 
 
 def _awaited(done: Sequence[PlanRow], found: DisksOfCycle, plan: Plan) -> list[PendingFree]:

@@ -15,18 +15,21 @@ from retentiond.act.carry_out import CarriedOut, PlanExecutor, still_waiting
 from retentiond.after_acting import AfterActing, after_acting, read_disks
 from retentiond.clock import StepTimes, Stop, Stopped, seconds_since_boot
 from retentiond.config import Config
-from retentiond.decide.limits import limited
+from retentiond.decide.limits import allowed, within_limits
 from retentiond.decide.plan import decide
+from retentiond.decide.pressure import relief, relieved
 from retentiond.disks.broker_disks import BrokerDisks
+from retentiond.disks.pressure import NO_PRESSURE, LogDirRelief, Pressure
 from retentiond.errors import StateError
 from retentiond.gather.gather import gather
 from retentiond.gather.groups import LastCoordinators
+from retentiond.gather.offsets import under_pressure
 from retentiond.history.entries import FinishedCycle
 from retentiond.kafka.interface import Kafka
 from retentiond.memory.changes import Changes, changes, known_readers, newly_seen
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import Remembered
-from retentiond.model import Plan, TopicPartition
+from retentiond.model import Plan, PlanRow, TopicPartition
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import begun, finished
@@ -36,6 +39,7 @@ from retentiond.state.state import (
     StoredState,
     stored_state_of,
     write_last_complete,
+    write_under_pressure,
     write_waiting,
 )
 from retentiond.tell.lag.margins import LagReader
@@ -89,16 +93,18 @@ def plan_cycle(context: CycleContext, config: Config, stored: StoredState) -> Pl
     context.disks.begin(context.kafka)
     with times.step("gather"):
         snapshot = _read(context, config, stored.remembered, context.now())
+        pressure = _under_pressure(context, config, stored, snapshot)
     with times.step("decide"):
         seen = changes(snapshot, stored.remembered, config.limits.settle_cycles)
-        plan = _decided(context, config, stored, snapshot, seen)
+        decided = _decided(context, config, stored, seen, snapshot, pressure=pressure)
+        plan, snapshot = decided.plan, decided.snapshot
         disks = read_disks(context.disks, snapshot, plan.rows, stored.awaited)
     report = CycleReport(
         replace(plan, rows=disks.rows),
         {},
         count_groups(snapshot),
         times.seconds,
-        replace(disks.report(), stuck=stored.stuck),
+        replace(disks.report(), stuck=stored.stuck, relief=decided.relief),
         tool_options=tool_options(config.kafka),
         group_states=group_states(snapshot),
     )
@@ -117,15 +123,17 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
     began_s = context.elapsed()
     with times.step("gather"):
         snapshot = _read(context, config, stored.remembered, context.now())
+        pressure = _under_pressure(context, config, stored, snapshot)
     read_s = context.elapsed() - began_s
     with times.step("record"):
         seen = _remember(config, state, stored, snapshot)
     with times.step("decide"):
-        plan = _decided(context, config, stored, snapshot, seen)
+        decided = _decided(context, config, stored, seen, snapshot, pressure=pressure)
+        plan, snapshot = decided.plan, decided.snapshot
     executor = _executor(context, config, state, stored=stored, first=snapshot, times=times)
     done = executor.carry_out(plan, snapshot, stored.waiting)  # verifies and deletes
     with times.step("record"):
-        _record(context, state, done, stored)
+        _record(context, state, done, stored, pressure)
         afterwards = after_acting(
             context.disks,
             context.lag,
@@ -137,8 +145,10 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
             state=state,
             is_stopping=context.stop.is_set,
         )
+    report = _report(config, snapshot, done, afterwards, times)
     report = replace(
-        _report(config, snapshot, done, afterwards, times),
+        report,
+        disk=replace(report.disk, relief=decided.relief),
         standing=standing(snapshot, stored.remembered, seen),
     )
     return CycleEnd(report, _finished(report, snapshot, read_s, context.elapsed() - began_s))
@@ -213,25 +223,61 @@ def _remember(config: Config, state: State, stored: StoredState, snapshot: Snaps
     return seen
 
 
+def _under_pressure(
+    context: CycleContext, config: Config, stored: StoredState, snapshot: Snapshot
+) -> Pressure:
+    """What the disks ask for."""
+    if config.disk_pressure is None:
+        return NO_PRESSURE
+    pressure = context.disks.pressure(
+        snapshot, config.disk_pressure, stored.under_pressure, stored.awaited
+    )
+    wanted = pressure.partitions(snapshot) if config.heeds_pressure else []
+    if not any(each.needed_bytes for each in pressure.log_dirs) or not wanted:
+        return pressure
+    return replace(pressure, eager=under_pressure(snapshot, context.kafka, wanted))
+
+
+class Decision(NamedTuple):
+    """``snapshot``: with the retentions that the plan was made by."""
+
+    plan: Plan
+    snapshot: Snapshot
+    relief: tuple[LogDirRelief, ...] | None
+
+
 def _decided(
     context: CycleContext,
     config: Config,
     stored: StoredState,
-    snapshot: Snapshot,
     seen: Changes,
-) -> Plan:
+    snapshot: Snapshot,
+    *,
+    pressure: Pressure,
+) -> Decision:
     """The plan, less what a limit or an operator keeps from being done now."""
-    rows = decide(context.spark, snapshot)
-    return Plan(
+
+    def now_from(evidence: Snapshot) -> tuple[PlanRow, ...]:
+        rows = decide(context.spark, evidence)
+        return allowed(rows, config.limits, seen.agreed, stored.pause)
+
+    rows = now_from(snapshot)
+    if pressure.log_dirs:
+        sooner = rows if pressure.eager is None else now_from(pressure.eager)
+        rows, snapshot = relieved(rows, snapshot, sooner, pressure)
+    rows = within_limits(rows, config.limits, stored.waiting)
+    plan = Plan(
         cycle_id=uuid.uuid4().hex[:12],
         cluster_id=snapshot.cluster_id,
         planned_at_ms=snapshot.taken_at_ms,
         dry_run=config.dry_run,
         complete=snapshot.complete,
         problems=snapshot.problems + snapshot.hidden,
-        rows=limited(rows, config.limits, seen.agreed, stored.pause, stored.waiting),
+        rows=rows,
         paused=str(stored.pause) if stored.pause else None,
     )
+    is_asked = config.disk_pressure is not None
+    return Decision(plan, snapshot, relief(rows, snapshot, pressure) if is_asked else None)
 
 
 def _executor(
@@ -270,7 +316,9 @@ def _executor(
     )
 
 
-def _record(context: CycleContext, state: State, done: CarriedOut, stored: StoredState) -> None:
+def _record(
+    context: CycleContext, state: State, done: CarriedOut, stored: StoredState, pressure: Pressure
+) -> None:
     """Raises what keeps it from being recorded, unless something was deleted: that is to be told
     all the same."""
     try:
@@ -279,6 +327,8 @@ def _record(context: CycleContext, state: State, done: CarriedOut, stored: Store
         if not done.plan.dry_run:
             waiting = still_waiting(stored.waiting, done.plan.rows, done.outcomes)
             write_waiting(state.state_dir, waiting)
+        if pressure.remembered != stored.under_pressure:
+            write_under_pressure(state.state_dir, pressure.remembered)
         if ended.result == "ok":
             last = LastComplete(ended.cluster_id, ended.planned_at_ms)
             with suppress(StateError):  # information only: no cycle fails of it

@@ -272,9 +272,19 @@ class Daemon:
                 error=outcome.error,
             )
         log_cycle(self._log, report)
+        if report.disk.relief:
+            self._hurry(self._engine.config.schedule.under_pressure_ms)
         if report.failure is not None:  # after something was deleted: its figures count
             self._try_again_after(report.failure)
             release_frames(report.failure)
+
+    def _hurry(self, interval_ms: int) -> None:
+        """The next cycle, for a disk that runs full, if none comes sooner."""
+        due = datetime.now(UTC) + timedelta(milliseconds=interval_ms)
+        job = self._scheduler.get_job(JOB)
+        if job is not None and job.next_run_time is not None and due < job.next_run_time:
+            with suppress(JobLookupError):  # the scheduler has ended meanwhile
+                self._scheduler.modify_job(JOB, next_run_time=due)
 
     def _failed(self, error: Exception, *, exc_info: bool = False) -> None:
         """Says so once for each cause."""

@@ -232,6 +232,16 @@ class PlanRow:
             in_history=True,
         ),
     )
+    under_pressure: bool = field(
+        default=False,
+        metadata=said(
+            FLAG,
+            "whether one of its replicas lies in a log directory under pressure; the consumed "
+            "retention in force says whether its records go sooner for that",
+            audit="NOT NULL DEFAULT false",
+            in_history=True,
+        ),
+    )
     only_groups: str | None = field(
         default=None,
         metadata=said(

@@ -92,7 +92,8 @@ class PartitionReading:
     """One partition's offsets; None where one is unreadable, and then ``failure`` says why.
 
     ``local_start_offset`` is information: where the disks' part of a tiered topic's log begins;
-    None elsewhere, and where it is unreadable.
+    None elsewhere, and where it is unreadable. ``pressure_retention_ms``: the policy's, where
+    ``retention_offset`` is by that one and not by the consumed retention.
     """
 
     topic: int  # position in Snapshot.topics
@@ -103,6 +104,12 @@ class PartitionReading:
     retention_offset: int | None
     failure: Failure | None = None
     local_start_offset: int | None = None
+    pressure_retention_ms: int | None = None
+
+    def retention_ms(self, policy: TopicPolicy) -> int:
+        """The consumed retention in force."""
+        pressure_ms = self.pressure_retention_ms
+        return policy.consumed_retention_ms if pressure_ms is None else pressure_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,10 +92,22 @@ class _Guard:
         at = TopicPartition(row.topic, row.partition)
         with _by_the_plan():
             _check_topic_id(self._first, row)
-            check_partition(self._first, at, row.cutoff, groups.by_first, {})
+            check_partition(
+                self._first,
+                at,
+                row.cutoff,
+                groups.by_first,
+                before={},
+                retention_ms=row.consumed_retention_ms,
+            )
         _check_topic_id(self._second, row)
         log_start, committed_offsets = check_partition(
-            self._second, at, row.cutoff, groups.by_second, self._first.commits(at)
+            self._second,
+            at,
+            row.cutoff,
+            groups.by_second,
+            before=self._first.commits(at),
+            retention_ms=row.consumed_retention_ms,
         )
         kinds = [self._second.groups[group_id].kind for group_id in groups.by_second]
         return Approved(

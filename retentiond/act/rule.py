@@ -120,16 +120,21 @@ def check_partition(
     at: TopicPartition,
     cutoff: int,
     groups: Collection[str],
+    *,
     before: CommittedByGroup,
+    retention_ms: int | None,
 ) -> tuple[int, list[int]]:
     """The log start offset, and the committed offset of each group, that bear the cutoff out.
 
+    ``retention_ms``: the consumed retention that the cutoff was worked out by.
     ``groups`` are those of `check_topic`; ``before`` are the commits of an earlier reading,
     which only make a sentence clearer.
     """
     if at not in evidence.partitions:
         raise Objection("the partition is not there")
-    log_start, high_watermark = _check_bounds(evidence.partitions[at], cutoff)
+    reading = evidence.partitions[at]
+    _check_retention(reading, evidence.topics[at.topic].policy, retention_ms)
+    log_start, high_watermark = _check_bounds(reading, cutoff)
     committed_offsets: list[int] = []
     on_replaced_records = evidence.commits_on_replaced_records(at)
     for group_id, committed in zip(groups, map(evidence.commits(at).get, groups), strict=True):
@@ -148,6 +153,23 @@ def check_partition(
             raise Objection(on_replaced_records[group_id], group_id, committed)
         committed_offsets.append(committed)
     return log_start, committed_offsets
+
+
+def _check_retention(
+    reading: PartitionReading, policy: TopicPolicy | PolicyConflict, retention_ms: int | None
+) -> None:
+    """The plan and the reading go by one and the same retention, and the policy allows it."""
+    pressure_ms = reading.pressure_retention_ms
+    if isinstance(policy, PolicyConflict):
+        raise Objection("the policy contradicts itself")
+    if pressure_ms is not None and pressure_ms != policy.pressure_retention_ms:
+        raise Objection(f"the policy has no pressure retention of {pressure_ms} ms")
+    in_force_ms = policy.consumed_retention_ms if pressure_ms is None else pressure_ms
+    if retention_ms != in_force_ms or in_force_ms > policy.consumed_retention_ms:
+        raise Objection(
+            f"the plan goes by a consumed retention of {retention_ms} ms, and the reading by "
+            f"{in_force_ms} ms"
+        )
 
 
 def _check_bounds(reading: PartitionReading, cutoff: int) -> tuple[int, int]:

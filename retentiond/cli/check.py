@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -22,9 +22,13 @@ from retentiond.cli.output.printing import (
     say,
 )
 from retentiond.errors import UsageError
+from retentiond.formatting import listed
 
 if TYPE_CHECKING:
     from retentiond.config import Config, Difference
+
+MOST_NAMED = 3
+"""Entries, in a sentence."""
 
 INTERNAL = "internal to Kafka, so nothing is ever deleted from it."
 
@@ -114,6 +118,8 @@ def _say_what_it_means(path: Path, config: Config, no_secrets: bool) -> None:
     console = printer()
     for entry, sentence in describe(config):
         say(console, f"{entry}: {INTERNAL if entry in INTERNAL_TOPICS else sentence}")
+    for line in _about_pressure(config):
+        say(console, line)
     mode = "deletes nothing (dry_run)" if config.dry_run else "DELETES RECORDS"
     unasked = " Variables and secret files were not asked for." if no_secrets else ""
     say(
@@ -121,6 +127,27 @@ def _say_what_it_means(path: Path, config: Config, no_secrets: bool) -> None:
         f"{path} is valid. Every {config.schedule.interval_ms / 1000:g} s retentiond {mode}."
         f"{unasked}",
     )
+
+
+def _about_pressure(config: Config) -> Iterator[str]:
+    from retentiond.config.disk_pressure import say_percent
+
+    rules = config.disk_pressure
+    heeding = [
+        each.topics for each in config.entries if each.policy.pressure_retention_ms is not None
+    ]
+    if rules is not None:
+        yield (
+            f"A log directory with less than {say_percent(rules.below_free)} left is under "
+            f"pressure until it has {say_percent(rules.until_free)} again."
+        )
+        if not heeding:
+            yield "No topic has a pressure retention, so nothing goes sooner for that."
+    elif heeding:
+        yield (
+            "disk_pressure is not set, so no pressure retention is ever in force "
+            f"({listed(heeding[:MOST_NAMED])})."
+        )
 
 
 HEADINGS = ("ENTRY", "OWNER", "SETTING", "BEFORE", "AFTER", "RECORDS MAY GO")

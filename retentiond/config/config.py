@@ -8,6 +8,7 @@ from typing import Any, Self
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from retentiond.config.client_properties import KafkaProperties, Properties, PropertyMap, Users
+from retentiond.config.disk_pressure import DiskPressureOrNull
 from retentiond.config.policy import Policies, PolicyConflict, PolicyEntry, work_out_policies
 from retentiond.config.price import PriceOrNull
 from retentiond.config.rules import PolicyFile, TopicEntry, TopicRules
@@ -30,7 +31,7 @@ from retentiond.config.values import (
     missing,
     refused,
 )
-from retentiond.formatting import DAY_MS, MINUTE_MS
+from retentiond.formatting import DAY_MS, MINUTE_MS, SECOND_MS
 from retentiond.state_places import daemon_state_dir
 
 
@@ -40,6 +41,17 @@ class Schedule(Section):
     )
     """Time from the start of one cycle to the next, 1s or more: a number with its unit
     (ms, s, m, h, d), as in 90s or 5m."""
+
+    pressure_interval_ms: Interval = Field(
+        default=30 * SECOND_MS, alias="pressure_interval", json_schema_extra={"default": "30s"}
+    )
+    """The same while a log directory is under pressure (`disk_pressure`); `interval` where that is
+    less."""
+
+    @property
+    def under_pressure_ms(self) -> int:
+        """The interval in force while a log directory is under pressure."""
+        return min(self.interval_ms, self.pressure_interval_ms)
 
 
 class Tls(Section):
@@ -170,6 +182,10 @@ class Config(Section):
     limits: Limits = Field(default_factory=Limits)
     """How much one cycle may delete, and how soon."""
 
+    disk_pressure: DiskPressureOrNull = None
+    """When a log directory of a broker is under pressure, so that consumed records go sooner; null
+    means never."""
+
     history: History = Field(default_factory=History)
     """What each cycle saw, kept so that a policy can be tried on the past."""
 
@@ -197,6 +213,14 @@ class Config(Section):
 
     def model_post_init(self, context: Any) -> None:
         self._policies = work_out_policies(self.defaults, self.topics)
+
+    @property
+    def heeds_pressure(self) -> bool:
+        """Whether a topic's records may go sooner while a disk runs full."""
+        return self.disk_pressure is not None and any(
+            each.policy.enabled and each.policy.pressure_retention_ms is not None
+            for each in self.entries
+        )
 
     def add_files(self, files: Iterable[PolicyFile]) -> None:
         """Raises ConfigError, which names file and path, where entries contradict each other."""

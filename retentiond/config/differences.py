@@ -25,11 +25,20 @@ def _null_is_most(before: int | None, after: int | None) -> Effect:
     return Effect.SOONER if after > before else Effect.LATER
 
 
+def _more_free(before: str | None, after: str | None) -> Effect:
+    """Of free space that is asked for, a percentage; None: none is."""
+    was, becomes = (0.0 if each is None else float(each.rstrip("%")) for each in (before, after))
+    return Effect.NONE if was == becomes else Effect.SOONER if becomes > was else Effect.LATER
+
+
 _EFFECTS: dict[str, Callable[[Any, Any], Effect]] = {
     "dry_run": lambda _before, after: Effect.LATER if after else Effect.SOONER,
     "limits.records_per_cycle": _null_is_most,
     "limits.partitions_per_cycle": _null_is_most,
     "limits.settle_cycles": lambda before, after: Effect.LATER if after > before else Effect.SOONER,
+    **dict.fromkeys(
+        ("disk_pressure", "disk_pressure.below_free", "disk_pressure.until_free"), _more_free
+    ),
     _BOOTSTRAP: lambda _before, _after: Effect.UNKNOWN,  # it may be another cluster
     "state_dir": lambda _before, _after: Effect.UNKNOWN,  # it may know other readers
 }

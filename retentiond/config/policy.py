@@ -15,7 +15,7 @@ from typing import Any
 from retentiond.config.rules import GroupRules, PolicyFile, TopicEntry, TopicRules
 from retentiond.config.settings import TopicPolicy, refined
 from retentiond.errors import ConfigError
-from retentiond.formatting import listed
+from retentiond.formatting import listed, say_duration
 
 _FILE = ": "
 """Between a policy file and the entry in it."""
@@ -155,9 +155,25 @@ def _entries(
         _refuse_contradiction(defaults, entry, at)
         _refuse_namesakes(entry, at)
         source = f"{file}{_FILE}{at}" if file else at
-        yield PolicyEntry(
-            entry, replace(refined(every_topic, entry), owner=every_topic.owner, sources=(source,))
-        )
+        policy = refined(every_topic, entry)
+        _refuse_longer_pressure(policy, defaults, entry, at)
+        yield PolicyEntry(entry, replace(policy, owner=every_topic.owner, sources=(source,)))
+
+
+def _refuse_longer_pressure(
+    policy: TopicPolicy, defaults: list[TopicRules], entry: TopicEntry, source: str
+) -> None:
+    """Pressure lets records go sooner, never later."""
+    pressure_ms, consumed_ms = policy.pressure_retention_ms, policy.consumed_retention_ms
+    if not policy.enabled or pressure_ms is None or pressure_ms <= consumed_ms:
+        return
+    rules = [(source, entry), *(("defaults", each) for each in reversed(defaults))]
+    by, key = next((by, key) for by, each in rules if (key := each.key_of_pressure) is not None)
+    raise ConfigError(
+        f"expected the consumed retention of {source} ({say_duration(consumed_ms) or 'none'}) or "
+        f"less, not {say_duration(pressure_ms)}",
+        path=f"{by}.{key}",
+    )
 
 
 def _by_name(entries: Iterable[PolicyEntry]) -> dict[str, PolicyEntry]:

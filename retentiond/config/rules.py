@@ -77,6 +77,23 @@ class TopicRules(Section):
     ms: Milliseconds | None = Field(default=None, alias="retention.commitoffset.ms")
     """The consumed retention in milliseconds; beats minutes and hours."""
 
+    pressure_hours: Hours | None = Field(
+        default=None, alias="retention.commitoffset.pressure.hours"
+    )
+    """The pressure retention, in hours: the consumed retention while a log directory with a replica
+    is under pressure (`disk_pressure`), as far as that is needed. At most the consumed retention.
+    By default there is none, and pressure changes nothing."""
+
+    pressure_minutes: Minutes | None = Field(
+        default=None, alias="retention.commitoffset.pressure.minutes"
+    )
+    """The pressure retention in minutes; beats hours."""
+
+    pressure_ms: Milliseconds | None = Field(
+        default=None, alias="retention.commitoffset.pressure.ms"
+    )
+    """The pressure retention in milliseconds; beats minutes and hours."""
+
     groups: GroupRules | None = None
     """Which groups count; each key set on a topic beats the same key of `defaults`."""
 
@@ -91,11 +108,29 @@ class TopicRules(Section):
     @property
     def consumed_retention_ms(self) -> int | None:
         """The consumed retention set here, None where no unit is."""
-        if self.ms is not None:
-            return self.ms
-        if self.minutes is not None:
-            return self.minutes * MINUTE_MS
-        return None if self.hours is None else self.hours * HOUR_MS
+        return _first_set(self.ms, self.minutes, self.hours)
+
+    @property
+    def pressure_retention_ms(self) -> int | None:
+        """The pressure retention set here, None where no unit is."""
+        return _first_set(self.pressure_ms, self.pressure_minutes, self.pressure_hours)
+
+    @property
+    def key_of_pressure(self) -> str | None:
+        """The key that sets the pressure retention here."""
+        for unit in ("ms", "minutes", "hours"):
+            if getattr(self, f"pressure_{unit}") is not None:
+                return f"retention.commitoffset.pressure.{unit}"
+        return None
+
+
+def _first_set(ms: int | None, minutes: int | None, hours: int | None) -> int | None:
+    """In milliseconds, by the first unit that is set, as in Kafka."""
+    if ms is not None:
+        return ms
+    if minutes is not None:
+        return minutes * MINUTE_MS
+    return None if hours is None else hours * HOUR_MS
 
 
 class TopicEntry(TopicRules):

@@ -27,12 +27,14 @@ _FLAG = re.compile(r"\(\?[a-zA-Z-]+\)")
 class TopicPolicy:
     """How a topic is treated. Policies are equal if they treat it alike, whatever their sources.
 
-    ``consumed_retention_ms``: 0 is "as soon as consumed". ``sources``: the entries that say so, as
+    ``consumed_retention_ms``: 0 is "as soon as consumed". ``pressure_retention_ms``: the one while
+    a disk runs full, at most that; None: the same. ``sources``: the entries that say so, as
     ``topics[2]``. ``owner``: who is asked about the topic; None: nobody in particular.
     """
 
     enabled: bool = False
     consumed_retention_ms: int = 168 * HOUR_MS  # as in KIP-68
+    pressure_retention_ms: int | None = None
     required_groups: tuple[str, ...] = ()
     excluded: tuple[Pattern, ...] = ()
     only: tuple[Pattern, ...] = ()  # empty: all groups
@@ -179,6 +181,17 @@ SETTINGS: tuple[PolicySetting, ...] = (
         says=_say_when,
     ),
     PolicySetting(
+        "retention.commitoffset.pressure.ms",
+        "pressure_retention_ms",
+        lambda rules: rules.pressure_retention_ms,
+        _never_is_longest,
+        says=lambda ms: (
+            None
+            if ms is None
+            else f"{say_duration(ms) or 'at once'} while a disk under them runs full"
+        ),
+    ),
+    PolicySetting(
         "groups.required",
         "required_groups",
         lambda rules: _groups(rules).required,
@@ -319,9 +332,11 @@ def changes(before: TopicPolicy, after: TopicPolicy) -> tuple[Change, ...]:
 
 
 def _in_words(setting: PolicySetting, old: Any, new: Any) -> tuple[str, Any, Any]:
-    """The setting's key, and both values under it."""
-    if setting.attribute == "consumed_retention_ms":
+    """The setting's key, and both values under it: a retention in a unit that suits both."""
+    key, unit_of_key, _ = setting.key.rpartition(".ms")
+    if unit_of_key:
         for unit, ms in (("hours", HOUR_MS), ("minutes", MINUTE_MS)):
-            if old % ms == new % ms == 0:
-                return f"retention.commitoffset.{unit}", old // ms, new // ms
+            if all(value is None or value % ms == 0 for value in (old, new)):
+                before, after = (None if value is None else value // ms for value in (old, new))
+                return f"{key}.{unit}", before, after
     return setting.key, setting.written(old), setting.written(new)

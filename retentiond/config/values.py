@@ -107,7 +107,8 @@ def _unknown(key: str, known: list[str]) -> str:
     close = siblings or difflib.get_close_matches(key, known)
     if close:
         return f"unknown setting, did you mean {listed(close, 'or')}?"
-    return f"unknown setting, expected {listed(known, 'or')}"
+    families = [re.sub(r"^(\w+\.\w+)\..*", r"\1.*", name) for name in known]
+    return f"unknown setting, expected {listed([*dict.fromkeys(families)], 'or')}"
 
 
 def missing(description: str | None) -> str:

@@ -190,7 +190,7 @@ def _of_partition(
         case Reason.OPEN_TRANSACTION:
             return f"a transaction is open since offset {at.last_stable_offset}"
         case Reason.TOO_YOUNG:  # never under a retention of 0, which bounds nothing
-            age = say_duration(policy.consumed_retention_ms)
+            age = say_duration(at.retention_ms(policy))
             return f"the oldest record is dated less than {age} ago, or in the future"
         case Reason.CONSUMED if decided.cutoff == at.high_watermark:
             return "everything up to the end is consumed"

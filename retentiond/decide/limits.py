@@ -16,16 +16,12 @@ from retentiond.formatting import say_many
 from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
 
 
-def limited(
-    rows: Iterable[PlanRow],
-    limits: Limits,
-    agreed: Mapping[str, int],
-    pause: object,
-    waiting: Sequence[TopicPartition],
+def allowed(
+    rows: Iterable[PlanRow], limits: Limits, agreed: Mapping[str, int], pause: object
 ) -> tuple[PlanRow, ...]:
-    """The same rows in the same order; deletions that may not be done now become holds."""
-    settled = once_settled(rows, agreed, limits.settle_cycles)
-    return within_limits(unless_paused(settled, pause), limits, waiting)
+    """The same rows in the same order; deletions for which it is too early, or that a pause
+    forbids, become holds."""
+    return unless_paused(once_settled(rows, agreed, limits.settle_cycles), pause)
 
 
 def once_settled(

@@ -190,7 +190,7 @@ def _row(
         detail=detail(snapshot, at, decided, group, replaced),
         binding_kind=None if group is None else group.reader_kind,
         consumed_retention_ms=(
-            None if isinstance(topic.policy, PolicyConflict) else topic.policy.consumed_retention_ms
+            None if isinstance(topic.policy, PolicyConflict) else at.retention_ms(topic.policy)
         ),
         only_groups=None if isinstance(topic.policy, PolicyConflict) else topic.policy.only_groups,
         owner=topic.policy.owner,

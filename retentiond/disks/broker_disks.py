@@ -3,10 +3,13 @@ stuck."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from retentiond.clock import uptime
+from retentiond.config.disk_pressure import DiskPressure
+from retentiond.disks.freed import PendingFree, follow, offsets_of
 from retentiond.disks.log_dirs import (
     DiskReader,
     DiskReading,
@@ -16,6 +19,7 @@ from retentiond.disks.log_dirs import (
     no_disk_reading,
 )
 from retentiond.disks.predictions import Remote, record_bytes, remote_logs
+from retentiond.disks.pressure import LogDirKey, LogDirRelief, Pressure, pressure
 from retentiond.disks.stuck import (
     DiskHistory,
     Patience,
@@ -45,8 +49,9 @@ class SpaceHistory:
     """What the readings of the last day saw, of one process: usable bytes by broker and directory,
     and when a directory is full if it goes on like that.
 
-    Retention frees whole segments at a time, so the first and the last reading of a short time say
-    nothing; less than an hour is no answer.
+    Retention frees many segments at once, so free space is a sawtooth whose teeth say nothing. The
+    trend is the median of all slopes between readings of the first and of the second half of the
+    time (Theil and Sen's, by halves); less than an hour is no answer.
     """
 
     _seen: dict[tuple[int, str], list[tuple[int, int]]] = field(default_factory=dict)
@@ -60,15 +65,27 @@ class SpaceHistory:
             key = (each.broker, each.log_dir)
             seen = [at for at in self._seen.get(key, []) if at[0] >= now_ms - DAY_MS]
             if seen and now_ms - seen[0][0] >= HOUR_MS:
-                taken = seen[0][1] - each.usable_bytes
-                if taken > 0:
-                    full[key] = each.usable_bytes * (now_ms - seen[0][0]) / taken / 1000
+                taken_per_ms = -trend([*seen, (now_ms, each.usable_bytes)])
+                if taken_per_ms > 0:
+                    full[key] = each.usable_bytes / taken_per_ms / 1000
             if not seen or now_ms - seen[-1][0] >= SPACING_MS:
                 seen.append((now_ms, each.usable_bytes))
             self._seen[key] = seen
         known = {(each.broker, each.log_dir) for each in space}
         self._seen = {key: seen for key, seen in self._seen.items() if key in known or not space}
         return full
+
+
+def trend(points: Sequence[tuple[int, int]]) -> float:
+    """The slope of points in the order of their times, two of them at least."""
+    half = len(points) // 2
+    slopes = [
+        (later[1] - earlier[1]) / (later[0] - earlier[0])
+        for earlier in points[:half]
+        for later in points[half:]
+        if later[0] > earlier[0]
+    ]
+    return median(slopes) if slopes else 0.0
 
 
 class BrokerDisks:
@@ -101,6 +118,19 @@ class BrokerDisks:
         if isinstance(found, Failure):
             return no_disk_reading(found)
         return disk_reading(found, partitions_of(snapshot))
+
+    def pressure(
+        self,
+        snapshot: Snapshot,
+        rules: DiskPressure,
+        before: Collection[LogDirKey],
+        awaited: Sequence[PendingFree],
+    ) -> Pressure:
+        """Which log directories are under pressure by this cycle's reading; what is not known in a
+        moment is not. ``before``: those that were; ``awaited``: of earlier deletions."""
+        reading = self.reading(snapshot)
+        followed = follow(awaited, reading, offsets_of(snapshot), snapshot.taken_at_ms)
+        return pressure(reading, rules, before, followed)
 
     def remote(
         self, snapshot: Snapshot, reading: DiskReading
@@ -162,6 +192,8 @@ class DiskReport:
     - ``space``: of each log directory where the broker tells it.
     - ``full_s``: in how many seconds such a directory is full, if it goes on as in the last day;
       only those that fill.
+    - ``relief``: of each log directory under pressure, what the plan does for it; None where the
+      policy does not say what pressure is.
     - ``problems``: what could not be read or written, a sentence each.
     """
 
@@ -174,6 +206,7 @@ class DiskReport:
     remote_bytes: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     space: tuple[LogDirCapacity, ...] = ()
     full_s: Mapping[tuple[int, str], float] = field(default_factory=dict)
+    relief: tuple[LogDirRelief, ...] | None = None
 
     def stuck_at(self, at: TopicPartition) -> tuple[Stuck, ...]:
         """Each cause once, as far as there is one."""

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from retentiond.disks.log_dirs import DiskReading, ReplicaKey
 from retentiond.model import TopicPartition
+from retentiond.snapshot import Snapshot, partitions_of
 
 GIVE_UP_MS = 15 * 60_000
 """Three of a broker's looks by default: what has not gone by then lay in segments that stay."""
@@ -58,6 +59,17 @@ class PartitionOffsets(NamedTuple):
     topic_id: str
     log_start_offset: int
     end_offset: int
+
+
+def offsets_of(snapshot: Snapshot) -> Mapping[TopicPartition, PartitionOffsets]:
+    """Those that are known."""
+    found: dict[TopicPartition, PartitionOffsets] = {}
+    for at, each in zip(partitions_of(snapshot), snapshot.partitions, strict=True):
+        topic_id = snapshot.topics[each.topic].topic_id
+        start, end = each.log_start_offset, each.high_watermark
+        if topic_id is not None and start is not None and end is not None:
+            found[at] = PartitionOffsets(topic_id, start, end)
+    return found
 
 
 class Freed(NamedTuple):

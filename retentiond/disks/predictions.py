@@ -185,8 +185,8 @@ def segment_rules(topic: TopicReading, partition: PartitionReading) -> SegmentRu
         segment_bytes=config.segment_bytes,
         segment_ms=config.segment_ms,
         retention_bytes=config.retention_bytes,
-        records_per_ms=_records_per_ms(partition, policy.consumed_retention_ms),
-        kafka_removes_all=forced is not None and forced <= policy.consumed_retention_ms,
+        records_per_ms=_records_per_ms(partition, partition.retention_ms(policy)),
+        kafka_removes_all=forced is not None and forced <= partition.retention_ms(policy),
     )
 
 

@@ -24,6 +24,7 @@ from retentiond.gather.offsets import (
     OffsetReads,
     ends,
     retention_offsets,
+    retentions,
     tiered_among,
     with_epochs,
 )
@@ -52,10 +53,11 @@ def gather(
 
     ``now_ms`` is the host's time. ``only`` asks for the offsets of those partitions alone,
     not of their topics' other ones: the guard's second reading, and then ``now_ms``
-    is the moment that the first one is about. ``first`` is that one: who reads its other topics is
-    in `Snapshot.other_topics`. ``coordinators``: as the reading before this one left them; a first
-    reading waits longer. ``cluster_id``: the cluster that state_dir belongs to, None: any.
-    ``remembered_topics`` are looked for where the listing lacks them.
+    is the moment that the first one is about. ``first`` is that one: its retentions are in force,
+    and who reads its other topics is in `Snapshot.other_topics`. ``coordinators``: as the reading
+    before this one left them; a first reading waits longer. ``cluster_id``: the cluster that
+    state_dir belongs to, None: any. ``remembered_topics`` are looked for where the listing lacks
+    them.
 
     Raises `KafkaUnavailable` when the cluster or its topics can't be asked, and
     `StateOfOtherCluster` when it is another cluster; everything else that fails holds what it
@@ -91,7 +93,10 @@ def gather(
         )
         high_watermarks, last_stable = ends(kafka, asked, executor)
         clock = earlier_time(now_ms, cluster_time.result()) if cluster_time else Time(now_ms)
-        by_time = retention_offsets(kafka, topics, asked, clock.now_ms)
+        in_force = retentions(topics, first)
+        by_time = retention_offsets(
+            kafka, {at: in_force[at] for at in asked if at in in_force}, clock.now_ms
+        )
         external = positions()
         listing = with_completeness(listing, kafka, before, coordinators, wait_until)
         reads = OffsetReads(
@@ -100,6 +105,8 @@ def gather(
             last_stable,
             by_time,
             local_starts.result() if local_starts else {},
+            in_force,
+            first,
         )
     snapshot = assemble(
         before.cluster_id,

@@ -50,26 +50,77 @@ def ends(
     return high_watermarks.result(), last_stable
 
 
-def retention_offsets(
-    kafka: Kafka,
-    topics: Sequence[EnabledTopic],
-    partitions: Collection[TopicPartition],
-    now_ms: int,
-) -> ReadByTime:
-    """First offsets younger than the consumed retention; None: none is.
+def retentions(topics: Sequence[EnabledTopic], first: Snapshot | None) -> dict[TopicPartition, int]:
+    """The consumed retention in force, in milliseconds, of each partition whose topic has one.
 
-    A consumed retention of 0 asks nothing: a record may go as soon as it is consumed.
+    ``first``: a reading of the same cycle; where pressure has shortened the retention by that, it
+    is as short by this one. None: nothing is under pressure.
     """
-    timestamps: dict[TopicPartition, int] = {}
-    for topic in topics:
-        policy = topic.reading.policy
-        if isinstance(policy, TopicPolicy) and policy.consumed_retention_ms > 0:
+    in_force = {
+        TopicPartition(topic.reading.name, partition): topic.reading.policy.consumed_retention_ms
+        for topic in topics
+        if isinstance(topic.reading.policy, TopicPolicy)
+        for partition in topic.partitions
+    }
+    return in_force if first is None else in_force | _under_pressure(first, in_force)
+
+
+def _under_pressure(
+    snapshot: Snapshot, among: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    return {
+        at: each.pressure_retention_ms
+        for at, each in zip(partitions_of(snapshot), snapshot.partitions, strict=True)
+        if each.pressure_retention_ms is not None and at in among
+    }
+
+
+def retention_offsets(
+    kafka: Kafka, retentions_ms: Mapping[TopicPartition, int], now_ms: int
+) -> ReadByTime:
+    """First offsets younger than the retentions; None: none is.
+
+    A retention of 0 asks nothing: a record may go as soon as it is consumed.
+    """
+    return kafka.offsets_at(
+        {
             # A negative timestamp would be one of Kafka's special values (-2 is "earliest").
-            since = max(0, now_ms - policy.consumed_retention_ms)
-            for partition in topic.partitions:
-                timestamps[TopicPartition(topic.reading.name, partition)] = since
-    asked = set(partitions)
-    return kafka.offsets_at({key: at for key, at in timestamps.items() if key in asked})
+            at: max(0, now_ms - retention_ms)
+            for at, retention_ms in retentions_ms.items()
+            if retention_ms > 0
+        }
+    )
+
+
+def under_pressure(snapshot: Snapshot, kafka: Kafka, positions: Collection[int]) -> Snapshot:
+    """The snapshot with the pressure retention in force on the partitions at those positions whose
+    policy has one.
+
+    The time is looked up after the ends were read, as ever. Where the answer fails, the consumed
+    retention stays in force.
+    """
+    names = partitions_of(snapshot)
+    wanted = {
+        at: policy.pressure_retention_ms
+        for at in positions
+        if isinstance(policy := snapshot.topics[snapshot.partitions[at].topic].policy, TopicPolicy)
+        and policy.pressure_retention_ms is not None
+    }
+    asked = {names[at]: retention_ms for at, retention_ms in wanted.items()}
+    found = retention_offsets(kafka, asked, snapshot.taken_at_ms)
+    partitions = list(snapshot.partitions)
+    for at, retention_ms in wanted.items():
+        reading = partitions[at]
+        offset = found.get(names[at], NOT_ANSWERED) if retention_ms else None
+        if isinstance(offset, Failure) or reading.failure is not None:
+            continue
+        end = min(reading.high_watermark or 0, reading.last_stable_offset or 0)
+        partitions[at] = replace(
+            reading,
+            retention_offset=max(reading.retention_offset or 0, end if offset is None else offset),
+            pressure_retention_ms=retention_ms,
+        )
+    return replace(snapshot, partitions=tuple(partitions))
 
 
 def tiered_among(
@@ -86,34 +137,44 @@ def tiered_among(
 
 @dataclass(frozen=True, slots=True)
 class OffsetReads:
-    """The answers of all look-ups, by partition."""
+    """The answers of all look-ups, by partition. ``retentions_ms``: those that were looked up by,
+    of `retentions`; ``first``: as there."""
 
     log_starts: Read
     high_watermarks: Read
     last_stable: Read
     by_time: ReadByTime
     local_starts: Read
+    retentions_ms: Mapping[TopicPartition, int]
+    first: Snapshot | None = None
 
     def readings(
         self, topics: Sequence[EnabledTopic], asked: Collection[TopicPartition]
     ) -> tuple[PartitionReading, ...]:
         """One reading for each partition of the topics, sorted by topic and partition."""
         wanted = set(asked)
+        pressure_ms = {} if self.first is None else _under_pressure(self.first, wanted)
         return tuple(
-            self._reading(position, topic, partition)
+            self._reading(position, topic, partition, pressure_ms)
             if (topic.reading.name, partition) in wanted
             else PartitionReading(position, partition, None, None, None, None, NOT_ASKED)
             for position, topic in enumerate(topics)
             for partition in topic.partitions
         )
 
-    def _reading(self, position: int, topic: EnabledTopic, partition: int) -> PartitionReading:
+    def _reading(
+        self,
+        position: int,
+        topic: EnabledTopic,
+        partition: int,
+        pressure_ms: Mapping[TopicPartition, int],
+    ) -> PartitionReading:
         key = TopicPartition(topic.reading.name, partition)
         found: list[int | Failure] = [
             read.get(key, NOT_ANSWERED)
             for read in (self.log_starts, self.high_watermarks, self.last_stable)
         ]
-        found.append(self._retention_offset(topic, key))
+        found.append(self._retention_offset(key))
         local_start = self.local_starts.get(key)
         log_start, high_watermark, last_stable, retention = (
             None if isinstance(value, Failure) else value for value in found
@@ -127,14 +188,15 @@ class OffsetReads:
             retention_offset=retention,
             failure=next((value for value in found if isinstance(value, Failure)), None),
             local_start_offset=None if isinstance(local_start, Failure) else local_start,
+            pressure_retention_ms=pressure_ms.get(key),
         )
 
-    def _retention_offset(self, topic: EnabledTopic, key: TopicPartition) -> int | Failure:
+    def _retention_offset(self, key: TopicPartition) -> int | Failure:
         """The first young offset; the end, read before, where no record is young."""
-        policy = topic.reading.policy
-        if not isinstance(policy, TopicPolicy):
+        retention_ms = self.retentions_ms.get(key)
+        if retention_ms is None:
             return NO_RETENTION
-        if policy.consumed_retention_ms > 0:
+        if retention_ms > 0:
             found = self.by_time.get(key, NOT_ANSWERED)
             if found is not None:
                 return found

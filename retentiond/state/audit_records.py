@@ -18,6 +18,7 @@ from typing import Any
 
 from retentiond.act.approved import GroupEvidence
 from retentiond.errors import StateError
+from retentiond.fields import Storage
 from retentiond.model import (
     DeletionOutcome,
     GroupKind,
@@ -142,7 +143,10 @@ def _opened(state_dir: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _deletion(stored: sqlite3.Row) -> DeletionRecord:
-    told: dict[str, Any] = {name: stored[name] for name, _ in AUDITED}
+    told: dict[str, Any] = {
+        name: bool(stored[name]) if said.type.storage is Storage.FLAG else stored[name]
+        for name, said in AUDITED
+    }
     return DeletionRecord(
         id=stored["id"],
         cycle_id=stored["cycle_id"],

@@ -3,14 +3,14 @@
 One process has the state open and may write it (`State`). A cycle begins with what is stored
 (`StoredState`). Beside the databases each thing that the next cycle needs is a JSON file that is
 replaced as a whole, named tuples as arrays: the bytes to be freed, what is stuck, whose turn it is,
-and when a cycle was last complete. While nothing is stuck, or nobody waits, there is no such file.
-These are information, or order what is done: one that can't be understood is as good as none.
+which log directories are under pressure, and when a cycle was last complete. What is empty has no
+file. These are information, or order what is done: one that can't be understood is as good as none.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from retentiond.disks.freed import PendingFree
 from retentiond.disks.log_dirs import ReplicaKey
+from retentiond.disks.pressure import LogDirKey
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.formatting import rfc3339
 from retentiond.memory.remembered import NOTHING, Remembered
@@ -32,6 +33,8 @@ AWAITED_NAME = "awaited.json"
 STUCK_NAME = "stuck.json"
 
 WAITING_NAME = "waiting.json"
+
+UNDER_PRESSURE_NAME = "under_pressure.json"
 
 LAST_COMPLETE_NAME = "last_complete.json"
 
@@ -68,13 +71,14 @@ def open_state(state_dir: Path) -> Iterator[State]:
 class StoredState(NamedTuple):
     """What a cycle begins with; by default nothing is stored. ``stuck``: as the daemon found it,
     for commands that can't see it themselves. ``waiting``: what earlier cycles left out, what has
-    waited longest first."""
+    waited longest first. ``under_pressure``: log directories that were, when it was last known."""
 
     remembered: Remembered = NOTHING
     pause: Pause | None = None
     awaited: tuple[PendingFree, ...] = ()
     stuck: tuple[Stuck, ...] = ()
     waiting: tuple[TopicPartition, ...] = ()
+    under_pressure: frozenset[LogDirKey] = frozenset()
 
 
 def read_stored_state(state_dir: Path) -> StoredState:
@@ -85,6 +89,7 @@ def read_stored_state(state_dir: Path) -> StoredState:
         read_awaited(state_dir),
         read_stuck(state_dir),
         read_waiting(state_dir),
+        read_under_pressure(state_dir),
     )
 
 
@@ -95,6 +100,7 @@ def stored_state_of(state: State) -> StoredState:
         state.pause(),
         read_awaited(state.state_dir),
         waiting=read_waiting(state.state_dir),
+        under_pressure=read_under_pressure(state.state_dir),
     )
 
 
@@ -153,6 +159,21 @@ def write_waiting(state_dir: Path, waiting: Sequence[TopicPartition]) -> None:
     """Raises `StateError`."""
     consequence = f", so what a limit left out would not come first next time; {SEE_TO}"
     _write_or_remove(state_dir / WAITING_NAME, waiting, consequence)
+
+
+def read_under_pressure(state_dir: Path) -> frozenset[LogDirKey]:
+    """The log directories that were under pressure when their space was last known."""
+    try:
+        stored = _read_json(state_dir / UNDER_PRESSURE_NAME)
+        return frozenset((int(broker), str(log_dir)) for broker, log_dir in stored)
+    except UNREADABLE:
+        return frozenset()
+
+
+def write_under_pressure(state_dir: Path, log_dirs: Collection[LogDirKey]) -> None:
+    """Raises `StateError`."""
+    consequence = f", so a restart would end the pressure on a log directory too soon; {SEE_TO}"
+    _write_or_remove(state_dir / UNDER_PRESSURE_NAME, sorted(log_dirs), consequence)
 
 
 class LastComplete(NamedTuple):

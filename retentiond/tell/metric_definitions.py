@@ -277,6 +277,27 @@ LOG_DIR_FULL = Definition(
     " absent while it is not filling, and in the first hour.",
     ("broker", "log_dir"),
 )
+LOG_DIR_UNDER_PRESSURE = Definition(
+    "retentiond_log_dir_under_pressure",
+    GAUGE,
+    "1 while the log directory is under pressure, else 0; absent without disk_pressure, and where "
+    "its space is not known.",
+    ("broker", "log_dir"),
+)
+LOG_DIR_SHORT = Definition(
+    "retentiond_log_dir_short_bytes",
+    GAUGE,
+    "Of a log directory under pressure: bytes that must go beyond what the plan deletes, and may "
+    "not go. 0: the plan frees enough.",
+    ("broker", "log_dir"),
+)
+LOG_DIR_KEPT = Definition(
+    "retentiond_log_dir_kept_bytes",
+    GAUGE,
+    "Of a log directory under pressure: bytes there that are kept for a group, which has yet to "
+    "read them; the ten groups with the most.",
+    ("broker", "log_dir", "group"),
+)
 AUDIT_LOG_BYTES = Definition(
     "retentiond_audit_log_bytes",
     GAUGE,
@@ -385,6 +406,9 @@ ALL: tuple[Definition, ...] = (
     LOG_DIR_TOTAL,
     LOG_DIR_USABLE,
     LOG_DIR_FULL,
+    LOG_DIR_UNDER_PRESSURE,
+    LOG_DIR_SHORT,
+    LOG_DIR_KEPT,
     GROUPS,
     REQUEST_SECONDS,
     LOOK_TO_REQUEST_SECONDS,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import product
+from itertools import islice, product
 from typing import NamedTuple
 
 from prometheus_client.core import Metric
@@ -21,6 +21,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from retentiond.config import Config
+from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import LogDirCapacity, Orphans
 from retentiond.formatting import label
 from retentiond.history.keeper import Status
@@ -32,6 +33,7 @@ from retentiond.tell import metric_definitions
 from retentiond.tell.answers import TopicAnswer
 from retentiond.tell.group_answers import LagReport
 from retentiond.tell.metric_definitions import Definition
+from retentiond.tell.pressure import MOST_KEEPERS
 from retentiond.tell.report import CycleReport
 from retentiond.tell.standing import HeldSince, Standing
 
@@ -233,6 +235,28 @@ def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metr
         yield _gauge(definition, disks)
     full = (((str(broker), log_dir), s) for (broker, log_dir), s in sorted(disk.full_s.items()))
     yield _gauge(metric_definitions.LOG_DIR_FULL, full)
+    yield from _of_pressure(disk)
+
+
+def _of_pressure(disk: DiskReport) -> Iterator[Metric]:
+    pressed = {each.log_dir.key: each for each in disk.relief or ()}
+    known = [(each.broker, each.log_dir) for each in disk.space if disk.relief is not None]
+    yield _gauge(
+        metric_definitions.LOG_DIR_UNDER_PRESSURE,
+        (((str(key[0]), key[1]), int(key in pressed)) for key in known),
+    )
+    yield _gauge(
+        metric_definitions.LOG_DIR_SHORT,
+        (((str(key[0]), key[1]), each.short_bytes) for key, each in pressed.items()),
+    )
+    yield _gauge(
+        metric_definitions.LOG_DIR_KEPT,
+        (
+            ((str(key[0]), key[1], label(group)), kept)
+            for key, each in pressed.items()
+            for group, kept in islice(each.kept_bytes.items(), MOST_KEEPERS)
+        ),
+    )
 
 
 def _of_standing(standing: Standing) -> Iterator[Metric]:

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
+from retentiond.disks.pressure import LogDirRelief
 from retentiond.formatting import rfc3339
 from retentiond.model import (
     ROW_FIELDS,
@@ -26,6 +27,7 @@ from retentiond.model import (
 from retentiond.snapshot import ABSENT, Snapshot
 from retentiond.tell.answers import ClusterAnswer, PartitionAnswer, TopicAnswer, cluster_answer
 from retentiond.tell.group_answers import NO_LAG_READ, LagReport
+from retentiond.tell.pressure import say_relief
 from retentiond.tell.reasons import GRANT, with_address
 from retentiond.tell.standing import NOTHING_KNOWN, Standing
 
@@ -213,6 +215,11 @@ def figures(report: CycleReport) -> dict[str, Any]:
             if report.disk.stuck
             else {}
         ),
+        **(
+            {"under_pressure": [say_relief(each) for each in report.disk.relief]}
+            if report.disk.relief
+            else {}
+        ),
         **({"disk_problems": list(report.disk.problems)} if report.disk.problems else {}),
         **({"lag_problem": report.lag.problem} if report.lag.problem else {}),
     }
@@ -245,7 +252,24 @@ def _disk_document(disk: DiskReport) -> dict[str, Any]:
             for each in disk.stuck
         ],
         "orphans": [each._asdict() for each in disk.orphans if each.partitions],
+        "under_pressure": [_relief_document(each) for each in disk.relief or ()],
         "disk_problems": list(disk.problems),
+    }
+
+
+def _relief_document(relief: LogDirRelief) -> dict[str, Any]:
+    """A log directory under pressure, in bytes."""
+    at = relief.log_dir
+    return {
+        "broker": at.broker,
+        "log_dir": at.log_dir,
+        "total_bytes": at.total_bytes,
+        "usable_bytes": at.usable_bytes,
+        "until_bytes": at.until_bytes,
+        "awaited_bytes": at.awaited_bytes,
+        "planned_bytes": relief.planned_bytes,
+        "short_bytes": relief.short_bytes,
+        "kept_bytes": dict(relief.kept_bytes),
     }
 
 

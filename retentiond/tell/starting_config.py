@@ -27,6 +27,7 @@ from retentiond.formatting import (
 from retentiond.kafka.settings.logins import CLIENT_SECRET
 from retentiond.tell.answers import TopicAnswer
 from retentiond.tell.first_look import FirstLook, why_not
+from retentiond.tell.pressure import suggest_pressure
 from retentiond.tell.reasons import UNSEEN
 
 SECRETS = ("sasl.password", "ssl.key.password", CLIENT_SECRET)
@@ -54,13 +55,20 @@ dry_run: true
 # must set state_dir before you turn dry_run off.
 # state_dir: /var/lib/retentiond
 
-# What every topic starts from. The consumed retention: a record stays at least this long, even
-# if every group has read it.
+{pressure}# What every topic starts from. The consumed retention: a record stays at least
+# this long, even if every group has read it.
 defaults:
   retention.commitoffset.enable: false
   retention.commitoffset.{unit}: {count}
 
 topics:
+"""
+
+PRESSURE = """\
+# {suggestion}.
+# disk_pressure: {{below_free: 20%, until_free: 25%}}
+# The topics need retention.commitoffset.pressure.minutes for it, as under defaults below.
+
 """
 
 POLICY_HEAD = """\
@@ -120,9 +128,15 @@ def starting_config(look: FirstLook, origin: Origin) -> str:
         cluster_id=printable(origin.cluster_id),
         kafka="\n".join(_kafka_lines(origin)),
         unseen=UNSEEN_READERS,
+        pressure=_pressure(look),
         **_retention(look.retention_ms),
     )
     return head + _topics(look)
+
+
+def _pressure(look: FirstLook) -> str:
+    suggestion = suggest_pressure(look.report.disk)
+    return "" if suggestion is None else PRESSURE.format(suggestion=printable(suggestion))
 
 
 def policy_file(look: FirstLook, owner: str, cluster_id: str, written_at: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from retentiond.config import TopicPolicy
 from retentiond.model import VERDICT_OF, PlanRow, Reason
 from retentiond.snapshot import Snapshot
 
@@ -61,6 +62,9 @@ def _row(snapshot: Snapshot, number: int) -> PlanRow:
         verdict=VERDICT_OF[reason],
         reason=reason,
         groups=len(commits),
+        consumed_retention_ms=(
+            partition.retention_ms(topic.policy) if isinstance(topic.policy, TopicPolicy) else None
+        ),
         owner=topic.policy.owner,
         records=cutoff - start if cutoff is not None and reason is Reason.CONSUMED else 0,
     )

@@ -36,6 +36,7 @@ from retentiond.tell.answers import (
     TopicAnswer,
 )
 from retentiond.tell.first_look import FirstLook, first_look_document
+from retentiond.tell.pressure import suggest_pressure
 from retentiond.tell.reasons import UNSEEN, short
 from retentiond.tell.report import CycleReport
 from retentiond.tell.unseen_readers import UnseenReaders
@@ -207,6 +208,8 @@ def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> I
             "read from their beginning at each start. --write-config leaves such a topic disabled "
             "unless --include-unlimited is given."
         )
+    if suggestion := suggest_pressure(report.disk):
+        yield f"{suggestion} (docs/disk-pressure.md)."
     yield UNSEEN
     for sentence in unseen.evidence:
         yield f"There may be some: {sentence}."

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from retentiond.disks.broker_disks import trend
 from retentiond.history.ask.past import EntrySelection, Past, Timeline
 from retentiond.history.ask.question import TopicQuestion
 from retentiond.history.ask.replay import Replay
@@ -369,9 +370,11 @@ def _log_dirs(replay: Replay) -> list[tuple[LogDirFilling, list[Point]]]:
     found = []
     for (broker, log_dir), each in by_dir.items():
         elapsed, at_ms, total, usable = each[-1]
-        before = next(one for one in each if elapsed - one[0] <= DAY_MS)
-        taken, passed = before[3] - usable, elapsed - before[0]
-        full = at_ms + usable * passed // taken if taken > 0 and passed >= HOUR_MS else None
+        of_the_day = [(at, free) for at, _, _, free in each if elapsed - at <= DAY_MS]
+        passed = elapsed - of_the_day[0][0]
+        taken_per_ms = -trend(of_the_day)
+        fills = taken_per_ms > 0 and passed >= HOUR_MS
+        full = at_ms + int(usable / taken_per_ms) if fills else None
         points = [Point(at, 100 * (1 - free / size)) for _, at, size, free in each[::width]]
         found.append((LogDirFilling(broker, log_dir, total, usable, full, passed), points))
     return found

@@ -6,7 +6,7 @@ time stamps.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from retentiond.tell.answers import PartitionAnswer, SimilarPartitions, TopicAns
 from retentiond.tell.explain.evidence import ExplainedPlan, topic_readers
 from retentiond.tell.explain.sentences import cleaner_intervals, doubts, on_disk, stalled_by
 from retentiond.tell.group_answers import GroupAnswer, group_answers
+from retentiond.tell.pressure import say_pressure_on
 from retentiond.tell.reasons import remedy
 from retentiond.tell.report import partition_document
 
@@ -100,9 +101,17 @@ def _partition_explained(
     return Explanation(
         answer,
         end=None if None in ends else min(each for each in ends if each is not None),
-        on_disk=tuple(on_disk(answer, topic.config, clearing)),
+        on_disk=(*on_disk(answer, topic.config, clearing), *_under_pressure(answer, topic)),
         ages=_about_time_stamps(evidence, answer, topic, partition),
     )
+
+
+def _under_pressure(answer: PartitionAnswer, topic: TopicReading) -> Iterator[str]:
+    """A sentence for each log directory under pressure that has a replica."""
+    segment_bytes = topic.config.segment_bytes if topic.config else None
+    for each in answer.disk.relief or ():
+        if answer.at in each.sizes and isinstance(topic.policy, TopicPolicy):
+            yield say_pressure_on(answer.row, topic.policy, segment_bytes, each)
 
 
 def _about_time_stamps(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from retentiond.disks.broker_disks import DiskReport
+from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.formatting import say_bytes, say_many
 from retentiond.model import Outcome, Verdict
 from retentiond.state.audit_figures import FreedInSlot
@@ -21,6 +22,7 @@ from retentiond.tell.answers import (
     total_stored,
 )
 from retentiond.tell.page.pictures import BarSegment, bar, fates
+from retentiond.tell.pressure import say_relief
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import DaemonStatus
 
@@ -124,6 +126,9 @@ def _cycle_findings(status: DaemonStatus, report: CycleReport | None) -> Iterato
 
 
 def _disk_findings(disk: DiskReport) -> Iterator[HealthFinding]:
+    for relief in disk.relief or ():
+        level = WARN if relief.short_bytes else INFO
+        yield HealthFinding(level, "Disk pressure", say_relief(relief))
     for stuck in disk.stuck:
         yield HealthFinding(WARN, f"Retention stuck on {stuck.at}", stuck.sentence)
     folders = sum(each.partitions for each in disk.orphans)
@@ -220,14 +225,29 @@ class TopicItem:
     parts: tuple[BarSegment, ...]
 
 
+class LogDirItem(NamedTuple):
+    """A log directory. ``full_ms``: when it is full if it goes on like that; None: it does not
+    fill, or nobody can tell yet."""
+
+    log_dir: LogDirCapacity
+    is_under_pressure: bool
+    full_ms: float | None
+
+    @property
+    def left(self) -> str:
+        return f"{100 * self.log_dir.usable_bytes / max(1, self.log_dir.total_bytes):.3g}%"
+
+
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """``cluster`` and ``freed``: of all topics, whatever is asked for."""
+    """``cluster`` and ``freed``: of all topics, whatever is asked for. ``disks``: of all log
+    directories, the fullest first."""
 
     cluster: ClusterAnswer
     freed: FreedInSlot
     verdicts: Mapping[Verdict, int]
     topics: Paged[TopicItem]
+    disks: Sequence[LogDirItem]
 
 
 def overview(report: CycleReport, wanted: TopicFilter) -> Overview:
@@ -238,7 +258,19 @@ def overview(report: CycleReport, wanted: TopicFilter) -> Overview:
         freed_by(report, cluster.partitions),
         Counter(row.verdict for row in report.plan.rows),
         paged(found, len(cluster.topics), wanted.page).map(lambda each: topic_item(report, each)),
+        log_dir_items(report.disk),
     )
+
+
+def log_dir_items(disk: DiskReport) -> Sequence[LogDirItem]:
+    pressed = {each.log_dir.key for each in disk.relief or ()}
+    fullest = sorted(disk.space, key=lambda each: each.usable_bytes / max(1, each.total_bytes))
+    full_s = {each[:2]: disk.full_s.get(each[:2]) for each in fullest}
+    return [
+        LogDirItem(each, each[:2] in pressed, None if s is None else 1000 * s)
+        for each in fullest
+        for s in (full_s[each[:2]],)
+    ]
 
 
 def topic_item(report: CycleReport, topic: TopicAnswer) -> TopicItem:

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from retentiond.formatting import (
     printable,
+    say_about,
     say_amount,
     say_bytes,
     say_count,
@@ -51,6 +52,7 @@ def environment(assets: Mapping[str, Asset]) -> Environment:
         auto_reload=False,
     )
     env.filters |= {
+        "about": say_about,
         "bytes": say_known_bytes,
         "count": say_known,
         "share": say_share,

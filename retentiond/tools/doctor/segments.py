@@ -41,6 +41,9 @@ from retentiond.tools.doctor.finding import (
 LONG_MS = DAY_MS
 """A segment that stays open no longer than this, or than the consumed retention, is fine."""
 
+SOON_MS = HOUR_MS
+"""The same on a topic whose records are to go when a disk runs full."""
+
 REMEDY = (
     "`kafka-configs {options} --alter --entity-type topics --entity-name {topic} "
     "--add-config segment.ms=3600000` (an hour), or a smaller segment.bytes"
@@ -133,6 +136,8 @@ def check_segments(
             continue
         settings = config.segment_bytes, config.segment_ms
         patience_ms = max(LONG_MS, policy.consumed_retention_ms)
+        if policy.pressure_retention_ms is not None:  # then bytes are wanted soon
+            patience_ms = max(SOON_MS, policy.pressure_retention_ms)
         by_least = max(found, key=lambda each: each.at_least_ms)
         by_most = max(found, key=lambda each: each.at_most_ms)
         if by_least.at_least_ms > patience_ms:

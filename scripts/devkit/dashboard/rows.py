@@ -304,7 +304,12 @@ def _disks() -> Panels:
         ),
     )
     yield graph(
-        About("Free on the brokers' disks", "percentunit", "Of each log directory's disk."),
+        About(
+            "Free on the brokers' disks",
+            "percentunit",
+            "Of each log directory's disk.",
+            "RetentiondDiskPressureShort",
+        ),
         Query(
             f"retentiond_log_dir_usable_bytes{{{DAEMON}}}"
             f" / retentiond_log_dir_total_bytes{{{DAEMON}}}",

@@ -1,4 +1,4 @@
-"""The daemon with ``config/demo.yaml``."""
+"""The daemon with ``config/demo.yaml``, or another file that takes the same variables."""
 
 import http.client
 import json
@@ -19,12 +19,12 @@ STOP_SECONDS = 10.0
 class Daemon(DaemonProcess):
     """Ends with the block, or with this process."""
 
-    def __init__(self, bootstrap_servers: str, folder: Path) -> None:
+    def __init__(self, bootstrap_servers: str, folder: Path, config: Path = CONFIG) -> None:
         self._ports = PortReservations()
         self._port = self._ports.take()
         super().__init__(
             folder,
-            CONFIG,
+            config,
             {
                 "RETENTIOND_DEMO_BOOTSTRAP": bootstrap_servers,
                 "RETENTIOND_DEMO_STATE": str(folder / "state"),

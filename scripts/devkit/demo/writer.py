@@ -15,15 +15,19 @@ FLUSH_SECONDS = 30.0
 
 
 class Writer:
-    """Writes on a thread of its own until it is stopped; what is acknowledged counts."""
+    """Writes on a thread of its own until it is stopped; what is acknowledged counts. A record that
+    is not within ``timeout_seconds`` is an error."""
 
-    def __init__(self, bootstrap_servers: str, topics: Sequence[Topic]) -> None:
+    def __init__(
+        self, bootstrap_servers: str, topics: Sequence[Topic], timeout_seconds: float = 300.0
+    ) -> None:
         # Idempotent: in order and without duplicates, so that a record's number is its offset.
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
                 "linger.ms": 20,
+                "message.timeout.ms": int(1000 * timeout_seconds),
                 "log_level": 0,  # what matters comes with the delivery
             }
         )
@@ -37,8 +41,11 @@ class Writer:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Return when every record is acknowledged, or ``error`` says why not."""
+    def stop(self, *, flush: bool = True) -> None:
+        """Return when every record is acknowledged, or ``error`` says why not. Without ``flush``
+        what is not acknowledged yet is given up."""
+        if not flush:
+            self._producer.purge()
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(FLUSH_SECONDS + 5)

@@ -195,6 +195,7 @@ def deletion(at: TopicPartition, cutoff: int | None = 100, log_start_offset: int
         reason=Reason.CONSUMED,
         groups=2,
         records=0 if cutoff is None else cutoff - log_start_offset,
+        consumed_retention_ms=POLICY.consumed_retention_ms,
     )
 
 

@@ -63,6 +63,7 @@ def row_json(topic: str, partition: int = 0) -> dict[str, Any]:
         "predicted_bytes": None,
         "predicted_remote_bytes": None,
         "consumed_retention_ms": None,
+        "under_pressure": False,
         "only_groups": None,
         "owner": None,
         "detail": None,

@@ -49,13 +49,17 @@ def test_every_setting_appears_in_the_reference() -> None:
     schema = json.loads((EXAMPLES / "retentiond.schema.json").read_text("utf-8"))
     # What has no default, and can't be left in a file that is to work as it stands.
     examples = (
-        r"^( *)# (?=state_dir: |tls: |basic_auth:|  prometheus: |only: |headers: |policies: )"
+        r"^( *)# (?=state_dir: |tls: |basic_auth:|  prometheus: |only: |headers: |policies: "
+        r"|disk_pressure:|  below_free|  until_free|retention.commitoffset.pressure.)"
     )
-    reference = as_json(re.sub(examples, r"\1", REFERENCE.read_text("utf-8"), flags=re.M))
+    off = "\ndisk_pressure: null\n"  # its default, with the section as an example below
+    text = REFERENCE.read_text("utf-8").replace(off, "\n")
+    reference = as_json(re.sub(examples, r"\1", text, flags=re.M))
     written = {path for path, _ in _values(reference)}
     # An entry of topics takes what defaults take: in one of the two places is enough.
     written |= {("topics", *path[1:]) for path in written if path[0] == "defaults"}
     written |= {("defaults", *path[1:]) for path in written if path[0] == "topics"}
+    written |= {path[:1] for path in written if off in REFERENCE.read_text("utf-8")}
     written |= {path[:2] for path in written if "basic_auth" in path}  # a user is no setting
     for mapping in ("headers", "paths"):  # nor is a header or a topic
         written |= {path[: path.index(mapping) + 1] for path in written if mapping in path}
@@ -95,8 +99,8 @@ def test_the_reference_in_words() -> None:
         ),
         (
             "topics matching stage\\..* except stage\\.audit\\..*",
-            f"records may go 30 minutes after they were written, once {consumed}; at least 1 "
-            "group.",
+            f"records may go 30 minutes after they were written, once {consumed}; 10 minutes "
+            "while a disk under them runs full; at least 1 group.",
         ),
         ("topics matching .*\\.changelog", "not enabled, so nothing is deleted."),
         (

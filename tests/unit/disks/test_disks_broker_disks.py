@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from retentiond.disks.broker_disks import SpaceHistory
+import pytest
+
+from retentiond.disks.broker_disks import SpaceHistory, trend
 from retentiond.disks.log_dirs import LogDirCapacity
 
 HOUR_MS = 3_600_000
@@ -44,3 +46,19 @@ def test_a_reading_that_failed_forgets_nothing() -> None:
     history.seconds_until_full(space(1000), 0)
     assert history.seconds_until_full([], HOUR_MS) == {}
     assert history.seconds_until_full(space(500), 2 * HOUR_MS) == {AT: 2 * 3600}
+
+
+def sawtooth(fall: int, rise: int, steps: int = 144) -> list[tuple[int, int]]:
+    """Free space that falls with each step, and rises with each twelfth."""
+    free, points = 1_000_000, []
+    for step in range(steps):
+        free += (rise if step % 12 == 11 else 0) - fall
+        points.append((step, free))
+    return points
+
+
+def test_the_trend_of_a_sawtooth_is_not_that_of_a_tooth() -> None:
+    assert trend(sawtooth(300, 3600)) == 0
+    assert trend(sawtooth(300, 3600)[:-5]) == 0
+    assert trend(sawtooth(300, 3000)) == pytest.approx(-50)
+    assert trend(sawtooth(300, 0)) == pytest.approx(-300)

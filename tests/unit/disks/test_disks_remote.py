@@ -155,7 +155,10 @@ def remote_report(remote: int | None = 40 * MIB, freed: int | None = 30 * MIB) -
     return replace(report(rows, dry_run=True), disk=disk)
 
 
-def test_the_table_of_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_of_a_plan(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     show(remote_report(), Output.TABLE, with_outcomes=False)
     text = capsys.readouterr().out
     assert text.splitlines()[0].split().index("REMOTE") == 3

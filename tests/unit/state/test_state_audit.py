@@ -133,7 +133,8 @@ def test_what_a_deletion_will_free_is_recorded_once_it_is_known(audit: Audit) ->
 def test_whatever_the_log_keeps_of_a_row_comes_back(audit: Audit, field: Field) -> None:
     """Also a field that is new: each gets a value of its own."""
     row = approved(0).row
-    value: Any = f"a {field.name}" if field.said.type.storage is Storage.TEXT else 100
+    values = {Storage.TEXT: f"a {field.name}", Storage.FLAG: True}
+    value: Any = values.get(field.said.type.storage, 100)
     is_approved = field.name in ("topic", "partition", "topic_id", "cutoff", "log_start_offset")
     if field.said.audit is None or is_approved or field.name == "records":
         value = getattr(row, field.name)

@@ -13,6 +13,7 @@ from prometheus_client.samples import Sample
 
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import LogDirCapacity, Orphans
+from retentiond.disks.pressure import LogDirRelief, PressedLogDir
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.errors import StateError
 from retentiond.history.keeper import Status
@@ -95,6 +96,9 @@ PROMISED = {
     "retentiond_log_lines_dropped": ("counter", set()),
     "retentiond_history_last_write_timestamp_seconds": ("gauge", set()),
     "retentiond_log_dir_full_seconds": ("gauge", {"broker", "log_dir"}),
+    "retentiond_log_dir_under_pressure": ("gauge", {"broker", "log_dir"}),
+    "retentiond_log_dir_short_bytes": ("gauge", {"broker", "log_dir"}),
+    "retentiond_log_dir_kept_bytes": ("gauge", {"broker", "log_dir", "group"}),
     "retentiond_log_dir_total_bytes": ("gauge", {"broker", "log_dir"}),
     "retentiond_log_dir_usable_bytes": ("gauge", {"broker", "log_dir"}),
     "retentiond_high_watermark": ("gauge", {"topic", "partition"}),
@@ -136,6 +140,7 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
         orphans=(Orphans(1, "/kafka", 0, 0),),
         space=(LogDirCapacity(1, "/kafka", 100, 40),),
         full_s={(1, "/kafka"): 3600.5},
+        relief=(LogDirRelief(PressedLogDir(1, "/kafka", 100, 40, 60), 5, 15, {"billing": 30}, {}),),
     )
     rows = [
         replace(row("orders"), predicted_bytes=400, predicted_remote_bytes=8000, owner="payments")
@@ -561,6 +566,9 @@ def test_the_space_of_a_log_directory_is_shown_where_it_is_told(
     assert series(full, "retentiond_log_dir_total_bytes") == {at: 100}
     assert series(full, "retentiond_log_dir_usable_bytes") == {at: 40}
     assert series(full, "retentiond_log_dir_full_seconds") == {at: 3600.5}
+    assert series(full, "retentiond_log_dir_under_pressure") == {at: 1}
+    assert series(full, "retentiond_log_dir_short_bytes") == {at: 15}
+    assert series(full, "retentiond_log_dir_kept_bytes") == {("1", "billing", "/kafka"): 30}
     seen(metrics, [row("orders")])
     assert series(full, "retentiond_log_dir_total_bytes") == {}
 
@@ -660,3 +668,14 @@ def test_promtool_s_linter_accepts_every_metric(full: CollectorRegistry) -> None
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_directory_is_under_pressure_only_where_somebody_says_what_that_is(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    name = "retentiond_log_dir_under_pressure"
+    disk = DiskReport(space=(LogDirCapacity(1, "/kafka", 100, 40),))
+    metrics.observe_cycle(replace(report([row("orders")]), disk=disk))
+    assert series(registry, name) == {}
+    metrics.observe_cycle(replace(report([row("orders")]), disk=replace(disk, relief=())))
+    assert series(registry, name) == {("1", "/kafka"): 0}

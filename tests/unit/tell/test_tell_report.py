@@ -36,7 +36,7 @@ ROW_FIELDS = {
     "records",
 }
 OUTCOME_FIELDS = {"outcome", "low_watermark", "error"}
-DISK_FIELDS = {"topics", "stuck_retention", "orphans", "disk_problems"}
+DISK_FIELDS = {"topics", "stuck_retention", "orphans", "under_pressure", "disk_problems"}
 
 
 def test_a_plan_has_the_promised_fields_and_few_more() -> None:
@@ -49,6 +49,7 @@ def test_a_plan_has_the_promised_fields_and_few_more() -> None:
         "predicted_bytes",
         "predicted_remote_bytes",
         "consumed_retention_ms",
+        "under_pressure",
         "only_groups",
         "owner",
         "size_bytes",
@@ -107,6 +108,7 @@ def test_a_plan_survives_json_with_its_values() -> None:
         "paused": None,
         "stuck_retention": [],
         "orphans": [],
+        "under_pressure": [],
         "disk_problems": [],
         "topics": [
             {

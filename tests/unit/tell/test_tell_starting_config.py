@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentiond.config import Config, parse
+from retentiond.disks.broker_disks import DiskReport
+from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.model import GroupKind, PlanRow, Reason
 from retentiond.snapshot import GroupReading
 from retentiond.tell.first_look import FirstLook
@@ -263,3 +265,17 @@ def test_whatever_an_owner_is_called_the_file_says_the_same(
     with tempfile.TemporaryDirectory() as folder:
         read_back = read_policy(Path(folder), policy_file(look, owner, cluster, "now"))
     assert read_back.entries[0].policy.owner == owner
+
+
+@pytest.mark.parametrize(("usable", "is_suggested"), [(31, False), (29, True)])
+def test_where_a_disk_is_nearly_full_it_suggests_disk_pressure(
+    usable: int, is_suggested: bool
+) -> None:
+    disk = DiskReport(
+        space=(LogDirCapacity(1, "/a", 100, 90), LogDirCapacity(2, "/b", 100, usable))
+    )
+    look = FirstLook(replace(report([rest()]), disk=disk), DAY_MS)
+    written = starting_config(look, ORIGIN)
+    assert ("# /b of broker 2 is 71% full: with disk_pressure" in written) is is_suggested
+    uncommented = written.replace("# disk_pressure: ", "disk_pressure: ")
+    assert (read(uncommented).disk_pressure is not None) is is_suggested

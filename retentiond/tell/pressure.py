@@ -1,0 +1,97 @@
+"""Log directories under pressure, in words."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from retentiond.config import TopicPolicy
+from retentiond.disks.broker_disks import DiskReport
+from retentiond.disks.log_dirs import LogDirCapacity
+from retentiond.disks.pressure import LogDirRelief, PressedLogDir
+from retentiond.formatting import listed, say_bytes, say_duration
+from retentiond.model import PlanRow, Reason, Verdict
+
+MOST_KEEPERS = 10
+"""Groups that are named, those that keep the most."""
+
+FEW_KEEPERS = 3
+"""The same, in a sentence."""
+
+
+NEARLY_FULL = 0.7
+"""A disk of which more is used is worth a word in a first look."""
+
+
+def nearly_full(disk: DiskReport) -> list[LogDirCapacity]:
+    """The log directories on such disks, the fullest first."""
+    by_use = sorted(disk.space, key=lambda each: each.usable_bytes / max(1, each.total_bytes))
+    return [each for each in by_use if each.usable_bytes < (1 - NEARLY_FULL) * each.total_bytes]
+
+
+def suggest_pressure(disk: DiskReport) -> str | None:
+    """A sentence where a disk is nearly full; None elsewhere."""
+    full = nearly_full(disk)
+    if not full:
+        return None
+    used = 100 - 100 * full[0].usable_bytes / max(1, full[0].total_bytes)
+    more = f" (and {len(full) - 1} more)" if len(full) > 1 else ""
+    return (
+        f"{full[0].log_dir} of broker {full[0].broker}{more} is {used:.0f}% full: with "
+        "disk_pressure consumed records stay as long as there is room, and go sooner where there "
+        "is none"
+    )
+
+
+def say_log_dir(log_dir: PressedLogDir) -> str:
+    """``/data/2 of broker 1 has 14% left``"""
+    share = 100 * log_dir.usable_bytes / log_dir.total_bytes
+    return f"{log_dir.log_dir} of broker {log_dir.broker} has {share:.3g}% left"
+
+
+def say_relief(relief: LogDirRelief) -> str:
+    """What the plan does for the directory, in a sentence."""
+    log_dir = relief.log_dir
+    parts = [
+        f"{say_log_dir(log_dir)} ({say_bytes(log_dir.usable_bytes)}), and "
+        f"{say_bytes(log_dir.needed_bytes)} more must go until the pressure ends"
+        if log_dir.needed_bytes
+        else f"{say_log_dir(log_dir)} ({say_bytes(log_dir.usable_bytes)}), and what was deleted "
+        f"before is to free enough ({say_bytes(log_dir.awaited_bytes)})"
+    ]
+    if relief.planned_bytes:
+        parts.append(f"the plan frees {say_bytes(relief.planned_bytes)} there")
+    if relief.short_bytes:
+        keepers = listed(
+            [
+                f"{group} ({say_bytes(kept)})"
+                for group, kept in islice(relief.kept_bytes.items(), FEW_KEEPERS)
+            ]
+        )
+        kept = f"; most is kept for {keepers}" if keepers else ""
+        parts.append(f"{say_bytes(relief.short_bytes)} of that may not go{kept}")
+    return "; ".join(parts)
+
+
+def say_pressure_on(
+    row: PlanRow, policy: TopicPolicy, segment_bytes: int | None, relief: LogDirRelief
+) -> str:
+    """What pressure does to a partition with a replica in the directory."""
+    says = say_log_dir(relief.log_dir)
+    normal = say_duration(policy.consumed_retention_ms)
+    if policy.pressure_retention_ms is None:
+        return f"{says}, and the topic has no pressure retention: its records stay as long as ever."
+    if row.consumed_retention_ms != policy.consumed_retention_ms:
+        sooner = say_duration(policy.pressure_retention_ms)
+        when = f"after {sooner}" if sooner else "as soon as they are consumed"
+        return f"{says}: records of this partition may go {when} instead of after {normal}."
+    if row.verdict is Verdict.HOLD or row.reason is Reason.NOT_CONSUMED:
+        return f"{says}, and pressure can't help: see above what keeps the records."
+    if relief.short_bytes:
+        segment = "" if segment_bytes is None else f" of up to {say_bytes(segment_bytes)}"
+        size = say_bytes(relief.sizes.get(row.topic_partition, 0))
+        return (
+            f"{says}, and nothing of this partition would free any of it: it has {size} there, in "
+            f"segments{segment} that go as a whole, and the active one never does; a smaller "
+            "segment.bytes or segment.ms helps."
+        )
+    return f"{says}: records of this partition still stay for {normal}, as others free enough."

@@ -1,0 +1,89 @@
+"""Which partitions go sooner for a disk that runs full: a walk by hand, and random disks."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retentiond.decide.pressure import partitions_to_relieve
+from retentiond.disks.log_dirs import ReplicaKey
+from retentiond.disks.predictions import Predictions
+from retentiond.disks.pressure import PressedLogDir
+from retentiond.model import TopicPartition
+
+A, B = PressedLogDir(1, "/a", 1000, 100, 250), PressedLogDir(2, "/b", 2000, 500, 600)
+
+
+def frees(*found: tuple[int, PressedLogDir, int]) -> Predictions:
+    """By partition: how much in which directory."""
+    predicted: dict[TopicPartition, dict[ReplicaKey, int]] = {}
+    for number, log_dir, freed in found:
+        at = TopicPartition("orders", number)
+        predicted.setdefault(at, {})[ReplicaKey(at, *log_dir.key)] = freed
+    return predicted
+
+
+def chosen(log_dirs: list[PressedLogDir], normal: Predictions, eager: Predictions) -> list[int]:
+    return sorted(at.partition for at in partitions_to_relieve(log_dirs, normal, eager))
+
+
+def test_the_one_that_frees_most_goes_first_and_no_more_than_is_needed() -> None:
+    eager = frees((0, A, 40), (1, A, 90), (2, A, 70), (3, A, 10))
+    assert chosen([A], {}, eager) == [1, 2]  # 150 are needed
+    assert chosen([A._replace(awaited_bytes=80)], {}, eager) == [1]
+    assert chosen([A._replace(usable_bytes=250)], {}, eager) == []
+    assert chosen([A], frees((7, A, 150)), eager) == []  # the normal plan frees enough
+
+
+def test_only_what_goes_beyond_the_normal_plan_counts() -> None:
+    eager = frees((0, A, 400), (1, A, 90))
+    assert chosen([A], frees((0, A, 400)), eager) == []
+    assert chosen([A._replace(until_bytes=510)], frees((0, A, 400)), eager) == [1]
+
+
+def test_what_frees_nothing_there_keeps_its_retention() -> None:
+    assert chosen([A], {}, frees((0, A, 0), (1, B, 900))) == []
+
+
+def test_a_partition_with_replicas_on_two_full_disks_relieves_both() -> None:
+    eager = frees((0, A, 160), (0, B, 160), (1, B, 100))
+    assert chosen([A, B], {}, eager) == [0]
+
+
+def test_two_directories_of_one_disk_are_relieved_once() -> None:
+    other = A._replace(log_dir="/c")
+    eager = frees((0, A, 160), (1, other, 160))
+    assert chosen([A, other], {}, eager) == [0]
+
+
+ONE_DISK = st.lists(st.integers(0, 99), max_size=12)
+
+
+@given(needed=st.integers(-50, 600), more=ONE_DISK, normal=st.integers(0, 200))
+def test_a_disk_is_given_what_it_needs_and_at_most_one_partition_beyond(
+    needed: int, more: list[int], normal: int
+) -> None:
+    disk = A._replace(usable_bytes=0, until_bytes=max(0, needed))
+    eager = frees(*((number, A, freed) for number, freed in enumerate(more)), (99, A, normal))
+    found = [more[at] for at in chosen([disk], frees((99, A, normal)), eager)]
+    left = max(0, needed) - normal
+    assert sum(found) >= min(left, sum(more))
+    assert not found or sum(found) - min(found) < left
+    assert all(found)
+
+
+SEVERAL = st.dictionaries(
+    st.integers(0, 9), st.dictionaries(st.sampled_from([A, B]), st.integers(0, 99), min_size=1)
+)
+
+
+@given(more=SEVERAL)
+def test_each_of_several_disks_is_given_what_it_needs_as_far_as_there_is_any(
+    more: dict[int, dict[PressedLogDir, int]],
+) -> None:
+    eager = frees(*((at, disk, freed) for at, on in more.items() for disk, freed in on.items()))
+    found = chosen([A, B], {}, eager)
+    for disk in (A, B):
+        on_disk = {at: on.get(disk, 0) for at, on in more.items()}
+        freed = sum(on_disk[at] for at in found)
+        assert freed >= min(disk.needed_bytes, sum(on_disk.values()))

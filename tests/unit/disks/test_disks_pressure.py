@@ -1,0 +1,65 @@
+"""When a log directory is under pressure, by what the brokers say of its space."""
+
+from __future__ import annotations
+
+import pytest
+
+from retentiond.config.disk_pressure import DiskPressure
+from retentiond.disks.freed import FreedProgress, PendingFree
+from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, ReplicaKey
+from retentiond.disks.pressure import PressedLogDir, disks, pressure
+from retentiond.model import TopicPartition
+
+RULES = DiskPressure(below_free=20.0, until_free=25.0)
+
+HERE = (1, "/a")
+
+
+def under_pressure(
+    *space: tuple[str, int, int], before: frozenset[tuple[int, str]] = frozenset()
+) -> list[str]:
+    reading = DiskReading(space=tuple(LogDirCapacity(1, *each) for each in space))
+    return [each.log_dir for each in pressure(reading, RULES, before, FreedProgress()).log_dirs]
+
+
+def test_it_begins_below_one_line_and_ends_at_another() -> None:
+    assert under_pressure(("/a", 100, 20)) == []
+    assert under_pressure(("/a", 100, 19)) == ["/a"]
+    assert under_pressure(("/a", 100, 24), before=frozenset({HERE})) == ["/a"]
+    assert under_pressure(("/a", 100, 25), before=frozenset({HERE})) == []
+
+
+@pytest.mark.parametrize(
+    "contradiction", [("/a", 0, 0), ("/a", 100, 101), ("/a", 100, -1), ("/a", -5, -9)]
+)
+def test_space_that_contradicts_itself_is_no_pressure(contradiction: tuple[str, int, int]) -> None:
+    assert under_pressure(contradiction, before=frozenset({HERE})) == []
+
+
+def test_what_is_not_known_now_is_no_pressure_and_is_not_forgotten() -> None:
+    found = pressure(DiskReading(), RULES, {HERE}, FreedProgress())
+    assert found.log_dirs == ()
+    assert found.remembered == {HERE}
+    space = (LogDirCapacity(1, "/a", 100, 24),)
+    assert pressure(DiskReading(space=space), RULES, found.remembered, FreedProgress()).log_dirs
+
+
+def test_what_is_on_its_way_off_counts_as_free() -> None:
+    replica = ReplicaKey(TopicPartition("orders", 0), 1, "/a")
+    awaited = PendingFree("cycle", replica, "id", 0, 9, 8, 50, 10, asked_at_ms=0)
+    reading = DiskReading(space=(LogDirCapacity(1, "/a", 100, 10),))
+    (found,) = pressure(reading, RULES, (), FreedProgress((awaited,))).log_dirs
+    assert (found.awaited_bytes, found.needed_bytes) == (8, 7)
+    freed = FreedProgress((awaited._replace(freed_bytes=8),))
+    (found,) = pressure(reading, RULES, (), freed).log_dirs
+    assert (found.awaited_bytes, found.needed_bytes) == (0, 15)
+
+
+def test_two_directories_of_a_broker_on_one_disk_are_told_by_its_space() -> None:
+    a, b, c = (PressedLogDir(1, name, 10_000, 1_000, 2_500) for name in "abc")
+    elsewhere = c._replace(usable_bytes=1_100)
+    assert disks([a, b._replace(usable_bytes=1_005), elsewhere]) == [
+        [a, b._replace(usable_bytes=1_005)],
+        [elsewhere],
+    ]
+    assert disks([a, b._replace(broker=2)]) == [[a], [b._replace(broker=2)]]
