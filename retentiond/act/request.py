@@ -27,6 +27,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from retentiond.clock import Stop
 from retentiond.errors import OtherCluster
 from retentiond.kafka.interface import (
+    NOT_ANSWERED,
     DeleteAnswer,
     DeleteFailure,
     OffsetBound,
@@ -236,7 +237,7 @@ class LogStarts:
 
     def proof(self, partition: TopicPartition, topic_id: str, cutoff: int) -> Proof:
         """Whether the records below ``cutoff`` of that very topic are gone."""
-        described = self.topics.get(partition.topic, _NOT_ANSWERED)
+        described = self.topics.get(partition.topic, NOT_ANSWERED)
         if described is None:
             return Proof(None, "the topic no longer exists", topic_is_gone=True)
         if isinstance(described, Failure):
@@ -245,7 +246,7 @@ class LogStarts:
             return Proof(None, "the topic's id could not be read back")
         if described.topic_id != topic_id:
             return Proof(None, "the topic was recreated meanwhile", topic_is_gone=True)
-        log_start = self.offsets.get(partition, _NOT_ANSWERED)
+        log_start = self.offsets.get(partition, NOT_ANSWERED)
         if isinstance(log_start, Failure):
             return Proof(None, f"the log start offset could not be read back ({log_start})")
         if log_start < cutoff:
@@ -275,9 +276,6 @@ def not_read(partitions: Collection[TopicPartition]) -> LogStarts:
     """In place of a reading when there is no time for one."""
     stopping = Failure("STOPPING", "retentiond is stopping")
     return LogStarts({}, {partition.topic: stopping for partition in partitions})
-
-
-_NOT_ANSWERED = Failure("NO_ANSWER", "the reading does not mention it")
 
 
 UNPROVABLE = Proof(None, "no log start offset can prove it")

@@ -22,7 +22,7 @@ from kafka.protocol.admin import DescribeConfigsRequest
 
 from retentiond.kafka.client import Client
 from retentiond.kafka.errors.remedies import with_topic_grant
-from retentiond.kafka.interface import INTERNAL_TOPICS, TopicConfig, TopicDescription, left_out
+from retentiond.kafka.interface import INTERNAL_TOPICS, NOT_ANSWERED, TopicConfig, TopicDescription
 from retentiond.kafka.network_client import (
     FRESH_S,
     UNKNOWN_TOPIC,
@@ -38,8 +38,6 @@ TOPIC = 2
 """The resource type of a topic's configuration."""
 
 NO_TOPIC = Failure("UNKNOWN_TOPIC_OR_PART", "there is no such topic")
-
-NOT_ANSWERED = left_out("broker", "topic")
 
 
 def describe_topics(

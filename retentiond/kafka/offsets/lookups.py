@@ -21,7 +21,7 @@ from kafka.protocol.consumer import (
 
 from retentiond.kafka.client import Client
 from retentiond.kafka.errors.remedies import with_topic_grant
-from retentiond.kafka.interface import EpochEnd, OffsetBound, PartitionEpoch, left_out
+from retentiond.kafka.interface import NOT_ANSWERED, EpochEnd, OffsetBound, PartitionEpoch
 from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
 from retentiond.kafka.offsets import by_time
 from retentiond.kafka.topics import Leader, Leaders
@@ -43,8 +43,6 @@ TIMES_PER_REQUEST = 5000
 """A look-up by time reads an index, from the disk if it must."""
 
 SILENT_LEADER = Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not answer")
-
-NOT_ANSWERED = left_out("leader", "partition")
 
 NONE_YOUNG = -1
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.interface import Kafka, left_out
+from retentiond.kafka.interface import NOT_ANSWERED, Kafka
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Failure, PlanRow
 from retentiond.snapshot import Integers, Snapshot, TopicReading, partitions_of
@@ -276,6 +276,3 @@ class LagReader:
                     self._time_stamps.learn(at, time_ms, found, ends[at])
             known = bounds(rows, self._time_stamps, now_ms)
         return replace(report, margins=smallest(rows, known))
-
-
-NOT_ANSWERED = left_out("broker", "partition")

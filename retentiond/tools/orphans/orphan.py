@@ -14,7 +14,7 @@ from typing import Protocol
 
 from retentiond.errors import UsageError
 from retentiond.formatting import say_duration
-from retentiond.kafka.interface import left_out
+from retentiond.kafka.interface import NOT_ANSWERED
 from retentiond.kafka.log_dirs import ClusterView, TopicReplicas, TopicReplicasAnswer
 from retentiond.model import Failure, TopicPartition
 from retentiond.tools.orphans.broker_process import BrokerLogDirs
@@ -183,7 +183,7 @@ def judge(
     if name.may_be_cut:
         return Judgement(Assignment.UNCLEAR, "Kafka may have cut the topic's name short")
     judgements = [
-        _by_one(folder, answers.get(name.topic, _UNANSWERED), disks.broker)
+        _by_one(folder, answers.get(name.topic, NOT_ANSWERED), disks.broker)
         for answers in view.answers.values()
         if not isinstance(answers, Failure)
     ]
@@ -192,9 +192,6 @@ def judge(
             if judgement.assignment is standing:
                 return _of_stray(folder, judgement, replicas)
     return judgements[0] if judgements else Judgement(Assignment.UNCLEAR, "no broker answered")
-
-
-_UNANSWERED = left_out("broker", "topic")
 
 
 def _by_one(folder: PartitionFolder, answer: TopicReplicasAnswer, broker: int) -> Judgement:
