@@ -2,6 +2,11 @@
 
 urllib's time-out is of each step: a server that sends a byte now and then is waited for as long as
 it likes. Here the whole has an end, and the connection is cut then.
+
+An asynchronous client would not do with less. Python looks a name up in a thread that no time-out
+ends, and that an event loop, or the process at its end, waits for; here that thread is a daemon.
+httpx trusts the authorities of certifi in place of the system's, and takes only `Authorization`
+from a request that is redirected to another host.
 """
 
 from __future__ import annotations

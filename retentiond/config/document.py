@@ -68,6 +68,19 @@ def read_document(text: str) -> Tree | None:
     return None if root is None else _Walk().tree(root, ())
 
 
+def plain(tree: Tree | None) -> Any:
+    """The tree with each value as the text that was written: 010 and 1:30 are no numbers."""
+    match tree:
+        case Scalar(text=text):
+            return text
+        case dict():
+            return {key: plain(value) for key, value in tree.items()}
+        case list():
+            return [plain(value) for value in tree]
+        case _:
+            return None
+
+
 def _compose(text: str) -> yaml.Node | None:
     if bad := yaml.reader.Reader.NON_PRINTABLE.search(text):
         line = text.count("\n", 0, bad.start()) + 1

@@ -17,10 +17,10 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-import yaml
-
 from retentiond.config import ExternalReader
+from retentiond.config.document import plain, read_document
 from retentiond.config.external_reader import ConnectOffsets, OffsetsPath
+from retentiond.errors import ConfigError
 from retentiond.exchange import NoAnswer, exchange
 from retentiond.formatting import format_duration
 from retentiond.gather.connect_offsets import NoPosition, connector_commits
@@ -40,9 +40,6 @@ MOST_VALUES = 1_000_000
 
 MOST_YAML_BYTES = 1024 * 1024
 """Of one that is not JSON: what reads YAML takes some hundred times as long."""
-
-MOST_DEPTH = 8
-"""Of collections within each other; a position has two."""
 
 MOST_SHOWN = 60
 """Of a value that is no number, in characters."""
@@ -236,10 +233,10 @@ def _parsed(body: bytes, *, json_only: bool) -> Any:
                 raise NoPosition(
                     f"its position is no JSON, and has more than {MOST_YAML_BYTES} bytes"
                 ) from None
-            _check_events(text)
-            return yaml.load(text, _Yaml)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise NoPosition("its position is neither JSON nor YAML") from None
+            return plain(read_document(text))
+    except (ConfigError, ValueError, RecursionError) as error:
+        why = f": {error}" if isinstance(error, ConfigError) else ""
+        raise NoPosition(f"its position is neither JSON nor YAML{why}") from None
 
 
 def _check_values(text: str) -> None:
@@ -247,30 +244,6 @@ def _check_values(text: str) -> None:
     How deep they lie within each other is bounded by Python."""
     if text.count(",") >= MOST_VALUES:
         raise NoPosition(f"its position has more than {MOST_VALUES} values")
-
-
-def _check_events(text: str) -> None:
-    """Before anything is built: few bytes of aliases may stand for gigabytes."""
-    depth = 0
-    for event in yaml.parse(text, yaml.BaseLoader):
-        if isinstance(event, yaml.AliasEvent):
-            raise NoPosition("its position has a YAML alias; write out what it stands for")
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > MOST_DEPTH:
-            raise NoPosition(f"its position has more than {MOST_DEPTH} levels")
-
-
-class _Yaml(yaml.BaseLoader):
-    """Every value as it is written: 010 and 1:30 are numbers to YAML, and none here."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        return _unique(
-            [
-                (self.construct_object(key, deep=True), self.construct_object(value, deep=True))
-                for key, value in node.value
-            ]
-        )
 
 
 def _unique(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
