@@ -18,7 +18,6 @@ from retentiond.cli.options import (
     epoch_ms,
     load,
     set_up,
-    topics,
 )
 from retentiond.cli.output.printing import print_json_list, printer, say, while_read
 from retentiond.errors import UsageError
@@ -34,9 +33,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     config: ConfigPath = None,
     topic: Annotated[
         str | None,
-        typer.Option(
-            help="Only deletions from this topic.", show_default=False, autocompletion=topics
-        ),
+        typer.Option(help="Only deletions from this topic.", show_default=False),
     ] = None,
     partition: Annotated[
         int | None,

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentiond.cli import options as completion
 from retentiond.cli.options import Debug, Output, OutputFormat
 from retentiond.errors import ConfigError, RetentiondError, UsageError
 from retentiond.formatting import printable, say_bytes, say_many, say_stored
@@ -41,7 +40,6 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Argument(
             help="More groups for --to-committed.",
             metavar="GROUP",
-            autocompletion=completion.groups,
         ),
     ] = None,
     offset_json_file: Annotated[
@@ -58,7 +56,6 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Option(
             "--topic",
             help="All partitions of this topic; may be given several times.",
-            autocompletion=completion.topics,
         ),
     ] = None,
     older_than: Annotated[
@@ -82,7 +79,6 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
             "--to-committed",
             metavar="GROUP…",
             help="Delete records that all of these groups have consumed, by their commits.",
-            autocompletion=completion.groups,
         ),
     ] = None,
     command_config: Annotated[

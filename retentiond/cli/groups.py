@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentiond.cli import options as completion
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
 from retentiond.cli.output.printing import (
     Column,
@@ -95,7 +94,7 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
     group: Annotated[
         str | None,
-        typer.Argument(help="The group's id.", autocompletion=completion.remembered_groups),
+        typer.Argument(help="The group's id."),
     ] = None,
     pattern: Annotated[
         list[str] | None,
@@ -121,7 +120,6 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Option(
             "--topic",
             help="Forget it only on this topic, which it no longer reads.",
-            autocompletion=completion.topics,
         ),
     ] = None,
     kind: Annotated[

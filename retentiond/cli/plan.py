@@ -25,7 +25,6 @@ from retentiond.cli.options import (
     refuse_without,
     set_up,
     start_without_configuration,
-    topics,
 )
 from retentiond.errors import UsageError
 from retentiond.model import Verdict
@@ -66,7 +65,6 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
             "--topic",
             metavar="PATTERN",
             help=f"With {FIRST_LOOK}: {ONLY_TOPICS[0].lower()}{ONLY_TOPICS[1:]}",
-            autocompletion=topics,
         ),
     ] = None,
     command_config: CommandConfig = None,

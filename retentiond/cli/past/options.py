@@ -22,7 +22,6 @@ from retentiond.cli.options import (
     ONLY_TOPICS,
     TOPIC_IS_A_PATTERN,
     epoch_ms,
-    topics,
 )
 from retentiond.cli.output.printing import say
 from retentiond.errors import HistoryUnavailable, UsageError
@@ -58,7 +57,6 @@ TopicPatterns = Annotated[
         "--topic",
         metavar="REGEX",
         help=ONLY_TOPICS,
-        autocompletion=topics,
     ),
 ]
 
