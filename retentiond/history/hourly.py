@@ -17,12 +17,11 @@ from typing import NamedTuple, TypeAlias
 import pyarrow as pa
 
 from retentiond.errors import HistoryUnavailable
+from retentiond.formatting import HOUR_MS
 from retentiond.history.entries import day_of
 from retentiond.history.schema import RowKind
 from retentiond.history.table import HistoryTable, quoted
 from retentiond.model import Outcome, Reason
-
-HOUR_MS = 3_600_000
 
 MOST_HOURS = 31 * 24
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from retentiond.config.config import History
 from retentiond.errors import HistoryUnavailable
+from retentiond.formatting import HOUR_MS
 from retentiond.history.entries import day_of
 from retentiond.history.packing import FILE_SCHEMA
 from retentiond.history.place import shown
@@ -30,8 +31,6 @@ SMALL_FILES = 24
 
 GRACE_H = 1
 """How long readers have for a file that others have replaced."""
-
-HOUR_MS = 3_600_000
 
 MOST_S = 1800.0
 """A merge that takes longer is given up."""

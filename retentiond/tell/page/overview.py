@@ -11,7 +11,6 @@ from typing import Generic, NamedTuple, TypeVar
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.formatting import say_bytes, say_many
 from retentiond.model import Outcome, Verdict
-from retentiond.state.audit_figures import FreedInSlot
 from retentiond.state.operator_actions import Pause
 from retentiond.tell.answers import (
     ClusterAnswer,
@@ -215,9 +214,18 @@ class TopicItem:
     """
 
     answer: TopicAnswer
-    freed: FreedInSlot
+    freed: Freed
     outcomes: Mapping[Outcome, int]
     parts: tuple[BarSegment, ...]
+
+
+class Freed(NamedTuple):
+    """By deletions. ``freed_bytes``: on the disks of all replicas, as far as it is known;
+    ``remote_bytes``: about what is in remote storage."""
+
+    records: int
+    freed_bytes: int | None
+    remote_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +233,7 @@ class Overview:
     """``cluster`` and ``freed``: of all topics, whatever is asked for."""
 
     cluster: ClusterAnswer
-    freed: FreedInSlot
+    freed: Freed
     verdicts: Mapping[Verdict, int]
     topics: Paged[TopicItem]
 
@@ -246,12 +254,10 @@ def topic_item(report: CycleReport, topic: TopicAnswer) -> TopicItem:
     return TopicItem(topic, freed_by(report, topic.partitions), outcomes, bar(fates(topic), BAR))
 
 
-def freed_by(report: CycleReport, partitions: Iterable[PartitionAnswer]) -> FreedInSlot:
+def freed_by(report: CycleReport, partitions: Iterable[PartitionAnswer]) -> Freed:
     """What was deleted of these, with the bytes that were foretold; on a dry run: would be."""
     gone = [each for each in partitions if report.plan.dry_run or each.is_deleted_by_us]
-    return FreedInSlot(
-        sum(each.records for each in gone), *total_stored(each.frees for each in gone)
-    )
+    return Freed(sum(each.records for each in gone), *total_stored(each.frees for each in gone))
 
 
 T = TypeVar("T")

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from retentiond.disks.broker_disks import NO_DISKS
 from retentiond.model import Reason
-from retentiond.state.audit_figures import FreedInSlot
 from retentiond.tell.answers import PartitionAnswer
 from retentiond.tell.page.overview import PAGE_ROWS, paged
-from retentiond.tell.page.pictures import FATES, bar, columns, fates, mark
+from retentiond.tell.page.pictures import FATES, bar, fates, mark
 from tests.support.scenes import partition
 
 COUNTS = st.dictionaries(st.sampled_from(FATES), st.integers(0, 2**63), max_size=4)
@@ -63,16 +62,6 @@ def test_an_empty_topic_has_a_picture_too() -> None:
     row = partition("orders", 0, Reason.EMPTY, end=0)
     assert bar(fates(PartitionAnswer(row, NO_DISKS)), 160, 0) == ()
     assert mark(row, 0, 160, 0) == 0
-
-
-@given(st.lists(st.integers(0, 2**60), max_size=60))
-def test_a_historys_columns_stand_on_its_base_and_stay_inside(records: list[int]) -> None:
-    found = columns([FreedInSlot(each) for each in records], 336, 48)
-    assert [column.slot for column in found] == [at for at, each in enumerate(records) if each]
-    for column in found:
-        assert abs(column.y + column.height - 48) < ROUNDING
-        assert 1 <= column.height <= 48
-        assert 0 <= column.x <= column.x + column.width <= 336 + ROUNDING
 
 
 @given(st.integers(0, 1_000), st.text() | st.none())
