@@ -297,7 +297,7 @@ class HistoryTable:
         import pyarrow.fs as pafs  # noqa: PLC0415 - 50 MB that a daemon has no use for
         from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - likewise
 
-        handler = DeltaStorageHandler.from_table(self._table._table, options(self.place), {})
+        handler = DeltaStorageHandler(self._table.table_uri, options(self.place), {})
         return pafs.PyFileSystem(handler)
 
     def append(self, cluster_id: str, entry: int, rows: pa.Table) -> None:

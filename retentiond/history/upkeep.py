@@ -1,4 +1,10 @@
-"""Days become one sorted file each, old ones go, and nothing is left behind on the way."""
+"""Days become one sorted file each, old ones go, and nothing is left behind on the way.
+
+deltalake's own optimize would not do. It compacts a day as a whole, and daemons of several clusters
+may share the table: a file of two clusters could neither be left out nor dropped for one of them.
+It fails at a damaged file, which is left out here. And it keeps no order, by which questions about
+the past skip most of a day.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 A margin is known to lie between two bounds. The lower one is shown: what is unread is safe for at
 least that long. Look-ups by time narrow the bounds where they are too far apart to be of use.
+
+Look-ups at a few fixed ages would cost less code. The gauge would then stand still between two ages
+and fall from one to the next, and the alert on it predicts four hours from its slope
+(deploy/prometheus/alerts.yml). What is known already is kept, so that most cycles ask nothing.
 """
 
 from __future__ import annotations
