@@ -272,7 +272,12 @@ def tool_options(properties: Mapping[str, str]) -> str:
 
 
 GRANT = "kafka-acls --add"
-"""As the sentences of failures offer it, where the cluster's address is not known."""
+"""As the sentences of failures offer it, where the cluster's address is not known.
+
+The sentence is all that a row, an outcome, a group and a snapshot's problem keep of a failure, and
+the audit log and the history keep it as it was read. A field for what is missing would have to go
+with each of them to be put into words here.
+"""
 
 
 def with_address(sentence: str, options: str) -> str:
