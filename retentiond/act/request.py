@@ -45,7 +45,7 @@ BACKOFF_S = 0.5
 
 NO_EFFECT = (RequestResult.REFUSED, RequestResult.NOT_SENT)
 
-GONE = "the records were gone {when}; whether this request deleted them is not known"
+ALREADY_GONE = "the records were gone {when}; whether this request deleted them is not known"
 
 T = TypeVar("T", bound=Target)
 
@@ -171,7 +171,7 @@ def _outcome(
         # Ours ends at the cutoff. What is beyond was deleted by somebody else, and when, if before
         # us or after, the broker does not say.
         is_ours = answer == wanted.target or not isinstance(wanted.target, int)
-        note = None if is_ours else GONE.format(when="when it was asked")
+        note = None if is_ours else ALREADY_GONE.format(when="when it was asked")
         return DeletionOutcome(*wanted.at, Outcome.DELETED, answer, note)
     if answer.result is RequestResult.NOT_SENT:
         return not_attempted(wanted.at, answer.failure.message)
@@ -251,7 +251,7 @@ class LogStarts:
             return Proof(None, f"the log start offset could not be read back ({log_start})")
         if log_start < cutoff:
             return Proof(None, f"the log start offset was {log_start} when read back")
-        return Proof(log_start, GONE.format(when="by the time it was read back"))
+        return Proof(log_start, ALREADY_GONE.format(when="by the time it was read back"))
 
 
 def read_log_starts(kafka: LogStartSource, partitions: Collection[TopicPartition]) -> LogStarts:

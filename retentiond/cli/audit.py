@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from retentiond.cli.options import (
-    NOTHING_BETWEEN,
+    EMPTY_SPAN,
     AuditOutput,
     ConfigPath,
     Debug,
@@ -120,7 +120,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
         and wanted.until_ms is not None
         and wanted.since_ms >= wanted.until_ms
     ):
-        raise UsageError(NOTHING_BETWEEN)
+        raise UsageError(EMPTY_SPAN)
     deletions = read_deletions(folder, wanted)
     if verify:
         verify_deletions(deletions)

@@ -209,7 +209,7 @@ def _hasty(settings: ClientSettings) -> ClientSettings:
     return replace(settings, request_timeout_s=at_most_s, kafka_python=kafka_python)
 
 
-CHANGED = (
+CLUSTER_CHANGED = (
     "retentiond: while this command waited for the answer, the cluster changed: not all that was "
     "shown may still be deleted, and nothing has been. This may be deleted now:"
 )
@@ -229,7 +229,7 @@ def _agreed(items: Sequence[Item], again: Callable[[], list[Item]], kafka: LookU
             return agreed
         shown = withdraw(shown, now)
         termios.tcflush(sys.stdin, termios.TCIFLUSH)  # typed before this question was there
-        print(CHANGED, file=sys.stderr)
+        print(CLUSTER_CHANGED, file=sys.stderr)
     return shown
 
 

@@ -175,7 +175,7 @@ def client_settings(servers: str, command_config: Path | None) -> ClientSettings
     return settings
 
 
-NOTHING_BETWEEN = "--since lies after --until, or at the same time: there is nothing between"
+EMPTY_SPAN = "--since lies after --until, or at the same time: there is nothing between"
 
 
 def epoch_ms(text: str, option: str, now_ms: int) -> int:

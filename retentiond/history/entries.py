@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
-from retentiond.history.schema import COLUMNS, PLANNED, SCHEMA, CommitState, RowKind
+from retentiond.history.schema import COLUMNS, PLAN_FIELDS, SCHEMA, CommitState, RowKind
 from retentiond.model import DeletionOutcome, Outcome, Plan, TopicPartition
 from retentiond.snapshot import ABSENT, Integers, Snapshot, partitions_of
 
-NONE = -1
+NO_OFFSET = -1
 """In place of an offset that is not there, or not known; no offset is negative."""
 
 REPLACED = -2
@@ -66,7 +66,7 @@ class RecordedCommits(NamedTuple):
     """
 
     keys: Integers
-    offsets: Integers  # or `NONE`, or `REPLACED` less one
+    offsets: Integers  # or `NO_OFFSET`, or `REPLACED` less one
 
 
 class GroupRecord(NamedTuple):
@@ -94,7 +94,7 @@ class RecordedState:
     readers: frozenset[tuple[str, str]] = frozenset()  # group and topic
 
 
-NOTHING = RecordedState()
+NOTHING_RECORDED = RecordedState()
 
 
 def recorded_state(snapshot: Snapshot) -> RecordedState:
@@ -109,11 +109,11 @@ def recorded_state(snapshot: Snapshot) -> RecordedState:
     keys = keys_of(table)
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    offsets = table["offset"].fill_null(NONE).to_numpy().astype(np.int64)[order]
+    offsets = table["offset"].fill_null(NO_OFFSET).to_numpy().astype(np.int64)[order]
     doubtful = np.concatenate([keys_of(snapshot.stale), keys_of(_replaced(snapshot.epochs))])
     at, is_there = _places(doubtful, keys)
     at = np.unique(at[is_there])
-    offsets[at] = np.where(offsets[at] == NONE, NONE, REPLACED - offsets[at])
+    offsets[at] = np.where(offsets[at] == NO_OFFSET, NO_OFFSET, REPLACED - offsets[at])
     return RecordedState(
         groups=tuple(group.group_id for group in snapshot.groups),
         partitions=partitions,
@@ -206,7 +206,7 @@ def rows_of(
         "read_ms": seen.read_ms,
         "is_whole": before is None,
     }
-    past = before or NOTHING
+    past = before or NOTHING_RECORDED
     parts: dict[RowKind, Columns] = {
         RowKind.CYCLE: {name: [value] for name, value in cycle.items()},
         RowKind.PARTITION: _partitions(seen, now),
@@ -252,7 +252,7 @@ def _partitions(seen: FinishedCycle, now: RecordedState) -> Columns:
     places = [row.topic_partition for row in rows]
     of_row = [readings.get(at) for at in places]
     return {
-        **{name: [getattr(row, name) for row in rows] for name, _ in PLANNED},
+        **{name: [getattr(row, name) for row in rows] for name, _ in PLAN_FIELDS},
         "last_stable_offset": [
             None if each is None else each.last_stable_offset for each in of_row
         ],
@@ -273,17 +273,17 @@ def _moved(now: RecordedState, before: RecordedState) -> Columns:
     gone = old.keys[~is_still]
     lost = _unknown_to(now, before)
     is_replaced = offsets <= REPLACED
-    states = np.where(is_replaced, 2, np.where(offsets == NONE, 1, 0))
+    states = np.where(is_replaced, 2, np.where(offsets == NO_OFFSET, 1, 0))
     states = np.concatenate([states, np.full(len(gone), 3)])
     offsets = np.where(is_replaced, REPLACED - offsets, offsets)
     keys = np.concatenate([keys, gone])
-    offsets = np.concatenate([offsets, np.full(len(gone), NONE)])
+    offsets = np.concatenate([offsets, np.full(len(gone), NO_OFFSET)])
     group, partition = np.divmod(keys, max(1, len(now.partitions)))
     columns = {
         "topic": _taken([each.topic for each in now.partitions], partition, pa.string()),
         "partition": _taken([each.partition for each in now.partitions], partition, pa.int32()),
         "group": _taken(now.groups, group, pa.string()),
-        "committed_offset": pa.array(offsets, mask=offsets == NONE),
+        "committed_offset": pa.array(offsets, mask=offsets == NO_OFFSET),
         "state": _taken([*CommitState, None], states, pa.string()),
     }
     if not lost:

@@ -47,18 +47,18 @@ if TYPE_CHECKING:
     import pyarrow.dataset as pads
     import pyarrow.fs as pafs
 
-SETTINGS = {
+TABLE_SETTINGS = {
     "delta.checkpointInterval": "20",
     "delta.logRetentionDuration": "interval 1 days",
 }
 """So the log neither grows nor takes long to read, however many entries there are."""
 
-OF_A_COMMIT = "it was damaged, so what it had made visible is lost"
+DAMAGED_COMMIT = "it was damaged, so what it had made visible is lost"
 """Of a commit of the table's log."""
 
 T = TypeVar("T")
 
-LATEST_DAY = "~"
+AFTER_EVERY_DAY = "~"
 """Sorts behind every day."""
 
 
@@ -114,7 +114,7 @@ class HistoryTable:
         mended = mend_log(Path(copy.name), _create)
         found = cls(DeltaTable(copy.name), place)
         found._copy = copy  # it goes with the table
-        found.damaged |= {f"{LOG}/{each.name}": OF_A_COMMIT for each in mended}
+        found.damaged |= {f"{LOG}/{each.name}": DAMAGED_COMMIT for each in mended}
         return found
 
     @classmethod
@@ -133,7 +133,7 @@ class HistoryTable:
                 mended += mend_log(Path(place), _create)
                 table = _create(place)
             found = cls(table, place)
-            found.damaged |= {f"{LOG}/{each.name}": OF_A_COMMIT for each in mended}
+            found.damaged |= {f"{LOG}/{each.name}": DAMAGED_COMMIT for each in mended}
             return found
 
     def refresh(self) -> None:
@@ -152,7 +152,11 @@ class HistoryTable:
         return frozenset(each for each in found if each is not None)
 
     def files(
-        self, cluster_id: str | None = None, *, since_day: str = "", until_day: str = LATEST_DAY
+        self,
+        cluster_id: str | None = None,
+        *,
+        since_day: str = "",
+        until_day: str = AFTER_EVERY_DAY,
     ) -> tuple[HistoryFile, ...]:
         """Those of a cluster, or all of them, less those that are known as damaged; days as
         ``YYYY-MM-DD``, both included. By day, then by entry."""
@@ -203,7 +207,7 @@ class HistoryTable:
         return [f"{self.place.rstrip('/')}/{each.path}" for each in files]
 
     def dataset(
-        self, cluster_id: str, *, since_day: str = "", until_day: str = LATEST_DAY
+        self, cluster_id: str, *, since_day: str = "", until_day: str = AFTER_EVERY_DAY
     ) -> pads.Dataset:
         """The rows of a cluster and those days, with the columns of `SCHEMA`; rows of other
         clusters may be among them, so filter. It stays readable for an hour after the files were
@@ -396,7 +400,7 @@ def _create(place: str | Path) -> DeltaTable:
         SCHEMA,
         mode="ignore",
         partition_by="day",
-        configuration=SETTINGS,
+        configuration=TABLE_SETTINGS,
         storage_options=options(str(place)),
     )
 

@@ -26,7 +26,7 @@ from retentiond.formatting import HOUR_MS
 from retentiond.history.entries import day_of
 from retentiond.history.packing import FILE_SCHEMA
 from retentiond.history.place import shown
-from retentiond.history.schema import COLUMNS, OF_ENTRY, RowKind
+from retentiond.history.schema import COLUMNS, ENTRY_COLUMNS, RowKind
 from retentiond.history.table import HistoryFile, HistoryTable, quoted
 
 SLICE_ROWS = 256 * 1024
@@ -195,7 +195,7 @@ def _sorted_rows(table: HistoryTable, where: str) -> Iterator[pa.Table]:
 
 def _query(part: Slice, where: str) -> str:
     own = COLUMNS[RowKind(part.kind)]
-    columns = ", ".join(f'"{name}"' for name in (*OF_ENTRY, *own))
+    columns = ", ".join(f'"{name}"' for name in (*ENTRY_COLUMNS, *own))
     order = [f'"{name}"' for name in ("topic", "partition", "group") if name in own]
     return (
         f"SELECT {columns} FROM history WHERE {where} AND {part.sql}"

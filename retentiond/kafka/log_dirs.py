@@ -167,7 +167,7 @@ def _marked(
     )
 
 
-WITH_FENCED = 2
+CLUSTER_WITH_FENCED_BROKERS = 2
 """DescribeCluster tells of brokers that are down since this version."""
 
 RETENTION_KEYS = {
@@ -221,7 +221,7 @@ def read_replicas(client: Client, topics: Collection[str]) -> ClusterView:
         return ClusterView(
             cluster_id=str(cluster["cluster_id"]),
             registered=frozenset(each["broker_id"] for each in brokers),
-            tells_fenced=network.version_of(DescribeClusterRequest) >= WITH_FENCED,
+            tells_fenced=network.version_of(DescribeClusterRequest) >= CLUSTER_WITH_FENCED_BROKERS,
             may_describe_cluster="DESCRIBE" in (cluster["authorized_operations"] or ()),
             answers={
                 broker: failure_of_exception(answer)

@@ -24,7 +24,7 @@ from retentiond.kafka.client import Client
 from retentiond.kafka.errors.remedies import with_topic_grant
 from retentiond.kafka.interface import INTERNAL_TOPICS, NOT_ANSWERED, TopicConfig, TopicDescription
 from retentiond.kafka.network_client import (
-    FRESH_S,
+    METADATA_FRESH_S,
     UNKNOWN_TOPIC,
     NetworkClient,
     failure_of_code,
@@ -197,7 +197,7 @@ class Leaders:
         """Raises an error of the client where no broker tells."""
         self._drop_unlisted()
         asked = list(partitions)
-        since = time.monotonic() - FRESH_S
+        since = time.monotonic() - METADATA_FRESH_S
         topics = {partition.topic for partition in asked}
         stale = {name for name in topics if self._read_at.get(name, -math.inf) < since}
         if stale:

@@ -23,13 +23,13 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 DEFAULT_OPTIONS = "spark.driver.defaultJavaOptions"
 
-BEFORE = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+OPTIONS_BEFORE_COMMAND_LINE = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 """The variables whose options Java puts before those of a command line, in this order."""
 
-AFTER = "_JAVA_OPTIONS"
+OPTIONS_AFTER_COMMAND_LINE = "_JAVA_OPTIONS"
 """The one whose options come last, and so win."""
 
-VARIABLES = (*BEFORE, AFTER)
+VARIABLES = (*OPTIONS_BEFORE_COMMAND_LINE, OPTIONS_AFTER_COMMAND_LINE)
 
 OTHER_VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "OPENJ9_JAVA_OPTIONS")
 """They reach Java in ways of their own, and stay as they are."""
@@ -49,7 +49,7 @@ TEMPORARY_FILES = "-Djava.io.tmpdir="
 """Where Java and Spark put all that doesn't fit into memory, libraries and sockets, unless a
 setting says where."""
 
-IN_QUOTES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
+ESCAPES_IN_QUOTES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
 """For an argument in quotes, in a file of arguments for Java."""
 
 
@@ -69,8 +69,8 @@ class PlatformOptions:
 def platform_options(environment: Mapping[str, str]) -> PlatformOptions:
     """Raises ValueError, which names the variable, where a quotation has no end."""
     given = {name: _split(name, environment[name]) for name in VARIABLES if environment.get(name)}
-    first = [option for name in BEFORE for option in given.get(name, ())]
-    last = given.get(AFTER, [])
+    first = [option for name in OPTIONS_BEFORE_COMMAND_LINE for option in given.get(name, ())]
+    last = given.get(OPTIONS_AFTER_COMMAND_LINE, [])
     return PlatformOptions(
         first=tuple(each for each in first if _is_passed_on(each)),
         last=tuple(each for each in last if _is_passed_on(each)),
@@ -136,7 +136,7 @@ def user_name() -> str:
 
 def argument_file(arguments: Iterator[str]) -> str:
     """The text of a file that Java reads them from."""
-    return "".join(f'"{each.translate(IN_QUOTES)}"\n' for each in arguments)
+    return "".join(f'"{each.translate(ESCAPES_IN_QUOTES)}"\n' for each in arguments)
 
 
 def archived_classes(given: str) -> str:

@@ -341,14 +341,14 @@ def topics_read_by(state_dir: Path, group_id: str) -> dict[str, RememberedReader
     return _look_up(state_dir, topics_of_group, group_id)
 
 
-K = TypeVar("K", bound=str | GroupOnTopic)
+Key = TypeVar("Key", bound=str | GroupOnTopic)
 
 
 def _look_up(
     state_dir: Path,
-    look_up: Callable[[sqlite3.Connection, str], dict[K, RememberedReader]],
+    look_up: Callable[[sqlite3.Connection, str], dict[Key, RememberedReader]],
     name: str,
-) -> dict[K, RememberedReader] | None:
+) -> dict[Key, RememberedReader] | None:
     path = state_dir / groups_file.NAME
     if not path.exists():
         return None

@@ -37,7 +37,7 @@ class Stored(NamedTuple):
         return Stored(local, remote)
 
 
-NOTHING = Stored(0)
+NOTHING_STORED = Stored(0)
 
 
 def total(figures: Iterable[int | None]) -> int | None:
@@ -58,7 +58,7 @@ class KeptBecause(NamedTuple):
     group: str | None = None
 
 
-YOUTH = KeptBecause(Reason.TOO_YOUNG)
+KEPT_BY_AGE = KeptBecause(Reason.TOO_YOUNG)
 
 
 class KeptRecords(NamedTuple):
@@ -107,7 +107,7 @@ def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
     is_age_a_bound = row.verdict is not Verdict.HOLD or keeper.group is not None
     retention_offset = row.retention_offset if is_age_a_bound else None
     old_end = end if retention_offset is None else min(max(start, retention_offset), end)
-    kept = {YOUTH: end - old_end}
+    kept = {KEPT_BY_AGE: end - old_end}
     kept[keeper] = kept.get(keeper, 0) + old_end - start
     return {each: records for each, records in kept.items() if records > 0}
 
@@ -164,7 +164,7 @@ class PartitionAnswer:
         """What its deletion frees; nothing where none is planned."""
         row = self.row
         if row.verdict is not Verdict.DELETE:
-            return NOTHING
+            return NOTHING_STORED
         remote = 0 if self.size.remote == 0 else row.predicted_remote_bytes
         return Stored(row.predicted_bytes, remote)
 

@@ -477,7 +477,7 @@ def test_the_end_waits_for_the_deletion_under_way(monkeypatch: pytest.MonkeyPatc
         return report([row("orders")], [outcome("orders")])
 
     def play(bench: Bench) -> None:
-        monkeypatch.setattr("retentiond.daemon.READ_S", 0.0)
+        monkeypatch.setattr("retentiond.daemon.READING_CYCLE_END_S", 0.0)
         bench.engines[0].deleting = True
         started = threading.Event()
 
@@ -578,7 +578,7 @@ def test_a_cycle_that_ends_during_the_end_gives_no_memory_back(
 def test_clients_that_do_not_close_are_left_to_the_end_of_the_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("retentiond.daemon.END_S", 0.05)
+    monkeypatch.setattr("retentiond.daemon.CLOSE_S", 0.05)
     release = threading.Event()
 
     def play(bench: Bench) -> None:

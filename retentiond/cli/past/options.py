@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 import typer
 
 from retentiond.cli.options import (
+    EMPTY_SPAN,
     INTERRUPTED,
-    NOTHING_BETWEEN,
     ONLY_TOPICS,
     TOPIC_IS_A_PATTERN,
     epoch_ms,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOOK_S = 0.25
+PROGRESS_S = 0.25
 """How often the bar moves."""
 
 TopicPatterns = Annotated[
@@ -90,7 +90,7 @@ def period(since: str, until: str | None = None) -> Period:
         "--since" if until is None else "--since or --until",
     )
     if found.since_ms >= found.until_ms:
-        raise UsageError(NOTHING_BETWEEN if until else "--since lies in the future")
+        raise UsageError(EMPTY_SPAN if until else "--since lies in the future")
     return found
 
 
@@ -199,7 +199,7 @@ def _await(work: Future[T], tasks: Sequence[Callable[[], Tasks]]) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("reading the history", total=None)
-        while not wait([work], LOOK_S).done:
+        while not wait([work], PROGRESS_S).done:
             done, known = tasks[0]() if tasks else (0, 0)
             progress.update(bar, completed=done, total=known or None)
 

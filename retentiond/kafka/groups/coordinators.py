@@ -39,7 +39,7 @@ GROUPS_PER_REQUEST = 100
 GROUPS_PER_OFFSET_FETCH = 300
 """A commit takes some 23 bytes of an answer: a megabyte and a half where each group has 200."""
 
-BATCHED = 4
+FIND_COORDINATOR_BATCHED = 4
 """FindCoordinator takes many groups since this version (KIP-699, Kafka 3.0)."""
 
 NO_COORDINATOR = Failure("COORDINATOR_NOT_AVAILABLE", "no broker coordinates the group")
@@ -114,7 +114,7 @@ async def find_coordinators(
         FindCoordinatorRequest(
             key_type=CoordinatorType.GROUP.value,
             coordinator_keys=list(groups),
-            min_version=BATCHED,
+            min_version=FIND_COORDINATOR_BATCHED,
         )
     )
     found: dict[str, int | Failure] = {

@@ -44,7 +44,7 @@ TIMES_PER_REQUEST = 5000
 
 SILENT_LEADER = Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not answer")
 
-NONE_YOUNG = -1
+NO_OFFSET_AT_TIME = -1
 
 NO_OFFSET = Failure("OFFSET_NOT_AVAILABLE", "the partition's leader knows no such offset")
 
@@ -133,7 +133,7 @@ class Offsets:
     ) -> dict[TopicPartition, int | Failure | None]:
         asked = _asked_by_time(timestamps_ms)
         return self._look_up(
-            asked._replace(per_request=by_time.AT_ONCE, in_flight=1), _offset_or_none
+            asked._replace(per_request=by_time.PARTITIONS_AT_ONCE, in_flight=1), _offset_or_none
         )
 
     def epoch_ends(
@@ -305,4 +305,4 @@ def _offset(part: Any) -> int | Failure:
 
 def _offset_or_none(part: Any) -> int | Failure | None:
     """None: there is no record that young, for which Kafka has one word."""
-    return None if part.offset == NONE_YOUNG else _offset(part)
+    return None if part.offset == NO_OFFSET_AT_TIME else _offset(part)

@@ -36,7 +36,7 @@ PRECISION = 1 / 20
 FINE_MS = 1000.0
 """Bounds that are this close are close enough, however small the margin is."""
 
-YOUNG = 1 / 32
+FIRST_LOOK_PART = 1 / 32
 """The part of the forced retention that a record is first asked to be younger than: most groups
 keep up so well that no other look-up is needed."""
 
@@ -169,9 +169,9 @@ def _next_margin(known: MarginBounds, retention_ms: Times) -> Times:
     Half-way is a geometric mean: what counts is precision in proportion to the margin.
     """
     least, most, presumed = known.least_ms, known.most_ms, known.presumed_ms
-    nearly_all = retention_ms * (1 - YOUNG)
+    nearly_all = retention_ms * (1 - FIRST_LOOK_PART)
     near, far = np.sort(np.abs([least, most]), axis=0)
-    halfway = np.where(most <= 0, -1, 1) * np.sqrt(np.maximum(near, far * YOUNG) * far)
+    halfway = np.where(most <= 0, -1, 1) * np.sqrt(np.maximum(near, far * FIRST_LOOK_PART) * far)
     return np.select(
         [
             (least < presumed) & (presumed < most),
@@ -183,7 +183,7 @@ def _next_margin(known: MarginBounds, retention_ms: Times) -> Times:
             presumed,
             nearly_all,
             np.zeros_like(least),
-            4 * most - np.maximum(FINE_MS, retention_ms * YOUNG),
+            4 * most - np.maximum(FINE_MS, retention_ms * FIRST_LOOK_PART),
         ],
         halfway,
     )

@@ -21,7 +21,7 @@ from retentiond.tell.group_answers import (
     group_on_topics,
 )
 from retentiond.tell.page.overview import Paged, paged
-from retentiond.tell.page.pictures import BarSegment, bar, fates, mark
+from retentiond.tell.page.pictures import BarSegment, bar, mark, records_by_kind
 from retentiond.tell.report import CycleReport
 
 RememberedReaders = Mapping[str, RememberedReader]
@@ -83,7 +83,7 @@ def partitions(
         row = answer.row
         return PartitionItem(
             answer,
-            bar(fates(answer), BAR, whole),
+            bar(records_by_kind(answer), BAR, whole),
             mark(row, row.min_committed_offset, BAR, whole),
             _cause_since(row, readers),
         )

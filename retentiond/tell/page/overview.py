@@ -19,7 +19,7 @@ from retentiond.tell.answers import (
     known_bytes,
     total_stored,
 )
-from retentiond.tell.page.pictures import BarSegment, bar, fates
+from retentiond.tell.page.pictures import BarSegment, bar, records_by_kind
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import DaemonStatus
 
@@ -251,7 +251,9 @@ def overview(report: CycleReport, wanted: TopicFilter) -> Overview:
 
 def topic_item(report: CycleReport, topic: TopicAnswer) -> TopicItem:
     outcomes = Counter(each.outcome.outcome for each in topic.partitions if each.outcome)
-    return TopicItem(topic, freed_by(report, topic.partitions), outcomes, bar(fates(topic), BAR))
+    return TopicItem(
+        topic, freed_by(report, topic.partitions), outcomes, bar(records_by_kind(topic), BAR)
+    )
 
 
 def freed_by(report: CycleReport, partitions: Iterable[PartitionAnswer]) -> Freed:

@@ -7,55 +7,55 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from retentiond.model import PlanRow, Reason
-from retentiond.tell.answers import YOUTH, KeptBecause, PartitionAnswer, TopicAnswer
+from retentiond.tell.answers import KEPT_BY_AGE, KeptBecause, PartitionAnswer, TopicAnswer
 
 GO, UNREAD, HELD, YOUNG = "go", "unread", "held", "young"
-"""The fates of records, in the order of a log: what goes, what a group has yet to read, what
-another hold keeps, what is too young."""
+"""Kinds of records, in the order of a log: those that go, those that a group has yet to read, those
+that another hold keeps, and those that are too young."""
 
-FATES = (GO, UNREAD, HELD, YOUNG)
+RECORD_KINDS = (GO, UNREAD, HELD, YOUNG)
 
-LEAST_SEEN = 0.75
+LEAST_WIDTH = 0.75
 """Units of a picture: a part of a thousandth is still to be seen."""
 
 
 class BarSegment(NamedTuple):
     """A stretch of a bar: from ``x`` on, in the picture's units."""
 
-    fate: str
+    kind: str
     x: float
     width: float
     records: int
 
 
-def fate_of(keeper: KeptBecause) -> str:
-    """What the records are, that are kept on that account."""
-    if keeper == YOUTH:
+def kind_of(keeper: KeptBecause) -> str:
+    """Of the records that are kept on that account."""
+    if keeper == KEPT_BY_AGE:
         return YOUNG
     return UNREAD if keeper.reason is Reason.NOT_CONSUMED else HELD
 
 
-def fates(answer: PartitionAnswer | TopicAnswer) -> Counter[str]:
-    """Log records by fate; none where the offsets are unreadable."""
+def records_by_kind(answer: PartitionAnswer | TopicAnswer) -> Counter[str]:
+    """Log records by kind; none where the offsets are unreadable."""
     counts = Counter({GO: answer.records})
     for kept in answer.kept:
-        counts[fate_of(kept.keeper)] += kept.records
+        counts[kind_of(kept.keeper)] += kept.records
     return counts
 
 
 def bar(
     counts: Mapping[str, int], width: float, whole: int | None = None
 ) -> tuple[BarSegment, ...]:
-    """Side by side in the order of `FATES`. ``whole``: how many records fill the width; by
+    """Side by side in the order of `RECORD_KINDS`. ``whole``: how many records fill the width; by
     default these do."""
     total = max(1, whole if whole is not None else sum(counts.values()))
-    shown = [(fate, counts[fate]) for fate in FATES if counts.get(fate, 0)]
-    widths = [max(LEAST_SEEN, records / total * width) for _, records in shown]
+    shown = [(kind, counts[kind]) for kind in RECORD_KINDS if counts.get(kind, 0)]
+    widths = [max(LEAST_WIDTH, records / total * width) for _, records in shown]
     fit = min(1.0, width / sum(widths)) if widths else 1.0
     parts: list[BarSegment] = []
     x = 0.0
-    for (fate, records), part_width in zip(shown, widths, strict=True):
-        parts.append(BarSegment(fate, round(x, 2), round(part_width * fit, 2), records))
+    for (kind, records), part_width in zip(shown, widths, strict=True):
+        parts.append(BarSegment(kind, round(x, 2), round(part_width * fit, 2), records))
         x += part_width * fit
     return tuple(parts)
 

@@ -38,10 +38,10 @@ from retentiond.tools.doctor.finding import (
     unchecked,
 )
 
-LONG_MS = DAY_MS
+LONG_ROLL_MS = DAY_MS
 """A segment that stays open no longer than this, or than the consumed retention, is fine."""
 
-REMEDY = (
+SEGMENT_REMEDY = (
     "`kafka-configs {options} --alter --entity-type topics --entity-name {topic} "
     "--add-config segment.ms=3600000` (an hour), or a smaller segment.bytes"
 )
@@ -132,7 +132,7 @@ def check_segments(
         if not found:
             continue
         settings = config.segment_bytes, config.segment_ms
-        patience_ms = max(LONG_MS, policy.consumed_retention_ms)
+        patience_ms = max(LONG_ROLL_MS, policy.consumed_retention_ms)
         by_least = max(found, key=lambda each: each.at_least_ms)
         by_most = max(found, key=lambda each: each.at_most_ms)
         if by_least.at_least_ms > patience_ms:
@@ -156,7 +156,7 @@ def _said(how: str, slow: Sequence[tuple[Slow, int]], options: str) -> Iterator[
         sentence = (
             f"a segment {how} {say_about(ms)} ({each.open.basis}; {each.settings}): {meaning}"
         )
-        remedy = REMEDY.format(options=options, topic=each.topic)
+        remedy = SEGMENT_REMEDY.format(options=options, topic=each.topic)
         yield Finding(Level.WARNING, f"topic {each.topic}", sentence, remedy, (each.topic,))
     elif slow:
         longest = sorted(slow, key=lambda each: -each[1])
@@ -167,7 +167,7 @@ def _said(how: str, slow: Sequence[tuple[Slow, int]], options: str) -> Iterator[
             f"{len(slow)} topics",
             f"a segment {how} days: {meaning} (by the records written lately, the bytes on disk, "
             f"segment.bytes and segment.ms: {named}{more})",
-            REMEDY.format(options=options, topic="TOPIC"),
+            SEGMENT_REMEDY.format(options=options, topic="TOPIC"),
             tuple(sorted(each.topic for each, _ in slow)),
         )
 

@@ -83,9 +83,9 @@ def try_spark(
 ) -> Iterator[Finding]:
     """Starts it and has it make one row. ``client_version`` is PySpark's."""
     from retentiond.spark.session import SparkSessions  # noqa: PLC0415 - slow, seldom used
-    from retentiond.spark.tuning import ONCE  # noqa: PLC0415 - as above
+    from retentiond.spark.tuning import SINGLE_PLAN  # noqa: PLC0415 - as above
 
-    sessions = SparkSessions(master, conf, driver=ONCE, timeout_s=timeout_s)
+    sessions = SparkSessions(master, conf, driver=SINGLE_PLAN, timeout_s=timeout_s)
     place = without_parameters(master)
     began = time.monotonic()
     try:

@@ -42,7 +42,7 @@ from retentiond.tools.orphans.orphan import (
 )
 from retentiond.tools.orphans.remove import RemovalJournal, Remover, held_open
 
-CUT_OFF = "its removal was cut off"
+REMOVAL_CUT_OFF = "its removal was cut off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def _judged(
     }
     for folder in folders:
         if key(folder) in memory.renamed:
-            yield folder, Judgement(Assignment.ORPHAN, CUT_OFF)
+            yield folder, Judgement(Assignment.ORPHAN, REMOVAL_CUT_OFF)
         elif folder.parsed_name.kind is not FolderKind.DELETE:
             yield folder, judge(folder, view, disks, replicas)
 

@@ -167,7 +167,7 @@ def test_who_leads_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) ->
         client.offsets(LED.keys(), OffsetBound.LOG_START)
     assert len(brokers.sent(MetadataRequest)) == 1
 
-    monkeypatch.setattr(topics, "FRESH_S", 0.0)
+    monkeypatch.setattr(topics, "METADATA_FRESH_S", 0.0)
     client.offsets(LED.keys(), OffsetBound.LOG_START)
     assert len(brokers.sent(MetadataRequest)) == 2
 
