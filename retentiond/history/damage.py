@@ -29,7 +29,7 @@ LAST_CHECKPOINT = "_last_checkpoint"
 CHECKPOINT_FILE = re.compile(r"(\d{20})\.checkpoint\..*parquet")
 
 
-def of_size(path: Path, size_bytes: int) -> str | None:
+def damage_by_size(path: Path, size_bytes: int) -> str | None:
     """Why a file of a folder is damaged, as its size tells; None where it tells nothing."""
     try:
         found = path.stat().st_size
@@ -43,7 +43,7 @@ STORE_ERROR = re.compile(
 )
 
 
-def as_damage(error: Exception) -> str | None:
+def damage_of_error(error: Exception) -> str | None:
     """What reading a file says of it; None where the store failed, which says nothing of it."""
     text = " ".join(str(error).split())
     if re.search("not found|no such file", text, re.IGNORECASE):

@@ -37,13 +37,13 @@ def is_remote(place: str) -> bool:
     return "://" in place
 
 
-def options(place: str) -> dict[str, str] | None:
+def store_options(place: str) -> dict[str, str] | None:
     """Credentials come from the environment alone."""
     return dict(STORE) if is_remote(place) else None
 
 
 @contextmanager
-def explained(place: str) -> Iterator[None]:
+def errors_explained(place: str) -> Iterator[None]:
     """Raises `HistoryUnavailable` in place of whatever else the store or the files raise."""
     try:
         yield

@@ -33,14 +33,14 @@ from deltalake.transaction import AddAction, RemoveAction
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.damage import (
     LOG,
-    as_damage,
     copy_of_log,
+    damage_by_size,
+    damage_of_error,
     has_empty_commit,
     mend_log,
-    of_size,
 )
 from retentiond.history.packing import FILE_SCHEMA, PACKED, ROW_GROUP, WRITER
-from retentiond.history.place import explained, is_remote, location, options
+from retentiond.history.place import errors_explained, is_remote, location, store_options
 from retentiond.history.schema import SCHEMA
 
 if TYPE_CHECKING:
@@ -92,9 +92,9 @@ class HistoryTable:
     def open(cls, path: str | Path) -> Self:
         """To be read. ``path``: a folder, or an object store's URL."""
         place = location(path)
-        with explained(place):
+        with errors_explained(place):
             if is_remote(place):
-                table = DeltaTable(place, storage_options=options(place))
+                table = DeltaTable(place, storage_options=store_options(place))
                 return cls(table, place)
             try:
                 if not has_empty_commit(Path(place)):
@@ -120,7 +120,7 @@ class HistoryTable:
     @classmethod
     def open_or_create(cls, path: str | Path) -> Self:
         place = location(path)
-        with explained(place):
+        with errors_explained(place):
             if is_remote(place):
                 return cls(_create(place), place)
             Path(place).mkdir(parents=True, exist_ok=True)
@@ -137,17 +137,17 @@ class HistoryTable:
             return found
 
     def refresh(self) -> None:
-        with explained(self.place):
+        with errors_explained(self.place):
             self._table.update_incremental()
 
     def last_entry(self, cluster_id: str) -> int:
         """0 where there is none."""
-        with explained(self.place):
+        with errors_explained(self.place):
             return self._table.transaction_version(cluster_id) or 0
 
     def clusters(self) -> frozenset[str]:
         """The ids of those that anything is kept of."""
-        with explained(self.place):
+        with errors_explained(self.place):
             found = {each.cluster_id for each in self._every_file()}
         return frozenset(each for each in found if each is not None)
 
@@ -160,7 +160,7 @@ class HistoryTable:
     ) -> tuple[HistoryFile, ...]:
         """Those of a cluster, or all of them, less those that are known as damaged; days as
         ``YYYY-MM-DD``, both included. By day, then by entry."""
-        with explained(self.place):
+        with errors_explained(self.place):
             every = (each for each in self._every_file() if each.path not in self.damaged)
             found = [each for each in every if since_day <= each.day <= until_day]
         found.sort(key=lambda each: (each.day, each.first_entry or 0, each.path))
@@ -168,7 +168,7 @@ class HistoryTable:
 
     def damaged_files(self, cluster_id: str | None = None) -> tuple[HistoryFile, ...]:
         """Those that are left out."""
-        with explained(self.place):
+        with errors_explained(self.place):
             every = [each for each in self._every_file() if each.path in self.damaged]
         return tuple(each for each in every if cluster_id in (None, each.cluster_id))
 
@@ -212,7 +212,7 @@ class HistoryTable:
         """The rows of a cluster and those days, with the columns of `SCHEMA`; rows of other
         clusters may be among them, so filter. It stays readable for an hour after the files were
         replaced by others."""
-        with explained(self.place):
+        with errors_explained(self.place):
             return self._table.to_pyarrow_dataset(
                 file_pruning_predicate=(
                     f"cluster_id = {quoted(cluster_id)} "
@@ -224,7 +224,7 @@ class HistoryTable:
     def query(self, sql: str) -> pa.Table:
         """The rows of a query in DataFusion's SQL, to which the table is ``history``. Damaged files
         are left out, and stand in `damaged` afterwards."""
-        with explained(self.place):
+        with errors_explained(self.place):
             return self._retried(lambda: self._queried(sql))
 
     def _queried(self, sql: str) -> pa.Table:
@@ -256,7 +256,7 @@ class HistoryTable:
     def find_damage(self) -> bool:
         """Whether a file that was not known to be is damaged: by sizes and footers, and if these
         are sound, by reading all. Files without known entries can't be left out."""
-        with explained(self.place):
+        with errors_explained(self.place):
             if found := self._looked_at(columns="kind"):
                 return found
             if self._checked_whole:
@@ -281,7 +281,7 @@ class HistoryTable:
     def _damage_of(self, file: HistoryFile, columns: str) -> str | None:
         """It is read as queries read it: another library may be more lenient."""
         if not is_remote(self.place):
-            why = of_size(Path(self.place, file.path), file.size_bytes)
+            why = damage_by_size(Path(self.place, file.path), file.size_bytes)
             if why is not None:
                 return why
         sql = (
@@ -294,19 +294,19 @@ class HistoryTable:
             for _ in self._stream(sql):
                 pass
         except (OSError, DeltaError, pa.ArrowException, ValueError) as error:
-            return as_damage(error)
+            return damage_of_error(error)
         return None
 
     def _store(self) -> pafs.FileSystem:
         import pyarrow.fs as pafs  # noqa: PLC0415 - 50 MB that a daemon has no use for
         from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - likewise
 
-        handler = DeltaStorageHandler(self._table.table_uri, options(self.place), {})
+        handler = DeltaStorageHandler(self._table.table_uri, store_options(self.place), {})
         return pafs.PyFileSystem(handler)
 
     def append(self, cluster_id: str, entry: int, rows: pa.Table) -> None:
         """An entry of that number, as one commit. ``rows``: `SCHEMA`, of one day."""
-        with explained(self.place):
+        with errors_explained(self.place):
             write_deltalake(
                 self._table,
                 rows,
@@ -327,7 +327,7 @@ class HistoryTable:
 
         day, expected, written = old[0].day, sum(each.rows or 0 for each in old), 0
         path = f"day={day}/merged-{uuid.uuid4().hex}.parquet"
-        with explained(self.place):
+        with errors_explained(self.place):
             files = self._store()
             with (
                 files.open_output_stream(path) as stream,
@@ -368,7 +368,7 @@ class HistoryTable:
 
     def drop(self, days: Collection[str], cluster_id: str) -> None:
         """What is there of a cluster and of those days."""
-        with explained(self.place):
+        with errors_explained(self.place):
             there = [each for each in self._every_file() if each.day in days]
             predicate = f"day IN ({', '.join(map(quoted, sorted(days)))})"
             if all(each.cluster_id == cluster_id for each in there):
@@ -379,7 +379,7 @@ class HistoryTable:
 
     def vacuum(self, grace_h: int) -> None:
         """Removes the files that were replaced so many hours ago or earlier."""
-        with explained(self.place):
+        with errors_explained(self.place):
             self._table.vacuum(grace_h, dry_run=False, enforce_retention_duration=False)
 
 
@@ -401,7 +401,7 @@ def _create(place: str | Path) -> DeltaTable:
         mode="ignore",
         partition_by="day",
         configuration=TABLE_SETTINGS,
-        storage_options=options(str(place)),
+        storage_options=store_options(str(place)),
     )
 
 

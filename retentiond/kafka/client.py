@@ -254,7 +254,7 @@ class FailedConnections:
 
         async def attentive_transport(*node: Any, **options: Any) -> Any:
             transport = await build_transport(*node, **options)
-            transport._sock_recv = partial(last_words, transport._sock_recv)
+            transport._sock_recv = partial(data_before_end, transport._sock_recv)
             return transport
 
         manager.get_connection = get_connection
@@ -320,7 +320,7 @@ def is_final(error: BaseException | None) -> bool:
     return any(isinstance(cause, BaseException) and is_final(cause) for cause in causes)
 
 
-def last_words(receive: Callable[[], Received]) -> Received:
+def data_before_end(receive: Callable[[], Received]) -> Received:
     """What was received, and why there will be no more: the end comes again when asked again."""
     data, end = receive()
     return (data, None) if data else (data, end)

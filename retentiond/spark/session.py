@@ -244,7 +244,7 @@ class SparkSessions:
         python = self._settings.get(WORKER_PYTHON) or (sys.executable if self._is_local else None)
         if python:
             os.environ.setdefault("PYSPARK_PYTHON", python)  # else the first on the PATH
-        return Jvm(self._settings, tuning.environment(self._master), self._exit_s)
+        return Jvm(self._settings, tuning.spark_environment(self._master), self._exit_s)
 
     @property
     def _is_local(self) -> bool:

@@ -122,7 +122,7 @@ MASTERS_WITHOUT_UNUSED_JARS = ("local", "spark://")
 """How the masters begin whose drivers do without them."""
 
 
-def environment(master: str) -> Mapping[str, str]:
+def spark_environment(master: str) -> Mapping[str, str]:
     """What has PySpark start this Spark for such a master, where there is one whose links lead
     somewhere."""
     is_there = (CLASS_ARCHIVE_DIR / "bin" / "spark-submit").exists()
@@ -133,7 +133,7 @@ def environment(master: str) -> Mapping[str, str]:
     )
 
 
-def make(home: Path) -> None:
+def make_session(home: Path) -> None:
     """Raises OSError."""
     unfinished = home.with_name(f".{home.name}")
     shutil.rmtree(unfinished, ignore_errors=True)

@@ -76,7 +76,7 @@ MOST_STEPS = 5
 """Of an axis that counts bytes."""
 
 
-def fewer(
+def largest_lines(
     lines: Mapping[str | None, Values],
 ) -> tuple[dict[str, Values], Values | None]:
     """The lines with the highest peaks, and all others together; None if there are none. What has
@@ -157,7 +157,7 @@ def byte_steps(lines: Sequence[Values], *, stacked: bool) -> list[int]:
     return [step * number for number in range(int(-(-most // step)) + 1)]
 
 
-def inline(chart: Any, label: str, unknown: Sequence[bool]) -> str:
+def inline_svg(chart: Any, label: str, unknown: Sequence[bool]) -> str:
     """The chart as an element of a page that allows neither styles nor scripts in it. Stretches of
     which nothing is known are shaded."""
     chart.setup()

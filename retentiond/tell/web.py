@@ -28,7 +28,7 @@ from retentiond.config.config import Http
 from retentiond.errors import ConfigError
 from retentiond.formatting import printable
 from retentiond.tell import logs
-from retentiond.tell.listening import bound
+from retentiond.tell.listening import bound_socket
 from retentiond.tell.metrics import Exposition
 from retentiond.tell.report import CycleReport, document
 from retentiond.tell.web_security import BasicAuth, Certificate
@@ -261,7 +261,7 @@ class _Listener(socket.socket):
 def _bind(host: str, port: int) -> socket.socket:
     """A listening socket. Raises `ConfigError`: another process has the port, most often."""
     try:
-        listener = bound(host, port, _Listener)
+        listener = bound_socket(host, port, _Listener)
     except OSError as error:
         raise ConfigError(
             f"{host}:{port} can't be listened on ({error.strerror}); choose another port",

@@ -63,7 +63,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
 
 def make(archive: Path, home: Path) -> None:
     tuning.CLASS_ARCHIVE_DIR = home
-    tuning.make(home)
+    tuning.make_session(home)
     class_archive.make(archive)
 
 

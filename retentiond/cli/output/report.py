@@ -276,7 +276,7 @@ def _lines(
         return ""
     times = sorted({point.at_ms for points in lines.values() for point in points})
     by_time = {name: dict(points) for name, points in lines.items()}
-    shown, rest = charts.fewer(
+    shown, rest = charts.largest_lines(
         {name: [values.get(each) for each in times] for name, values in by_time.items()}
     )
     drawn = [*shown.items()]

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from retentiond.errors import HistoryUnavailable, UsageError
 from retentiond.formatting import say_name
 from retentiond.history.entries import day_of
-from retentiond.history.place import explained, is_remote
+from retentiond.history.place import errors_explained, is_remote
 from retentiond.history.schema import RowKind
 from retentiond.history.table import HistoryFile, HistoryTable, quoted
 
@@ -360,7 +360,7 @@ def _of(kind: RowKind, since_day: str, until_day: str) -> str:
 def _queried(table: HistoryTable, sql: str) -> pa.Table:
     """The rows of the query; `TEXT_COLUMNS` and times have the types of `SCHEMA`."""
     rows = table.query(sql)
-    with explained(table.place):
+    with errors_explained(table.place):
         types = {"at": pa.timestamp("us", "UTC"), **TEXT_COLUMNS}
         return rows.cast(
             pa.schema([(each.name, types.get(each.name, each.type)) for each in rows.schema])

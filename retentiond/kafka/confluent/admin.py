@@ -134,7 +134,7 @@ class Admin:
 
     def _not_made(self, error: KafkaException) -> Exception:
         if self._tokens is None or self._tokens.failure is None:
-            return of_client(self._settings, error)
+            return error_of_client(self._settings, error)
         problem = ConnectionProblem(ProblemKind.NO_TOKEN, self._tokens.failure)
         return unavailable(self._settings.bootstrap_servers, problem, self._settings.words)
 
@@ -241,7 +241,7 @@ followers answers so after it has moved the log start.
 """
 
 
-def of_confluent(error: BaseException) -> Failure:
+def failure_of_error(error: BaseException) -> Failure:
     """A confluent-kafka exception, or a future's time-out, as a value."""
     if isinstance(error, KafkaException):
         cause: KafkaError = error.args[0]
@@ -251,15 +251,15 @@ def of_confluent(error: BaseException) -> Failure:
     return Failure(type(error).__name__, str(error))
 
 
-def of_client(settings: ClientSettings, error: KafkaException) -> RetentiondError:
+def error_of_client(settings: ClientSettings, error: KafkaException) -> RetentiondError:
     """The error to raise where librdkafka made no client: it refused a value, or lacks a token."""
     cause: KafkaError = error.args[0]
     if cause.code() == KafkaError._INVALID_ARG:
         return ConfigError(f"Kafka's client refuses this: {cause.str().strip()}", path="kafka")
-    return no_answer_from(settings.bootstrap_servers, of_confluent(error), settings.words)
+    return no_answer_from(settings.bootstrap_servers, failure_of_error(error), settings.words)
 
 
-def of_deletion(error: BaseException) -> DeleteFailure:
+def failure_of_deletion(error: BaseException) -> DeleteFailure:
     """What a failed DeleteRecords proves. Anything not known to be a refusal proves nothing."""
     code = error.args[0].code() if isinstance(error, KafkaException) else None
     result = RequestResult.UNKNOWN
@@ -267,4 +267,4 @@ def of_deletion(error: BaseException) -> DeleteFailure:
         result = RequestResult.MOVED
     elif code in REFUSED:
         result = RequestResult.REFUSED
-    return DeleteFailure(result, of_confluent(error))
+    return DeleteFailure(result, failure_of_error(error))

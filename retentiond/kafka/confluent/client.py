@@ -77,13 +77,13 @@ class LibrdkafkaClient:
             try:
                 return self._names(min(FIRST_TRY_S, timeout))
             except KafkaException as error:
-                self._admin.raise_if_final(admin.of_confluent(error))
+                self._admin.raise_if_final(admin.failure_of_error(error))
             try:
                 return self._names(
                     min(RETRY_IF_REFUSED_S, timeout) if self._admin.is_refused else timeout
                 )
             except KafkaException as error:
-                raise self._admin.unavailable(admin.of_confluent(error)) from error
+                raise self._admin.unavailable(admin.failure_of_error(error)) from error
 
     def _names(self, timeout_s: float) -> frozenset[str]:
         listed = self._admin.client().list_topics(timeout=timeout_s)
@@ -116,7 +116,7 @@ class LibrdkafkaClient:
         try:
             described = future.result(0)
         except (KafkaException, TimeoutError) as error:
-            return with_topic_grant(admin.of_confluent(error), name, "Describe")
+            return with_topic_grant(admin.failure_of_error(error), name, "Describe")
         return TopicDescription(
             name=described.name,
             topic_id=as_kafka_prints_it(described.topic_id),

@@ -103,7 +103,7 @@ class Deleter:
                 cluster = cluster_to_come.result(timeout_s + FUTURE_GRACE_S)
                 ids = {name: _topic_id(future, timeout_s) for name, future in topics.items()}
             except (KafkaException, TimeoutError) as error:
-                raise self._admin.unavailable(failures.of_confluent(error)) from error
+                raise self._admin.unavailable(failures.failure_of_error(error)) from error
         self._looked_at = self._handed_over_at = time.monotonic()
         self._compare(cluster)
         return ids
@@ -199,7 +199,7 @@ def _topic_id(future: Any, timeout_s: float) -> str | Failure:
     try:
         topic_id = as_kafka_prints_it(future.result(timeout_s + FUTURE_GRACE_S).topic_id)
     except (KafkaException, TimeoutError) as error:
-        return failures.of_confluent(error)
+        return failures.failure_of_error(error)
     return topic_id or Failure("NO_TOPIC_ID", "the cluster gives no topic ids")
 
 
@@ -240,7 +240,7 @@ def request(
             low_watermark: int = future.result(timeout_s + FUTURE_GRACE_S).low_watermark
             answers[TopicPartition(key.topic, key.partition)] = low_watermark
         except (KafkaException, TimeoutError) as error:
-            failed = failures.of_deletion(error)
+            failed = failures.failure_of_deletion(error)
             answers[TopicPartition(key.topic, key.partition)] = replace(
                 failed, failure=_explained(failed.failure, key.topic)
             )

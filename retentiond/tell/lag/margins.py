@@ -123,7 +123,7 @@ def _or_nan(offset: int | None) -> float:
     return np.nan if offset is None else offset
 
 
-def bounds(of: LagRows, time_stamps: KnownTimeStamps, now_ms: int) -> MarginBounds:
+def margin_bounds(of: LagRows, time_stamps: KnownTimeStamps, now_ms: int) -> MarginBounds:
     """What is known by now. A record that is dated in the future counts as one of this moment."""
     stamps = time_stamps.last_stamps(of.partition, of.offset, of.log_start)
     least, most, presumed = (
@@ -139,7 +139,7 @@ def bounds(of: LagRows, time_stamps: KnownTimeStamps, now_ms: int) -> MarginBoun
     )
 
 
-def questions(of: LagRows, known: MarginBounds, now_ms: int) -> dict[int, int]:
+def next_look_ups(of: LagRows, known: MarginBounds, now_ms: int) -> dict[int, int]:
     """The time to look up next, by partition, where that is worth the while.
 
     Asked is about the group that is in the greatest danger, and only where it could be the
@@ -189,7 +189,7 @@ def _next_margin(known: MarginBounds, retention_ms: Times) -> Times:
     )
 
 
-def smallest(of: LagRows, known: MarginBounds) -> Mapping[GroupOnTopic, float]:
+def smallest_margins(of: LagRows, known: MarginBounds) -> Mapping[GroupOnTopic, float]:
     """Seconds by group and topic, of the partition where it is least.
 
     Where the lower bound is not known, the presumed one stands for it, or the upper bound if the
@@ -255,14 +255,14 @@ class LagReader:
             [*zip(topic_ids, names, strict=True)], np.array(ends, dtype=np.int64)
         )
         rows = lag_rows(snapshot, where)
-        known = bounds(rows, self._time_stamps, now_ms)
+        known = margin_bounds(rows, self._time_stamps, now_ms)
         silent = {  # a look-up would be a remote read, which consumers want, too
             at for at, each in enumerate(snapshot.partitions) if each.local_start_offset is not None
         }
         for _ in range(ROUNDS):
             asked = {
                 partition: time_ms
-                for partition, time_ms in questions(rows, known, now_ms).items()
+                for partition, time_ms in next_look_ups(rows, known, now_ms).items()
                 if partition not in silent
             }
             if not asked or is_stopping():
@@ -278,5 +278,5 @@ class LagReader:
                     silent.add(at)
                 else:
                     self._time_stamps.learn(at, time_ms, found, ends[at])
-            known = bounds(rows, self._time_stamps, now_ms)
-        return replace(report, margins=smallest(rows, known))
+            known = margin_bounds(rows, self._time_stamps, now_ms)
+        return replace(report, margins=smallest_margins(rows, known))

@@ -24,7 +24,15 @@ from retentiond.kafka.errors.remedies import (
 )
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Failure
-from retentiond.tools.doctor.finding import Clocks, Finding, Level, about, ok, some, unchecked
+from retentiond.tools.doctor.finding import (
+    Clocks,
+    Finding,
+    Level,
+    about,
+    first_names,
+    ok,
+    unchecked,
+)
 
 OLDEST_RELEASE = (3, 0)
 
@@ -74,7 +82,9 @@ def check_brokers(found: Brokers) -> Iterator[Finding]:
             "finish the upgrade",
         )
     elif by_release:
-        yield ok("brokers", f"{count}: {some(answering)}; by what they speak Kafka {releases}")
+        yield ok(
+            "brokers", f"{count}: {first_names(answering)}; by what they speak Kafka {releases}"
+        )
 
 
 def check_leaders(found: Brokers, config: Config) -> Iterator[Finding]:

@@ -58,10 +58,12 @@ def about(
         return []
     if len(found) == 1:
         return [Finding(level, f"{kind} {say_name(found[0])}", sentence, remedy, found)]
-    return [Finding(level, f"{len(found)} {kind}s", f"{sentence}: {some(found)}", remedy, found)]
+    return [
+        Finding(level, f"{len(found)} {kind}s", f"{sentence}: {first_names(found)}", remedy, found)
+    ]
 
 
-def some(names: Sequence[str]) -> str:
+def first_names(names: Sequence[str]) -> str:
     """``a, b, c, d and 8 more``"""
     return say_names(names, MOST_NAMED)
 
@@ -72,7 +74,7 @@ def unchecked(subject: str, why: Failure | str, remedy: str | None = None) -> Fi
     return Finding(Level.WARNING, subject, f"could not be checked: {why}", remedy)
 
 
-def grant(options: str, operation: str, resource: str) -> str:
+def grant_command(options: str, operation: str, resource: str) -> str:
     """A remedy: the command that grants a right. ``options``: `tool_options`."""
     return (
         f"kafka-acls {options} --add --allow-principal User:NAME --operation {operation} {resource}"

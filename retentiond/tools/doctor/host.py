@@ -18,7 +18,7 @@ from retentiond.formatting import say_bytes
 from retentiond.memory.remembered import Remembered
 from retentiond.state.operator_actions import Pause, read_pause
 from retentiond.state.state_dir import holder_of
-from retentiond.tell.listening import bound
+from retentiond.tell.listening import bound_socket
 from retentiond.tools.doctor.finding import Finding, Level, ok
 
 TIMEOUT_S = 2.0
@@ -41,7 +41,7 @@ class PortState:
 def read_port(host: str, port: int) -> PortState:
     """Listens there for a moment, as the daemon would."""
     try:
-        with closing(bound(host, port, socket.socket)):
+        with closing(bound_socket(host, port, socket.socket)):
             return PortState(host, port)
     except socket.gaierror:
         return PortState(host, port, errno.EADDRNOTAVAIL)

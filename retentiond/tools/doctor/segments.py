@@ -86,7 +86,7 @@ def open_for(log: PartitionLog, segment_bytes: int, segment_ms: int) -> OpenFor 
     )
 
 
-class Slow(NamedTuple):
+class SlowRoll(NamedTuple):
     """A topic and the slowest of its partitions."""
 
     topic: str
@@ -107,8 +107,8 @@ def check_segments(
 ) -> Iterator[Finding]:
     """The topics whose disk would not shrink for days, however much is deleted from them.
     ``options``: `retentiond.tell.reasons.tool_options`."""
-    surely: list[Slow] = []
-    perhaps: list[Slow] = []
+    surely: list[SlowRoll] = []
+    perhaps: list[SlowRoll] = []
     tiered = [topic.reading.name for topic in topics if is_tiered(topic.reading)]
     yield from about(Level.OK, "topic", tiered, TIERED)
     local = [topic for topic in topics if not is_tiered(topic.reading)]
@@ -136,9 +136,9 @@ def check_segments(
         by_least = max(found, key=lambda each: each.at_least_ms)
         by_most = max(found, key=lambda each: each.at_most_ms)
         if by_least.at_least_ms > patience_ms:
-            surely.append(Slow(name, by_least, *settings))
+            surely.append(SlowRoll(name, by_least, *settings))
         elif by_most.at_most_ms > patience_ms:
-            perhaps.append(Slow(name, by_most, *settings))
+            perhaps.append(SlowRoll(name, by_most, *settings))
     yield from _said(
         "stays open for about", [(each, each.open.at_least_ms) for each in surely], options
     )
@@ -149,7 +149,7 @@ def check_segments(
         yield ok("segments", "what is deleted leaves the disk within a day, or the retention")
 
 
-def _said(how: str, slow: Sequence[tuple[Slow, int]], options: str) -> Iterator[Finding]:
+def _said(how: str, slow: Sequence[tuple[SlowRoll, int]], options: str) -> Iterator[Finding]:
     meaning = "until it is closed, nothing that is deleted from it leaves the disk"
     if len(slow) == 1:
         ((each, ms),) = slow

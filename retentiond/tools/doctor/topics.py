@@ -18,7 +18,7 @@ from retentiond.tools.doctor.finding import (
     Finding,
     Level,
     about,
-    grant,
+    grant_command,
     ok,
     unchecked,
 )
@@ -232,7 +232,7 @@ def check_topic_rights(
             "topic",
             topics,
             f"{right.operation} is not granted: {right.without}",
-            grant(options, right.acl, _resource(topics)),
+            grant_command(options, right.acl, _resource(topics)),
         )
     for topic, failure in failed.items():
         yield unchecked(f"topic {topic}", failure)

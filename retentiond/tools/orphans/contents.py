@@ -116,7 +116,7 @@ def _newest_of(fd: int, name: str, found: Mapping[str, os.stat_result]) -> int:
     times: list[int | None] = []
     if index_name in found:
         with _file(fd, index_name) as file:
-            times.append(of_time_index(file.read()))
+            times.append(newest_by_time_index(file.read()))
     newest = _read_once(_SegmentFile.of(found[name], fd, name))
     times.append(newest.timestamp_ms)
     if not newest.is_whole:
@@ -155,7 +155,7 @@ def _read_once(segment: _SegmentFile) -> Newest:
     """Each look asks for every segment, and a removal asks three times. Raises `Misread`,
     OSError."""
     with _file(segment.folder_fd, segment.name) as file:
-        return of_log(file)
+        return newest_in_log(file)
 
 
 def _file(fd: int, name: str) -> BinaryIO:
@@ -207,7 +207,7 @@ class Newest:
     is_whole: bool
 
 
-def of_time_index(index: bytes) -> int | None:
+def newest_by_time_index(index: bytes) -> int | None:
     """The largest time in it, None where there is none. Raises `Misread`."""
     if len(index) % TIME_INDEX_ENTRY.size:
         raise Misread("a time index is cut off")
@@ -215,7 +215,7 @@ def of_time_index(index: bytes) -> int | None:
     return largest_ms if largest_ms > 0 else None  # an index that is in use ends with zeros
 
 
-def of_log(log: BinaryIO) -> Newest:
+def newest_in_log(log: BinaryIO) -> Newest:
     """Reads every batch's header, from the start. Raises `Misread`, OSError."""
     newest: int | None = None
     while True:
