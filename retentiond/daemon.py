@@ -160,7 +160,7 @@ class Daemon:
             self._reload.give_up_late()
 
     def _observe(self, api: str, result: str, seconds: float) -> None:
-        """Of a request to Kafka, which has its end: whoever waits for it goes on."""
+        """A request to Kafka has ended: whoever waits for it goes on."""
         self._status.heartbeat(at_work=not self._idle.is_set())
         self._metrics.observe_request(api, result, seconds)
 
@@ -301,7 +301,7 @@ class Daemon:
             )
 
     def _tell_of_history(self, error: HistoryUnavailable | None) -> None:
-        """Of each problem once."""
+        """Logs each problem once."""
         if error is None:
             self._log.info(logs.HISTORY_RECOVERED)
         else:

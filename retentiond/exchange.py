@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 STEP_S = 10.0
-"""Of each step: a connection, or to wait for the next bytes."""
+"""How long each step may take: to connect, or to wait for the next bytes."""
 
 CHUNK_BYTES = 64 * 1024
 

@@ -125,7 +125,7 @@ def rfc3339(epoch_ms: int) -> str:
 EMPTY_NAME = '""'
 
 LONGEST_NAME = 250
-"""Of a name that is shown whole; no topic's is longer."""
+"""The longest name that is shown whole, in characters; no topic's is longer."""
 
 HEAD, TAIL = 60, 20
 """Characters of a longer one that are shown."""

@@ -109,7 +109,7 @@ class _Guard:
         )
 
     def kind_of(self, group_id: str | None) -> GroupKind | None:
-        """Of a group of either reading."""
+        """What kind a group of either reading is."""
         for evidence in (self._second, self._first):
             if group_id is not None and group_id in evidence.groups:
                 return evidence.groups[group_id].reader_kind

@@ -43,7 +43,7 @@ app = typer.Typer(no_args_is_help=False)
 
 
 class NamedKind(StrEnum):
-    """Of two readers of one name."""
+    """Which of two readers of one name is meant."""
 
     GROUP = "group"
     EXTERNAL = "external"

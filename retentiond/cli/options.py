@@ -161,8 +161,8 @@ def consumed_retention_ms(given: str | None) -> int:
 
 
 def client_settings(servers: str, command_config: Path | None) -> ClientSettings:
-    """Of both clients, without a configuration. Raises `ConfigError` for what would reach only one
-    of them."""
+    """Both clients' settings, without a configuration. Raises `ConfigError` for what would reach
+    only one of them."""
     from retentiond.kafka.settings import tls
     from retentiond.kafka.settings.command_config import read_settings
 

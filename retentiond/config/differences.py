@@ -19,7 +19,7 @@ _BOOTSTRAP = "kafka.bootstrap.servers"
 
 
 def _null_is_most(before: int | None, after: int | None) -> Effect:
-    """Of a limit: more of it lets more records go."""
+    """The effect of a limit: a higher one lets more records go."""
     if before is None or after is None:
         return Effect.LATER if before is None else Effect.SOONER
     return Effect.SOONER if after > before else Effect.LATER
@@ -33,7 +33,7 @@ _EFFECTS: dict[str, Callable[[Any, Any], Effect]] = {
     _BOOTSTRAP: lambda _before, _after: Effect.UNKNOWN,  # it may be another cluster
     "state_dir": lambda _before, _after: Effect.UNKNOWN,  # it may know other readers
 }
-"""Of the settings that are not a topic's; all others have none."""
+"""Effects of settings that are not a topic's; all others of these have no effect."""
 
 
 @dataclass(frozen=True, slots=True)

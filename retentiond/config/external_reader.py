@@ -106,7 +106,7 @@ def _paths(value: object) -> tuple[OffsetsPath, ...]:
 
 
 def _of(value: object, topic: str, partition: int | None, *below: str | int) -> list[OffsetsPath]:
-    """Of one path, or of a list of them."""
+    """The paths of one text, or of a list of texts."""
     if not isinstance(value, list):
         path = filled(value)
         if not _PATH.fullmatch(path):

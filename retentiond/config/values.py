@@ -37,7 +37,7 @@ from retentiond.formatting import (
 )
 
 MOST_BYTES = 256 * 1024
-"""Of a compiled pattern: what is larger would be linear, and slow all the same."""
+"""How large a compiled pattern may be: a larger one would be linear, and slow all the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,20 +29,20 @@ from retentiond.model import Commit, Failure
 from retentiond.snapshot import EXTERNAL_READER
 
 MOST_SECONDS = 30.0
-"""Of a whole exchange, from the look-up of the name on: a server that sends a byte of its headers
+"""How long a whole exchange may take, from the look-up of the name on: a server that sends a byte
 now and then must not hold up the cycle."""
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Of a position; that of a million partitions has less."""
+"""How large a position may be; that of a million partitions is smaller."""
 
 MOST_VALUES = 1_000_000
-"""Of a position: few bytes of JSON may stand for a hundred times as many in memory."""
+"""How many values a position may have: JSON takes a hundred times its bytes in memory."""
 
 MOST_YAML_BYTES = 1024 * 1024
-"""Of one that is not JSON: what reads YAML takes some hundred times as long."""
+"""How large a position may be that is not JSON: YAML takes some hundred times as long to read."""
 
 MOST_SHOWN = 60
-"""Of a value that is no number, in characters."""
+"""How much is shown of a value that is no number, in characters."""
 
 ADDRESSES = ("http://", "https://")
 
@@ -247,7 +247,7 @@ def _check_values(text: str) -> None:
 
 
 def _unique(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-    """Of two values of one key, one would be lost without a word."""
+    """Refuses two values of one key: one would be lost silently."""
     if len({key for key, _ in pairs if isinstance(key, str)}) < len(pairs):
         raise NoPosition("its position has a key that is given twice or is no text")
     return dict(pairs)

@@ -26,8 +26,8 @@ NO_OFFSET = -1
 """In place of an offset that is not there, or not known; no offset is negative."""
 
 REPLACED = -2
-"""Less an offset, in its place: one up to which the group may have read other records than those
-that are there."""
+"""`REPLACED` less an offset stands for a commit at that offset whose records may have been replaced
+since the group read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def _readers(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
 
 
 def _pairs(snapshot: Snapshot, commits: pa.Table, width: int) -> Integers:
-    """Of groups and topics, one for each commit, in order."""
+    """The groups and topics of the commits, one for each commit, in order."""
     topic_of = np.array([each.topic for each in snapshot.partitions], np.int64)
     groups = commits["group_id"].to_numpy().astype(np.int64)
     return np.sort(groups * width + topic_of[commits["partition_id"].to_numpy()])
@@ -220,7 +220,7 @@ def rows_of(
 
 
 def _columns(rows: Iterable[Mapping[str, Any]]) -> Columns:
-    """Of rows that all have the same names; none of no rows."""
+    """The columns of rows that all have the same names; without rows there is none."""
     columns: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.items():
@@ -323,7 +323,7 @@ def _in_terms_of(now: RecordedState, before: RecordedState) -> RecordedCommits:
 
 
 def _positions(now: RecordedState, before: RecordedState) -> tuple[Integers, Integers]:
-    """Of the commits of before: today's positions of group and partition, -1 where it is gone."""
+    """Where the earlier commits' groups and partitions stand today; -1: gone."""
     groups, partitions = np.divmod(before.commits.keys, max(1, len(before.partitions)))
     return (
         _renumbered(before.groups, now.groups)[groups],

@@ -26,7 +26,7 @@ from retentiond.model import Outcome, Reason
 MOST_HOURS = 31 * 24
 
 MOST_NAMES = 50
-"""Of the topics and groups of an hour that have a figure of their own."""
+"""How many topics and groups of an hour have a figure of their own."""
 
 Values: TypeAlias = Sequence[float | None]
 """One for each stretch; None where no entry stands."""
@@ -57,7 +57,7 @@ SPANS = (
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """Of the stretches that begin at ``times``, in epoch milliseconds.
+    """Figures of the stretches that begin at ``times``, in epoch milliseconds.
 
     ``bytes_by_topic`` (of all replicas' disks) and ``lag_by_group`` (records that a group has
     not read where it is the one that binds) are means over the entries, as far as they are known;
@@ -75,7 +75,7 @@ class Recent:
 
     @property
     def unknown(self) -> tuple[bool, ...]:
-        """Of which stretches there is no entry."""
+        """Whether a stretch has no entry; one for each."""
         return tuple(each is None for each in self.deleted)
 
 

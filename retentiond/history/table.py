@@ -54,7 +54,7 @@ TABLE_SETTINGS = {
 """So the log neither grows nor takes long to read, however many entries there are."""
 
 DAMAGED_COMMIT = "it was damaged, so what it had made visible is lost"
-"""Of a commit of the table's log."""
+"""Why a commit of the table's log is left out."""
 
 T = TypeVar("T")
 

@@ -38,7 +38,7 @@ from retentiond.model import Failure, TopicPartition
 NAMES = {key.value: key.name for key in ApiKey}
 
 NEWEST_RELEASE = (4, 4)
-"""Of those that are told from each other; kafka-python knows those before."""
+"""The newest release that is recognized here; kafka-python recognizes the older ones."""
 
 SINCE_NEWEST = (ApiKey.StreamsGroupDescribe, 1)
 """A request and its version that came with it."""

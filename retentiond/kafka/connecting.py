@@ -21,7 +21,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 
 class Sockets:
-    """Of one new client, in place of what its connection manager opens connections with."""
+    """Opens the connections of one new client, in place of its connection manager."""
 
     def __init__(self, manager: Any) -> None:
         self._manager = manager

@@ -38,7 +38,7 @@ INTERNAL_TOPICS = frozenset(
 
 
 NOT_ANSWERED = Failure("NOT_ANSWERED", "Kafka's answer does not mention it")
-"""Of a topic, partition or group that was asked about."""
+"""Stands for a topic, partition or group that was asked about."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,16 +34,17 @@ from retentiond.kafka.topics import Leader, Leaders
 from retentiond.model import Failure, TopicPartition
 
 MOST_SECONDS = 30.0
-"""Of one reading. The next one goes on where it ended."""
+"""How long one reading may take. The next one goes on where it ended."""
 
 KEPT_FOR_S = 3600.0
 """How long what was read counts, without a look at what came after it."""
 
 MOST_KEPT_BYTES = 32 * 1024 * 1024
-"""Of the last records of all keys."""
+"""How much the last records of all keys may take."""
 
 FETCH_BYTES = 1024 * 1024
-"""Of one partition. Each is asked for by itself: what an answer leaves out is not there then."""
+"""How much of a partition a request asks for. Each partition has a request of its own, so that an
+answer that lacks it says something."""
 
 LAST_FETCH_BY_NAME = 12
 """The last version of Fetch that names topics; the first that is sent knows leader epochs."""
@@ -52,13 +53,13 @@ FIRST_FETCH_WITH_EPOCHS = 9
 FETCH_WAIT_MS = 100
 
 MOST_TRIES = 5
-"""Of a partition whose leader has moved, or does not answer."""
+"""How often a partition is tried whose leader has moved, or does not answer."""
 
 RETRY_S = 0.2
 
 
 class LastRecords:
-    """Of one topic. Thread-safe; one reading at a time."""
+    """Reads the last records of one topic. Thread-safe; one reading at a time."""
 
     def __init__(self, client: Client, leaders: Leaders, offsets: Offsets, topic: str) -> None:
         self._client = client
@@ -183,7 +184,7 @@ class LastRecords:
         return None
 
     def _fetch(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Any]:
-        """Of each its part of the response, or why there is none."""
+        """Each partition's part of the response, or why there is none."""
 
         async def ask(network: NetworkClient) -> dict[TopicPartition, Any]:
             led = await self._leaders.of(network, partitions)

@@ -122,7 +122,7 @@ KEYS = (
 
 
 def topic_config(texts: Mapping[str, str]) -> TopicConfig:
-    """Of `KEYS`. Raises KeyError where one is missing that decides what may be deleted."""
+    """The configuration from `KEYS`. Raises KeyError if one is missing that a deletion needs."""
     retention_ms = int(texts["retention.ms"])
     retention_bytes = int(texts["retention.bytes"])
     return TopicConfig(
@@ -183,7 +183,7 @@ class Leader(NamedTuple):
 
 
 class Leaders:
-    """Of all partitions that were asked about; for coroutines of one `Client`."""
+    """Knows the leaders of all partitions that were asked about; for coroutines of one `Client`."""
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[int, Leader | Failure] | Failure] = {}

@@ -130,7 +130,7 @@ def has_name() -> bool:
 
 
 def user_name() -> str:
-    """Of a user without a name: what Hadoop's own variable says, else ours."""
+    """The name for a user without one: what Hadoop's own variable says, else ours."""
     return os.environ.get("HADOOP_USER_NAME") or "retentiond"
 
 

@@ -77,7 +77,7 @@ DRIVER_HOST = "spark.driver.host"
 SOCKET_DIR = "spark.python.unix.domain.socket.dir"
 
 SOCKET_NAME_LENGTH = 43
-"""Of the sockets that Spark makes in a folder."""
+"""How long the names are of the sockets that Spark makes in a folder."""
 
 LONGEST_SOCKET_PATH = 103
 """Linux takes 107 characters, macOS 103."""

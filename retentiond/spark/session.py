@@ -36,7 +36,7 @@ SERVER_ANSWER_S = 5.0
 """How long the server may take to accept a connection."""
 
 CONNECT_RETRIES = 4
-"""Of one request to the server: after 0.05, 0.2, 0.8 and 3.2 s."""
+"""How often a request to the server is tried again: after 0.05, 0.2, 0.8 and 3.2 s."""
 
 STOP_S = 2.0
 """How long `SparkSessions.stop` waits for a session that is just being made, or at work."""
@@ -252,7 +252,7 @@ class SparkSessions:
 
     @property
     def _settings(self) -> dict[str, str]:
-        """Of a driver of its own."""
+        """The settings of a driver of its own."""
         local = LOOPBACK if self._is_local else {}
         return {**SMALL_JOBS, **APPLICATION, **self._driver, **local, **self._conf}
 

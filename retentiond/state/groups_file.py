@@ -96,7 +96,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def open_shared(path: Path) -> sqlite3.Connection:
-    """Of a file that another process may be using: it is neither made nor mended.
+    """Opens a file that another process may be using: it is neither made nor mended.
 
     Raises `StateError`, `OSError` and `sqlite3.Error`.
     """

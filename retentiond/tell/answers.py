@@ -353,7 +353,7 @@ class ClusterAnswer:
 
     @cached_property
     def owners(self) -> tuple[str, ...]:
-        """Of the topics that have one, sorted."""
+        """The owners of the topics that have one, sorted."""
         return tuple(sorted({each.owner for each in self.topics if each.owner is not None}))
 
     @property
@@ -395,7 +395,7 @@ class ClusterAnswer:
 
     @cached_property
     def known_frees(self) -> Stored:
-        """Of the topics of which it is known; None where it is of none."""
+        """The sum over the topics whose bytes are known; None if no topic's are."""
         parts = [topic.frees_of_size for topic in self.topics]
         local = [each.local for each in parts if each.local is not None]
         remote = [each.remote for each in parts if each.remote is not None]

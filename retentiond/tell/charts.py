@@ -18,7 +18,7 @@ from retentiond.formatting import say_count, say_name
 from retentiond.history.hourly import Values
 
 MOST_LINES = 8
-"""Of a chart with a name each; the rest is one line."""
+"""How many lines of a chart have a name each; the rest is one line."""
 
 PALETTE = ("#4878d0", "#ee854a", "#3a9d5d", "#d65f5f", "#956cb4", "#8c613c", "#dc7ec0", "#7f8c3b")
 
@@ -67,13 +67,12 @@ INLINE = {
 
 UNWANTED = ("style", "script", "title", "desc", etree.Comment)
 OVERLAYS = ("text-overlay", "tooltip-overlay")
-"""Of a chart that stands in a page: styles and scripts are forbidden there, and nothing else is
-shown of these."""
+"""What a chart in a page lacks: the page forbids styles and scripts, and shows none of the rest."""
 
 LONG_FRACTION = re.compile(r"(\d\.\d)\d+")
 
 MOST_STEPS = 5
-"""Of an axis that counts bytes."""
+"""How many steps an axis has that counts bytes."""
 
 
 def largest_lines(
@@ -103,8 +102,9 @@ def line_chart(
     stacked: bool = False,
     of_bytes: bool = False,
 ) -> Any:
-    """Of pygal. The lines are drawn as they come, in the colours of `PALETTE`. ``of_bytes``: the
-    axis counts in units of 1,024."""
+    """A chart of pygal. The lines are drawn as they come, in the colours of `PALETTE`.
+
+    ``of_bytes``: the axis counts in units of 1,024."""
     chart = _chart(pygal.StackedLine if stacked else pygal.Line, labels, formatter, look, title)
     for name, values in lines:
         chart.add(say_name(name), values, fill=stacked)

@@ -257,7 +257,7 @@ def _gauge(definition: Definition, samples: Iterable[tuple[Labels, float | None]
 
 
 class HistoryMetrics(Collector):
-    """Of the history; what is not known has no series."""
+    """Metrics of the history; what is not known has no series."""
 
     def __init__(self, status: Callable[[], Status]) -> None:
         self._status = status
@@ -275,7 +275,7 @@ class HistoryMetrics(Collector):
 
 
 class LogMetrics(Collector):
-    """Of the log; ``dropped_lines``: since the start of the process."""
+    """Metrics of the log. ``dropped_lines``: since the start of the process."""
 
     def __init__(self, dropped_lines: Callable[[], int]) -> None:
         self._dropped_lines = dropped_lines

@@ -41,10 +41,10 @@ from retentiond.tell.report import CycleReport
 from retentiond.tell.unseen_readers import UnseenReaders
 
 MOST_TOPICS = 100
-"""Of a table, which are the first; JSON has all."""
+"""How many topics a table has, the first ones; JSON has all."""
 
 MOST_CAUSES_SHOWN = 2
-"""Of a cell."""
+"""How many causes a cell has."""
 
 MOST_OF_CLUSTER = 4
 """Keepers that the closing lines name."""

@@ -154,7 +154,7 @@ def table_text(report: Report, price: Price | None) -> str:
 
 
 def sections(report: Report) -> list[tuple[str, Sequence[Column], list[list[str]]]]:
-    """Of both the table and the page: a title, the columns, and the cells."""
+    """The sections of table and page: a title, the columns and the cells of each."""
     begin_ms, _ = _bounds(report)
     return [
         _savings(report),

@@ -153,7 +153,7 @@ def occurrences(below: DataFrame) -> DataFrame:
 
 
 def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
-    """Of groups that count, at the moments of the doubts and some before. As
+    """The commits of groups that count, at the moments of the doubts and some before. As
     `retentiond.history.ask.readers.in_force`."""
     past, asked = replay.past, asked_by(replay, doubts)
     moments, number = past.timeline.moments, past.timeline.number

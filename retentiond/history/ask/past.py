@@ -112,12 +112,12 @@ class Timeline:
         return moment.elapsed_ms * self.scale + moment.number
 
     def number(self, order: int) -> int:
-        """Of the moment with that `order`."""
+        """The number of the moment with that `order`."""
         return order % self.scale
 
 
 class EntrySelection(NamedTuple):
-    """Of the rows of a topic: those of these entries, both included."""
+    """A topic's rows from one entry to another, both included."""
 
     topic: str
     first_entry: int
@@ -140,7 +140,8 @@ class Past:
 
     @property
     def row_count(self) -> int:
-        """Of all kinds, in the files of that time; without those that somebody else has written."""
+        """How many rows of all kinds the files of that time have. Files that somebody else has
+        written are left out."""
         return sum(each.rows or 0 for each in self.files)
 
     def query(self, sql: str) -> pa.Table:

@@ -32,7 +32,7 @@ ENOUGH_MS = 7 * 86_400_000
 """A week has whatever comes back each day, and most of what comes back each week."""
 
 ENOUGH_TIMES = 3
-"""Of a recommended retention: so often it must have had the time to prove too short."""
+"""How many times over a recommended retention must have had the time to prove too short."""
 
 
 class NeedKind(StrEnum):

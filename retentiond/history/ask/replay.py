@@ -54,7 +54,7 @@ LOG_BYTES_PER_OFFSET = """
     IF(high_watermark > bytes_from AND size_bytes > 0,
        ln(size_bytes / (high_watermark - bytes_from)), NULL)
 """
-"""Of a moment; the mean of these logarithms is one that few odd moments don't move: where segments
+"""One moment's figure. Few odd moments don't move the mean of these logarithms: where segments
 end is not known, so a log that has just shrunk to few offsets may still have many more on disk."""
 
 
@@ -131,7 +131,7 @@ class Replay:
         return RecordedReaders(self.past, {self.numbers[each.topic]: each for each in asked})
 
     def _distance(self, retention_ms: int) -> int:
-        """Of two orders that are the retention apart; see `Timeline.order`."""
+        """How far apart two orders are that lie the retention apart; see `Timeline.order`."""
         timeline = self.past.timeline
         longest = timeline.moments[-1].elapsed_ms + 1
         age_ms = retention_ms and retention_ms + timeline.longest_read_ms  # 0 looks at no age

@@ -42,7 +42,8 @@ LARGE_JOBS = {
 }
 
 ROWS_PER_PARTITION = 4_000_000
-"""Of all kinds. What is sorted of them, the partitions' rows, then fits into memory."""
+"""Rows of all kinds. Spark sorts only the partitions' rows among them, and these fit into
+memory."""
 
 FEWEST_PARTITIONS = 4
 

@@ -63,7 +63,7 @@ class LibrdkafkaClient:
         self._admin = Admin(settings)
         self._deleter: Deleter | None = None
         self.gap_s = 0.0
-        """Of the last request: from the answer of the look before it until it was handed over."""
+        """How long the last request took from the look's answer until it was handed over."""
 
     def close(self) -> None:
         """librdkafka ends a client that nobody refers to."""

@@ -165,7 +165,7 @@ def _connect(
 def _leaders(
     listing: Any, partitions: Collection[TopicPartition]
 ) -> Iterator[tuple[TopicPartition, int]]:
-    """Of those that there are; -1: nobody."""
+    """The leaders of the partitions that exist; -1: nobody leads."""
     for at in partitions:
         topic = listing.topics.get(at.topic)
         if topic and at.partition in topic.partitions:

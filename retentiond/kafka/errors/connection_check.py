@@ -102,7 +102,7 @@ def problem_with(server: str, settings: ClientSettings) -> ConnectionProblem | N
 
 
 def address_of(server: str) -> tuple[str, int]:
-    """Of ``HOST:PORT``; ``SCHEME://`` may stand before it, and the port be Kafka's usual one."""
+    """Host and port of ``HOST:PORT``; ``SCHEME://`` may precede it, and the port may be missing."""
     place = server.strip().rpartition("://")[2]
     if found := WITH_PORT.fullmatch(place):
         return found[1].strip("[]"), int(found[2])

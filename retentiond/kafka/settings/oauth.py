@@ -41,16 +41,16 @@ from retentiond.kafka.settings.logins import (
 )
 
 MOST_SECONDS = 10.0
-"""Of a whole exchange: kafka-python asks for a token on the thread that all its answers come by."""
+"""How long a whole exchange may take: kafka-python asks for a token on its only I/O thread."""
 
 MOST_BYTES = 1024 * 1024
-"""Of an answer or a file; tokens have some thousand."""
+"""How long an answer or a file may be; tokens have some thousand bytes."""
 
 MOST_WORDS = 250
 """Characters of what an endpoint says itself."""
 
 DEFAULT_LIFETIME_S = 300
-"""Of a token whose endpoint doesn't say."""
+"""How long a token lives whose endpoint doesn't say."""
 
 FILE_LIFETIME_S = 60
 """How long librdkafka may log in by the token that a file held; then it is read again."""

@@ -28,7 +28,7 @@ FileStamps = tuple[tuple[int, int, int] | None, ...]
 
 
 def file_stamps(settings: ClientSettings) -> FileStamps:
-    """Of the files that the settings name, in one order; other ones once a file was renewed."""
+    """Stamps of the files that the settings name; they change when a file is renewed."""
     paths = [settings.confluent[name] for name in FILES if name in settings.confluent]
     return tuple(map(_stamp, paths))
 

@@ -85,7 +85,7 @@ def _encoded(isolation: int, topics: Mapping[str, Sequence[OffsetQuery]]) -> byt
 
 
 def _length(size: int) -> bytes:
-    """Of a string or a list."""
+    """How the length of a string or a list is encoded."""
     rest, written = size + 1, bytearray()
     while rest >= LONG:
         written.append(rest & 0x7F | LONG)

@@ -68,7 +68,7 @@ class LagRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginBounds:
-    """Of the margin of each row of `LagRows`, in milliseconds; infinite where nothing is known."""
+    """Bounds of each margin of `LagRows`, in milliseconds; infinite where nothing is known."""
 
     least_ms: Times
     most_ms: Times

@@ -124,7 +124,7 @@ class KnownTimeStamps:
     def last_stamps(
         self, partitions: Integers, offsets: Integers, log_starts: Integers
     ) -> LastStamps:
-        """Of each of the offsets, whose partitions begin at the log starts now."""
+        """The last stamp of each offset. The offsets' partitions begin at the log starts now."""
         return LastStamps(
             not_before=self._not_before.best(partitions, offsets, log_starts),
             before=self._before.best(partitions, offsets),

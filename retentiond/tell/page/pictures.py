@@ -29,7 +29,7 @@ class BarSegment(NamedTuple):
 
 
 def kind_of(keeper: KeptBecause) -> str:
-    """Of the records that are kept on that account."""
+    """The kind of the records that are kept on that account."""
     if keeper == KEPT_BY_AGE:
         return YOUNG
     return UNREAD if keeper.reason is Reason.NOT_CONSUMED else HELD

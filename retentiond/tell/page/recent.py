@@ -168,7 +168,7 @@ def _deleted(recent: Recent, span: TimeRange) -> RecentChart:
 
 
 def _labels(recent: Recent, span: TimeRange) -> list[str]:
-    """Of four stretches, evenly spread; the others have none."""
+    """Four stretches, evenly spread, have a label; the others have none."""
     form, many = "%H:%M" if span.hours == DAY_H else "%m-%d", len(recent.times)
     shown = {many * part // 8 for part in (1, 3, 5, 7)}
     return [

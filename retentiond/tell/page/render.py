@@ -130,7 +130,7 @@ def topic_path(topic: str) -> str:
 
 
 def group_path(group_id: str) -> str:
-    """Likewise. A browser takes dots for a folder, so such a name is no part of the path."""
+    """Relative, too. A browser takes dots for a folder, so such a name is no part of the path."""
     name = address(group_id)
     if name in ("", ".", ".."):
         return f"groups/?{urlencode({'name': name})}"

@@ -38,10 +38,10 @@ HEADERS = {
 }
 
 DAYS_SHOWN = 7
-"""Of what was deleted from a topic."""
+"""How many days a topic's page shows of what was deleted."""
 
 MOST_CHARS = 300
-"""Of a filter: no topic's name is longer."""
+"""The longest filter: no topic's name is longer."""
 
 
 def status_page(

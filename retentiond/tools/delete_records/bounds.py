@@ -14,7 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from retentiond.errors import KafkaUnavailable, UsageError
-from retentiond.kafka.interface import AGE_NOT_YET_KNOWN, OffsetBound, TopicDescription
+from retentiond.kafka.interface import (
+    AGE_NOT_YET_KNOWN,
+    NOT_ANSWERED,
+    OffsetBound,
+    TopicDescription,
+)
 from retentiond.model import Failure, TopicPartition
 from retentiond.tools.delete_records.offsets_file import read_offsets_file
 from retentiond.tools.delete_records.partitions import Item, LookUps, TopicSource, describe, find
@@ -35,11 +40,11 @@ class Bounds:
 
 
 def read_commits(kafka: LookUps, groups: Collection[str]) -> CommitsByGroup:
-    """Of each group. Raises `KafkaUnavailable` if one can't be read."""
+    """Each group's commits. Raises `KafkaUnavailable` if one can't be read."""
     answers = kafka.commits(groups)
     found: dict[str, dict[TopicPartition, int | None]] = {}
     for group in groups:
-        answer = answers.get(group, Failure("NO_ANSWER", "its coordinator does not mention it"))
+        answer = answers.get(group, NOT_ANSWERED)
         if isinstance(answer, Failure):
             raise KafkaUnavailable(
                 f"the commits of group {group!a} can't be read ({answer}); nothing was deleted: "
@@ -232,7 +237,8 @@ def _before_ms(older_than: str | None, to_datetime: str | None) -> int | None:
 
 
 def _epoch_ms(text: str) -> int:
-    """Of a time in UTC, if it names no zone. Negative ones have a meaning of their own in Kafka."""
+    """Epoch milliseconds; a time without a zone is UTC. Raises `UsageError`, also for a negative
+    one, which means something else to Kafka."""
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:

@@ -25,7 +25,7 @@ CONNECT = "sc://"
 
 
 def java_version() -> int | Failure:
-    """Of the Java that Spark would start: that of JAVA_HOME, else the one on the PATH."""
+    """The version of the Java that Spark would start: JAVA_HOME's, else the one on the PATH."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:
@@ -48,7 +48,7 @@ def java_version() -> int | Failure:
 
 
 def spark_version() -> str:
-    """Of PySpark, without the second that importing it takes."""
+    """PySpark's version, without the second that importing it takes."""
     return importlib.metadata.version("pyspark")
 
 

@@ -208,8 +208,8 @@ class OpenFiles:
 
 
 def open_files(broker: int | None) -> OpenFiles:
-    """Of all processes but this one; the broker's word counts first. Processes of other users may
-    be out of sight, but not the broker. Raises `OpenFilesUnknown`."""
+    """The open files of all processes but this one; what the broker has open counts first.
+    Processes of other users may be out of sight, but not the broker. Raises `OpenFilesUnknown`."""
     by_file: dict[tuple[int, int], int] = {}
     by_mapped_inode: dict[int, int] = {}
     if broker is not None:
