@@ -109,7 +109,7 @@ class Engine:
         return config.kafka == self.config.kafka and config.spark == self.config.spark
 
     def abandon(self) -> None:
-        """For a process that ends in the midst of a cycle: Spark's JVM goes with it."""
+        """Ends Spark's JVM, for a process that ends in the midst of a cycle."""
         self._spark.abandon()
 
     def close(self) -> None:

@@ -97,7 +97,7 @@ def _answer(request: str | urllib.request.Request, http: _Http, most_bytes: int)
 
 
 def _whole(refusal: urllib.error.HTTPError, most_bytes: int) -> urllib.error.HTTPError:
-    """The same with its body in memory: who reads it finds the connection cut."""
+    """The same error with its body in memory: the connection is cut when somebody reads it."""
     body = b""
     with refusal, contextlib.suppress(OSError, http.client.HTTPException):
         body = refusal.read(most_bytes)
@@ -107,7 +107,8 @@ def _whole(refusal: urllib.error.HTTPError, most_bytes: int) -> urllib.error.HTT
 
 
 class _Connections:
-    """Those of one exchange, redirections included, so that another thread can cut them."""
+    """The connections of one exchange, redirections included, so that another thread can cut
+    them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -144,7 +145,7 @@ class _Connections:
 
 
 class _Http(urllib.request.HTTPHandler, urllib.request.HTTPSHandler, urllib.request.FTPHandler):
-    """In place of urllib's own handlers."""
+    """Opens addresses in place of urllib's own handlers."""
 
     def __init__(self, connections: _Connections, context: ssl.SSLContext | None) -> None:
         super().__init__()

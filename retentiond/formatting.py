@@ -153,7 +153,7 @@ def say_name(name: str) -> str:
 
 
 def say_any(name: str | None) -> str:
-    """The same as a cell of a table; ``-`` where there is none."""
+    """A name as a cell of a table; ``-`` if there is none."""
     return "-" if name is None else say_name(name)
 
 
@@ -202,7 +202,7 @@ def shell_word(text: str) -> str | None:
 
 
 def shell_argument(text: str) -> str | None:
-    """The same where it stands alone, and must not be taken for an option."""
+    """A shell's word that stands alone, and must not be taken for an option."""
     word = shell_word(text)
     return f"-- {word}" if word is not None and text.startswith("-") else word
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import pyarrow as pa
 
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
-"""So many new objects make Python look for cycles among them; 700 do by default."""
+"""After how many new objects Python looks for cycles among them; by default 700."""
 
 M_MMAP_THRESHOLD = -3
 """glibc's name for the size from which on a block is a mapping of its own."""

@@ -47,7 +47,7 @@ class Reload:
             self._start()
 
     def give_up_late(self) -> None:
-        """For now and then: refuses a reading that takes too long."""
+        """Refuses a reading that takes too long. It is called now and then."""
         with self._lock:
             is_late = (
                 self._under_way is not None and self._clock() - self._began_s > RELOAD_TIMEOUT_S

@@ -59,7 +59,7 @@ def user_state_dir() -> Path:
 
 
 def make_state_dir(state_dir: Path) -> None:
-    """For its owner alone. Raises `StateError`."""
+    """Makes the directory for its owner alone. Raises `StateError`."""
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -156,7 +156,7 @@ class _Guard:
 
 
 def _as_read(row: PlanRow, log_start: int, records: int) -> PlanRow:
-    """With the figures of the second reading; mostly they are the plan's."""
+    """The row with the second reading's figures, which are mostly the plan's."""
     if (row.log_start_offset, row.records) == (log_start, records):
         return row
     return replace(row, log_start_offset=log_start, records=records)

@@ -41,7 +41,7 @@ ATTEMPTS = 3
 """Only for partitions whose leader moved: the new one needs to be asked."""
 
 BACKOFF_S = 0.5
-"""Before the second attempt; grows by as much each time."""
+"""How long to wait before the second attempt; each further wait is longer by as much."""
 
 NO_EFFECT = (RequestResult.REFUSED, RequestResult.NOT_SENT)
 
@@ -273,7 +273,7 @@ def read_log_starts(kafka: LogStartSource, partitions: Collection[TopicPartition
 
 
 def not_read(partitions: Collection[TopicPartition]) -> LogStarts:
-    """In place of a reading when there is no time for one."""
+    """What stands for a reading when there is no time for one."""
     stopping = Failure("STOPPING", "retentiond is stopping")
     return LogStarts({}, {partition.topic: stopping for partition in partitions})
 

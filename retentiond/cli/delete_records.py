@@ -196,14 +196,15 @@ def _records(settings: ClientSettings, command_config: Path | None) -> Librdkafk
 
 
 def _kafka(settings: ClientSettings, records: LibrdkafkaClient) -> KafkaCluster:
-    """For look-ups; loaded only where there are any."""
+    """The client for look-ups; it is loaded only if there are any."""
     from retentiond.kafka.cluster import KafkaCluster
 
     return KafkaCluster(settings, lambda *_: None, records)
 
 
 def _hasty(settings: ClientSettings) -> ClientSettings:
-    """For look-ups: a cluster that doesn't answer is noticed soon, however long deletions take."""
+    """Settings for look-ups: a cluster that doesn't answer is noticed soon, however long deletions
+    take."""
     at_most_s = min(settings.request_timeout_s, LOOK_UP_TIMEOUT_S)
     kafka_python = {**settings.kafka_python, "request_timeout_ms": int(at_most_s * 1000)}
     return replace(settings, request_timeout_s=at_most_s, kafka_python=kafka_python)
@@ -273,7 +274,7 @@ def summary(items: Sequence[Item], *, dry_run: bool) -> str:
 
 
 def spanned(pending: Sequence[Item]) -> str:
-    """As in ``13 records from 2 partitions``, after a preview."""
+    """What a preview comes to, as in ``13 records from 2 partitions``."""
     records = sum(item.records or 0 for item in pending)
     known = [item.predicted_bytes for item in pending if item.predicted_bytes is not None]
     remote = [each for item in pending if (each := item.predicted_remote_bytes) is not None]

@@ -165,7 +165,7 @@ def _no_such_topic(wanted: FirstLookOptions) -> UsageError:
 
 
 def _looked(config: Config, settings: ClientSettings) -> tuple[PlannedCycle, frozenset[str]]:
-    """And the names of all topics, also of those that were not asked for."""
+    """The plan, and the names of all topics, also of those that were not asked for."""
     with one_engine(config, settings) as engine:
         engine.warm_up()
         looked = plan_cycle(engine.context, config, StoredState())
@@ -200,7 +200,7 @@ def _look(
 
 
 def _readers(snapshot: Snapshot) -> Readers:
-    """Those that count."""
+    """Each topic's groups that count."""
     return {
         topic.name: [group for group in groups if not topic.policy.excludes(group)]
         for position, groups in readers_by_topic(snapshot).items()

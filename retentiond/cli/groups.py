@@ -299,7 +299,7 @@ def _least_ms(vanished_for: str | None) -> int:
 
 
 def _absent_ms(on: Mapping[str, RememberedReader]) -> int | None:
-    """For how long a group was observed to be gone wherever it is remembered; None: it is there."""
+    """How long a group was observed to be gone wherever it is remembered; None: it is there."""
     if any(last.absent_since_ms is None for last in on.values()):
         return None
     return min(last.absent_ms for last in on.values())

@@ -147,7 +147,7 @@ def refuse_without(what: str, options: Mapping[str, object]) -> None:
 
 
 def consumed_retention_ms(given: str | None) -> int:
-    """That of a first look; ``given``: by the option. Raises `UsageError`."""
+    """The consumed retention of a first look; ``given``: by the option. Raises `UsageError`."""
     from retentiond.config.values import INT64_MAX
 
     written = given or CONSUMED_RETENTION

@@ -11,7 +11,7 @@ from retentiond.config.policy import PolicyEntry
 from retentiond.config.settings import Effect, TopicPolicy, changes
 
 NOT_SHOWN = "(not shown)"
-"""In place of a value that may be a secret."""
+"""Stands for a value that may be a secret."""
 
 _MAY_BE_SECRET = ("kafka.", "spark.conf.", "http.basic_auth.")
 _ABOUT_TOPICS = {"topics", "policies", "defaults"}

@@ -50,7 +50,7 @@ class Scalar:
 
 
 NOT_ASKED = "not-asked-for"
-"""In place of text from outside the file that nobody asked for."""
+"""Stands for text from outside the file that nobody asked for."""
 
 Tree: TypeAlias = "Scalar | list[Tree] | dict[str, Tree]"
 

@@ -111,7 +111,7 @@ def _unknown(key: str, known: list[str]) -> str:
 
 
 def missing(description: str | None) -> str:
-    """With the first words of the setting's description."""
+    """The message for a missing setting, with the first words of its description."""
     required = "expected this setting, which is required"
     words = re.split(r"[.:;](?:\s|$)", " ".join((description or "").split()))[0]
     return f"{required}: {words}" if words else required

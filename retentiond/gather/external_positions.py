@@ -47,7 +47,7 @@ MOST_SHOWN = 60
 ADDRESSES = ("http://", "https://")
 
 SPARK_COMMIT_VERSIONS = ("v1", "v2", "v3")
-"""Those of Spark 4.3 (its CommitLog)."""
+"""The versions that Spark 4.3 writes (its CommitLog)."""
 
 
 class _Position(NamedTuple):
@@ -163,7 +163,7 @@ def _of_kafka(line: str, offsets: Path) -> dict[str, Any] | None:
 
 
 def _of_connect(wanted: ConnectOffsets, kafka: Kafka) -> tuple[Commit, ...]:
-    """As of now, so their age says nothing."""
+    """The positions as they are now, so that they have no age."""
     records = kafka.last_records(wanted.topic, wanted.kafka)
     if isinstance(records, Failure):
         raise NoPosition(f"topic {wanted.topic} can't be read ({records})")
@@ -240,8 +240,8 @@ def _parsed(body: bytes, *, json_only: bool) -> Any:
 
 
 def _check_values(text: str) -> None:
-    """Before anything is built: between two values there is a comma in JSON, and no name has one.
-    How deep they lie within each other is bounded by Python."""
+    """Counts the values before anything is built: JSON has a comma between two, and no name has
+    one. How deep they lie within each other is bounded by Python."""
     if text.count(",") >= MOST_VALUES:
         raise NoPosition(f"its position has more than {MOST_VALUES} values")
 
@@ -312,7 +312,7 @@ def _shown(value: object) -> str:
 
 
 def _why(error: Exception) -> str:
-    """Without the address: it may hold a password."""
+    """The reason without the address, which may hold a password."""
     if isinstance(error, urllib.error.HTTPError):
         return f"HTTP {error.code}"
     if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):

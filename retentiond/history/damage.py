@@ -19,7 +19,7 @@ import pyarrow as pa
 LOG = "_delta_log"
 
 DAMAGED_SUFFIX = ".damaged"
-"""Behind the name of a damaged commit that is put aside."""
+"""The end of the name of a damaged commit that is put aside."""
 
 EMPTY_COMMIT = json.dumps({"commitInfo": {"operation": "REPLACE DAMAGED COMMIT"}}) + "\n"
 
@@ -54,7 +54,7 @@ def damage_of_error(error: Exception) -> str | None:
 
 
 def has_empty_commit(place: Path) -> bool:
-    """To the library an empty commit is one that says nothing, and so no error."""
+    """Whether the log has an empty commit. The library takes it for one that says nothing."""
     return any(each.stat().st_size == 0 for each in (place / LOG).glob("*.json"))
 
 

@@ -23,7 +23,7 @@ from retentiond.model import DeletionOutcome, Outcome, Plan, TopicPartition
 from retentiond.snapshot import ABSENT, Integers, Snapshot, partitions_of
 
 NO_OFFSET = -1
-"""In place of an offset that is not there, or not known; no offset is negative."""
+"""Stands for an offset that is not there, or not known; no offset is negative."""
 
 REPLACED = -2
 """`REPLACED` less an offset stands for a commit at that offset whose records may have been replaced
@@ -176,7 +176,7 @@ def deletions_of(seen: FinishedCycle) -> list[Deletion]:
 
 
 def day_of(epoch_ms: int) -> str:
-    """In UTC, as ``YYYY-MM-DD``."""
+    """The day in UTC, as ``YYYY-MM-DD``."""
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d")
 
 

@@ -244,7 +244,7 @@ def _rows(found: pa.Table) -> Iterator[tuple[int, str, str | None, int]]:
 def _means(
     stretches: Sequence[tuple[int, Mapping[str | None, int]]],
 ) -> dict[str | None, list[float | None]]:
-    """By name, over so many entries each; one that an entry doesn't name is 0 in it."""
+    """Means by name over each stretch's entries; what an entry doesn't name is 0 in it."""
     names = dict.fromkeys(name for _, sums in stretches for name in sums)
     return {
         name: [sums.get(name, 0) / entries if entries else None for entries, sums in stretches]

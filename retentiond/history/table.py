@@ -51,7 +51,7 @@ TABLE_SETTINGS = {
     "delta.checkpointInterval": "20",
     "delta.logRetentionDuration": "interval 1 days",
 }
-"""So the log neither grows nor takes long to read, however many entries there are."""
+"""They keep the log small and quick to read, however many entries there are."""
 
 DAMAGED_COMMIT = "it was damaged, so what it had made visible is lost"
 """Why a commit of the table's log is left out."""
@@ -90,7 +90,7 @@ class HistoryTable:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """To be read. ``path``: a folder, or an object store's URL."""
+        """Opens the table to read it. ``path``: a folder, or an object store's URL."""
         place = location(path)
         with errors_explained(place):
             if is_remote(place):
@@ -108,7 +108,7 @@ class HistoryTable:
 
     @classmethod
     def _of_a_copy(cls, place: str) -> Self:
-        """With the log's damaged commits replaced, in a copy."""
+        """Opens a copy in which the log's damaged commits are replaced."""
         copy = tempfile.TemporaryDirectory(prefix="retentiond-history-")
         copy_of_log(Path(place), Path(copy.name))
         mended = mend_log(Path(copy.name), _create)
@@ -167,7 +167,7 @@ class HistoryTable:
         return tuple(each for each in found if cluster_id in (None, each.cluster_id))
 
     def damaged_files(self, cluster_id: str | None = None) -> tuple[HistoryFile, ...]:
-        """Those that are left out."""
+        """The files that are left out."""
         with errors_explained(self.place):
             every = [each for each in self._every_file() if each.path in self.damaged]
         return tuple(each for each in every if cluster_id in (None, each.cluster_id))
@@ -237,7 +237,8 @@ class HistoryTable:
         return pa.RecordBatchReader.from_stream(found)
 
     def _but_damaged(self, word: str) -> str:
-        """By the entries of the damaged files, so that the log alone tells which files to open."""
+        """A condition that leaves damaged files out by their entries: the log tells which files to
+        open."""
         return "".join(
             f"{word if not number else ' AND '}NOT (cluster_id = {quoted(each.cluster_id or '')}"
             f" AND entry >= {each.first_entry} AND entry <= {each.last_entry})"
@@ -245,7 +246,7 @@ class HistoryTable:
         )
 
     def _retried(self, read: Callable[[], T]) -> T:
-        """Without a file that turns out to be damaged meanwhile."""
+        """Reads, and reads again without a file that turns out to be damaged meanwhile."""
         while True:
             try:
                 return read()
@@ -410,5 +411,5 @@ def _mark(cluster_id: str, entry: int) -> CommitProperties:
 
 
 def quoted(text: str) -> str:
-    """As a value in SQL."""
+    """The text as a value in SQL."""
     return "'" + text.replace("'", "''") + "'"

@@ -30,7 +30,7 @@ from retentiond.history.schema import COLUMNS, ENTRY_COLUMNS, RowKind
 from retentiond.history.table import HistoryFile, HistoryTable, quoted
 
 SLICE_ROWS = 256 * 1024
-"""So many rows are sorted at a time."""
+"""How many rows are sorted at a time."""
 
 SMALL_FILES = 24
 """When a day has so many files of one entry each, they are made one."""
@@ -93,8 +93,8 @@ def to_merge(files: Sequence[HistoryFile], today: str) -> list[HistoryFile]:
 
 
 def drop_old_days(table: HistoryTable, cluster_id: str, settings: History, at_ms: int) -> None:
-    """Those that are older than ``keep``, and as many of the next ones as ``max_bytes`` asks for.
-    The last entry's day stays."""
+    """Drops the days that are older than ``keep``, and as many of the next ones as ``max_bytes``
+    asks for. The last entry's day stays."""
     files = table.files(cluster_id)
     bytes_of: Counter[str] = Counter()
     for each in files:
@@ -179,7 +179,7 @@ def merge(table: HistoryTable, cluster_id: str, files: Sequence[HistoryFile]) ->
 
 
 def _sorted_rows(table: HistoryTable, where: str) -> Iterator[pa.Table]:
-    """By kind, topic, partition, group and entry, some row groups at a time."""
+    """The rows, some row groups at a time, sorted by kind, topic, partition, group and entry."""
     for part in list(_slices(table, where)):
         found = table.query(_query(part, where))
         yield pa.Table.from_arrays(

@@ -201,10 +201,10 @@ def _is_no_debugging(record: logging.LogRecord) -> bool:
 
 
 FIRST_TRY_MS = 2_000
-"""For each server to start from, before it is looked what is wrong with them."""
+"""How long each server is tried before retentiond looks what is wrong with them."""
 
 ALL_REFUSED_S = 2.0
-"""For servers that all refuse at once: one of them may just be starting."""
+"""How long to go on if all servers refuse at once: one of them may just be starting."""
 
 REFUSED_WITHIN_S = 0.5
 """An attempt that fails so soon was refused."""

@@ -54,7 +54,7 @@ class Sockets:
         return transport
 
     async def _connected(self, node: Any, timeout_at: float | None) -> socket.socket:
-        """To the first of a name's addresses that takes it."""
+        """A socket that is connected to the first of the name's addresses that takes it."""
         config = self._manager.config
         factory = KafkaNetSocket(config["proxy_url"])
         failure = KafkaConnectionError("DNS Resolution failure")

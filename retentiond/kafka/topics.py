@@ -43,7 +43,7 @@ NO_TOPIC = Failure("UNKNOWN_TOPIC_OR_PART", "there is no such topic")
 def describe_topics(
     client: Client, leaders: Leaders, names: Collection[str]
 ) -> Mapping[str, TopicDescription | Failure]:
-    """As one broker's metadata show them; ``leaders`` learns from it."""
+    """The topics as one broker's metadata show them; ``leaders`` learns from it."""
 
     async def ask(network: NetworkClient) -> dict[str, TopicDescription | Failure]:
         topics = (await leaders.read(network, names)).topics
@@ -215,7 +215,7 @@ class Leaders:
         return metadata
 
     def topic_id(self, topic: str) -> object:
-        """As the metadata showed it that were read last."""
+        """The topic's id in the last metadata."""
         return self._ids.get(topic)
 
     def forget(self) -> None:

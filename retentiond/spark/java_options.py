@@ -50,7 +50,7 @@ TEMPORARY_FILES = "-Djava.io.tmpdir="
 setting says where."""
 
 ESCAPES_IN_QUOTES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
-"""For an argument in quotes, in a file of arguments for Java."""
+"""Escapes for an argument in quotes, in a file of arguments for Java."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _is_passed_on(option: str) -> bool:
 
 
 def _split(name: str, text: str) -> list[str]:
-    """As Java does: at blanks outside of quotations, in which nothing is escaped."""
+    """Splits as Java does: at blanks outside of quotations, in which nothing is escaped."""
     parts = shlex.shlex(text, posix=True, punctuation_chars=False)
     parts.whitespace_split, parts.escape, parts.commenters = True, "", ""
     try:
@@ -95,7 +95,7 @@ def _split(name: str, text: str) -> list[str]:
 
 
 def without_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The same for a process that is given the options otherwise, or is to have none."""
+    """The environment for a process that gets the options otherwise, or gets none."""
     return {name: value for name, value in environment.items() if name not in VARIABLES}
 
 

@@ -289,7 +289,7 @@ class Jvm:
 
 
 def _pass_over(*_: object) -> None:
-    """In place of a handler of errors."""
+    """A handler of errors that does nothing."""
 
 
 def _own_address(conf: Mapping[str, str]) -> dict[str, str]:

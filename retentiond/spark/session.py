@@ -44,7 +44,7 @@ STOP_S = 2.0
 STOPPED_MEANWHILE = "Spark was stopped meanwhile"
 
 TIMEOUT_S = 120.0
-"""By default; see `SparkSessions`."""
+"""The default of `SparkSessions`."""
 
 ANSWER_S = 10.0
 """How long a session that does nothing may take to answer; then it is replaced."""

@@ -82,7 +82,8 @@ APPLICATION = {
 """What a driver of its own is started with."""
 
 SINGLE_PLAN = {JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:TieredStopAtLevel=1"}
-"""For a single plan: Java's optimizing compiler would take as much time again, and end too late."""
+"""Settings for a single plan: Java's optimizing compiler would take as much time again, and end too
+late."""
 
 LARGE_PLANS = {
     JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:Tier4InvocationThreshold=100000 "
@@ -90,9 +91,9 @@ LARGE_PLANS = {
     "-XX:Tier4BackEdgeThreshold=800000 -XX:NewRatio=1 -XX:MinHeapFreeRatio=70 "
     "-XX:MaxHeapFreeRatio=90"
 }
-"""For few plans over millions of rows: only what runs for all of them is worth being optimized.
-By Java's own thresholds, a twentieth of these, the compiler took a third of a question's time. The
-heap grows at once to what rows need that live as long as a task."""
+"""Settings for few plans over millions of rows: only what runs for all of them is worth being
+optimized. By Java's own thresholds, a twentieth of these, the compiler took a third of a question's
+time. The heap grows at once to what rows need that live as long as a task."""
 
 LOOPBACK = {
     DRIVER_HOST: "127.0.0.1",
@@ -101,7 +102,7 @@ LOOPBACK = {
     # one that still looks for a server that had this port before would end the plan.
     "spark.python.unix.domain.socket.enabled": "true",
 }
-"""For a master in the same JVM: nobody else has business with it."""
+"""Settings for a master in the same JVM: nobody else has business with it."""
 
 CLASS_ARCHIVE_DIR = Path(sys.prefix) / "share" / "retentiond" / f"spark-{pyspark.__version__}"
 """What `scripts/devkit/class_archive.py` makes once for an installation, if somebody runs it."""
@@ -160,12 +161,12 @@ _HIDDEN = _Hidden()
 
 
 def hide_pandas() -> None:
-    """From now on, and for the whole process: as if it were not installed."""
+    """From now on the whole process works as if pandas were not installed."""
     if _HIDDEN not in sys.meta_path:
         sys.meta_path.insert(0, _HIDDEN)
 
 
 def show_pandas() -> None:
-    """As before `hide_pandas`."""
+    """Undoes `hide_pandas`."""
     if _HIDDEN in sys.meta_path:
         sys.meta_path.remove(_HIDDEN)

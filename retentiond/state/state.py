@@ -42,7 +42,7 @@ WHAT_TO_CHECK = "see to free space and write permission in state_dir"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """For the one process that may write it."""
+    """The state for the one process that may write it."""
 
     state_dir: Path
     audit: Audit
@@ -78,7 +78,7 @@ class StoredState(NamedTuple):
 
 
 def read_stored_state(state_dir: Path) -> StoredState:
-    """For a process that only reads: it leaves no trace."""
+    """The state for a process that only reads: it leaves no trace."""
     return StoredState(
         recall(state_dir),
         read_pause(state_dir),
@@ -89,7 +89,7 @@ def read_stored_state(state_dir: Path) -> StoredState:
 
 
 def stored_state_of(state: State) -> StoredState:
-    """For the process that writes it."""
+    """The stored state for the process that writes it."""
     return StoredState(
         state.memory.recall(),
         state.pause(),

@@ -213,7 +213,7 @@ class SimilarPartitions:
 
     @property
     def binding_groups(self) -> tuple[str, ...]:
-        """Those that bind any of them, sorted by name."""
+        """The groups that bind any of the partitions, sorted by name."""
         found = {each.row.binding_group for each in self.partitions}
         return tuple(sorted(group for group in found if group is not None))
 
@@ -233,12 +233,12 @@ class TopicAnswer:
 
     @property
     def reclaimable_records(self) -> int:
-        """Those that are not gone yet."""
+        """The records that may be deleted and are not gone yet."""
         return sum(each.records for each in self.partitions if not each.is_deleted)
 
     @cached_property
     def log_records(self) -> int:
-        """As far as they are known."""
+        """The sum of what is known."""
         return sum(each.log_records or 0 for each in self.partitions)
 
     @property
@@ -268,7 +268,7 @@ class TopicAnswer:
 
     @property
     def frees_of_size(self) -> Stored:
-        """To be compared with its size: local bytes are not known unless both are."""
+        """What goes, in comparison with the size: local bytes are unknown unless both are known."""
         return self.frees._replace(local=None if self.size.local is None else self.frees.local)
 
     @property
@@ -277,7 +277,7 @@ class TopicAnswer:
 
     @cached_property
     def kept(self) -> tuple[KeptRecords, ...]:
-        """By who keeps it, the most records first."""
+        """What stays, by what keeps it, the most records first."""
         parts = (kept for each in self.partitions for kept in each.kept)
         return tuple(sorted(_summed_by_keeper(parts), key=_most_records_first))
 
@@ -287,17 +287,17 @@ class TopicAnswer:
 
     @property
     def is_compacted(self) -> bool:
-        """As of `PlanRow`: the same on each partition."""
+        """As in `PlanRow`; the same on each partition."""
         return self.partitions[0].row.is_compacted
 
     @property
     def only_groups(self) -> str | None:
-        """As of `PlanRow`: the same on each partition."""
+        """As in `PlanRow`; the same on each partition."""
         return self.partitions[0].row.only_groups
 
     @property
     def owner(self) -> str | None:
-        """As of `PlanRow`: the same on each partition."""
+        """As in `PlanRow`; the same on each partition."""
         return self.partitions[0].row.owner
 
     @property
@@ -445,7 +445,7 @@ def _summed_by_keeper(parts: Iterable[KeptRecords]) -> Iterator[KeptRecords]:
 
 
 def known_bytes(stored: Stored) -> int:
-    """As far as they are known."""
+    """The sum of what is known."""
     return (stored.local or 0) + (stored.remote or 0)
 
 

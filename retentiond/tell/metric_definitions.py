@@ -400,4 +400,4 @@ ALL: tuple[Definition, ...] = (
     CLUSTER,
     BUILD,
 )
-"""In the order of the documentation."""
+"""All metrics, in the order of the documentation."""

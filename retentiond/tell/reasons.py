@@ -210,7 +210,7 @@ EXTERNAL_REMEDIES: Mapping[Reason, str] = {
         "read on, or have it begin at the oldest record."
     ),
 }
-"""For readers that Kafka's own tools know nothing of."""
+"""Remedies for readers that Kafka's own tools know nothing of."""
 
 STREAMS_REMEDIES: Mapping[Reason, str] = {
     Reason.GROUP_WITHOUT_COMMIT: (
@@ -220,7 +220,7 @@ STREAMS_REMEDIES: Mapping[Reason, str] = {
         "(`retentiond groups forget {shell} --topic {topic}`)."
     ),
 }
-"""For streams groups."""
+"""Remedies for streams groups."""
 
 OF_A_NEGATIVE_COMMIT = (
     "Group {group} itself has committed that offset: no right is missing. Have it commit where it "

@@ -205,7 +205,7 @@ def serve(app: Starlette, http: Http, is_stuck: Callable[[], object] = lambda: N
 
 
 def raise_open_files() -> None:
-    """As many descriptors as the host allows this process: 1,024 are the usual beginning."""
+    """Allows this process as many descriptors as the host does; it usually begins with 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):  # what may be had is enough, then
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

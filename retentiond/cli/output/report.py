@@ -169,7 +169,7 @@ def sections(report: Report) -> list[tuple[str, Sequence[Column], list[list[str]
 
 
 def _savings(report: Report) -> tuple[str, Sequence[Column], list[list[str]]]:
-    """With the topics' owners where there are any."""
+    """The section of savings, with the topics' owners if there are any."""
     columns: tuple[Column, ...] = SAVINGS
     rows = [_saving_row(each) for each in report.topics]
     if any(each.owner is not None for each in report.topics):

@@ -177,7 +177,7 @@ def _say_damaged(table: HistoryTable) -> None:
 
 
 def asked_cluster(config: Config, given: str | None) -> AskedCluster | None:
-    """That of --cluster, or the one that state_dir is about. None where neither says."""
+    """The cluster of --cluster, or else the one that state_dir is about. None if neither tells."""
     from retentiond.history.ask.past import AskedCluster
     from retentiond.state.groups import cluster_of
 
@@ -188,7 +188,7 @@ def asked_cluster(config: Config, given: str | None) -> AskedCluster | None:
 
 
 def _await(work: Future[T], tasks: Sequence[Callable[[], Tasks]]) -> None:
-    """With a bar on stderr; nothing where that is no terminal."""
+    """Waits, with a bar on stderr if that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

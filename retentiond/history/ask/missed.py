@@ -184,7 +184,7 @@ def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
 
 
 def _that_count(commits: DataFrame, replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
-    """Without the groups that no policy counts."""
+    """The commits without those of groups that no policy counts."""
     if not any(each.policy and not each.policy.counts_everybody for each in asked):
         return commits
     groups = commits.select("group").distinct().toArrow()["group"].to_pylist()

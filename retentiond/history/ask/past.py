@@ -86,12 +86,12 @@ class Timeline:
 
     @property
     def period(self) -> tuple[Moment, ...]:
-        """Without those that lie before or after it."""
+        """The moments within the period that is asked about."""
         return tuple(each for each in self.moments if each.weight_ms is not None)
 
     @property
     def observed_ms(self) -> int:
-        """From the first entry of the period to its last."""
+        """How much time was observed from the period's first entry to its last."""
         period = self.period
         return period[-1].elapsed_ms - period[0].elapsed_ms if period else 0
 

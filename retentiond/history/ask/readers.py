@@ -105,7 +105,7 @@ class RecordedReaders:
             yield Trace(number, group, first, last, committed=True, failed=unknown)
 
     def _span(self, entry: int) -> MomentRange:
-        """From that one to the last before all stands again."""
+        """The moments from that entry to the last one before all commits stand again."""
         first = self._numbers[entry]
         return MomentRange(first, self._ends[first] - 1)
 

@@ -155,7 +155,7 @@ def never_deletable(past: Past) -> frozenset[str]:
 
 
 def _returns(replay: Replay, doubts: Sequence[Doubt]) -> dict[str, _Return]:
-    """By topic, the one that needs the longest retention."""
+    """The return of each topic that needs the longest retention."""
     if not doubts:
         return {}
     starts = (

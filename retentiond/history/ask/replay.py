@@ -33,7 +33,7 @@ TOPIC_BITS = 43
 """Bits of a log's number: the partition below, then which of the topic's ids, then the topic."""
 
 RETENTIONS_PER_PASS = 12
-"""So many retentions are looked up in one pass over the rows."""
+"""How many retentions are looked up in one pass over the rows."""
 
 REPLAYED_COLUMNS = (
     "log_start_offset",

@@ -76,7 +76,7 @@ def divide(session: SparkSession, spark: Spark, rows: int) -> None:
 
 
 class Tasks(NamedTuple):
-    """So far: how many of Spark's tasks are done, of how many that are known."""
+    """How many of Spark's tasks are done by now, of how many that are known."""
 
     done: int
     known: int

@@ -117,7 +117,7 @@ def of_each_topic(parts: DataFrame) -> DataFrame:
 
 
 def of_all_topics(parts: DataFrame) -> DataFrame:
-    """The same of all topics together. Grain: order."""
+    """The sums over all topics. Grain: order."""
     return _summed(parts, ["order", "weight"])
 
 

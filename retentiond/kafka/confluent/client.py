@@ -38,10 +38,10 @@ METADATA_TIMEOUT_S = 10.0
 """How long to try to reach any broker: librdkafka goes on trying for all of its time-out."""
 
 FIRST_TRY_S = 1.0
-"""After that a client that was told no by all brokers gives up; librdkafka itself never would."""
+"""When a client that all brokers refuse gives up; librdkafka itself never would."""
 
 RETRY_IF_REFUSED_S = 2.0
-"""For brokers that have all refused until then: one of them may just be starting."""
+"""How long to go on if all brokers have refused until then: one may just be starting."""
 
 ERROR_POLL_S = 0.1
 """How often it is looked at what librdkafka says of its connections."""
@@ -170,7 +170,7 @@ class LibrdkafkaClient:
         timeout_s: float,
         not_after: float = math.inf,
     ) -> Mapping[TopicPartition, DeleteAnswer]:
-        """By the client of the last look; without one, it looks first."""
+        """Deletes through the client of the last look; without one, it looks first."""
         if not offsets:
             return {}
         deleter, self._deleter = self._deleter or self._look(offsets)[0], None

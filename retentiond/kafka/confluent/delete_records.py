@@ -52,7 +52,8 @@ CONNECT_LEADERS_S = 1.0
 else: its partitions are left out."""
 
 LEADER_RETRY_S = 0.1
-"""Until a leader that has moved is looked for again, and the least time of a question."""
+"""How long until a leader that moved is looked for again, and how long a question takes at
+least."""
 
 NETWORK_GRACE_S = 1.5
 """How long an answer may be on its way after a leader has waited for its followers. Without one the
@@ -124,7 +125,7 @@ class Deleter:
 
     @property
     def gap_s(self) -> float:
-        """From the look's answer until the request was handed over."""
+        """How long it took from the look's answer until the request was handed over."""
         return self._handed_over_at - self._looked_at
 
     def _compare(self, cluster: Any) -> None:
@@ -142,7 +143,7 @@ class Deleter:
 def _connect(
     client: AdminClient, partitions: Collection[TopicPartition], timeout_s: float
 ) -> frozenset[TopicPartition]:
-    """To the leaders; the partitions that none leads, or one that did not answer.
+    """Connects to the leaders. The partitions without a leader, or whose leader did not answer.
 
     Each is asked about one partition; the one that has told who leads has just answered. While one
     leads no more, the next is looked for.
@@ -261,7 +262,7 @@ def _explained(failure: Failure, topic: str) -> Failure:
 
 
 def offsets_of(targets: Mapping[TopicPartition, Target]) -> dict[TopicPartition, int]:
-    """As Kafka wants them: here alone a high watermark becomes its -1.
+    """The offsets as Kafka wants them: here alone a high watermark becomes its -1.
 
     Raises ValueError for a negative offset.
     """

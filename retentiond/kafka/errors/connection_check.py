@@ -27,7 +27,7 @@ WITH_PORT = re.compile(r"(.+):(\d{1,5})")
 USUAL_PORT = 9092
 
 TIMEOUT_S = 3.0
-"""For each step."""
+"""How long each step may take."""
 
 ALERT_TIMEOUT_S = 1.0
 """How soon after the handshake a broker tells that it refuses a certificate."""
@@ -224,7 +224,7 @@ def _answer(connection: socket.socket, request: bytes) -> bytes:
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:
-    """So many bytes. Raises ``EOFError`` where the other side hangs up before."""
+    """Reads so many bytes. Raises ``EOFError`` if the other side hangs up before."""
     received = b""
     while len(received) < count:
         if not (more := connection.recv(count - len(received))):

@@ -157,7 +157,7 @@ OPERATIONS = {
     "Delete": "DELETE",
     "Read": "READ",
 }
-"""As kafka-acls calls them, and as Kafka does."""
+"""Operations by the name that kafka-acls gives them, with the name that Kafka gives them."""
 
 DESCRIBE_GROUPS = (
     "grant this principal DESCRIBE on all groups "

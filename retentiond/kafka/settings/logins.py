@@ -141,7 +141,7 @@ def region_of(properties: Mapping[str, str]) -> str | None:
 
 
 def extensions_of(properties: Mapping[str, str]) -> dict[str, str]:
-    """As librdkafka writes them: ``key=value,key=value``. Raises `ConfigError`."""
+    """The extensions of ``key=value,key=value``, librdkafka's form. Raises `ConfigError`."""
     text = properties.get(EXTENSIONS, "")
     extensions = {}
     for pair in filter(None, text.split(",")):

@@ -140,7 +140,7 @@ def _read(path: Path) -> Token:
 
 
 def _expiry_of(token: str) -> float:
-    """In epoch seconds, where it is a JSON Web Token that says so."""
+    """When the token ends, in epoch seconds, if it is a JSON Web Token that says so."""
     try:
         _, claims, _ = token.split(".")
         padded = claims + "=" * (-len(claims) % 4)
@@ -186,7 +186,7 @@ def _ask(settings: Mapping[str, str]) -> Token:
 
 
 def _lifetime_of(token: str) -> float:
-    """In seconds, where the endpoint doesn't say: RFC 6749 leaves that to it."""
+    """How many seconds the token lives if the endpoint doesn't say, which RFC 6749 allows."""
     left_s = _expiry_of(token) - time.time()
     return min(left_s, DEFAULT_LIFETIME_S) if left_s > 0 else DEFAULT_LIFETIME_S
 

@@ -156,7 +156,7 @@ def _remembered_as(group: GroupReading, topic: str) -> GroupOnTopic:
 
 
 def _traces(snapshot: Snapshot, evidence: Evidence, topic: str) -> dict[str, str]:
-    """By group, the strongest trace."""
+    """Each group's strongest trace."""
     policy = evidence.topics[topic].policy
 
     def of_topic(readers: Iterable[GroupTopic]) -> Iterable[str]:

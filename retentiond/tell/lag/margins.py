@@ -76,7 +76,7 @@ class MarginBounds:
     presumed_ms: Times  # what the lower bound was before records were deleted
 
     def of(self, rows: Integers) -> MarginBounds:
-        """Those of some rows."""
+        """The bounds of some rows."""
         return MarginBounds(
             self.least_ms[rows],
             self.most_ms[rows],
@@ -213,7 +213,7 @@ ROUNDS = 10
 
 
 class LagReader:
-    """For one cluster. It asks little where it has asked before."""
+    """Reads the lag of one cluster's groups. What it knows already it asks for no more."""
 
     def __init__(self) -> None:
         self._time_stamps = KnownTimeStamps()

@@ -69,7 +69,7 @@ def groups(topic: TopicAnswer, readers: RememberedReaders) -> tuple[tuple[GroupA
 
 
 def remembered_reader(group_id: str, last: RememberedReader) -> TopicReader:
-    """As it is remembered."""
+    """The reader as it is remembered."""
     return TopicReader(group_id, last.kind, last.offsets, last.moved_at_ms, last.absent_since_ms)
 
 

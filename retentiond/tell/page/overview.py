@@ -141,14 +141,14 @@ BAR = 100.0
 
 
 class Order(NamedTuple):
-    """By which column topics are sorted, and which way."""
+    """The column by which topics are sorted, and the direction."""
 
     by: str
     is_descending: bool
 
     @property
     def word(self) -> str:
-        """As an address names it."""
+        """The order as an address names it."""
         return f"-{self.by}" if self.is_descending else self.by
 
 
@@ -220,7 +220,7 @@ class TopicItem:
 
 
 class Freed(NamedTuple):
-    """By deletions. ``freed_bytes``: on the disks of all replicas, as far as it is known;
+    """What deletions free. ``freed_bytes``: on the disks of all replicas, as far as it is known;
     ``remote_bytes``: about what is in remote storage."""
 
     records: int

@@ -18,7 +18,7 @@ from retentiond.history.hourly import SPANS, Hourly, Recent, TimeRange, Values
 from retentiond.history.keeper import HistoryKeeper
 
 LEAST_KNOWN = 2
-"""So many stretches make a line."""
+"""How many stretches make a line."""
 
 DAY_H = 24
 
@@ -111,7 +111,7 @@ def _notes(keeper: HistoryKeeper, hourly: Hourly | None) -> tuple[str, ...]:
 
 
 def _draw(recent: Recent, span: TimeRange) -> tuple[tuple[RecentChart, ...], str | None]:
-    """And a sentence on the stretches without an entry."""
+    """The charts, and a sentence on the stretches without an entry."""
     known = sum(not each for each in recent.unknown)
     if known < LEAST_KNOWN:
         return (), f"There is nothing to draw yet: of the last {span.name} little is known."

@@ -99,7 +99,7 @@ def _offsets_at(
 
 
 def _waits(answer: int | Failure | None) -> bool:
-    """For its turn: look-ups in remote storage are made a few at a time."""
+    """Whether it waits for its turn: look-ups in remote storage are made a few at a time."""
     return isinstance(answer, Failure) and answer.code == AGE_NOT_YET_KNOWN
 
 

@@ -174,7 +174,8 @@ def preview(kafka: LookUps, items: Sequence[Item]) -> list[Item]:
 
 
 def refuse_hopeless(items: Sequence[Item]) -> list[Item]:
-    """In a dry run, where no broker is asked: what one would refuse, or can't be seen."""
+    """The items of a dry run, which asks no broker: what one would refuse, or what can't be seen,
+    fails."""
     return [_refused(item) if item.is_pending else item for item in items]
 
 

@@ -211,7 +211,7 @@ def _server(entry: str) -> str:
 
 
 def with_answering_servers(settings: ClientSettings, reached: ServerProblems) -> ClientSettings:
-    """The same settings, starting from what answers. Raises `KafkaUnavailable` if nothing does."""
+    """The settings with the servers that answer. Raises `KafkaUnavailable` if none does."""
     sound = [server for server, problem in reached.items() if problem is None]
     sound = sound or [
         server
@@ -230,7 +230,7 @@ def with_answering_servers(settings: ClientSettings, reached: ServerProblems) ->
 
 
 def check_servers(reached: ServerProblems, settings: ClientSettings) -> Iterator[Finding]:
-    """Those that don't answer, where others do."""
+    """A finding for the servers that don't answer, if others do."""
     for error in _errors(reached, settings):
         yield Finding(
             Level.WARNING,

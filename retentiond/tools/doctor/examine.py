@@ -200,13 +200,14 @@ def examine_host(config: Config) -> Iterator[Finding]:
 
 
 TIMEOUT_MS = 5_000
-"""For one request: a doctor that waits for a frozen broker as long as a cycle does is no help."""
+"""How long one request may take: doctor should not wait for a frozen broker as long as a cycle
+does."""
 
 WORKERS = 6
 
 
 def with_short_timeouts(settings: ClientSettings) -> ClientSettings:
-    """The same with requests that are given up soon."""
+    """The settings with requests that are given up soon."""
     ms = min(TIMEOUT_MS, round(settings.request_timeout_s * 1000))
     return replace(
         settings,

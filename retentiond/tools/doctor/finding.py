@@ -100,7 +100,7 @@ def both_checked(
     second: U | Failure,
     check: Callable[[T, U], Iterable[Finding]],
 ) -> list[Finding]:
-    """The same for a check that needs two values."""
+    """What a check finds that needs two values, as `checked`."""
     if isinstance(first, Failure):
         return [unchecked(subject, first)]
     return checked(subject, second, lambda value: check(first, value))

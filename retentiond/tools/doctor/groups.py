@@ -43,7 +43,7 @@ REMEDIES = {
     "NOT_OF_ITS_KIND": "upgrade the brokers to Kafka 3.8 or newer, which say what kind a group is, "
     "or have its consumers use group.protocol=classic",
 }
-"""By the error's code."""
+"""What to do, by the error's code."""
 
 
 OFFSETS_TOPIC = "__consumer_offsets"

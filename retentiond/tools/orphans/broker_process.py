@@ -119,7 +119,7 @@ def broker_of(log_dir: Path) -> Iterator[int | None]:
 
 
 def running_broker(log_dir: Path) -> int | None:
-    """The same without a lock of our own: a broker may start or end at any moment."""
+    """The broker at work, found without a lock of our own: it may start or end at any moment."""
     try:
         fd = os.open(log_dir / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:

@@ -183,7 +183,7 @@ COUNT_AT = 57
 """Where format 2 says how many records the batch holds: the last of its header."""
 
 TIMESTAMP_AT = {1: 18, 2: 35}
-"""By the batch's format; format 0 has none."""
+"""Where the timestamp is, by the batch's format; format 0 has none."""
 
 LEAST_LENGTH = {0: 14, 1: 22, 2: 49}
 """What a batch's length is at least, by its format."""

@@ -65,7 +65,7 @@ class Listing:
 
 
 def list_folders(log_dir: Path) -> Listing:
-    """By name. Raises `UsageError` when the directory can't be read."""
+    """The directory's folders by name. Raises `UsageError` if it can't be read."""
     folders: list[PartitionFolder] = []
     strangers: list[UnknownFolder] = []
     try:

@@ -73,7 +73,7 @@ class Scan:
     retention_ms: int | Failure | None
 
     def totals(self) -> dict[Path, tuple[int, int]]:
-        """By directory: orphans and their bytes. One that was removed is no orphan any more."""
+        """Orphans and their bytes by directory. One that was removed is no orphan any more."""
         found = dict.fromkeys(self.disks.log_dirs, (0, 0))
         for orphan in self.orphans:
             if orphan.fate is not Fate.REMOVED:
@@ -115,7 +115,7 @@ def objection(contents: Contents, observed_ms: int, conditions: Conditions) -> s
 
 
 def _rough(ms: int) -> str:
-    """To the second, from below; two units are enough."""
+    """The duration rounded down to the second, in two units."""
     return " ".join(say_duration(max(1000, -(-ms // 1000) * 1000)).split()[:4])
 
 
@@ -195,7 +195,7 @@ def judge(
 
 
 def _by_one(folder: PartitionFolder, answer: TopicReplicasAnswer, broker: int) -> Judgement:
-    """By one broker's answer."""
+    """The judgement by one broker's answer."""
     partition = folder.parsed_name.partition
     match answer:
         case Failure():

@@ -89,7 +89,7 @@ class Remover:
             return _not_removed(orphan, error)
 
     def _go(self, orphan: Orphan, broker: int | None) -> Orphan:
-        """From the first record to the last, whatever happens in between."""
+        """Removes the folder, and records beginning and end whatever happens in between."""
         new_name = orphan.folder.name
         if not orphan.is_cut_off:
             new_name = name_for_deletion(orphan.folder.parsed_name)

@@ -168,7 +168,7 @@ def _judged(
     disks: BrokerLogDirs,
     memory: OrphanMemory,
 ) -> Iterator[tuple[PartitionFolder, Judgement]]:
-    """Without those that the broker itself is about to delete."""
+    """The folders with their judgements, less those that the broker itself is about to delete."""
     replicas = {
         TopicPartition(folder.parsed_name.topic, folder.parsed_name.partition)
         for folder in folders
