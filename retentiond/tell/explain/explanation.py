@@ -133,7 +133,7 @@ def explanation_document(explained: TopicExplanation, of: Explanation) -> dict[s
         "why": of.answer.why,
         "remedy": explained.remedy(of.row),
         "on_disk": list(of.on_disk),
-        "time_stamps": list(of.ages),
+        "timestamps": list(of.ages),
         "kept_by": [
             {
                 "reason": keeper.reason.value,
