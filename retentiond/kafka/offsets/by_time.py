@@ -4,7 +4,7 @@ part of the log is in remote storage (KIP-405).
 A broker looks up a time in the first segment that has, or had, a record of it or of later. Where
 all such records of that segment are deleted and merely on disk until the broker's next check, it
 finds nothing, whatever the segments behind hold. Any tool that deletes young records brings that
-about, Kafka Streams among them. So the answer counts only where the newest time stamp on the disk,
+about, Kafka Streams among them. So the answer counts only where the newest timestamp on the disk,
 deleted records included, says the same.
 
 A broker searches the remote segments first, in one of its few threads for remote reads, and then
@@ -14,7 +14,7 @@ the local ones. Two things are different from a log that is all local:
   time or of later has none any more, because such records were deleted; whatever the remote
   segments behind hold. Only the segment with the log start can be such a one. So an answer in the
   local part, or none, proves nothing about the remote part, unless nothing was ever deleted. The
-  largest time stamp, which `by_time` goes by, is the local one's (KAFKA-17552).
+  largest timestamp, which `by_time` goes by, is the local one's (KAFKA-17552).
 - More look-ups at once than the threads and their queue take fail, and consumers' reads with them.
 
 An answer in the remote part is right. And the answer to an earlier time, if it lies there, is a
@@ -49,7 +49,7 @@ def offsets_at(
     look_up: Callable[[Mapping[TopicPartition, int]], Found],
     newest: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, object]],
 ) -> Found:
-    """``look_up`` asks the brokers for times, ``newest`` for the largest time stamps that they
+    """``look_up`` asks the brokers for times, ``newest`` for the largest timestamps that they
     have; -1: there is none; a `Failure`, or nothing: it is not known."""
     found = look_up(timestamps_ms)
     none_young = {at: timestamps_ms[at] for at, offset in found.items() if offset is None}

@@ -189,7 +189,7 @@ class Offsets:
 
 
 class _Asked(NamedTuple):
-    """``wanted``: a time stamp of each partition, one of Kafka's special values, or a leader epoch;
+    """``wanted``: a timestamp of each partition, one of Kafka's special values, or a leader epoch;
     ``request`` makes a request of them, by topic."""
 
     wanted: Mapping[TopicPartition, int]

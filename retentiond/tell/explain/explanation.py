@@ -1,7 +1,7 @@
 """Why the partitions of a topic stand where they do: an explanation, and the same as JSON.
 
 It is what the plan's answers say, with the groups that count, and sentences about the disks and the
-time stamps.
+timestamps.
 """
 
 from __future__ import annotations

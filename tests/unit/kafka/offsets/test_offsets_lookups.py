@@ -111,7 +111,7 @@ def cluster(
 
 
 def asked(brokers: Brokers) -> list[tuple[int | None, dict[TopicPartition, tuple[int, int]]]]:
-    """(node, {partition: (leader epoch, time stamp)}) of each look-up."""
+    """(node, {partition: (leader epoch, timestamp)}) of each look-up."""
     return [
         (
             node,
@@ -307,7 +307,7 @@ def test_leaders_that_are_forgotten_are_asked_for_again() -> None:
 
 
 def test_a_time_goes_out_as_it_is_and_no_young_record_is_none() -> None:
-    """What speaks against that is asked for at once: here the largest time stamp, -3 in these
+    """What speaks against that is asked for at once: here the largest timestamp, -3 in these
     answers, is older."""
     client, brokers = cluster(lambda request, node: answered(request, node, offset=lambda *_: -1))
     times = {at: 1000 + number for number, at in enumerate(LED)}

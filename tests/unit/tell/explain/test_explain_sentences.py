@@ -1,4 +1,4 @@
-"""What is said of the disks, and of time stamps where something is proven of them."""
+"""What is said of the disks, and of timestamps where something is proven of them."""
 
 from __future__ import annotations
 
