@@ -126,7 +126,7 @@ class _Connections:
         return made
 
     def cut(self) -> None:
-        """Whoever reads from one comes to its end."""
+        """Ends the connections: a read from one of them ends, too."""
         with self._lock:
             self._over = True
             for each in self._open:

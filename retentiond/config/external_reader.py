@@ -1,7 +1,7 @@
 """Readers that keep their position elsewhere than in Kafka: where it is, and how it is read there.
 
 An address is taken as its server gives it. So ``paths`` say where in its answer the offsets are,
-in a language of three steps that leaves nothing out without a word: what a path leads past is
+in a language of three steps that leaves nothing out silently: what a path leads past is
 missing, and a missing position holds. (JMESPath drops a null on its way, and with it a reader.)
 """
 

@@ -76,7 +76,7 @@ settings name another."""
 class Client:
     """A kafka-python client, made when first needed and anew after it broke.
 
-    One request at a time: a client that broke is closed under nobody's feet.
+    One request at a time, so that a broken client is never closed while another request uses it.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ then: so a topic that is just being created or deleted, or a reassignment, makes
 that this principal may not describe is left out of the metadata, and is no orphan either.
 
 Topics are asked for by their names: a listing leaves out those that the principal may not see,
-without a word, while a name is answered with an error then. Each broker answers from its own copy
+silently, while a name is answered with an error then. Each broker answers from its own copy
 of the metadata, and one that lags behind may not know yet what was assigned a moment ago: so all
 of them are asked. Replicas that are being added or removed count as replicas (KIP-455).
 """

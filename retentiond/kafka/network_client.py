@@ -70,7 +70,7 @@ def metadata_request(names: Iterable[str] | None, **more: Any) -> Any:
     """Asks a broker about topics, None: all that are visible; and who the brokers are.
 
     One that is asked for by its name is answered with an error where it may not be seen; a
-    listing leaves it out without a word.
+    listing leaves it out silently.
     """
     topics = (
         None

@@ -1,6 +1,6 @@
 """Groups of all kinds, and the proof that every group coordinator was at work.
 
-librdkafka's listing drops share and streams groups without a word, and its reading of group
+librdkafka's listing drops share and streams groups silently, and its reading of group
 offsets crashes the process when a coordinator moves, so it is not asked about groups at all.
 
 A listing lacks the groups of a coordinator that is still loading, or has just been resigned,
