@@ -341,14 +341,14 @@ def topics_read_by(state_dir: Path, group_id: str) -> dict[str, RememberedReader
     return _look_up(state_dir, topics_of_group, group_id)
 
 
-Key = TypeVar("Key", bound=str | GroupOnTopic)
+TopicOrReader = TypeVar("TopicOrReader", bound=str | GroupOnTopic)
 
 
 def _look_up(
     state_dir: Path,
-    look_up: Callable[[sqlite3.Connection, str], dict[Key, RememberedReader]],
+    look_up: Callable[[sqlite3.Connection, str], dict[TopicOrReader, RememberedReader]],
     name: str,
-) -> dict[Key, RememberedReader] | None:
+) -> dict[TopicOrReader, RememberedReader] | None:
     path = state_dir / groups_file.NAME
     if not path.exists():
         return None

@@ -495,11 +495,13 @@ def test_the_end_waits_for_the_deletion_under_way(monkeypatch: pytest.MonkeyPatc
     assert bench.events(logs.CYCLE)[0]["records_deleted"] == 90
 
 
-@pytest.mark.parametrize(("deleting", "wait"), [(False, "READ_S"), (True, "FINISH_S")])
+@pytest.mark.parametrize(
+    ("deleting", "wait"), [(False, "READING_CYCLE_END_S"), (True, "DELETING_CYCLE_END_S")]
+)
 def test_a_cycle_that_does_not_end_is_abandoned_in_time(
     monkeypatch: pytest.MonkeyPatch, deleting: bool, wait: str
 ) -> None:
-    waits = {"READ_S": 0.05, "FINISH_S": 60.0, wait: 0.05}
+    waits = {"READING_CYCLE_END_S": 0.05, "DELETING_CYCLE_END_S": 60.0, wait: 0.05}
     for name, seconds in waits.items():
         monkeypatch.setattr(f"retentiond.daemon.{name}", seconds)
     release = threading.Event()

@@ -214,12 +214,12 @@ class TopicItem:
     """
 
     answer: TopicAnswer
-    freed: Freed
+    freed: FreedFigures
     outcomes: Mapping[Outcome, int]
     parts: tuple[BarSegment, ...]
 
 
-class Freed(NamedTuple):
+class FreedFigures(NamedTuple):
     """What deletions free. ``freed_bytes``: on the disks of all replicas, as far as it is known;
     ``remote_bytes``: about what is in remote storage."""
 
@@ -233,7 +233,7 @@ class Overview:
     """``cluster`` and ``freed``: of all topics, whatever is asked for."""
 
     cluster: ClusterAnswer
-    freed: Freed
+    freed: FreedFigures
     verdicts: Mapping[Verdict, int]
     topics: Paged[TopicItem]
 
@@ -256,10 +256,12 @@ def topic_item(report: CycleReport, topic: TopicAnswer) -> TopicItem:
     )
 
 
-def freed_by(report: CycleReport, partitions: Iterable[PartitionAnswer]) -> Freed:
+def freed_by(report: CycleReport, partitions: Iterable[PartitionAnswer]) -> FreedFigures:
     """What was deleted of these, with the bytes that were foretold; on a dry run: would be."""
     gone = [each for each in partitions if report.plan.dry_run or each.is_deleted_by_us]
-    return Freed(sum(each.records for each in gone), *total_stored(each.frees for each in gone))
+    return FreedFigures(
+        sum(each.records for each in gone), *total_stored(each.frees for each in gone)
+    )
 
 
 T = TypeVar("T")
