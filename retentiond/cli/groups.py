@@ -238,7 +238,7 @@ def _forget_vanished(
     for at, last in remembered.commits.items():
         if matches(at.group_id) and _is_of(kind, at.reader):
             by_reader[at.reader][at.topic] = last
-    there = sorted({each.group_id for each, on in by_reader.items() if _absent_ms(on) is None})
+    present = sorted({each.group_id for each, on in by_reader.items() if _absent_ms(on) is None})
     chosen = {
         reader: sorted(each for each in on if topic in (None, each))
         for reader, on in sorted(by_reader.items())
@@ -246,8 +246,8 @@ def _forget_vanished(
     }
     chosen = {reader: topics for reader, topics in chosen.items() if topics}
     console = printer()
-    if there and patterns:
-        say(console, f"Not vanished, and so not forgotten: {say_names(there, 5)}.")
+    if present and patterns:
+        say(console, f"Not vanished, and so not forgotten: {say_names(present, 5)}.")
     if not chosen:
         lost = f": {remembered.lost}" if remembered.lost else "; see `retentiond groups`"
         raise UsageError(f"no group has vanished that is meant{lost}")

@@ -75,8 +75,8 @@ def _of_entry(
     after: Config,
 ) -> Iterator[Difference]:
     text, is_pattern = key
-    there = new or old
-    owner = there.policy.owner if there else None
+    present = new or old
+    owner = present.policy.owner if present else None
     was, becomes = _policy(old, text, is_pattern, before), _policy(new, text, is_pattern, after)
     for change in changes(was, becomes):
         yield Difference(text, owner, change.setting, change.before, change.after, change.effect)

@@ -370,9 +370,9 @@ class HistoryTable:
     def drop(self, days: Collection[str], cluster_id: str) -> None:
         """What is there of a cluster and of those days."""
         with errors_explained(self.place):
-            there = [each for each in self._every_file() if each.day in days]
+            files = [each for each in self._every_file() if each.day in days]
             predicate = f"day IN ({', '.join(map(quoted, sorted(days)))})"
-            if all(each.cluster_id == cluster_id for each in there):
+            if all(each.cluster_id == cluster_id for each in files):
                 self._table.delete(predicate)
                 return
             predicate += f" AND cluster_id = {quoted(cluster_id)}"

@@ -69,8 +69,8 @@ class HistoryUpkeep:
             drop_old_days(table, cluster_id, settings, at_ms)
             table.vacuum(GRACE_H)
         waiting = {day for day, at in self._next_merge_ms.items() if elapsed_ms < at}
-        there = [each for each in table.files(cluster_id) if each.day not in waiting]
-        if files := to_merge(there, day_of(at_ms)):
+        merged_from = [each for each in table.files(cluster_id) if each.day not in waiting]
+        if files := to_merge(merged_from, day_of(at_ms)):
             day = files[0].day
             self._next_merge_ms[day] = elapsed_ms + HOUR_MS
             self._merge(table, cluster_id, files)
