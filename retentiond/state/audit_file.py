@@ -192,7 +192,7 @@ def unusable(path: Path, cause: Exception) -> StateError:
         return damaged(path, "it holds what is no text" if not is_damaged else cause)
     return StateError(
         f"the audit log {path} can't be used ({cause}); without it nothing is deleted: "
-        "see to free space and write permission in state_dir"
+        "check free space and write permission in state_dir"
     )
 
 

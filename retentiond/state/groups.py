@@ -318,7 +318,7 @@ def _errors_translated(path: Path) -> Iterator[None]:
     except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
         raise StateError(
             f"the remembered groups in {path} can't be used ({error}); without them nothing is "
-            "deleted: see to free space and write permission in state_dir"
+            "deleted: check free space and write permission in state_dir"
         ) from error
 
 

@@ -37,7 +37,7 @@ LAST_COMPLETE_NAME = "last_complete.json"
 
 UNREADABLE_ERRORS = (OSError, ValueError, TypeError, KeyError, OverflowError)
 
-WHAT_TO_CHECK = "see to free space and write permission in state_dir"
+WHAT_TO_CHECK = "check free space and write permission in state_dir"
 
 
 @dataclass(frozen=True, slots=True)

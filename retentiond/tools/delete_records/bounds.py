@@ -48,7 +48,7 @@ def read_commits(kafka: LookUps, groups: Collection[str]) -> CommitsByGroup:
         if isinstance(answer, Failure):
             raise KafkaUnavailable(
                 f"the commits of group {group!a} can't be read ({answer}); nothing was deleted: "
-                "try again, or see to DESCRIBE on the group"
+                "try again, or check DESCRIBE on the group"
             )
         found[group] = {TopicPartition(each.topic, each.partition): each.offset for each in answer}
     return found
@@ -153,7 +153,7 @@ def _without_commit(item: Item, group: str, commits: Mapping[TopicPartition, int
         return item.failed(f"group {group!a}: its commit can't be read; nothing was deleted")
     if all(at.topic != item.topic for at in commits):
         return item.failed(
-            f"group {group!a}: it has no commit on this topic; nothing was deleted: see to the "
+            f"group {group!a}: it has no commit on this topic; nothing was deleted: check the "
             "names of group and topic"
         )
     return item.left_out(f"group {group!a}: it has no commit here")
@@ -181,7 +181,7 @@ class Targets:
         if unknown := [group for group, partitions in commits.items() if not partitions]:
             raise UsageError(
                 f"group {', '.join(map(ascii, unknown))} has no commit that you may see; nothing "
-                "was deleted: see to its name, and to DESCRIBE on its topics"
+                "was deleted: check its name, and DESCRIBE on its topics"
             )
         names = self.topics or sorted({at.topic for each in commits.values() for at in each})
         return work_out(kafka(), names, Bounds(self.before_ms, commits))

@@ -181,7 +181,7 @@ def refuse_hopeless(items: Sequence[Item]) -> list[Item]:
 
 def _refused(item: Item) -> Item:
     if item.log_start_offset is None or item.high_watermark is None:
-        return item.failed("its offsets can't be read now; see to its leader")
+        return item.failed("its offsets can't be read now; check its leader")
     if isinstance(item.target, int) and item.target > item.high_watermark:
         return item.failed(
             f"OFFSET_OUT_OF_RANGE: offset {item.target} is beyond the high watermark "
