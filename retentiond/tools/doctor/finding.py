@@ -19,6 +19,7 @@ from retentiond.kafka.interface import CoordinatorState
 from retentiond.kafka.topics import Operations
 from retentiond.memory.remembered import Remembered
 from retentiond.model import Failure, TopicPartition
+from retentiond.tell.reasons import GRANT, with_address
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -76,9 +77,7 @@ def unchecked(subject: str, why: Failure | str, remedy: str | None = None) -> Fi
 
 def grant_command(options: str, operation: str, resource: str) -> str:
     """A remedy: the command that grants a right. ``options``: `tool_options`."""
-    return (
-        f"kafka-acls {options} --add --allow-principal User:NAME --operation {operation} {resource}"
-    )
+    return with_address(f"{GRANT} --operation {operation} {resource}", options)
 
 
 def checked(
