@@ -69,7 +69,7 @@ class DisksOfCycle:
     problems: tuple[str, ...] = ()
 
     def report(self) -> DiskReport:
-        """As far as it is known without looking for what is stuck."""
+        """The report, without what a look for stuck partitions would find."""
         sizes = {at: self.reading.size_bytes(at) for at in self.reading.folders}
         return DiskReport(
             size_bytes={at: size for at, size in sizes.items() if size is not None},

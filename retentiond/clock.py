@@ -100,7 +100,8 @@ class ClockChanges:
         self._apart_s = date() - even()
 
     def set_by_s(self) -> float:
-        """Since it was asked last; negative is back. 0 for what is less than a second as yet."""
+        """By how much the clock was set since the last call; negative is back. Less than a second
+        counts as 0."""
         ahead_s = self._date() - self._even() - self._apart_s
         if abs(ahead_s) < 1:
             return 0

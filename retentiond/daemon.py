@@ -47,19 +47,19 @@ from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import STUCK_S, DaemonStatus, application, raise_open_files, serve
 
-READ_S = 1.0
+READING_CYCLE_END_S = 1.0
 """How long after a signal a cycle may take to finish that only reads."""
 
-FINISH_S = 8.0
+DELETING_CYCLE_END_S = 8.0
 """How long one that deletes may take: a request without answer is given up after 6.5 s."""
 
 SIGNAL_POLL_S = 0.5
 """How long a signal may have to wait."""
 
-HISTORY_S = 1.0
+HISTORY_ENTRY_S = 1.0
 """How long an entry of the history may take then; one that takes longer is lost."""
 
-END_S = 9.0
+CLOSE_S = 9.0
 """How long after it clients and Spark's JVM may take to close; they also end with the process."""
 
 FIRST_RETRY_S = 1.0
@@ -68,9 +68,9 @@ FIRST_RETRY_S = 1.0
 MOST_DOUBLINGS = 20
 """Twelve days: beyond any interval that an operator means."""
 
-JOB = "cycle"
+CYCLE_JOB = "cycle"
 
-RELOAD = int(signal.SIGHUP)
+RELOAD_SIGNAL = int(signal.SIGHUP)
 
 
 class Daemon:
@@ -142,7 +142,7 @@ class Daemon:
         self._schedule(self._engine.config)
         self._log.info(logs.STARTED, **self._facts())
         self._scheduler.start()
-        while (number := self._next_signal()) == RELOAD:
+        while (number := self._next_signal()) == RELOAD_SIGNAL:
             self._reload.begin()
         self._log.info(logs.STOPPING, signal=signal.Signals(number).name)
         return self._shut_down()
@@ -160,7 +160,7 @@ class Daemon:
             self._reload.give_up_late()
 
     def _observe(self, api: str, result: str, seconds: float) -> None:
-        """Of a request to Kafka, which has its end: whoever waits for it goes on."""
+        """A request to Kafka has ended: whoever waits for it goes on."""
         self._status.heartbeat(at_work=not self._idle.is_set())
         self._metrics.observe_request(api, result, seconds)
 
@@ -170,13 +170,13 @@ class Daemon:
         if not ahead_s:
             return
         self._log.warning(logs.CLOCK_SET, seconds=round(ahead_s, 1))
-        job = self._scheduler.get_job(JOB)
+        job = self._scheduler.get_job(CYCLE_JOB)
         if job is None or job.next_run_time is None:
             return
         latest = datetime.now(UTC) + timedelta(milliseconds=self._status.interval_ms)
         due = min(job.next_run_time + timedelta(seconds=ahead_s), latest)
         with suppress(JobLookupError):  # the scheduler has ended meanwhile
-            self._scheduler.modify_job(JOB, next_run_time=due)
+            self._scheduler.modify_job(CYCLE_JOB, next_run_time=due)
 
     def _facts(self) -> dict[str, object]:
         config = self._engine.config
@@ -195,7 +195,7 @@ class Daemon:
             self._tick,
             EveryInterval(timedelta(milliseconds=config.schedule.interval_ms)),
             next_run_time=datetime.now(UTC),
-            id=JOB,
+            id=CYCLE_JOB,
             replace_existing=True,
         )
 
@@ -281,10 +281,10 @@ class Daemon:
     def _hurry(self, interval_ms: int) -> None:
         """The next cycle, for a disk that runs full, if none comes sooner."""
         due = datetime.now(UTC) + timedelta(milliseconds=interval_ms)
-        job = self._scheduler.get_job(JOB)
+        job = self._scheduler.get_job(CYCLE_JOB)
         if job is not None and job.next_run_time is not None and due < job.next_run_time:
             with suppress(JobLookupError):  # the scheduler has ended meanwhile
-                self._scheduler.modify_job(JOB, next_run_time=due)
+                self._scheduler.modify_job(CYCLE_JOB, next_run_time=due)
 
     def _failed(self, error: Exception, *, exc_info: bool = False) -> None:
         """Says so once for each cause."""
@@ -307,11 +307,11 @@ class Daemon:
             self._status.needs_restart = str(error)
         with suppress(JobLookupError):  # the scheduler has ended meanwhile
             self._scheduler.modify_job(
-                JOB, next_run_time=datetime.now(UTC) + timedelta(seconds=delay_s)
+                CYCLE_JOB, next_run_time=datetime.now(UTC) + timedelta(seconds=delay_s)
             )
 
     def _tell_of_history(self, error: HistoryUnavailable | None) -> None:
-        """Of each problem once."""
+        """Logs each problem once."""
         if error is None:
             self._log.info(logs.HISTORY_RECOVERED)
         else:
@@ -374,17 +374,18 @@ class Daemon:
         self._stop.set()
         self._scheduler.shutdown(wait=False)
         self._server.stop()
-        finished = self._idle.wait(READ_S) or (
+        finished = self._idle.wait(READING_CYCLE_END_S) or (
             # One that doesn't by now never will: it looks at the stop before every request.
-            self._engine.is_deleting() and self._idle.wait(asked_at + FINISH_S - time.monotonic())
+            self._engine.is_deleting()
+            and self._idle.wait(asked_at + DELETING_CYCLE_END_S - time.monotonic())
         )
         if not finished:
             self._engine.abandon()
-        written = self._history.finish(HISTORY_S)
-        pruned = self._pruning.acquire(timeout=max(0.0, asked_at + END_S - time.monotonic()))
+        written = self._history.finish(HISTORY_ENTRY_S)
+        pruned = self._pruning.acquire(timeout=max(0.0, asked_at + CLOSE_S - time.monotonic()))
         if pruned:
             self._pruning.release()  # who comes now finds that it is the end
-        closed = finished and written and pruned and self._close(asked_at + END_S)
+        closed = finished and written and pruned and self._close(asked_at + CLOSE_S)
         self._log.info(logs.STOPPED, abandoned_a_cycle=not finished)
         return closed
 

@@ -20,7 +20,7 @@ from retentiond.kafka.cluster import KafkaCluster, Observer
 from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.model import DeletionOutcome
 from retentiond.spark.session import SparkSessions
-from retentiond.spark.tuning import ONCE
+from retentiond.spark.tuning import SINGLE_PLAN
 from retentiond.state.audit_pruning import MOST_S
 from retentiond.state.state import State
 
@@ -58,7 +58,7 @@ class Engine:
             self._spark = SparkSessions(
                 spark.master,
                 spark.conf,
-                driver=ONCE if once else None,
+                driver=SINGLE_PLAN if once else None,
                 timeout_s=spark.timeout_ms / 1000,
             )
         except ConfigError:
@@ -109,7 +109,7 @@ class Engine:
         return config.kafka == self.config.kafka and config.spark == self.config.spark
 
     def abandon(self) -> None:
-        """For a process that ends in the midst of a cycle: Spark's JVM goes with it."""
+        """Ends Spark's JVM, for a process that ends in the midst of a cycle."""
         self._spark.abandon()
 
     def close(self) -> None:

@@ -2,6 +2,11 @@
 
 urllib's time-out is of each step: a server that sends a byte now and then is waited for as long as
 it likes. Here the whole has an end, and the connection is cut then.
+
+An asynchronous client would not do with less. Python looks a name up in a thread that no time-out
+ends, and that an event loop, or the process at its end, waits for; here that thread is a daemon.
+httpx trusts the authorities of certifi in place of the system's, and takes only `Authorization`
+from a request that is redirected to another host.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 STEP_S = 10.0
-"""Of each step: a connection, or to wait for the next bytes."""
+"""How long each step may take: to connect, or to wait for the next bytes."""
 
 CHUNK_BYTES = 64 * 1024
 
@@ -92,7 +97,7 @@ def _answer(request: str | urllib.request.Request, http: _Http, most_bytes: int)
 
 
 def _whole(refusal: urllib.error.HTTPError, most_bytes: int) -> urllib.error.HTTPError:
-    """The same with its body in memory: who reads it finds the connection cut."""
+    """The same error with its body in memory: the connection is cut when somebody reads it."""
     body = b""
     with refusal, contextlib.suppress(OSError, http.client.HTTPException):
         body = refusal.read(most_bytes)
@@ -102,7 +107,8 @@ def _whole(refusal: urllib.error.HTTPError, most_bytes: int) -> urllib.error.HTT
 
 
 class _Connections:
-    """Those of one exchange, redirections included, so that another thread can cut them."""
+    """The connections of one exchange, redirections included, so that another thread can cut
+    them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -120,7 +126,7 @@ class _Connections:
         return made
 
     def cut(self) -> None:
-        """Whoever reads from one comes to its end."""
+        """Ends the connections: a read from one of them ends, too."""
         with self._lock:
             self._over = True
             for each in self._open:
@@ -139,7 +145,7 @@ class _Connections:
 
 
 class _Http(urllib.request.HTTPHandler, urllib.request.HTTPSHandler, urllib.request.FTPHandler):
-    """In place of urllib's own handlers."""
+    """Opens addresses in place of urllib's own handlers."""
 
     def __init__(self, connections: _Connections, context: ssl.SSLContext | None) -> None:
         super().__init__()

@@ -69,5 +69,5 @@ def said(kind: FieldType, meaning: str, **where: Any) -> dict[str, Said]:
 
 
 def fields_of(row: type[Any]) -> tuple[Field, ...]:
-    """In their order. Raises KeyError where nothing is said of a field."""
+    """A row's fields, in their order. Raises KeyError for a field that says nothing of itself."""
     return tuple(Field(each.name, each.metadata["said"]) for each in fields(row))

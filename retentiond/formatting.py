@@ -122,10 +122,10 @@ def rfc3339(epoch_ms: int) -> str:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-EMPTY = '""'
+EMPTY_NAME = '""'
 
-MOST_CHARS = 250
-"""Of a name that is shown whole; no topic's is longer."""
+LONGEST_NAME = 250
+"""The longest name that is shown whole, in characters; no topic's is longer."""
 
 HEAD, TAIL = 60, 20
 """Characters of a longer one that are shown."""
@@ -147,13 +147,13 @@ def without_parameters(master: str) -> str:
 def say_name(name: str) -> str:
     """A group's or a reader's name for people: printable, ``""`` where it is empty, and where it is
     long its two ends and its length."""
-    if len(name) > MOST_CHARS:
+    if len(name) > LONGEST_NAME:
         return f"{printable(name[:HEAD])}…{printable(name[-TAIL:])} ({len(name):,} characters)"
-    return printable(name) or EMPTY
+    return printable(name) or EMPTY_NAME
 
 
 def say_any(name: str | None) -> str:
-    """The same as a cell of a table; ``-`` where there is none."""
+    """A name as a cell of a table; ``-`` if there is none."""
     return "-" if name is None else say_name(name)
 
 
@@ -184,17 +184,17 @@ def say_ranges(numbers: Iterable[int]) -> str:
 def label(name: str) -> str:
     """A name as a metric's label: its own for each, also where it is shortened. A shortened one is
     longer than every one that is not."""
-    if len(name) <= MOST_CHARS:
+    if len(name) <= LONGEST_NAME:
         return name
     return (
-        f"{name[: MOST_CHARS - HEAD]}…{hashlib.sha256(name.encode(errors='replace')).hexdigest()}"
+        f"{name[: LONGEST_NAME - HEAD]}…{hashlib.sha256(name.encode(errors='replace')).hexdigest()}"
     )
 
 
 def shell_word(text: str) -> str | None:
     """The text as one word for a shell, to be pasted; None where none can be: a NUL can't be an
     argument, and one that is too long to be shown can't be copied."""
-    if "\0" in text or len(text) > MOST_CHARS:
+    if "\0" in text or len(text) > LONGEST_NAME:
         return None
     if text.isprintable() and "`" not in text:  # which marks commands within a sentence
         return shlex.quote(text)
@@ -202,7 +202,7 @@ def shell_word(text: str) -> str | None:
 
 
 def shell_argument(text: str) -> str | None:
-    """The same where it stands alone, and must not be taken for an option."""
+    """A shell's word that stands alone, and must not be taken for an option."""
     word = shell_word(text)
     return f"-- {word}" if word is not None and text.startswith("-") else word
 

@@ -10,27 +10,27 @@ from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 
-THRESHOLD = 100_000
-"""So many new objects make Python look for cycles among them; 700 do by default."""
+OBJECTS_BETWEEN_COLLECTIONS = 100_000
+"""After how many new objects Python looks for cycles among them; by default 700."""
 
 M_MMAP_THRESHOLD = -3
 """glibc's name for the size from which on a block is a mapping of its own."""
 
-LARGE = 128 * 1024
+LARGE_BLOCK_BYTES = 128 * 1024
 """Bytes. glibc begins with that size too, and takes a larger one whenever such a block is freed."""
 
 
 def collect_rarely() -> None:
     """For the whole process. A reading is made of a hundred thousand objects at once, none of
     them in a cycle: looking for cycles takes longer than reading."""
-    gc.set_threshold(THRESHOLD)
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
 
 
 def release_large_blocks_at_once() -> None:
     """For the whole process: a large block goes back as soon as it is freed. A cycle's columns are
     such, and each is used for a moment."""
     with suppress(OSError, AttributeError):  # a C library that has no such thing
-        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE)
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
 TIMEOUT_S = 2.0
 
-ALIVE = (200, 401)
+ALIVE_STATUSES = (200, 401)
 
 LOOPBACK = ("127.0.0.1", "::1")
 """A host may have one of them alone."""
@@ -37,7 +37,7 @@ def is_alive(port: int) -> bool:
 def _answers(connection: HTTPConnection) -> bool:
     try:
         connection.request("GET", "/healthz")
-        return connection.getresponse().status in ALIVE
+        return connection.getresponse().status in ALIVE_STATUSES
     except (OSError, HTTPException):
         return False
     finally:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from retentiond.config import Config
 from retentiond.errors import ConfigError
 
-READ_S = 30.0
+RELOAD_TIMEOUT_S = 30.0
 """How long a reload may take to read its files."""
 
 
@@ -47,16 +47,19 @@ class Reload:
             self._start()
 
     def give_up_late(self) -> None:
-        """For now and then: refuses a reading that takes too long."""
+        """Refuses a reading that takes too long. It is called now and then."""
         with self._lock:
-            is_late = self._under_way is not None and self._clock() - self._began_s > READ_S
+            is_late = (
+                self._under_way is not None and self._clock() - self._began_s > RELOAD_TIMEOUT_S
+            )
             if not is_late:
                 return
             self._end()
             self._refuse(
                 ConfigError(
-                    f"it could not be read within {READ_S:g} s, so the old configuration stays; "
-                    "see that every ${file:…} in it can be read at once, then send SIGHUP again"
+                    f"it could not be read within {RELOAD_TIMEOUT_S:g} s, so the old configuration "
+                    "stays; see that every ${file:…} in it can be read at once, then send SIGHUP "
+                    "again"
                 )
             )
 

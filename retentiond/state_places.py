@@ -9,7 +9,7 @@ from retentiond.errors import StateError, UsageError
 
 SYSTEM_STATE_DIR = Path("/var/lib/retentiond")
 
-MEMORY = "groups.db"
+GROUPS_NAME = "groups.db"
 """The file that only a daemon, or a cycle of `run --once`, leaves in its folder."""
 
 
@@ -37,9 +37,9 @@ def _user_memory(system: Path) -> Path | None:
         own = user_state_dir()
     except UsageError:
         return None
-    if not (own / MEMORY).exists():
+    if not (own / GROUPS_NAME).exists():
         return None
-    if (system / MEMORY).exists():
+    if (system / GROUPS_NAME).exists():
         raise UsageError(
             f"a daemon has kept its state in {system} and in {own}; "
             "say with state_dir which one is meant"
@@ -59,7 +59,7 @@ def user_state_dir() -> Path:
 
 
 def make_state_dir(state_dir: Path) -> None:
-    """For its owner alone. Raises `StateError`."""
+    """Makes the directory for its owner alone. Raises `StateError`."""
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -128,7 +128,7 @@ class Evidence:
         return self.committed_on(topic).union(self._readers.get(topic, ()))
 
     def committed_on(self, topic: str) -> frozenset[str]:
-        """Those of them that commit, or committed."""
+        """The groups that commit on the topic, or committed."""
         committed: set[str] = set()
         for position in self._of_topic.get(topic, ()):
             committed.update(self._commits.get(position, ()))

@@ -121,7 +121,7 @@ class _Guard:
         )
 
     def kind_of(self, group_id: str | None) -> GroupKind | None:
-        """Of a group of either reading."""
+        """What kind a group of either reading is."""
         for evidence in (self._second, self._first):
             if group_id is not None and group_id in evidence.groups:
                 return evidence.groups[group_id].reader_kind
@@ -168,7 +168,7 @@ class _Guard:
 
 
 def _as_read(row: PlanRow, log_start: int, records: int) -> PlanRow:
-    """With the figures of the second reading; mostly they are the plan's."""
+    """The row with the second reading's figures, which are mostly the plan's."""
     if (row.log_start_offset, row.records) == (log_start, records):
         return row
     return replace(row, log_start_offset=log_start, records=records)

@@ -27,6 +27,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from retentiond.clock import Stop
 from retentiond.errors import OtherCluster
 from retentiond.kafka.interface import (
+    NOT_ANSWERED,
     DeleteAnswer,
     DeleteFailure,
     OffsetBound,
@@ -40,11 +41,11 @@ ATTEMPTS = 3
 """Only for partitions whose leader moved: the new one needs to be asked."""
 
 BACKOFF_S = 0.5
-"""Before the second attempt; grows by as much each time."""
+"""How long to wait before the second attempt; each further wait is longer by as much."""
 
 NO_EFFECT = (RequestResult.REFUSED, RequestResult.NOT_SENT)
 
-GONE = "the records were gone {when}; whether this request deleted them is not known"
+ALREADY_GONE = "the records were gone {when}; whether this request deleted them is not known"
 
 T = TypeVar("T", bound=Target)
 
@@ -170,7 +171,7 @@ def _outcome(
         # Ours ends at the cutoff. What is beyond was deleted by somebody else, and when, if before
         # us or after, the broker does not say.
         is_ours = answer == wanted.target or not isinstance(wanted.target, int)
-        note = None if is_ours else GONE.format(when="when it was asked")
+        note = None if is_ours else ALREADY_GONE.format(when="when it was asked")
         return DeletionOutcome(*wanted.at, Outcome.DELETED, answer, note)
     if answer.result is RequestResult.NOT_SENT:
         return not_attempted(wanted.at, answer.failure.message)
@@ -236,7 +237,7 @@ class LogStarts:
 
     def proof(self, partition: TopicPartition, topic_id: str, cutoff: int) -> Proof:
         """Whether the records below ``cutoff`` of that very topic are gone."""
-        described = self.topics.get(partition.topic, _NOT_ANSWERED)
+        described = self.topics.get(partition.topic, NOT_ANSWERED)
         if described is None:
             return Proof(None, "the topic no longer exists", topic_is_gone=True)
         if isinstance(described, Failure):
@@ -245,12 +246,12 @@ class LogStarts:
             return Proof(None, "the topic's id could not be read back")
         if described.topic_id != topic_id:
             return Proof(None, "the topic was recreated meanwhile", topic_is_gone=True)
-        log_start = self.offsets.get(partition, _NOT_ANSWERED)
+        log_start = self.offsets.get(partition, NOT_ANSWERED)
         if isinstance(log_start, Failure):
             return Proof(None, f"the log start offset could not be read back ({log_start})")
         if log_start < cutoff:
             return Proof(None, f"the log start offset was {log_start} when read back")
-        return Proof(log_start, GONE.format(when="by the time it was read back"))
+        return Proof(log_start, ALREADY_GONE.format(when="by the time it was read back"))
 
 
 def read_log_starts(kafka: LogStartSource, partitions: Collection[TopicPartition]) -> LogStarts:
@@ -272,12 +273,9 @@ def read_log_starts(kafka: LogStartSource, partitions: Collection[TopicPartition
 
 
 def not_read(partitions: Collection[TopicPartition]) -> LogStarts:
-    """In place of a reading when there is no time for one."""
+    """What stands for a reading when there is no time for one."""
     stopping = Failure("STOPPING", "retentiond is stopping")
     return LogStarts({}, {partition.topic: stopping for partition in partitions})
-
-
-_NOT_ANSWERED = Failure("NO_ANSWER", "the reading does not mention it")
 
 
 UNPROVABLE = Proof(None, "no log start offset can prove it")

@@ -228,7 +228,7 @@ def _too_low(
 
 
 def _name(evidence: Evidence, group_id: str) -> str:
-    """As a policy names it."""
+    """The name by which a policy means the group."""
     group = evidence.groups.get(group_id)
     return group_id if group is None else group.name
 

@@ -11,14 +11,13 @@ from typing import Annotated
 import typer
 
 from retentiond.cli.options import (
-    NOTHING_BETWEEN,
+    EMPTY_SPAN,
     AuditOutput,
     ConfigPath,
     Debug,
     epoch_ms,
     load,
     set_up,
-    topics,
 )
 from retentiond.cli.output.printing import print_json_list, printer, say, while_read
 from retentiond.errors import UsageError
@@ -34,9 +33,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     config: ConfigPath = None,
     topic: Annotated[
         str | None,
-        typer.Option(
-            help="Only deletions from this topic.", show_default=False, autocompletion=topics
-        ),
+        typer.Option(help="Only deletions from this topic.", show_default=False),
     ] = None,
     partition: Annotated[
         int | None,
@@ -123,7 +120,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
         and wanted.until_ms is not None
         and wanted.since_ms >= wanted.until_ms
     ):
-        raise UsageError(NOTHING_BETWEEN)
+        raise UsageError(EMPTY_SPAN)
     deletions = read_deletions(folder, wanted)
     if verify:
         verify_deletions(deletions)

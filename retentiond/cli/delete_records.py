@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentiond.cli import options as completion
 from retentiond.cli.options import Debug, Output, OutputFormat
 from retentiond.errors import ConfigError, RetentiondError, UsageError
 from retentiond.formatting import printable, say_bytes, say_many, say_stored
@@ -41,7 +40,6 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Argument(
             help="More groups for --to-committed.",
             metavar="GROUP",
-            autocompletion=completion.groups,
         ),
     ] = None,
     offset_json_file: Annotated[
@@ -58,7 +56,6 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Option(
             "--topic",
             help="All partitions of this topic; may be given several times.",
-            autocompletion=completion.topics,
         ),
     ] = None,
     older_than: Annotated[
@@ -82,7 +79,6 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
             "--to-committed",
             metavar="GROUP…",
             help="Delete records that all of these groups have consumed, by their commits.",
-            autocompletion=completion.groups,
         ),
     ] = None,
     command_config: Annotated[
@@ -200,20 +196,21 @@ def _records(settings: ClientSettings, command_config: Path | None) -> Librdkafk
 
 
 def _kafka(settings: ClientSettings, records: LibrdkafkaClient) -> KafkaCluster:
-    """For look-ups; loaded only where there are any."""
+    """The client for look-ups; it is loaded only if there are any."""
     from retentiond.kafka.cluster import KafkaCluster
 
     return KafkaCluster(settings, lambda *_: None, records)
 
 
 def _hasty(settings: ClientSettings) -> ClientSettings:
-    """For look-ups: a cluster that doesn't answer is noticed soon, however long deletions take."""
+    """Settings for look-ups: a cluster that doesn't answer is noticed soon, however long deletions
+    take."""
     at_most_s = min(settings.request_timeout_s, LOOK_UP_TIMEOUT_S)
     kafka_python = {**settings.kafka_python, "request_timeout_ms": int(at_most_s * 1000)}
     return replace(settings, request_timeout_s=at_most_s, kafka_python=kafka_python)
 
 
-CHANGED = (
+CLUSTER_CHANGED = (
     "retentiond: while this command waited for the answer, the cluster changed: not all that was "
     "shown may still be deleted, and nothing has been. This may be deleted now:"
 )
@@ -233,7 +230,7 @@ def _agreed(items: Sequence[Item], again: Callable[[], list[Item]], kafka: LookU
             return agreed
         shown = withdraw(shown, now)
         termios.tcflush(sys.stdin, termios.TCIFLUSH)  # typed before this question was there
-        print(CHANGED, file=sys.stderr)
+        print(CLUSTER_CHANGED, file=sys.stderr)
     return shown
 
 
@@ -277,7 +274,7 @@ def summary(items: Sequence[Item], *, dry_run: bool) -> str:
 
 
 def spanned(pending: Sequence[Item]) -> str:
-    """As in ``13 records from 2 partitions``, after a preview."""
+    """What a preview comes to, as in ``13 records from 2 partitions``."""
     records = sum(item.records or 0 for item in pending)
     known = [item.predicted_bytes for item in pending if item.predicted_bytes is not None]
     remote = [each for item in pending if (each := item.predicted_remote_bytes) is not None]

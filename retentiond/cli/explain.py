@@ -24,7 +24,6 @@ from retentiond.cli.options import (
     refuse_without,
     set_up,
     start_without_configuration,
-    topics,
 )
 from retentiond.cli.output.printing import print_json, printer
 from retentiond.errors import UsageError
@@ -44,7 +43,6 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Argument(
             metavar="TOPIC[:PARTITION]",
             help="The topic or partition to explain.",
-            autocompletion=topics,
         ),
     ],
     config: ConfigPath = None,

@@ -50,7 +50,7 @@ UNASSIGNED = "unassigned"
 """The owner of a policy file for which nobody has said who it is."""
 
 
-class Wanted(NamedTuple):
+class FirstLookOptions(NamedTuple):
     """What both looks are asked for. ``include_unlimited``: topics without a limit to their
     retention are enabled as others are. ``owner``: of the policy file."""
 
@@ -62,7 +62,9 @@ class Wanted(NamedTuple):
     owner: str | None = None
 
 
-def take_first_look(servers: str, command_config: Path | None, wanted: Wanted) -> CycleReport:
+def take_first_look(
+    servers: str, command_config: Path | None, wanted: FirstLookOptions
+) -> CycleReport:
     """Looks at a cluster, shows it and writes a configuration, if one is asked for.
 
     Raises `UsageError` and `ConfigError` before anything is asked of the cluster.
@@ -97,7 +99,7 @@ def take_first_look(servers: str, command_config: Path | None, wanted: Wanted) -
     return looked.report
 
 
-def look_at_unmanaged(path: Path, wanted: Wanted) -> CycleReport | None:
+def look_at_unmanaged(path: Path, wanted: FirstLookOptions) -> CycleReport | None:
     """Looks at the topics that no entry of a configuration is about, shows them and writes a policy
     file, if one is asked for. None where there is no such topic.
 
@@ -125,7 +127,7 @@ def look_at_unmanaged(path: Path, wanted: Wanted) -> CycleReport | None:
     return looked.report
 
 
-def _retention_ms(config: Config, wanted: Wanted) -> int:
+def _retention_ms(config: Config, wanted: FirstLookOptions) -> int:
     """What is asked for, else what the configuration's defaults say, else that of a first look."""
     by_default = config.defaults.consumed_retention_ms
     if wanted.consumed_retention is None and by_default is not None:
@@ -133,13 +135,16 @@ def _retention_ms(config: Config, wanted: Wanted) -> int:
     return consumed_retention_ms(wanted.consumed_retention or CONSUMED_RETENTION)
 
 
-def _refuse_unfit(wanted: Wanted) -> None:
+def _refuse_unfit(wanted: FirstLookOptions) -> None:
     if wanted.write_config is not None:
         refuse_unfit(wanted.write_config, WRITE_CONFIG)
 
 
 def _refuse_nothing_to_look_at(
-    path: Path, every_topic: frozenset[str], is_asked: Callable[[str], bool], wanted: Wanted
+    path: Path,
+    every_topic: frozenset[str],
+    is_asked: Callable[[str], bool],
+    wanted: FirstLookOptions,
 ) -> None:
     """Raises `UsageError`, unless it is good news."""
     if wanted.topics and not any(map(is_asked, every_topic - INTERNAL_TOPICS)):
@@ -152,7 +157,7 @@ def _refuse_nothing_to_look_at(
         say(printer(), printable(f"Nothing is unmanaged: {nothing}."))
 
 
-def _no_such_topic(wanted: Wanted) -> UsageError:
+def _no_such_topic(wanted: FirstLookOptions) -> UsageError:
     return UsageError(
         f"no topic of the cluster is called {' or '.join(wanted.topics)}, Kafka's own left "
         f"aside; {TOPIC_IS_A_PATTERN}"
@@ -160,7 +165,7 @@ def _no_such_topic(wanted: Wanted) -> UsageError:
 
 
 def _looked(config: Config, settings: ClientSettings) -> tuple[PlannedCycle, frozenset[str]]:
-    """And the names of all topics, also of those that were not asked for."""
+    """The plan, and the names of all topics, also of those that were not asked for."""
     with one_engine(config, settings) as engine:
         engine.warm_up()
         looked = plan_cycle(engine.context, config, StoredState())
@@ -186,7 +191,7 @@ def _looked_outside(
 
 
 def _look(
-    looked: PlannedCycle, every_topic: frozenset[str], retention_ms: int, wanted: Wanted
+    looked: PlannedCycle, every_topic: frozenset[str], retention_ms: int, wanted: FirstLookOptions
 ) -> FirstLook:
     unseen = unseen_readers(every_topic, looked.snapshot.groups)
     if not wanted.include_unlimited:
@@ -195,7 +200,7 @@ def _look(
 
 
 def _readers(snapshot: Snapshot) -> Readers:
-    """Those that count."""
+    """Each topic's groups that count."""
     return {
         topic.name: [group for group in groups if not topic.policy.excludes(group)]
         for position, groups in readers_by_topic(snapshot).items()

@@ -11,7 +11,7 @@ import os
 import signal
 from typing import NoReturn
 
-PASSED_ON = {
+FORWARDED_SIGNALS = {
     signal.SIGHUP,
     signal.SIGINT,
     signal.SIGQUIT,
@@ -23,7 +23,7 @@ PASSED_ON = {
 
 def work_in_a_child() -> None:
     """Returns in the child. Process 1 ends as that does, and with it all that is left."""
-    watched = PASSED_ON | {signal.SIGCHLD}
+    watched = FORWARDED_SIGNALS | {signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     child = os.fork()
     if child:

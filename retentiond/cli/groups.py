@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentiond.cli import options as completion
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
 from retentiond.cli.output.printing import (
     Column,
@@ -44,7 +43,7 @@ app = typer.Typer(no_args_is_help=False)
 
 
 class NamedKind(StrEnum):
-    """Of two readers of one name."""
+    """Which of two readers of one name is meant."""
 
     GROUP = "group"
     EXTERNAL = "external"
@@ -95,7 +94,7 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
     group: Annotated[
         str | None,
-        typer.Argument(help="The group's id.", autocompletion=completion.remembered_groups),
+        typer.Argument(help="The group's id."),
     ] = None,
     pattern: Annotated[
         list[str] | None,
@@ -121,7 +120,6 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Option(
             "--topic",
             help="Forget it only on this topic, which it no longer reads.",
-            autocompletion=completion.topics,
         ),
     ] = None,
     kind: Annotated[
@@ -240,7 +238,7 @@ def _forget_vanished(
     for at, last in remembered.commits.items():
         if matches(at.group_id) and _is_of(kind, at.reader):
             by_reader[at.reader][at.topic] = last
-    there = sorted({each.group_id for each, on in by_reader.items() if _absent_ms(on) is None})
+    present = sorted({each.group_id for each, on in by_reader.items() if _absent_ms(on) is None})
     chosen = {
         reader: sorted(each for each in on if topic in (None, each))
         for reader, on in sorted(by_reader.items())
@@ -248,8 +246,8 @@ def _forget_vanished(
     }
     chosen = {reader: topics for reader, topics in chosen.items() if topics}
     console = printer()
-    if there and patterns:
-        say(console, f"Not vanished, and so not forgotten: {say_names(there, 5)}.")
+    if present and patterns:
+        say(console, f"Not vanished, and so not forgotten: {say_names(present, 5)}.")
     if not chosen:
         lost = f": {remembered.lost}" if remembered.lost else "; see `retentiond groups`"
         raise UsageError(f"no group has vanished that is meant{lost}")
@@ -301,7 +299,7 @@ def _least_ms(vanished_for: str | None) -> int:
 
 
 def _absent_ms(on: Mapping[str, RememberedReader]) -> int | None:
-    """For how long a group was observed to be gone wherever it is remembered; None: it is there."""
+    """How long a group was observed to be gone wherever it is remembered; None: it is there."""
     if any(last.absent_since_ms is None for last in on.values()):
         return None
     return min(last.absent_ms for last in on.values())

@@ -5,17 +5,15 @@ Imported by every command, so this file imports next to nothing.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -149,7 +147,7 @@ def refuse_without(what: str, options: Mapping[str, object]) -> None:
 
 
 def consumed_retention_ms(given: str | None) -> int:
-    """That of a first look; ``given``: by the option. Raises `UsageError`."""
+    """The consumed retention of a first look; ``given``: by the option. Raises `UsageError`."""
     from retentiond.config.values import INT64_MAX
 
     written = given or CONSUMED_RETENTION
@@ -163,8 +161,8 @@ def consumed_retention_ms(given: str | None) -> int:
 
 
 def client_settings(servers: str, command_config: Path | None) -> ClientSettings:
-    """Of both clients, without a configuration. Raises `ConfigError` for what would reach only one
-    of them."""
+    """Both clients' settings, without a configuration. Raises `ConfigError` for what would reach
+    only one of them."""
     from retentiond.kafka.settings import tls
     from retentiond.kafka.settings.command_config import read_settings
 
@@ -177,7 +175,7 @@ def client_settings(servers: str, command_config: Path | None) -> ClientSettings
     return settings
 
 
-NOTHING_BETWEEN = "--since lies after --until, or at the same time: there is nothing between"
+EMPTY_SPAN = "--since lies after --until, or at the same time: there is nothing between"
 
 
 def epoch_ms(text: str, option: str, now_ms: int) -> int:
@@ -259,88 +257,8 @@ def load(path: Path, option: str = "--config", *, secrets: bool = True) -> Confi
     return config
 
 
-# What a shell completes by Tab. Whoever presses it waits, so the cluster has two seconds. Nothing
-# that goes wrong is shown, since it would stand in the middle of the line that is being typed.
-
-COMPLETION_S = 2.0
-
-
 TOPIC_IS_A_PATTERN = "--topic is a regular expression that a topic's whole name matches"
 
 ONLY_TOPICS = (
     "Only topics whose whole name matches this regular expression; may be given several times."
 )
-
-
-def topics(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Internal ones once an underscore is typed."""
-    return [
-        name
-        for name in _in_time(lambda: _topics_of(_settings(ctx)), incomplete)
-        if not name.startswith("__") or incomplete.startswith("_")
-    ]
-
-
-def groups(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _in_time(lambda: _groups_of(_settings(ctx)), incomplete)
-
-
-def remembered_groups(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Without asking anybody."""
-    return _in_time(lambda: _remembered(ctx), incomplete)
-
-
-def _in_time(names: Callable[[], Iterable[str]], incomplete: str) -> list[str]:
-    logging.disable()
-    found: Future[Iterable[str]] = Future()
-
-    def ask() -> None:
-        try:
-            found.set_result(names())
-        except BaseException as error:  # noqa: BLE001 - what is not known is not completed
-            found.set_exception(error)
-
-    threading.Thread(target=ask, daemon=True).start()
-    try:
-        known = found.result(COMPLETION_S)
-    except BaseException:  # noqa: BLE001 - as above
-        return []
-    return sorted({name for name in known if name.startswith(incomplete)})
-
-
-def _settings(ctx: typer.Context) -> ClientSettings:
-    from retentiond.kafka.settings.command_config import read_settings
-    from retentiond.kafka.settings.properties import translate
-
-    given = _given(ctx)
-    if servers := given.get("bootstrap_server"):
-        settings = read_settings(servers, given.get("command_config"))
-    else:
-        settings = translate(load(configuration_path(given.get("config"))).kafka)
-    return replace(settings, request_timeout_s=COMPLETION_S)
-
-
-def _given(ctx: Any) -> dict[str, Any]:
-    """The options so far, by their parameters' names; those after the command's name count more."""
-    before = {} if ctx.parent is None else _given(ctx.parent)
-    return before | {name: value for name, value in ctx.params.items() if value is not None}
-
-
-def _topics_of(settings: ClientSettings) -> Iterable[str]:
-    from retentiond.kafka.confluent.client import LibrdkafkaClient
-
-    return LibrdkafkaClient(settings).topic_names()
-
-
-def _groups_of(settings: ClientSettings) -> Iterable[str]:
-    from retentiond.kafka.cluster import KafkaCluster
-
-    with closing(KafkaCluster(settings, lambda *_: None)) as kafka:
-        return [group.group_id for group in kafka.list_groups()]
-
-
-def _remembered(ctx: typer.Context) -> Iterable[str]:
-    from retentiond.state.groups import recall
-
-    state_dir = load(configuration_path(_given(ctx).get("config"))).state_dir
-    return [at.group_id for at in recall(state_dir).commits]

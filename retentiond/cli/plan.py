@@ -25,7 +25,6 @@ from retentiond.cli.options import (
     refuse_without,
     set_up,
     start_without_configuration,
-    topics,
 )
 from retentiond.errors import UsageError
 from retentiond.model import Verdict
@@ -66,7 +65,6 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
             "--topic",
             metavar="PATTERN",
             help=f"With {FIRST_LOOK}: {ONLY_TOPICS[0].lower()}{ONLY_TOPICS[1:]}",
-            autocompletion=topics,
         ),
     ] = None,
     command_config: CommandConfig = None,
@@ -128,14 +126,14 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
     report: CycleReport | None
     if bootstrap_server is not None:
         start_without_configuration(context, config, debug)
-        from retentiond.cli.first_look import Wanted, take_first_look
+        from retentiond.cli.first_look import FirstLookOptions, take_first_look
 
-        report = take_first_look(bootstrap_server, command_config, Wanted(*asked))
+        report = take_first_look(bootstrap_server, command_config, FirstLookOptions(*asked))
     elif unmanaged:
         path = set_up(context, config, debug)
-        from retentiond.cli.first_look import Wanted, look_at_unmanaged
+        from retentiond.cli.first_look import FirstLookOptions, look_at_unmanaged
 
-        report = look_at_unmanaged(path, Wanted(*asked))
+        report = look_at_unmanaged(path, FirstLookOptions(*asked))
     else:
         refuse_without(
             FIRST_LOOK,

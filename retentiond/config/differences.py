@@ -11,7 +11,7 @@ from retentiond.config.policy import PolicyEntry
 from retentiond.config.settings import Effect, TopicPolicy, changes
 
 NOT_SHOWN = "(not shown)"
-"""In place of a value that may be a secret."""
+"""Stands for a value that may be a secret."""
 
 _MAY_BE_SECRET = ("kafka.", "spark.conf.", "http.basic_auth.")
 _ABOUT_TOPICS = {"topics", "policies", "defaults"}
@@ -19,7 +19,7 @@ _BOOTSTRAP = "kafka.bootstrap.servers"
 
 
 def _null_is_most(before: int | None, after: int | None) -> Effect:
-    """Of a limit: more of it lets more records go."""
+    """The effect of a limit: a higher one lets more records go."""
     if before is None or after is None:
         return Effect.LATER if before is None else Effect.SOONER
     return Effect.SOONER if after > before else Effect.LATER
@@ -42,7 +42,7 @@ _EFFECTS: dict[str, Callable[[Any, Any], Effect]] = {
     _BOOTSTRAP: lambda _before, _after: Effect.UNKNOWN,  # it may be another cluster
     "state_dir": lambda _before, _after: Effect.UNKNOWN,  # it may know other readers
 }
-"""Of the settings that are not a topic's; all others have none."""
+"""Effects of settings that are not a topic's; all others of these have no effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ def _of_entry(
     after: Config,
 ) -> Iterator[Difference]:
     text, is_pattern = key
-    there = new or old
-    owner = there.policy.owner if there else None
+    present = new or old
+    owner = present.policy.owner if present else None
     was, becomes = _policy(old, text, is_pattern, before), _policy(new, text, is_pattern, after)
     for change in changes(was, becomes):
         yield Difference(text, owner, change.setting, change.before, change.after, change.effect)

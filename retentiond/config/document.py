@@ -50,7 +50,7 @@ class Scalar:
 
 
 NOT_ASKED = "not-asked-for"
-"""In place of text from outside the file that nobody asked for."""
+"""Stands for text from outside the file that nobody asked for."""
 
 Tree: TypeAlias = "Scalar | list[Tree] | dict[str, Tree]"
 
@@ -66,6 +66,19 @@ def read_document(text: str) -> Tree | None:
     """The file's tree, None where it holds nothing. Raises ConfigError with line or path."""
     root = _compose(text)
     return None if root is None else _Walk().tree(root, ())
+
+
+def plain(tree: Tree | None) -> Any:
+    """The tree with each value as the text that was written: 010 and 1:30 are no numbers."""
+    match tree:
+        case Scalar(text=text):
+            return text
+        case dict():
+            return {key: plain(value) for key, value in tree.items()}
+        case list():
+            return [plain(value) for value in tree]
+        case _:
+            return None
 
 
 def _compose(text: str) -> yaml.Node | None:

@@ -1,7 +1,7 @@
 """Readers that keep their position elsewhere than in Kafka: where it is, and how it is read there.
 
 An address is taken as its server gives it. So ``paths`` say where in its answer the offsets are,
-in a language of three steps that leaves nothing out without a word: what a path leads past is
+in a language of three steps that leaves nothing out silently: what a path leads past is
 missing, and a missing position holds. (JMESPath drops a null on its way, and with it a reader.)
 """
 
@@ -35,10 +35,10 @@ from retentiond.config.values import (
 )
 from retentiond.formatting import DAY_MS
 
-STEP = r"\[[^\[\]=]+=[^\[\]]*\]|[^.\[\]]+"
-EVERY = "*"
+PATH_STEP = r"\[[^\[\]=]+=[^\[\]]*\]|[^.\[\]]+"
+EVERY_KEY = "*"
 
-_PATH = re.compile(rf"({STEP})(\.({STEP}))*")
+_PATH = re.compile(rf"({PATH_STEP})(\.({PATH_STEP}))*")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]+")
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -47,7 +47,7 @@ _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 @dataclass(frozen=True, slots=True)
 class OffsetsPath:
     """Where in a document the next offsets of a topic are, or of one ``partition``: ``steps`` from
-    the top, each a key, `EVERY`, or ``[key=value]``."""
+    the top, each a key, `EVERY_KEY`, or ``[key=value]``."""
 
     topic: str
     partition: int | None
@@ -56,7 +56,7 @@ class OffsetsPath:
     @property
     def has_every(self) -> bool:
         """Whether it leads to all that are there, however many."""
-        return EVERY in self.steps
+        return EVERY_KEY in self.steps
 
     def follow(self, document: object) -> list[Any]:
         """All that it leads to. Raises LookupError, with a sentence, where a step leads nowhere."""
@@ -71,9 +71,9 @@ class OffsetsPath:
 
 def _below(value: object, step: str) -> list[Any]:
     match value:
-        case dict() if step == EVERY:
+        case dict() if step == EVERY_KEY:
             return list(value.values())
-        case list() if step == EVERY:
+        case list() if step == EVERY_KEY:
             return value
         case dict() if step in value:
             return [value[step]]
@@ -106,7 +106,7 @@ def _paths(value: object) -> tuple[OffsetsPath, ...]:
 
 
 def _of(value: object, topic: str, partition: int | None, *below: str | int) -> list[OffsetsPath]:
-    """Of one path, or of a list of them."""
+    """The paths of one text, or of a list of texts."""
     if not isinstance(value, list):
         path = filled(value)
         if not _PATH.fullmatch(path):
@@ -115,7 +115,7 @@ def _of(value: object, topic: str, partition: int | None, *below: str | int) -> 
                 "list, with dots between them",
                 *below,
             )
-        return [OffsetsPath(topic, partition, tuple(re.findall(STEP, path)))]
+        return [OffsetsPath(topic, partition, tuple(re.findall(PATH_STEP, path)))]
     if not value:
         raise refused("expected one path or more", *below)
     return [
@@ -184,7 +184,7 @@ class ConnectOffsets(Section):
     from the section `kafka`. MirrorMaker 2 keeps the topic in the cluster that it writes to."""
 
 
-NO_SECRET = "see your configuration"
+SECRET_LEFT_OUT = "see your configuration"
 
 
 def _written_paths(paths: Iterable[OffsetsPath]) -> dict[str, Any]:
@@ -244,8 +244,8 @@ class ExternalReader(Section):
     which are always current."""
 
     def written(self) -> dict[str, Any]:
-        """As a file has it, with `NO_SECRET` in place of what may be a secret: a reader without it
-        can't be read, and holds."""
+        """As a file has it, with `SECRET_LEFT_OUT` in place of what may be a secret: a reader
+        without it can't be read, and holds."""
         entry = self.model_dump(
             by_alias=True,
             exclude_unset=True,
@@ -253,7 +253,7 @@ class ExternalReader(Section):
             exclude={"headers", "paths", "connect_offsets"},
         )
         if self.headers:
-            entry["headers"] = dict.fromkeys(self.headers, NO_SECRET)
+            entry["headers"] = dict.fromkeys(self.headers, SECRET_LEFT_OUT)
         if self.paths:
             entry["paths"] = _written_paths(self.paths)
         if (place := self.connect_offsets) is not None:

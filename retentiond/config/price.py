@@ -10,9 +10,9 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from retentiond.config.values import filled, is_null, refused
 
-WRITTEN = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?) ([^\s0-9][^\s]{0,15})")
+PRICE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?) ([^\s0-9][^\s]{0,15})")
 
-EXPECTED = "expected an amount and a currency, as in 0.08 USD"
+EXPECTED_PRICE = "expected an amount and a currency, as in 0.08 USD"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Price:
 
 def parse_price(text: str) -> Price | None:
     """None: it is none."""
-    found = WRITTEN.fullmatch(text.strip())
+    found = PRICE.fullmatch(text.strip())
     return None if found is None else Price(float(found[1]), found[2])
 
 
@@ -43,7 +43,7 @@ def _price_or_null(value: object) -> Price | None:
         return value if isinstance(value, Price) else None
     price = parse_price(filled(value))
     if price is None:
-        raise refused(EXPECTED)
+        raise refused(EXPECTED_PRICE)
     return price
 
 
@@ -51,7 +51,7 @@ PriceOrNull = Annotated[
     Annotated[
         Price,
         PlainSerializer(str, return_type=str),
-        WithJsonSchema({"type": "string", "pattern": rf"^{WRITTEN.pattern}$|\$\{{"}),
+        WithJsonSchema({"type": "string", "pattern": rf"^{PRICE.pattern}$|\$\{{"}),
     ]
     | None,
     BeforeValidator(_price_or_null),

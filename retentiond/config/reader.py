@@ -140,7 +140,7 @@ def sentence_of(error: ErrorDetails) -> str:
 
 
 def path_of(error: ErrorDetails) -> str | None:
-    """Of the key that is wrong."""
+    """The path of the key that is wrong."""
     return dotted(_place_of(error)) or None
 
 

@@ -280,7 +280,7 @@ SETTINGS: tuple[PolicySetting, ...] = (
         chooses_readers=True,
     ),
 )
-"""In the order in which a policy is described."""
+"""All settings, in the order in which a policy is described."""
 
 
 def refined(policy: TopicPolicy, rules: TopicRules) -> TopicPolicy:

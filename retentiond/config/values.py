@@ -37,7 +37,7 @@ from retentiond.formatting import (
 )
 
 MOST_BYTES = 256 * 1024
-"""Of a compiled pattern: what is larger would be linear, and slow all the same."""
+"""How large a compiled pattern may be: a larger one would be linear, and slow all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _unknown(key: str, known: list[str]) -> str:
 
 
 def missing(description: str | None) -> str:
-    """With the first words of the setting's description."""
+    """The message for a missing setting, with the first words of its description."""
     required = "expected this setting, which is required"
     words = re.split(r"[.:;](?:\s|$)", " ".join((description or "").split()))[0]
     return f"{required}: {words}" if words else required

@@ -5,6 +5,7 @@ What it writes reads back as the same policy, less what may be a secret.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import yaml
@@ -15,6 +16,18 @@ from retentiond.config.settings import SETTINGS, TopicPolicy
 def dumped(value: Any) -> str:
     """The YAML of a plain value, whose texts are taken literally when it is read."""
     return yaml.safe_dump(_literal(value), sort_keys=False, allow_unicode=True, width=100)
+
+
+def dumped_text(text: str) -> str:
+    """The YAML of one text, on one line; what can't be printed is escaped."""
+    shows = text.isprintable()
+    written = yaml.safe_dump(
+        _literal(text),
+        default_style="'" if shows else '"',
+        allow_unicode=shows,
+        width=sys.maxsize,
+    )
+    return str(written).rstrip("\n")
 
 
 def entry_document(topic: str, policy: TopicPolicy) -> dict[str, Any]:

@@ -35,9 +35,11 @@ from retentiond.snapshot import (
 
 NO_EXTERNAL: Mapping[ExternalReader, Position] = MappingProxyType({})
 
-NAMESAKE = Failure(EXTERNAL_READER, "a group of the cluster has its name, so which has read what?")
+NAME_IS_TAKEN = Failure(
+    EXTERNAL_READER, "a group of the cluster has its name, so which has read what?"
+)
 
-STATE = "External"
+EXTERNAL_STATE = "External"
 
 
 def assemble(
@@ -117,10 +119,10 @@ def with_external(
     """
     for topic in topics:
         for reader in _readers_of(topic):
-            position = NAMESAKE if _is_namesake(listing, reader) else external[reader]
+            position = NAME_IS_TAKEN if _is_namesake(listing, reader) else external[reader]
             listing = _with_reader(listing, reader.name, topic, position)
         for reader, position in _sources_not_named(topic, external):
-            taken = NAMESAKE if _is_namesake(listing, reader) else position
+            taken = NAME_IS_TAKEN if _is_namesake(listing, reader) else position
             listing = _with_reader(listing, reader.name, topic, taken)
     return listing
 
@@ -193,7 +195,7 @@ def _is_namesake(listing: GroupListing, reader: ExternalReader) -> bool:
 def _with_reader(
     listing: GroupListing, name: str, topic: EnabledTopic, position: Position
 ) -> GroupListing:
-    group = listing.groups.get(name) or GroupReading(name, GroupKind.EXTERNAL, STATE)
+    group = listing.groups.get(name) or GroupReading(name, GroupKind.EXTERNAL, EXTERNAL_STATE)
     if isinstance(position, Failure):
         group = replace(group, problem=position)
     commits = {(each.topic, each.partition): each for each in listing.commits.get(name, ())}

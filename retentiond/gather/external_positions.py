@@ -17,10 +17,10 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-import yaml
-
 from retentiond.config import ExternalReader
+from retentiond.config.document import plain, read_document
 from retentiond.config.external_reader import ConnectOffsets, OffsetsPath
+from retentiond.errors import ConfigError
 from retentiond.exchange import NoAnswer, exchange
 from retentiond.formatting import format_duration
 from retentiond.gather.connect_offsets import NoPosition, connector_commits
@@ -29,28 +29,25 @@ from retentiond.model import Commit, Failure
 from retentiond.snapshot import EXTERNAL_READER
 
 MOST_SECONDS = 30.0
-"""Of a whole exchange, from the look-up of the name on: a server that sends a byte of its headers
+"""How long a whole exchange may take, from the look-up of the name on: a server that sends a byte
 now and then must not hold up the cycle."""
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Of a position; that of a million partitions has less."""
+"""How large a position may be; that of a million partitions is smaller."""
 
 MOST_VALUES = 1_000_000
-"""Of a position: few bytes of JSON may stand for a hundred times as many in memory."""
+"""How many values a position may have: JSON takes a hundred times its bytes in memory."""
 
 MOST_YAML_BYTES = 1024 * 1024
-"""Of one that is not JSON: what reads YAML takes some hundred times as long."""
-
-MOST_DEPTH = 8
-"""Of collections within each other; a position has two."""
+"""How large a position may be that is not JSON: YAML takes some hundred times as long to read."""
 
 MOST_SHOWN = 60
-"""Of a value that is no number, in characters."""
+"""How much is shown of a value that is no number, in characters."""
 
 ADDRESSES = ("http://", "https://")
 
 SPARK_COMMIT_VERSIONS = ("v1", "v2", "v3")
-"""Those of Spark 4.3 (its CommitLog)."""
+"""The versions that Spark 4.3 writes (its CommitLog)."""
 
 
 class _Position(NamedTuple):
@@ -166,7 +163,7 @@ def _of_kafka(line: str, offsets: Path) -> dict[str, Any] | None:
 
 
 def _of_connect(wanted: ConnectOffsets, kafka: Kafka) -> tuple[Commit, ...]:
-    """As of now, so their age says nothing."""
+    """The positions as they are now, so that they have no age."""
     records = kafka.last_records(wanted.topic, wanted.kafka)
     if isinstance(records, Failure):
         raise NoPosition(f"topic {wanted.topic} can't be read ({records})")
@@ -236,45 +233,21 @@ def _parsed(body: bytes, *, json_only: bool) -> Any:
                 raise NoPosition(
                     f"its position is no JSON, and has more than {MOST_YAML_BYTES} bytes"
                 ) from None
-            _check_events(text)
-            return yaml.load(text, _Yaml)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise NoPosition("its position is neither JSON nor YAML") from None
+            return plain(read_document(text))
+    except (ConfigError, ValueError, RecursionError) as error:
+        why = f": {error}" if isinstance(error, ConfigError) else ""
+        raise NoPosition(f"its position is neither JSON nor YAML{why}") from None
 
 
 def _check_values(text: str) -> None:
-    """Before anything is built: between two values there is a comma in JSON, and no name has one.
-    How deep they lie within each other is bounded by Python."""
+    """Counts the values before anything is built: JSON has a comma between two, and no name has
+    one. How deep they lie within each other is bounded by Python."""
     if text.count(",") >= MOST_VALUES:
         raise NoPosition(f"its position has more than {MOST_VALUES} values")
 
 
-def _check_events(text: str) -> None:
-    """Before anything is built: few bytes of aliases may stand for gigabytes."""
-    depth = 0
-    for event in yaml.parse(text, yaml.BaseLoader):
-        if isinstance(event, yaml.AliasEvent):
-            raise NoPosition("its position has a YAML alias; write out what it stands for")
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > MOST_DEPTH:
-            raise NoPosition(f"its position has more than {MOST_DEPTH} levels")
-
-
-class _Yaml(yaml.BaseLoader):
-    """Every value as it is written: 010 and 1:30 are numbers to YAML, and none here."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        return _unique(
-            [
-                (self.construct_object(key, deep=True), self.construct_object(value, deep=True))
-                for key, value in node.value
-            ]
-        )
-
-
 def _unique(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-    """Of two values of one key, one would be lost without a word."""
+    """Refuses two values of one key: one would be lost silently."""
     if len({key for key, _ in pairs if isinstance(key, str)}) < len(pairs):
         raise NoPosition("its position has a key that is given twice or is no text")
     return dict(pairs)
@@ -339,7 +312,7 @@ def _shown(value: object) -> str:
 
 
 def _why(error: Exception) -> str:
-    """Without the address: it may hold a password."""
+    """The reason without the address, which may hold a password."""
     if isinstance(error, urllib.error.HTTPError):
         return f"HTTP {error.code}"
     if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):

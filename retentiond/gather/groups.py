@@ -17,7 +17,13 @@ from functools import lru_cache
 from retentiond.config.values import Pattern
 from retentiond.errors import KafkaUnavailable
 from retentiond.formatting import say_many, say_verb
-from retentiond.kafka.interface import CoordinatorState, GroupMembers, Kafka, ListedGroup, left_out
+from retentiond.kafka.interface import (
+    NOT_ANSWERED,
+    CoordinatorState,
+    GroupMembers,
+    Kafka,
+    ListedGroup,
+)
 from retentiond.model import Commit, Failure, GroupKind
 from retentiond.snapshot import GroupReading
 
@@ -43,7 +49,6 @@ HIDDEN_GROUPS = (
 )
 
 UNKNOWN_GROUP = Failure("UNKNOWN_KIND", "this version does not know groups of that kind")
-NOT_ANSWERED = left_out("coordinator", "group")
 
 NO_MEMBERS = GroupMembers(topics=frozenset())
 

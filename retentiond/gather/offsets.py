@@ -25,13 +25,11 @@ import pyarrow.compute as pc
 
 from retentiond.config import TopicPolicy
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.interface import EpochEnd, Kafka, OffsetBound, PartitionEpoch
+from retentiond.kafka.interface import NOT_ANSWERED, EpochEnd, Kafka, OffsetBound, PartitionEpoch
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import EPOCH_SCHEMA, Integers, PartitionReading, Snapshot, partitions_of
 
 NOT_ASKED = Failure("NOT_ASKED", "this reading is about other partitions")
-
-NOT_ANSWERED = Failure("NOT_ANSWERED", "the broker left the partition out of its answer")
 
 NO_EPOCH = Failure("NOT_ANSWERED", "the leader left a leader epoch out of its answer")
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
-from retentiond.kafka.interface import Kafka, TopicConfig, TopicDescription, left_out
+from retentiond.kafka.interface import NOT_ANSWERED, Kafka, TopicConfig, TopicDescription
 from retentiond.model import Failure
 from retentiond.snapshot import TopicReading
 
@@ -41,7 +41,7 @@ def enabled_topics(
     described = kafka.describe_topics(policies.keys())
     configs = kafka.topic_configs(policies.keys())
     return tuple(
-        _topic(name, policy, described.get(name, _NOT_ANSWERED), configs.get(name, _NOT_ANSWERED))
+        _topic(name, policy, described.get(name, NOT_ANSWERED), configs.get(name, NOT_ANSWERED))
         for name, policy in policies.items()
     )
 
@@ -67,8 +67,6 @@ def _is_no_topic(failure: Failure | None) -> bool:
 
 
 NO_SUCH_TOPIC = "UNKNOWN_TOPIC_OR_PART"
-
-_NOT_ANSWERED = left_out("broker", "topic")
 
 FIRST_PARTITION = (0,)
 

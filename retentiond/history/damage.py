@@ -18,18 +18,18 @@ import pyarrow as pa
 
 LOG = "_delta_log"
 
-ASIDE = ".damaged"
-"""Behind the name of a damaged commit that is put aside."""
+DAMAGED_SUFFIX = ".damaged"
+"""The end of the name of a damaged commit that is put aside."""
 
-NOTHING = json.dumps({"commitInfo": {"operation": "REPLACE DAMAGED COMMIT"}}) + "\n"
+EMPTY_COMMIT = json.dumps({"commitInfo": {"operation": "REPLACE DAMAGED COMMIT"}}) + "\n"
 
-HINT = "_last_checkpoint"
+LAST_CHECKPOINT = "_last_checkpoint"
 """Names the newest checkpoint. The library gives up where that one isn't there."""
 
-CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*parquet")
+CHECKPOINT_FILE = re.compile(r"(\d{20})\.checkpoint\..*parquet")
 
 
-def of_size(path: Path, size_bytes: int) -> str | None:
+def damage_by_size(path: Path, size_bytes: int) -> str | None:
     """Why a file of a folder is damaged, as its size tells; None where it tells nothing."""
     try:
         found = path.stat().st_size
@@ -38,23 +38,23 @@ def of_size(path: Path, size_bytes: int) -> str | None:
     return None if found == size_bytes else f"it has {found} bytes instead of {size_bytes}"
 
 
-STORE_FAILED = re.compile(
+STORE_ERROR = re.compile(
     r"generic (?!local)\w+ error|permission|denied|forbidden|credential", re.IGNORECASE
 )
 
 
-def as_damage(error: Exception) -> str | None:
+def damage_of_error(error: Exception) -> str | None:
     """What reading a file says of it; None where the store failed, which says nothing of it."""
     text = " ".join(str(error).split())
     if re.search("not found|no such file", text, re.IGNORECASE):
         return "it is missing"
-    if STORE_FAILED.search(text):
+    if STORE_ERROR.search(text):
         return None
     return f"it can't be read (…{text[-100:]})"
 
 
 def has_empty_commit(place: Path) -> bool:
-    """To the library an empty commit is one that says nothing, and so no error."""
+    """Whether the log has an empty commit. The library takes it for one that says nothing."""
     return any(each.stat().st_size == 0 for each in (place / LOG).glob("*.json"))
 
 
@@ -66,7 +66,7 @@ def mend_log(place: Path, first_commit: Callable[[Path], object]) -> tuple[Path,
     commits = {int(each.stem): each for each in log.glob(f"{'[0-9]' * 20}.json")}
     checkpoints: dict[int, list[Path]] = {}
     for each in log.iterdir():
-        if found := CHECKPOINT.fullmatch(each.name):
+        if found := CHECKPOINT_FILE.fullmatch(each.name):
             checkpoints.setdefault(int(found[1]), []).append(each)
     for version in sorted(checkpoints, reverse=True):
         damaged = [each for each in checkpoints[version] if not _is_parquet(each)]
@@ -75,7 +75,7 @@ def mend_log(place: Path, first_commit: Callable[[Path], object]) -> tuple[Path,
         mended += [_put_aside(each) for each in damaged]
         del checkpoints[version]
     if not any(checkpoints.get(version) for version in _hinted(log)):
-        (log / HINT).unlink(missing_ok=True)  # without it the log is listed
+        (log / LAST_CHECKPOINT).unlink(missing_ok=True)  # without it the log is listed
     first = max(checkpoints, default=-1) + 1
     if not commits or (first == 0 and min(commits) > 1):
         return tuple(mended)  # what the missing ones told, nobody knows
@@ -87,7 +87,7 @@ def mend_log(place: Path, first_commit: Callable[[Path], object]) -> tuple[Path,
             _put_aside(path)
         mended.append(path)
         if version:
-            path.write_text(NOTHING)
+            path.write_text(EMPTY_COMMIT)
         else:
             with tempfile.TemporaryDirectory() as folder:
                 first_commit(Path(folder))
@@ -107,13 +107,13 @@ def copy_of_log(place: Path, folder: Path) -> None:
 def _hinted(log: Path) -> tuple[int, ...]:
     """The version of the checkpoint that the hint names."""
     try:
-        return (int(json.loads((log / HINT).read_bytes())["version"]),)
+        return (int(json.loads((log / LAST_CHECKPOINT).read_bytes())["version"]),)
     except (OSError, ValueError, KeyError, TypeError):
         return ()
 
 
 def _put_aside(path: Path) -> Path:
-    path.rename(path.with_name(path.name + ASIDE))
+    path.rename(path.with_name(path.name + DAMAGED_SUFFIX))
     return path
 
 

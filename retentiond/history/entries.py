@@ -18,16 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
-from retentiond.history.schema import COLUMNS, PLANNED, SCHEMA, CommitState, RowKind
+from retentiond.history.schema import COLUMNS, PLAN_FIELDS, SCHEMA, CommitState, RowKind
 from retentiond.model import DeletionOutcome, Outcome, Plan, TopicPartition
 from retentiond.snapshot import ABSENT, Integers, Snapshot, partitions_of
 
-NONE = -1
-"""In place of an offset that is not there, or not known; no offset is negative."""
+NO_OFFSET = -1
+"""Stands for an offset that is not there, or not known; no offset is negative."""
 
 REPLACED = -2
-"""Less an offset, in its place: one up to which the group may have read other records than those
-that are there."""
+"""`REPLACED` less an offset stands for a commit at that offset whose records may have been replaced
+since the group read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class RecordedCommits(NamedTuple):
     """
 
     keys: Integers
-    offsets: Integers  # or `NONE`, or `REPLACED` less one
+    offsets: Integers  # or `NO_OFFSET`, or `REPLACED` less one
 
 
 class GroupRecord(NamedTuple):
@@ -94,7 +94,7 @@ class RecordedState:
     readers: frozenset[tuple[str, str]] = frozenset()  # group and topic
 
 
-NOTHING = RecordedState()
+NOTHING_RECORDED = RecordedState()
 
 
 def recorded_state(snapshot: Snapshot) -> RecordedState:
@@ -109,11 +109,11 @@ def recorded_state(snapshot: Snapshot) -> RecordedState:
     keys = keys_of(table)
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    offsets = table["offset"].fill_null(NONE).to_numpy().astype(np.int64)[order]
+    offsets = table["offset"].fill_null(NO_OFFSET).to_numpy().astype(np.int64)[order]
     doubtful = np.concatenate([keys_of(snapshot.stale), keys_of(_replaced(snapshot.epochs))])
     at, is_there = _places(doubtful, keys)
     at = np.unique(at[is_there])
-    offsets[at] = np.where(offsets[at] == NONE, NONE, REPLACED - offsets[at])
+    offsets[at] = np.where(offsets[at] == NO_OFFSET, NO_OFFSET, REPLACED - offsets[at])
     return RecordedState(
         groups=tuple(group.group_id for group in snapshot.groups),
         partitions=partitions,
@@ -153,7 +153,7 @@ def _readers(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
 
 
 def _pairs(snapshot: Snapshot, commits: pa.Table, width: int) -> Integers:
-    """Of groups and topics, one for each commit, in order."""
+    """The groups and topics of the commits, one for each commit, in order."""
     topic_of = np.array([each.topic for each in snapshot.partitions], np.int64)
     groups = commits["group_id"].to_numpy().astype(np.int64)
     return np.sort(groups * width + topic_of[commits["partition_id"].to_numpy()])
@@ -176,7 +176,7 @@ def deletions_of(seen: FinishedCycle) -> list[Deletion]:
 
 
 def day_of(epoch_ms: int) -> str:
-    """In UTC, as ``YYYY-MM-DD``."""
+    """The day in UTC, as ``YYYY-MM-DD``."""
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d")
 
 
@@ -206,7 +206,7 @@ def rows_of(
         "read_ms": seen.read_ms,
         "is_whole": before is None,
     }
-    past = before or NOTHING
+    past = before or NOTHING_RECORDED
     parts: dict[RowKind, Columns] = {
         RowKind.CYCLE: {name: [value] for name, value in cycle.items()},
         RowKind.PARTITION: _partitions(seen, now),
@@ -220,7 +220,7 @@ def rows_of(
 
 
 def _columns(rows: Iterable[Mapping[str, Any]]) -> Columns:
-    """Of rows that all have the same names; none of no rows."""
+    """The columns of rows that all have the same names; without rows there is none."""
     columns: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.items():
@@ -252,7 +252,7 @@ def _partitions(seen: FinishedCycle, now: RecordedState) -> Columns:
     places = [row.topic_partition for row in rows]
     of_row = [readings.get(at) for at in places]
     return {
-        **{name: [getattr(row, name) for row in rows] for name, _ in PLANNED},
+        **{name: [getattr(row, name) for row in rows] for name, _ in PLAN_FIELDS},
         "last_stable_offset": [
             None if each is None else each.last_stable_offset for each in of_row
         ],
@@ -273,17 +273,17 @@ def _moved(now: RecordedState, before: RecordedState) -> Columns:
     gone = old.keys[~is_still]
     lost = _unknown_to(now, before)
     is_replaced = offsets <= REPLACED
-    states = np.where(is_replaced, 2, np.where(offsets == NONE, 1, 0))
+    states = np.where(is_replaced, 2, np.where(offsets == NO_OFFSET, 1, 0))
     states = np.concatenate([states, np.full(len(gone), 3)])
     offsets = np.where(is_replaced, REPLACED - offsets, offsets)
     keys = np.concatenate([keys, gone])
-    offsets = np.concatenate([offsets, np.full(len(gone), NONE)])
+    offsets = np.concatenate([offsets, np.full(len(gone), NO_OFFSET)])
     group, partition = np.divmod(keys, max(1, len(now.partitions)))
     columns = {
         "topic": _taken([each.topic for each in now.partitions], partition, pa.string()),
         "partition": _taken([each.partition for each in now.partitions], partition, pa.int32()),
         "group": _taken(now.groups, group, pa.string()),
-        "committed_offset": pa.array(offsets, mask=offsets == NONE),
+        "committed_offset": pa.array(offsets, mask=offsets == NO_OFFSET),
         "state": _taken([*CommitState, None], states, pa.string()),
     }
     if not lost:
@@ -323,7 +323,7 @@ def _in_terms_of(now: RecordedState, before: RecordedState) -> RecordedCommits:
 
 
 def _positions(now: RecordedState, before: RecordedState) -> tuple[Integers, Integers]:
-    """Of the commits of before: today's positions of group and partition, -1 where it is gone."""
+    """Where the earlier commits' groups and partitions stand today; -1: gone."""
     groups, partitions = np.divmod(before.commits.keys, max(1, len(before.partitions)))
     return (
         _renumbered(before.groups, now.groups)[groups],

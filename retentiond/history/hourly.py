@@ -17,17 +17,16 @@ from typing import NamedTuple, TypeAlias
 import pyarrow as pa
 
 from retentiond.errors import HistoryUnavailable
+from retentiond.formatting import HOUR_MS
 from retentiond.history.entries import day_of
 from retentiond.history.schema import RowKind
 from retentiond.history.table import HistoryTable, quoted
 from retentiond.model import Outcome, Reason
 
-HOUR_MS = 3_600_000
-
 MOST_HOURS = 31 * 24
 
 MOST_NAMES = 50
-"""Of the topics and groups of an hour that have a figure of their own."""
+"""How many topics and groups of an hour have a figure of their own."""
 
 Values: TypeAlias = Sequence[float | None]
 """One for each stretch; None where no entry stands."""
@@ -58,7 +57,7 @@ SPANS = (
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """Of the stretches that begin at ``times``, in epoch milliseconds.
+    """Figures of the stretches that begin at ``times``, in epoch milliseconds.
 
     ``bytes_by_topic`` (of all replicas' disks) and ``lag_by_group`` (records that a group has
     not read where it is the one that binds) are means over the entries, as far as they are known;
@@ -76,7 +75,7 @@ class Recent:
 
     @property
     def unknown(self) -> tuple[bool, ...]:
-        """Of which stretches there is no entry."""
+        """Whether a stretch has no entry; one for each."""
         return tuple(each is None for each in self.deleted)
 
 
@@ -245,7 +244,7 @@ def _rows(found: pa.Table) -> Iterator[tuple[int, str, str | None, int]]:
 def _means(
     stretches: Sequence[tuple[int, Mapping[str | None, int]]],
 ) -> dict[str | None, list[float | None]]:
-    """By name, over so many entries each; one that an entry doesn't name is 0 in it."""
+    """Means by name over each stretch's entries; what an entry doesn't name is 0 in it."""
     names = dict.fromkeys(name for _, sums in stretches for name in sums)
     return {
         name: [sums.get(name, 0) / entries if entries else None for entries, sums in stretches]

@@ -34,7 +34,7 @@ TOLERANCE_MS = 5_000
 """A cycle that begins so much early is not left out."""
 
 MOST_DELETIONS = 500_000
-"""Of so many the outcomes wait for an entry that can be written; the oldest go first."""
+"""How many deletions' outcomes wait for an entry that can be written; the oldest go first."""
 
 END_S = 0.2
 """How long it may take to notice that a merge was ended."""

@@ -14,7 +14,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from retentiond.errors import HistoryUnavailable
 
 STORE = {"timeout": "30s", "connect_timeout": "5s"}
-"""Of an object store's requests."""
+"""Limits of an object store's requests."""
 
 SECRETS = ("SECRET", "TOKEN", "KEY", "PASSWORD", "SAS")
 """Environment variables with one of these in their name are never shown."""
@@ -22,7 +22,7 @@ SECRETS = ("SECRET", "TOKEN", "KEY", "PASSWORD", "SAS")
 TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m|[\u21b3]")
 
 MOST_CHARS = 300
-"""Of another library's error."""
+"""How much of another library's error is shown."""
 
 
 def location(path: str | Path) -> str:
@@ -37,13 +37,13 @@ def is_remote(place: str) -> bool:
     return "://" in place
 
 
-def options(place: str) -> dict[str, str] | None:
+def store_options(place: str) -> dict[str, str] | None:
     """Credentials come from the environment alone."""
     return dict(STORE) if is_remote(place) else None
 
 
 @contextmanager
-def explained(place: str) -> Iterator[None]:
+def errors_explained(place: str) -> Iterator[None]:
     """Raises `HistoryUnavailable` in place of whatever else the store or the files raise."""
     try:
         yield

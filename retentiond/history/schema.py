@@ -55,7 +55,7 @@ class CommitState(StrEnum):
     READ = "read"
     """The group has read what lies below."""
 
-    UNREAD = "unread"
+    UNREADABLE = "unreadable"
     """Nothing: it can't be read."""
 
     REPLACED = "replaced"
@@ -69,10 +69,10 @@ ARROW_TYPES = {
     Storage.INT64: pa.int64(),
 }
 
-PLANNED = tuple(each for each in ROW_FIELDS if each.said.in_history)
+PLAN_FIELDS = tuple(each for each in ROW_FIELDS if each.said.in_history)
 """What a partition's row takes of its row of the plan."""
 
-OF_ENTRY = ("entry", "at", "cluster_id", "kind")
+ENTRY_COLUMNS = ("entry", "at", "cluster_id", "kind")
 """The columns that every row fills, beside its day."""
 
 COLUMNS: dict[RowKind, tuple[str, ...]] = {
@@ -86,7 +86,7 @@ COLUMNS: dict[RowKind, tuple[str, ...]] = {
         "is_whole",
     ),
     RowKind.PARTITION: (
-        *(name for name, _ in PLANNED),
+        *(name for name, _ in PLAN_FIELDS),
         "last_stable_offset",
         "size_bytes",
         "remote_bytes",
@@ -114,7 +114,7 @@ SCHEMA = pa.schema(
         pa.field("observed_ms", pa.int64()),
         pa.field("read_ms", pa.int64()),
         pa.field("is_whole", pa.bool_()),
-        *(pa.field(name, ARROW_TYPES[said.type.storage]) for name, said in PLANNED),
+        *(pa.field(name, ARROW_TYPES[said.type.storage]) for name, said in PLAN_FIELDS),
         pa.field("last_stable_offset", pa.int64()),
         pa.field("size_bytes", pa.int64()),  # of all replicas' disks
         pa.field("remote_bytes", pa.int64()),  # an estimate; null where there is none

@@ -33,32 +33,32 @@ from deltalake.transaction import AddAction, RemoveAction
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.damage import (
     LOG,
-    as_damage,
     copy_of_log,
+    damage_by_size,
+    damage_of_error,
     has_empty_commit,
     mend_log,
-    of_size,
 )
 from retentiond.history.packing import FILE_SCHEMA, PACKED, ROW_GROUP, WRITER
-from retentiond.history.place import explained, is_remote, location, options
+from retentiond.history.place import errors_explained, is_remote, location, store_options
 from retentiond.history.schema import SCHEMA
 
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
     import pyarrow.fs as pafs
 
-SETTINGS = {
+TABLE_SETTINGS = {
     "delta.checkpointInterval": "20",
     "delta.logRetentionDuration": "interval 1 days",
 }
-"""So the log neither grows nor takes long to read, however many entries there are."""
+"""They keep the log small and quick to read, however many entries there are."""
 
-OF_A_COMMIT = "it was damaged, so what it had made visible is lost"
-"""Of a commit of the table's log."""
+DAMAGED_COMMIT = "it was damaged, so what it had made visible is lost"
+"""Why a commit of the table's log is left out."""
 
 T = TypeVar("T")
 
-LATEST_DAY = "~"
+AFTER_EVERY_DAY = "~"
 """Sorts behind every day."""
 
 
@@ -90,11 +90,11 @@ class HistoryTable:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """To be read. ``path``: a folder, or an object store's URL."""
+        """Opens the table to read it. ``path``: a folder, or an object store's URL."""
         place = location(path)
-        with explained(place):
+        with errors_explained(place):
             if is_remote(place):
-                table = DeltaTable(place, storage_options=options(place))
+                table = DeltaTable(place, storage_options=store_options(place))
                 return cls(table, place)
             try:
                 if not has_empty_commit(Path(place)):
@@ -108,19 +108,19 @@ class HistoryTable:
 
     @classmethod
     def _of_a_copy(cls, place: str) -> Self:
-        """With the log's damaged commits replaced, in a copy."""
+        """Opens a copy in which the log's damaged commits are replaced."""
         copy = tempfile.TemporaryDirectory(prefix="retentiond-history-")
         copy_of_log(Path(place), Path(copy.name))
         mended = mend_log(Path(copy.name), _create)
         found = cls(DeltaTable(copy.name), place)
         found._copy = copy  # it goes with the table
-        found.damaged |= {f"{LOG}/{each.name}": OF_A_COMMIT for each in mended}
+        found.damaged |= {f"{LOG}/{each.name}": DAMAGED_COMMIT for each in mended}
         return found
 
     @classmethod
     def open_or_create(cls, path: str | Path) -> Self:
         place = location(path)
-        with explained(place):
+        with errors_explained(place):
             if is_remote(place):
                 return cls(_create(place), place)
             Path(place).mkdir(parents=True, exist_ok=True)
@@ -133,38 +133,42 @@ class HistoryTable:
                 mended += mend_log(Path(place), _create)
                 table = _create(place)
             found = cls(table, place)
-            found.damaged |= {f"{LOG}/{each.name}": OF_A_COMMIT for each in mended}
+            found.damaged |= {f"{LOG}/{each.name}": DAMAGED_COMMIT for each in mended}
             return found
 
     def refresh(self) -> None:
-        with explained(self.place):
+        with errors_explained(self.place):
             self._table.update_incremental()
 
     def last_entry(self, cluster_id: str) -> int:
         """0 where there is none."""
-        with explained(self.place):
+        with errors_explained(self.place):
             return self._table.transaction_version(cluster_id) or 0
 
     def clusters(self) -> frozenset[str]:
         """The ids of those that anything is kept of."""
-        with explained(self.place):
+        with errors_explained(self.place):
             found = {each.cluster_id for each in self._every_file()}
         return frozenset(each for each in found if each is not None)
 
     def files(
-        self, cluster_id: str | None = None, *, since_day: str = "", until_day: str = LATEST_DAY
+        self,
+        cluster_id: str | None = None,
+        *,
+        since_day: str = "",
+        until_day: str = AFTER_EVERY_DAY,
     ) -> tuple[HistoryFile, ...]:
         """Those of a cluster, or all of them, less those that are known as damaged; days as
         ``YYYY-MM-DD``, both included. By day, then by entry."""
-        with explained(self.place):
+        with errors_explained(self.place):
             every = (each for each in self._every_file() if each.path not in self.damaged)
             found = [each for each in every if since_day <= each.day <= until_day]
         found.sort(key=lambda each: (each.day, each.first_entry or 0, each.path))
         return tuple(each for each in found if cluster_id in (None, each.cluster_id))
 
     def damaged_files(self, cluster_id: str | None = None) -> tuple[HistoryFile, ...]:
-        """Those that are left out."""
-        with explained(self.place):
+        """The files that are left out."""
+        with errors_explained(self.place):
             every = [each for each in self._every_file() if each.path in self.damaged]
         return tuple(each for each in every if cluster_id in (None, each.cluster_id))
 
@@ -203,12 +207,12 @@ class HistoryTable:
         return [f"{self.place.rstrip('/')}/{each.path}" for each in files]
 
     def dataset(
-        self, cluster_id: str, *, since_day: str = "", until_day: str = LATEST_DAY
+        self, cluster_id: str, *, since_day: str = "", until_day: str = AFTER_EVERY_DAY
     ) -> pads.Dataset:
         """The rows of a cluster and those days, with the columns of `SCHEMA`; rows of other
         clusters may be among them, so filter. It stays readable for an hour after the files were
         replaced by others."""
-        with explained(self.place):
+        with errors_explained(self.place):
             return self._table.to_pyarrow_dataset(
                 file_pruning_predicate=(
                     f"cluster_id = {quoted(cluster_id)} "
@@ -220,7 +224,7 @@ class HistoryTable:
     def query(self, sql: str) -> pa.Table:
         """The rows of a query in DataFusion's SQL, to which the table is ``history``. Damaged files
         are left out, and stand in `damaged` afterwards."""
-        with explained(self.place):
+        with errors_explained(self.place):
             return self._retried(lambda: self._queried(sql))
 
     def _queried(self, sql: str) -> pa.Table:
@@ -233,7 +237,8 @@ class HistoryTable:
         return pa.RecordBatchReader.from_stream(found)
 
     def _but_damaged(self, word: str) -> str:
-        """By the entries of the damaged files, so that the log alone tells which files to open."""
+        """A condition that leaves damaged files out by their entries: the log tells which files to
+        open."""
         return "".join(
             f"{word if not number else ' AND '}NOT (cluster_id = {quoted(each.cluster_id or '')}"
             f" AND entry >= {each.first_entry} AND entry <= {each.last_entry})"
@@ -241,7 +246,7 @@ class HistoryTable:
         )
 
     def _retried(self, read: Callable[[], T]) -> T:
-        """Without a file that turns out to be damaged meanwhile."""
+        """Reads, and reads again without a file that turns out to be damaged meanwhile."""
         while True:
             try:
                 return read()
@@ -252,7 +257,7 @@ class HistoryTable:
     def find_damage(self) -> bool:
         """Whether a file that was not known to be is damaged: by sizes and footers, and if these
         are sound, by reading all. Files without known entries can't be left out."""
-        with explained(self.place):
+        with errors_explained(self.place):
             if found := self._looked_at(columns="kind"):
                 return found
             if self._checked_whole:
@@ -277,7 +282,7 @@ class HistoryTable:
     def _damage_of(self, file: HistoryFile, columns: str) -> str | None:
         """It is read as queries read it: another library may be more lenient."""
         if not is_remote(self.place):
-            why = of_size(Path(self.place, file.path), file.size_bytes)
+            why = damage_by_size(Path(self.place, file.path), file.size_bytes)
             if why is not None:
                 return why
         sql = (
@@ -290,19 +295,19 @@ class HistoryTable:
             for _ in self._stream(sql):
                 pass
         except (OSError, DeltaError, pa.ArrowException, ValueError) as error:
-            return as_damage(error)
+            return damage_of_error(error)
         return None
 
     def _store(self) -> pafs.FileSystem:
         import pyarrow.fs as pafs  # noqa: PLC0415 - 50 MB that a daemon has no use for
         from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - likewise
 
-        handler = DeltaStorageHandler.from_table(self._table._table, options(self.place), {})
+        handler = DeltaStorageHandler(self._table.table_uri, store_options(self.place), {})
         return pafs.PyFileSystem(handler)
 
     def append(self, cluster_id: str, entry: int, rows: pa.Table) -> None:
         """An entry of that number, as one commit. ``rows``: `SCHEMA`, of one day."""
-        with explained(self.place):
+        with errors_explained(self.place):
             write_deltalake(
                 self._table,
                 rows,
@@ -323,7 +328,7 @@ class HistoryTable:
 
         day, expected, written = old[0].day, sum(each.rows or 0 for each in old), 0
         path = f"day={day}/merged-{uuid.uuid4().hex}.parquet"
-        with explained(self.place):
+        with errors_explained(self.place):
             files = self._store()
             with (
                 files.open_output_stream(path) as stream,
@@ -364,10 +369,10 @@ class HistoryTable:
 
     def drop(self, days: Collection[str], cluster_id: str) -> None:
         """What is there of a cluster and of those days."""
-        with explained(self.place):
-            there = [each for each in self._every_file() if each.day in days]
+        with errors_explained(self.place):
+            files = [each for each in self._every_file() if each.day in days]
             predicate = f"day IN ({', '.join(map(quoted, sorted(days)))})"
-            if all(each.cluster_id == cluster_id for each in there):
+            if all(each.cluster_id == cluster_id for each in files):
                 self._table.delete(predicate)
                 return
             predicate += f" AND cluster_id = {quoted(cluster_id)}"
@@ -375,7 +380,7 @@ class HistoryTable:
 
     def vacuum(self, grace_h: int) -> None:
         """Removes the files that were replaced so many hours ago or earlier."""
-        with explained(self.place):
+        with errors_explained(self.place):
             self._table.vacuum(grace_h, dry_run=False, enforce_retention_duration=False)
 
 
@@ -396,8 +401,8 @@ def _create(place: str | Path) -> DeltaTable:
         SCHEMA,
         mode="ignore",
         partition_by="day",
-        configuration=SETTINGS,
-        storage_options=options(str(place)),
+        configuration=TABLE_SETTINGS,
+        storage_options=store_options(str(place)),
     )
 
 
@@ -406,5 +411,5 @@ def _mark(cluster_id: str, entry: int) -> CommitProperties:
 
 
 def quoted(text: str) -> str:
-    """As a value in SQL."""
+    """The text as a value in SQL."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,4 +1,10 @@
-"""Days become one sorted file each, old ones go, and nothing is left behind on the way."""
+"""Days become one sorted file each, old ones go, and nothing is left behind on the way.
+
+deltalake's own optimize would not do. It compacts a day as a whole, and daemons of several clusters
+may share the table: a file of two clusters could neither be left out nor dropped for one of them.
+It fails at a damaged file, which is left out here. And it keeps no order, by which questions about
+the past skip most of a day.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +22,21 @@ import pyarrow as pa
 
 from retentiond.config.config import History
 from retentiond.errors import HistoryUnavailable
+from retentiond.formatting import HOUR_MS
 from retentiond.history.entries import day_of
 from retentiond.history.packing import FILE_SCHEMA
 from retentiond.history.place import shown
-from retentiond.history.schema import COLUMNS, OF_ENTRY, RowKind
+from retentiond.history.schema import COLUMNS, ENTRY_COLUMNS, RowKind
 from retentiond.history.table import HistoryFile, HistoryTable, quoted
 
 SLICE_ROWS = 256 * 1024
-"""So many rows are sorted at a time."""
+"""How many rows are sorted at a time."""
 
 SMALL_FILES = 24
 """When a day has so many files of one entry each, they are made one."""
 
 GRACE_H = 1
 """How long readers have for a file that others have replaced."""
-
-HOUR_MS = 3_600_000
 
 MOST_S = 1800.0
 """A merge that takes longer is given up."""
@@ -64,8 +69,8 @@ class HistoryUpkeep:
             drop_old_days(table, cluster_id, settings, at_ms)
             table.vacuum(GRACE_H)
         waiting = {day for day, at in self._next_merge_ms.items() if elapsed_ms < at}
-        there = [each for each in table.files(cluster_id) if each.day not in waiting]
-        if files := to_merge(there, day_of(at_ms)):
+        merged_from = [each for each in table.files(cluster_id) if each.day not in waiting]
+        if files := to_merge(merged_from, day_of(at_ms)):
             day = files[0].day
             self._next_merge_ms[day] = elapsed_ms + HOUR_MS
             self._merge(table, cluster_id, files)
@@ -88,8 +93,8 @@ def to_merge(files: Sequence[HistoryFile], today: str) -> list[HistoryFile]:
 
 
 def drop_old_days(table: HistoryTable, cluster_id: str, settings: History, at_ms: int) -> None:
-    """Those that are older than ``keep``, and as many of the next ones as ``max_bytes`` asks for.
-    The last entry's day stays."""
+    """Drops the days that are older than ``keep``, and as many of the next ones as ``max_bytes``
+    asks for. The last entry's day stays."""
     files = table.files(cluster_id)
     bytes_of: Counter[str] = Counter()
     for each in files:
@@ -174,7 +179,7 @@ def merge(table: HistoryTable, cluster_id: str, files: Sequence[HistoryFile]) ->
 
 
 def _sorted_rows(table: HistoryTable, where: str) -> Iterator[pa.Table]:
-    """By kind, topic, partition, group and entry, some row groups at a time."""
+    """The rows, some row groups at a time, sorted by kind, topic, partition, group and entry."""
     for part in list(_slices(table, where)):
         found = table.query(_query(part, where))
         yield pa.Table.from_arrays(
@@ -190,7 +195,7 @@ def _sorted_rows(table: HistoryTable, where: str) -> Iterator[pa.Table]:
 
 def _query(part: Slice, where: str) -> str:
     own = COLUMNS[RowKind(part.kind)]
-    columns = ", ".join(f'"{name}"' for name in (*OF_ENTRY, *own))
+    columns = ", ".join(f'"{name}"' for name in (*ENTRY_COLUMNS, *own))
     order = [f'"{name}"' for name in ("topic", "partition", "group") if name in own]
     return (
         f"SELECT {columns} FROM history WHERE {where} AND {part.sql}"

@@ -38,7 +38,7 @@ from retentiond.model import Failure, TopicPartition
 NAMES = {key.value: key.name for key in ApiKey}
 
 NEWEST_RELEASE = (4, 4)
-"""Of those that are told from each other; kafka-python knows those before."""
+"""The newest release that is recognized here; kafka-python recognizes the older ones."""
 
 SINCE_NEWEST = (ApiKey.StreamsGroupDescribe, 1)
 """A request and its version that came with it."""
@@ -182,7 +182,7 @@ BROKER = 4
 def broker_configs(
     client: Client, names: Collection[str]
 ) -> Mapping[int, Mapping[str, str] | Failure]:
-    """Those settings of each live broker, as texts; one that has no value is left out.
+    """The settings of each live broker, as texts; one that has no value is left out.
 
     Raises `KafkaUnavailable` when no broker answers.
     """
@@ -197,7 +197,7 @@ def broker_configs(
 
 
 def request_for(broker: int, names: Collection[str]) -> Any:
-    """To be sent to that very broker."""
+    """A request that must go to that very broker."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=BROKER, resource_name=str(broker), configuration_keys=list(names)
     )
@@ -205,7 +205,7 @@ def request_for(broker: int, names: Collection[str]) -> Any:
 
 
 def settings_in(answer: Any) -> Mapping[str, str] | Failure:
-    """By name; ``answer`` is the response, or the error that came instead of it."""
+    """The settings by name; ``answer`` is the response, or the error that came instead."""
     if isinstance(answer, Exception):
         return failure_of_exception(answer)
     (result,) = answer.results

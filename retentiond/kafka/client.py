@@ -76,7 +76,7 @@ settings name another."""
 class Client:
     """A kafka-python client, made when first needed and anew after it broke.
 
-    One request at a time: a client that broke is closed under nobody's feet.
+    One request at a time, so that a broken client is never closed while another request uses it.
     """
 
     def __init__(
@@ -201,15 +201,15 @@ def _is_no_debugging(record: logging.LogRecord) -> bool:
 
 
 FIRST_TRY_MS = 2_000
-"""For each server to start from, before it is looked what is wrong with them."""
+"""How long each server is tried before retentiond looks what is wrong with them."""
 
-PATIENCE_S = 2.0
-"""For servers that all refuse at once: one of them may just be starting."""
+ALL_REFUSED_S = 2.0
+"""How long to go on if all servers refuse at once: one of them may just be starting."""
 
-AT_ONCE_S = 0.5
+REFUSED_WITHIN_S = 0.5
 """An attempt that fails so soon was refused."""
 
-OF_THE_LOGIN = {
+LOGIN_PROBLEMS = {
     IllegalSaslStateError: ProblemKind.NO_LOGIN,
     NoToken: ProblemKind.NO_TOKEN,
     SaslAuthenticationFailedError: ProblemKind.LOGIN_REFUSED,
@@ -254,7 +254,7 @@ class FailedConnections:
 
         async def attentive_transport(*node: Any, **options: Any) -> Any:
             transport = await build_transport(*node, **options)
-            transport._sock_recv = partial(last_words, transport._sock_recv)
+            transport._sock_recv = partial(data_before_end, transport._sock_recv)
             return transport
 
         manager.get_connection = get_connection
@@ -295,7 +295,7 @@ class FailedConnections:
             self._has_looked = True
             if wrong := lasting_problem(self._settings):
                 raise wrong
-        if starting <= self._refused and time.monotonic() - self._since > PATIENCE_S:
+        if starting <= self._refused and time.monotonic() - self._since > ALL_REFUSED_S:
             raise KafkaTimeoutError("none of the servers to start from answers")
 
     def _succeeded(self, node_id: object, _: object) -> None:
@@ -306,7 +306,7 @@ class FailedConnections:
         if broker is not None:
             self._servers[node_id] = f"{broker.host}:{broker.port}"
             self._failed[node_id] = error
-        if time.monotonic() - self._tried_at.get(node_id, 0.0) < AT_ONCE_S:
+        if time.monotonic() - self._tried_at.get(node_id, 0.0) < REFUSED_WITHIN_S:
             self._refused.add(node_id)
         else:
             self._refused.discard(node_id)
@@ -314,20 +314,20 @@ class FailedConnections:
 
 def is_final(error: BaseException | None) -> bool:
     """Whether the next attempt would end in the same way: it is about a login or a certificate."""
-    if isinstance(error, (*OF_THE_LOGIN, ssl.SSLError)):
+    if isinstance(error, (*LOGIN_PROBLEMS, ssl.SSLError)):
         return True
     causes = () if error is None else (error.__context__, *error.args)
     return any(isinstance(cause, BaseException) and is_final(cause) for cause in causes)
 
 
-def last_words(receive: Callable[[], Received]) -> Received:
+def data_before_end(receive: Callable[[], Received]) -> Received:
     """What was received, and why there will be no more: the end comes again when asked again."""
     data, end = receive()
     return (data, None) if data else (data, end)
 
 
 def _of_login(error: BaseException) -> ConnectionProblem | None:
-    for kind, problem in OF_THE_LOGIN.items():
+    for kind, problem in LOGIN_PROBLEMS.items():
         if isinstance(error, kind):
             return ConnectionProblem(problem, _words(error))
     return None

@@ -35,12 +35,12 @@ class ClusterIdentity:
 
     @property
     def endpoints(self) -> Mapping[int, Endpoint]:
-        """By broker id, as the cluster itself last told them."""
+        """The brokers' addresses by id, as the cluster last told them."""
         return self._endpoints
 
     @property
     def servers(self) -> str:
-        """The same as ``bootstrap.servers`` has them; empty before anything was learnt."""
+        """The addresses in the form of ``bootstrap.servers``; empty before anything was learnt."""
         return ",".join(address(*endpoint) for endpoint in sorted(self._endpoints.values()))
 
     def check(self, cluster_id: str | None) -> None:
@@ -72,5 +72,5 @@ class ClusterIdentity:
 
 
 def address(host: str, port: int) -> str:
-    """As clients write it; an IPv6 address goes in brackets."""
+    """The address as clients write it; an IPv6 address goes in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

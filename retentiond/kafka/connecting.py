@@ -21,7 +21,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 
 class Sockets:
-    """Of one new client, in place of what its connection manager opens connections with."""
+    """Opens the connections of one new client, in place of its connection manager."""
 
     def __init__(self, manager: Any) -> None:
         self._manager = manager
@@ -54,7 +54,7 @@ class Sockets:
         return transport
 
     async def _connected(self, node: Any, timeout_at: float | None) -> socket.socket:
-        """To the first of a name's addresses that takes it."""
+        """A socket that is connected to the first of the name's addresses that takes it."""
         config = self._manager.config
         factory = KafkaNetSocket(config["proxy_url"])
         failure = KafkaConnectionError("DNS Resolution failure")

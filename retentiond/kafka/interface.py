@@ -37,9 +37,8 @@ INTERNAL_TOPICS = frozenset(
 """Kafka's own topics, also those that its metadata doesn't mark as internal."""
 
 
-def left_out(by: str, what: str) -> Failure:
-    """What was asked about, and an answer does not mention."""
-    return Failure("NOT_ANSWERED", f"the {by} left the {what} out of its answer")
+NOT_ANSWERED = Failure("NOT_ANSWERED", "Kafka's answer does not mention it")
+"""Stands for a topic, partition or group that was asked about."""
 
 
 @dataclass(frozen=True, slots=True)

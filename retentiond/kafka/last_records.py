@@ -34,31 +34,32 @@ from retentiond.kafka.topics import Leader, Leaders
 from retentiond.model import Failure, TopicPartition
 
 MOST_SECONDS = 30.0
-"""Of one reading. The next one goes on where it ended."""
+"""How long one reading may take. The next one goes on where it ended."""
 
-MOST_MEMORY_S = 3600.0
+KEPT_FOR_S = 3600.0
 """How long what was read counts, without a look at what came after it."""
 
 MOST_KEPT_BYTES = 32 * 1024 * 1024
-"""Of the last records of all keys."""
+"""How much the last records of all keys may take."""
 
 FETCH_BYTES = 1024 * 1024
-"""Of one partition. Each is asked for by itself: what an answer leaves out is not there then."""
+"""How much of a partition a request asks for. Each partition has a request of its own, so that an
+answer that lacks it says something."""
 
-BY_NAME = 12
+LAST_FETCH_BY_NAME = 12
 """The last version of Fetch that names topics; the first that is sent knows leader epochs."""
-WITH_EPOCHS = 9
+FIRST_FETCH_WITH_EPOCHS = 9
 
-WAIT_MS = 100
+FETCH_WAIT_MS = 100
 
 MOST_TRIES = 5
-"""Of a partition whose leader has moved, or does not answer."""
+"""How often a partition is tried whose leader has moved, or does not answer."""
 
-LATER_S = 0.2
+RETRY_S = 0.2
 
 
 class LastRecords:
-    """Of one topic. Thread-safe; one reading at a time."""
+    """Reads the last records of one topic. Thread-safe; one reading at a time."""
 
     def __init__(self, client: Client, leaders: Leaders, offsets: Offsets, topic: str) -> None:
         self._client = client
@@ -82,7 +83,7 @@ class LastRecords:
         give_up_at = time.monotonic() + MOST_SECONDS
         with self._lock:
             failure = self._go_on(give_up_at)
-            while failure is MOVED and time.monotonic() < give_up_at:
+            while failure is LEADER_CHANGED and time.monotonic() < give_up_at:
                 failure = self._go_on(give_up_at)
             if failure is not None:
                 return failure
@@ -149,7 +150,7 @@ class LastRecords:
     def _is_old(self) -> bool:
         """Whether a tombstone may have come and gone since all was read: Kafka keeps one for
         delete.retention.ms, a day by default."""
-        return seconds_since_boot() - self._fresh_at_s > MOST_MEMORY_S
+        return seconds_since_boot() - self._fresh_at_s > KEPT_FOR_S
 
     def _read_to(self, ends: Mapping[TopicPartition, int], give_up_at: float) -> Failure | None:
         """None: all that is below the ends has been read."""
@@ -166,13 +167,13 @@ class LastRecords:
                 failure = self._take(at, answer, ends[at])
                 if failure is None:
                     continue
-                if failure is MOVED:
+                if failure is LEADER_CHANGED:
                     return failure
                 tries[at] = tries.get(at, 0) + 1
                 if tries[at] >= MOST_TRIES:
                     return failure
                 self._leaders.forget()
-                time.sleep(LATER_S)
+                time.sleep(RETRY_S)
             if self._kept_bytes > MOST_KEPT_BYTES:
                 self._forget(None)
                 return Failure(
@@ -183,7 +184,7 @@ class LastRecords:
         return None
 
     def _fetch(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Any]:
-        """Of each its part of the response, or why there is none."""
+        """Each partition's part of the response, or why there is none."""
 
         async def ask(network: NetworkClient) -> dict[TopicPartition, Any]:
             led = await self._leaders.of(network, partitions)
@@ -192,7 +193,7 @@ class LastRecords:
             }
             asked = {at: leader for at, leader in led.items() if isinstance(leader, Leader)}
             if any(leader.epoch != self._epochs[at] for at, leader in asked.items()):
-                return dict.fromkeys(partitions, MOVED)
+                return dict.fromkeys(partitions, LEADER_CHANGED)
             answers = await network.send_all(
                 [(leader.node, self._request(at, leader)) for at, leader in asked.items()]
             )
@@ -209,13 +210,13 @@ class LastRecords:
             partition_max_bytes=FETCH_BYTES,
         )
         return FetchRequest(
-            max_wait_ms=WAIT_MS,
+            max_wait_ms=FETCH_WAIT_MS,
             min_bytes=1,
             max_bytes=FETCH_BYTES,
             isolation_level=IsolationLevel.READ_COMMITTED,
             topics=[topic(topic=at.topic, partitions=[partition])],
-            min_version=WITH_EPOCHS,
-            max_version=BY_NAME,
+            min_version=FIRST_FETCH_WITH_EPOCHS,
+            max_version=LAST_FETCH_BY_NAME,
         )
 
     def _take(self, at: TopicPartition, part: Any, end: int) -> Failure | None:
@@ -227,7 +228,7 @@ class LastRecords:
         if not part.records:
             # Nothing is left of what was there: compaction has taken it.
             if part.last_stable_offset < end:
-                return BEHIND
+                return END_NOT_KNOWN
             self._next[at] = end
             return None
         batch = Fetcher.PartitionRecords(
@@ -252,9 +253,11 @@ class LastRecords:
         self._last[at, key] = value
 
 
-BEHIND = Failure("OFFSET_NOT_AVAILABLE", "the partition's leader does not know its end yet")
+END_NOT_KNOWN = Failure("OFFSET_NOT_AVAILABLE", "the partition's leader does not know its end yet")
 
-MOVED = Failure("FENCED_LEADER_EPOCH", "another leader epoch has begun since the reading did")
+LEADER_CHANGED = Failure(
+    "FENCED_LEADER_EPOCH", "another leader epoch has begun since the reading did"
+)
 
 NO_RECORDS = Failure("NOT_ANSWERED", "the leader has sent no record as a whole")
 

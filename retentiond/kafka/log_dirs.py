@@ -7,7 +7,7 @@ then: so a topic that is just being created or deleted, or a reassignment, makes
 that this principal may not describe is left out of the metadata, and is no orphan either.
 
 Topics are asked for by their names: a listing leaves out those that the principal may not see,
-without a word, while a name is answered with an error then. Each broker answers from its own copy
+silently, while a name is answered with an error then. Each broker answers from its own copy
 of the metadata, and one that lags behind may not know yet what was assigned a moment ago: so all
 of them are asked. Replicas that are being added or removed count as replicas (KIP-455).
 """
@@ -167,7 +167,7 @@ def _marked(
     )
 
 
-WITH_FENCED = 2
+CLUSTER_WITH_FENCED_BROKERS = 2
 """DescribeCluster tells of brokers that are down since this version."""
 
 RETENTION_KEYS = {
@@ -221,7 +221,7 @@ def read_replicas(client: Client, topics: Collection[str]) -> ClusterView:
         return ClusterView(
             cluster_id=str(cluster["cluster_id"]),
             registered=frozenset(each["broker_id"] for each in brokers),
-            tells_fenced=network.version_of(DescribeClusterRequest) >= WITH_FENCED,
+            tells_fenced=network.version_of(DescribeClusterRequest) >= CLUSTER_WITH_FENCED_BROKERS,
             may_describe_cluster="DESCRIBE" in (cluster["authorized_operations"] or ()),
             answers={
                 broker: failure_of_exception(answer)

@@ -35,10 +35,10 @@ def _read_empty_tags(_cls: type[TaggedFields], data: Any) -> None:
 
 TaggedFields.decode_empty = classmethod(_read_empty_tags)
 
-FRESH_S = 5.0
+METADATA_FRESH_S = 5.0
 """How long what the metadata said is believed: for one reading."""
 
-LATER_S = 0.01
+AFTER_TIMEOUT_S = 0.01
 """So that kafka-python has noticed, too, that the time is up."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -46,7 +46,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 UNKNOWN_TOPIC = 3
 """Kafka's error code: there is no such topic."""
 
-WITH_RIGHTS = 10
+LAST_METADATA_WITH_RIGHTS = 10
 """The last version of Metadata that tells what the principal may do with the cluster; later ones
 leave that to a request of its own (KIP-700)."""
 
@@ -70,7 +70,7 @@ def metadata_request(names: Iterable[str] | None, **more: Any) -> Any:
     """Asks a broker about topics, None: all that are visible; and who the brokers are.
 
     One that is asked for by its name is answered with an error where it may not be seen; a
-    listing leaves it out without a word.
+    listing leaves it out silently.
     """
     topics = (
         None
@@ -84,11 +84,13 @@ def offsets_topic_request() -> Any:
     """Asks a broker who leads ``__consumer_offsets``, and what this principal may do with the
     cluster: ``authorized_operations``, None where the broker is too old to tell."""
     return metadata_request(
-        [OFFSETS_TOPIC], include_cluster_authorized_operations=True, max_version=WITH_RIGHTS
+        [OFFSETS_TOPIC],
+        include_cluster_authorized_operations=True,
+        max_version=LAST_METADATA_WITH_RIGHTS,
     )
 
 
-OPERATIONS = frozenset(operation.value for operation in ACLOperation)
+ACL_OPERATIONS = frozenset(operation.value for operation in ACLOperation)
 
 Throttled = Callable[[float], None]
 """Told how many seconds a request waits because of a broker's quota."""
@@ -131,7 +133,7 @@ def _ask_first(connection: Any, identity: ClusterIdentity) -> None:
         # The answer may have used a quota up; whatever is sent before that is over would fail.
         throttled_s = connection._throttle_time - time.monotonic()
         if throttled_s > 0:
-            await connection.net.sleep(throttled_s + LATER_S)
+            await connection.net.sleep(throttled_s + AFTER_TIMEOUT_S)
 
     setattr(connection, last, step_and_proof)
 
@@ -251,7 +253,7 @@ class NetworkClient:
 
     async def brokers(self) -> list[int]:
         """The living brokers; asks for them unless it has learnt of them a moment ago."""
-        if time.monotonic() - self._learnt_at > FRESH_S:
+        if time.monotonic() - self._learnt_at > METADATA_FRESH_S:
             await self.offsets_topic()
         return self.known_brokers()
 
@@ -266,7 +268,7 @@ class NetworkClient:
 
     def listed_by(self) -> Mapping[str, int]:
         """Which broker listed each group a moment ago; nothing where that is longer ago."""
-        return self._listed_by if time.monotonic() - self._listed_at <= FRESH_S else {}
+        return self._listed_by if time.monotonic() - self._listed_at <= METADATA_FRESH_S else {}
 
     async def describe_cluster(self) -> dict[str, Any]:
         """``cluster_id``; ``brokers``, each with its ``broker_id`` and, from Kafka 4.0 on,
@@ -284,7 +286,7 @@ class NetworkClient:
         described: dict[str, Any] = answer.to_dict()
         operations = described["authorized_operations"]
         if operations is not None:
-            operations = [ACLOperation(each).name for each in operations if each in OPERATIONS]
+            operations = [ACLOperation(each).name for each in operations if each in ACL_OPERATIONS]
         return described | {"authorized_operations": operations}
 
     async def _wait_for_quota(self, node_id: int | None) -> None:
@@ -296,7 +298,7 @@ class NetworkClient:
         seconds = until - time.monotonic()
         if seconds > 0:
             self._throttled(seconds)
-            await self._manager._net.sleep(seconds + LATER_S)
+            await self._manager._net.sleep(seconds + AFTER_TIMEOUT_S)
 
     def known_brokers(self) -> list[int]:
         """As the metadata showed them that the client has last seen."""

@@ -22,9 +22,9 @@ from kafka.protocol.admin import DescribeConfigsRequest
 
 from retentiond.kafka.client import Client
 from retentiond.kafka.errors.remedies import with_topic_grant
-from retentiond.kafka.interface import INTERNAL_TOPICS, TopicConfig, TopicDescription, left_out
+from retentiond.kafka.interface import INTERNAL_TOPICS, NOT_ANSWERED, TopicConfig, TopicDescription
 from retentiond.kafka.network_client import (
-    FRESH_S,
+    METADATA_FRESH_S,
     UNKNOWN_TOPIC,
     NetworkClient,
     failure_of_code,
@@ -39,13 +39,11 @@ TOPIC = 2
 
 NO_TOPIC = Failure("UNKNOWN_TOPIC_OR_PART", "there is no such topic")
 
-NOT_ANSWERED = left_out("broker", "topic")
-
 
 def describe_topics(
     client: Client, leaders: Leaders, names: Collection[str]
 ) -> Mapping[str, TopicDescription | Failure]:
-    """As one broker's metadata show them; ``leaders`` learns from it."""
+    """The topics as one broker's metadata show them; ``leaders`` learns from it."""
 
     async def ask(network: NetworkClient) -> dict[str, TopicDescription | Failure]:
         topics = (await leaders.read(network, names)).topics
@@ -124,7 +122,7 @@ KEYS = (
 
 
 def topic_config(texts: Mapping[str, str]) -> TopicConfig:
-    """Of `KEYS`. Raises KeyError where one is missing that decides what may be deleted."""
+    """The configuration from `KEYS`. Raises KeyError if one is missing that a deletion needs."""
     retention_ms = int(texts["retention.ms"])
     retention_bytes = int(texts["retention.bytes"])
     return TopicConfig(
@@ -185,7 +183,7 @@ class Leader(NamedTuple):
 
 
 class Leaders:
-    """Of all partitions that were asked about; for coroutines of one `Client`."""
+    """Knows the leaders of all partitions that were asked about; for coroutines of one `Client`."""
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[int, Leader | Failure] | Failure] = {}
@@ -199,7 +197,7 @@ class Leaders:
         """Raises an error of the client where no broker tells."""
         self._drop_unlisted()
         asked = list(partitions)
-        since = time.monotonic() - FRESH_S
+        since = time.monotonic() - METADATA_FRESH_S
         topics = {partition.topic for partition in asked}
         stale = {name for name in topics if self._read_at.get(name, -math.inf) < since}
         if stale:
@@ -217,7 +215,7 @@ class Leaders:
         return metadata
 
     def topic_id(self, topic: str) -> object:
-        """As the metadata showed it that were read last."""
+        """The topic's id in the last metadata."""
         return self._ids.get(topic)
 
     def forget(self) -> None:

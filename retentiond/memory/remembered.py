@@ -1,14 +1,8 @@
-"""What earlier cycles saw: the groups, so that one that vanishes does not free its records, and the
-ends.
+"""What earlier cycles saw of the groups, so that one that vanishes does not free its records.
 
 Offsets expire, permissions change, coordinators move, and consumers crash before their first
 commit: a group that is not in the listing any more looks just like one that never was. Only a
 memory tells them apart. So whoever was once seen to read a topic is remembered, by whatever trace.
-
-A record's time stamp may be anything that its producer likes. When it arrived is known from
-outside only by the ends that earlier readings saw: what lies at or above such an end arrived
-after it was read, what lies below it before. That is enough to tell where the age of records
-protects nothing, and where it keeps everything (`retentiond.tell.explain.sentences`).
 """
 
 from __future__ import annotations
@@ -24,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.config import PolicyConflict, TopicPolicy
-from retentiond.formatting import MINUTE_MS
 from retentiond.model import GroupKind
 from retentiond.snapshot import Snapshot
 
@@ -55,9 +48,9 @@ class RememberedReader:
     there is one. A reader without commits is absent only when its group is not listed at all.
     ``absent_ms``: how much of that time was observed, cycle by cycle, on a clock that nobody sets.
     ``moved_at_ms``: by partition, when the commit was first seen where it is, so that it has not
-    moved since. ``seen_at_ms``: when it was first seen to read the topic; None: before that was
-    kept. ``stale``: the partitions whose commit may be older than the log, while it stands where it
-    is (`Snapshot.stale`).
+    moved since. ``seen_at_ms``: when it was first seen to read the topic. ``stale``: the
+    partitions whose commit may be older than the log, while it stands where it is
+    (`Snapshot.stale`).
     """
 
     kind: GroupKind
@@ -78,15 +71,11 @@ class RememberedReader:
 
 @dataclass(frozen=True, slots=True)
 class KnownTopic:
-    """``agreed``: how many complete readings in a row had these ``groups``, sorted by name.
-
-    ``ends``: a few of the ends that were read, the oldest first.
-    """
+    """``agreed``: how many complete readings in a row had these ``groups``, sorted by name."""
 
     topic_id: str
     groups: tuple[str, ...] = ()
     agreed: int = 0
-    ends: tuple[EndsSeen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,47 +108,6 @@ def is_forgotten(policy: TopicPolicy | PolicyConflict, last: RememberedReader) -
     return is_absent and last.absent_ms >= policy.forget_vanished_after_ms
 
 
-MOST = 4
-"""With half a consumed retention between them, one is always younger than it and one older."""
-
-
-@dataclass(frozen=True, slots=True)
-class EndsSeen:
-    """High watermarks by partition, read at ``at_ms`` (epoch milliseconds) or shortly after."""
-
-    at_ms: int
-    high_watermarks: Mapping[int, int]
-
-
-def ends_by_topic(snapshot: Snapshot) -> list[EndsSeen]:
-    """What this reading sees, for each topic of the snapshot."""
-    seen: list[dict[int, int]] = [{} for _ in snapshot.topics]
-    for reading in snapshot.partitions:
-        if reading.high_watermark is not None:
-            seen[reading.topic][reading.partition] = reading.high_watermark
-    return [EndsSeen(snapshot.taken_at_ms, ends) for ends in seen]
-
-
-def with_ends(
-    before: tuple[EndsSeen, ...], now: EndsSeen, policy: TopicPolicy | PolicyConflict
-) -> tuple[EndsSeen, ...]:
-    """The ends to remember of a topic; none where age is no bound.
-
-    What was remembered ``before`` stays as it is while the last of it is young, so that most
-    cycles have nothing to write.
-    """
-    if not isinstance(policy, TopicPolicy) or not policy.consumed_retention_ms:
-        return ()
-    if before and 0 <= now.at_ms - before[-1].at_ms < spacing_ms(policy.consumed_retention_ms):
-        return before
-    past = [seen for seen in before if seen.at_ms < now.at_ms]  # a clock may have been set back
-    return (*past, now)[-MOST:]
-
-
-def spacing_ms(consumed_retention_ms: int) -> int:
-    return max(consumed_retention_ms // 2, MINUTE_MS)
-
-
 def known_topics(
     snapshot: Snapshot, before: Remembered, settle_cycles: int
 ) -> dict[str, KnownTopic]:
@@ -169,7 +117,6 @@ def known_topics(
     ``settle_cycles``: a topic that has settled stays so until it is recreated.
     """
     readers = readers_by_topic(snapshot)
-    ends = ends_by_topic(snapshot)
     is_complete = snapshot.complete
     known = {}
     for position, topic in enumerate(snapshot.topics):
@@ -180,7 +127,6 @@ def known_topics(
             continue  # it is another topic than before until the commits that are older are known
         if last is None or last.topic_id != topic.topic_id:
             last = KnownTopic(topic.topic_id)
-        last = replace(last, ends=with_ends(last.ends, ends[position], topic.policy))
         known[topic.name] = last
         if is_complete and last.agreed < settle_cycles:
             now = tuple(sorted(readers[position]))

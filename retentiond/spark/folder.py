@@ -18,7 +18,7 @@ from pathlib import Path
 PREFIX, SUFFIX = "retentiond-spark-", ".locked"
 """Folders of other programs, and of a retentiond that locked none, have other names."""
 
-UNNAMED = "retentiond-new-"
+NEW_FOLDER_PREFIX = "retentiond-new-"
 
 
 class JvmFolder:
@@ -27,8 +27,8 @@ class JvmFolder:
     def __init__(self) -> None:
         parent = _parent()
         _remove_abandoned(parent)
-        made = Path(tempfile.mkdtemp(prefix=UNNAMED, dir=parent))
-        self.path = parent / f"{PREFIX}{made.name.removeprefix(UNNAMED)}{SUFFIX}"
+        made = Path(tempfile.mkdtemp(prefix=NEW_FOLDER_PREFIX, dir=parent))
+        self.path = parent / f"{PREFIX}{made.name.removeprefix(NEW_FOLDER_PREFIX)}{SUFFIX}"
         self._lock: int | None = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
         try:
             with contextlib.suppress(OSError):  # a file system without locks: none is tidied there

@@ -23,13 +23,13 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 DEFAULT_OPTIONS = "spark.driver.defaultJavaOptions"
 
-BEFORE = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+OPTIONS_BEFORE_COMMAND_LINE = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 """The variables whose options Java puts before those of a command line, in this order."""
 
-AFTER = "_JAVA_OPTIONS"
+OPTIONS_AFTER_COMMAND_LINE = "_JAVA_OPTIONS"
 """The one whose options come last, and so win."""
 
-VARIABLES = (*BEFORE, AFTER)
+VARIABLES = (*OPTIONS_BEFORE_COMMAND_LINE, OPTIONS_AFTER_COMMAND_LINE)
 
 OTHER_VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "OPENJ9_JAVA_OPTIONS")
 """They reach Java in ways of their own, and stay as they are."""
@@ -49,8 +49,8 @@ TEMPORARY_FILES = "-Djava.io.tmpdir="
 """Where Java and Spark put all that doesn't fit into memory, libraries and sockets, unless a
 setting says where."""
 
-IN_QUOTES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
-"""For an argument in quotes, in a file of arguments for Java."""
+ESCAPES_IN_QUOTES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
+"""Escapes for an argument in quotes, in a file of arguments for Java."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class PlatformOptions:
 def platform_options(environment: Mapping[str, str]) -> PlatformOptions:
     """Raises ValueError, which names the variable, where a quotation has no end."""
     given = {name: _split(name, environment[name]) for name in VARIABLES if environment.get(name)}
-    first = [option for name in BEFORE for option in given.get(name, ())]
-    last = given.get(AFTER, [])
+    first = [option for name in OPTIONS_BEFORE_COMMAND_LINE for option in given.get(name, ())]
+    last = given.get(OPTIONS_AFTER_COMMAND_LINE, [])
     return PlatformOptions(
         first=tuple(each for each in first if _is_passed_on(each)),
         last=tuple(each for each in last if _is_passed_on(each)),
@@ -85,7 +85,7 @@ def _is_passed_on(option: str) -> bool:
 
 
 def _split(name: str, text: str) -> list[str]:
-    """As Java does: at blanks outside of quotations, in which nothing is escaped."""
+    """Splits as Java does: at blanks outside of quotations, in which nothing is escaped."""
     parts = shlex.shlex(text, posix=True, punctuation_chars=False)
     parts.whitespace_split, parts.escape, parts.commenters = True, "", ""
     try:
@@ -95,7 +95,7 @@ def _split(name: str, text: str) -> list[str]:
 
 
 def without_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The same for a process that is given the options otherwise, or is to have none."""
+    """The environment for a process that gets the options otherwise, or gets none."""
     return {name: value for name, value in environment.items() if name not in VARIABLES}
 
 
@@ -130,13 +130,13 @@ def has_name() -> bool:
 
 
 def user_name() -> str:
-    """Of a user without a name: what Hadoop's own variable says, else ours."""
+    """The name for a user without one: what Hadoop's own variable says, else ours."""
     return os.environ.get("HADOOP_USER_NAME") or "retentiond"
 
 
 def argument_file(arguments: Iterator[str]) -> str:
     """The text of a file that Java reads them from."""
-    return "".join(f'"{each.translate(IN_QUOTES)}"\n' for each in arguments)
+    return "".join(f'"{each.translate(ESCAPES_IN_QUOTES)}"\n' for each in arguments)
 
 
 def archived_classes(given: str) -> str:

@@ -49,7 +49,7 @@ PYSPARK = Path(pyspark.__file__).parent
 EXIT_S = 3.0
 """A JVM that has nothing to do at its end takes far less."""
 
-CHATTER = (
+HARMLESS_LINES = (
     "WARNING: Using incubator",
     "Setting default log level",
     "To adjust logging level",
@@ -63,21 +63,21 @@ CHATTER = (
 """How lines begin that explain no death: those of every start, and of every end; and where in Java
 it was."""
 
-CONNECTION = "connection"
+CONNECTION_FILE = "connection"
 """Name of the file that says where the JVM listens; PySpark's own way of being told."""
 
-LOOK_S = 0.05
+POLL_S = 0.05
 """How often it is looked for."""
 
-DRAIN_S = 1.0
+LAST_OUTPUT_S = 1.0
 """How long the last words of a JVM that has ended may take to arrive."""
 
 DRIVER_HOST = "spark.driver.host"
 
-SOCKETS = "spark.python.unix.domain.socket.dir"
+SOCKET_DIR = "spark.python.unix.domain.socket.dir"
 
 SOCKET_NAME_LENGTH = 43
-"""Of the sockets that Spark makes in a folder."""
+"""How long the names are of the sockets that Spark makes in a folder."""
 
 LONGEST_SOCKET_PATH = 103
 """Linux takes 107 characters, macOS 103."""
@@ -89,7 +89,7 @@ FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
 """For glibc below the JVM, whose compiler's and pools' threads would each keep memory aside."""
 
 
-NAMED_OFTEN = (
+IMPORTED_CLASSES = (
     "org.apache.spark.api.python.PythonUtils",
     "org.apache.spark.sql.api.python.PythonSQLUtils",
 )
@@ -145,7 +145,7 @@ class Jvm:
                     **environment,
                     **without_variables(os.environ),
                     "SPARK_CONNECT_MODE": "0",
-                    "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._folder / CONNECTION),
+                    "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._folder / CONNECTION_FILE),
                 },
                 stdin=subprocess.PIPE,  # it ends when nobody holds the other end
                 stdout=writing,
@@ -165,12 +165,12 @@ class Jvm:
         except (OSError, EOFError) as error:
             raise self._not_started(error) from error
         finally:
-            for name in (SETTINGS, OPTIONS, CONNECTION):
+            for name in (SETTINGS, OPTIONS, CONNECTION_FILE):
                 (self._folder / name).unlink(missing_ok=True)
         with _environment({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
             self._gateway = launch_gateway()  # type: ignore[no-untyped-call] # has no types
         _forget()  # else PySpark would go on with another that lives, and call it this one
-        for name in NAMED_OFTEN:
+        for name in IMPORTED_CLASSES:
             java_import(self._gateway.jvm, name)  # type: ignore[no-untyped-call] # has no types
         if not has_name():
             hadoop = self._gateway.jvm.org.apache.hadoop.security.UserGroupInformation
@@ -182,12 +182,12 @@ class Jvm:
 
     def _where_it_listens(self) -> tuple[int, str]:
         """Port and secret. Raises EOFError where it ends before it says so."""
-        said = self._folder / CONNECTION
+        said = self._folder / CONNECTION_FILE
         while not said.exists():
             if self._process.poll() is not None:
-                self._listener.join(DRAIN_S)
+                self._listener.join(LAST_OUTPUT_S)
                 raise EOFError(f"exit code {self._process.returncode}")
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         with said.open("rb") as info:
             port = read_int(info)  # type: ignore[no-untyped-call] # has no types
             secret = UTF8Deserializer().loads(info)  # type: ignore[no-untyped-call] # has no types
@@ -202,7 +202,7 @@ class Jvm:
         file = self._written(OPTIONS, argument_file(arguments))
         files = shlex.join((*self._platform.files, f"@{file}"))
         is_short = len(str(self._folder)) + SOCKET_NAME_LENGTH <= LONGEST_SOCKET_PATH
-        sockets = {} if is_short else {SOCKETS: "/tmp"}
+        sockets = {} if is_short else {SOCKET_DIR: "/tmp"}
         settings = {**sockets, **conf, DEFAULT_OPTIONS: "", JAVA_OPTIONS: files}
         return self._written(SETTINGS, "".join(starmap(_property, settings.items())))
 
@@ -283,13 +283,13 @@ class Jvm:
         with os.fdopen(reading, errors="replace") as lines:
             for line in lines:
                 if text := line.strip():
-                    if not text.startswith(CHATTER):
+                    if not text.startswith(HARMLESS_LINES):
                         self._said.append(text)
                     structlog.get_logger().debug("spark.jvm", said=text)
 
 
 def _pass_over(*_: object) -> None:
-    """In place of a handler of errors."""
+    """A handler of errors that does nothing."""
 
 
 def _own_address(conf: Mapping[str, str]) -> dict[str, str]:

@@ -24,35 +24,35 @@ from retentiond.errors import ConfigError, SparkUnavailable
 from retentiond.formatting import without_parameters
 from retentiond.spark import tuning
 from retentiond.spark.jvm import EXIT_S, Jvm
-from retentiond.spark.tuning import APPLICATION, JOBS, LOOPBACK, hide_pandas, show_pandas
+from retentiond.spark.tuning import APPLICATION, LOOPBACK, SMALL_JOBS, hide_pandas, show_pandas
 
-PYTHON = "spark.pyspark.python"
+WORKER_PYTHON = "spark.pyspark.python"
 """The interpreter of Spark's workers, for what they do in Python."""
 
-CONNECT = "sc://"
+CONNECT_SCHEME = "sc://"
 """How the address of a Spark Connect server begins."""
 
 SERVER_ANSWER_S = 5.0
 """How long the server may take to accept a connection."""
 
-RETRIES = 4
-"""Of one request to the server: after 0.05, 0.2, 0.8 and 3.2 s."""
+CONNECT_RETRIES = 4
+"""How often a request to the server is tried again: after 0.05, 0.2, 0.8 and 3.2 s."""
 
 STOP_S = 2.0
 """How long `SparkSessions.stop` waits for a session that is just being made, or at work."""
 
-STOPPED = "Spark was stopped meanwhile"
+STOPPED_MEANWHILE = "Spark was stopped meanwhile"
 
 TIMEOUT_S = 120.0
-"""By default; see `SparkSessions`."""
+"""The default of `SparkSessions`."""
 
 ANSWER_S = 10.0
 """How long a session that does nothing may take to answer; then it is replaced."""
 
-DEATH_S = 1.0
+JVM_DEATH_S = 1.0
 """How long after a failed plan its JVM may turn out to have died."""
 
-CAUSE = "Caused by: "
+JAVA_CAUSE = "Caused by: "
 """How such a line of Java's begins."""
 
 SPARK_FAILURES = (PySparkException, Py4JError, OSError)
@@ -86,7 +86,7 @@ class SparkSessions:
         self._jvm: Jvm | None = None
         self._session: SparkSession | None = None
         self._stopped = False
-        if master.startswith(CONNECT):
+        if master.startswith(CONNECT_SCHEME):
             if importlib.util.find_spec("grpc") is None:
                 raise ConfigError(
                     "Spark Connect is not installed; install retentiond[connect]",
@@ -100,7 +100,7 @@ class SparkSessions:
         """Has a JVM on its way, so that it starts while the caller sees to something else. Raises
         `SparkUnavailable`."""
         with self._lock:
-            if self._jvm is None and not self._master.startswith(CONNECT):
+            if self._jvm is None and not self._master.startswith(CONNECT_SCHEME):
                 self._jvm = self._launched()
 
     def start(self) -> None:
@@ -135,7 +135,7 @@ class SparkSessions:
                 raise
             self._end()
             if self._stopped:
-                raise SparkUnavailable(STOPPED) from error
+                raise SparkUnavailable(STOPPED_MEANWHILE) from error
             raise SparkUnavailable(
                 f"Spark has not answered within {self.timeout_s:g} s (spark.timeout), so it was "
                 "given up; the next cycle starts another session"
@@ -205,7 +205,7 @@ class SparkSessions:
             self._session = self._make()
         if self._stopped:
             self._end()
-            raise SparkUnavailable(STOPPED)
+            raise SparkUnavailable(STOPPED_MEANWHILE)
         return self._session
 
     def _answers(self, session: SparkSession) -> bool:
@@ -220,9 +220,9 @@ class SparkSessions:
 
     def _make(self) -> SparkSession:
         try:
-            if self._master.startswith(CONNECT):
+            if self._master.startswith(CONNECT_SCHEME):
                 self._session = _connected(self._master)
-                for name, value in {**JOBS, **self._conf}.items():
+                for name, value in {**SMALL_JOBS, **self._conf}.items():
                     self._session.conf.set(name, value)
                 return self._session
             if self._jvm is None:
@@ -241,10 +241,10 @@ class SparkSessions:
             raise
 
     def _launched(self) -> Jvm:
-        python = self._settings.get(PYTHON) or (sys.executable if self._is_local else None)
+        python = self._settings.get(WORKER_PYTHON) or (sys.executable if self._is_local else None)
         if python:
             os.environ.setdefault("PYSPARK_PYTHON", python)  # else the first on the PATH
-        return Jvm(self._settings, tuning.environment(self._master), self._exit_s)
+        return Jvm(self._settings, tuning.spark_environment(self._master), self._exit_s)
 
     @property
     def _is_local(self) -> bool:
@@ -252,9 +252,9 @@ class SparkSessions:
 
     @property
     def _settings(self) -> dict[str, str]:
-        """Of a driver of its own."""
+        """The settings of a driver of its own."""
         local = LOOPBACK if self._is_local else {}
-        return {**JOBS, **APPLICATION, **self._driver, **local, **self._conf}
+        return {**SMALL_JOBS, **APPLICATION, **self._driver, **local, **self._conf}
 
     def _end(self) -> None:
         if self._jvm is not None:
@@ -265,7 +265,7 @@ class SparkSessions:
         self._session = self._jvm = None
 
     def _sentence(self, error: Exception) -> str:
-        if self._jvm and (code := self._jvm.exit_code_within(DEATH_S)) is not None:
+        if self._jvm and (code := self._jvm.exit_code_within(JVM_DEATH_S)) is not None:
             words = f", saying {self._jvm.last_words!r}" if self._jvm.last_words else ""
             return f"Spark's JVM ended with exit code {code}{words}; the next cycle starts another"
         return f"Spark could not work the plan out: {self._reason(error)}"
@@ -295,7 +295,7 @@ def _connected(url: str) -> SparkSession:
     # The error that follows says as much, and stderr is for JSON lines.
     warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
     session = SparkSession.builder.remote(url).create()
-    session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES)])
+    session.client.set_retry_policies([DefaultPolicy(max_retries=CONNECT_RETRIES)])
     return session
 
 
@@ -320,5 +320,5 @@ def _in_one_line(text: str) -> str:
     the end; the first line where there is neither."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     message = next((line[2:] for line in lines if line.startswith(": ")), lines[0] if lines else "")
-    causes = [line.removeprefix(CAUSE) for line in lines if line.startswith(CAUSE)]
+    causes = [line.removeprefix(JAVA_CAUSE) for line in lines if line.startswith(JAVA_CAUSE)]
     return f"{message} (caused by: {causes[-1]})" if causes else message

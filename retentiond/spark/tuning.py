@@ -26,7 +26,7 @@ import pyspark
 from retentiond.spark.java_options import JAVA_OPTIONS
 from retentiond.spark.jvm import DRIVER_HOST, PYSPARK
 
-JOBS = {
+SMALL_JOBS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",  # planning anew costs more than a small job
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
@@ -81,18 +81,19 @@ APPLICATION = {
 }
 """What a driver of its own is started with."""
 
-ONCE = {JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:TieredStopAtLevel=1"}
-"""For a single plan: Java's optimizing compiler would take as much time again, and end too late."""
+SINGLE_PLAN = {JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:TieredStopAtLevel=1"}
+"""Settings for a single plan: Java's optimizing compiler would take as much time again, and end too
+late."""
 
-LARGE = {
+LARGE_PLANS = {
     JAVA_OPTIONS: f"{APPLICATION[JAVA_OPTIONS]} -XX:Tier4InvocationThreshold=100000 "
     "-XX:Tier4MinInvocationThreshold=12000 -XX:Tier4CompileThreshold=300000 "
     "-XX:Tier4BackEdgeThreshold=800000 -XX:NewRatio=1 -XX:MinHeapFreeRatio=70 "
     "-XX:MaxHeapFreeRatio=90"
 }
-"""For few plans over millions of rows: only what runs for all of them is worth being optimized.
-By Java's own thresholds, a twentieth of these, the compiler took a third of a question's time. The
-heap grows at once to what rows need that live as long as a task."""
+"""Settings for few plans over millions of rows: only what runs for all of them is worth being
+optimized. By Java's own thresholds, a twentieth of these, the compiler took a third of a question's
+time. The heap grows at once to what rows need that live as long as a task."""
 
 LOOPBACK = {
     DRIVER_HOST: "127.0.0.1",
@@ -101,12 +102,12 @@ LOOPBACK = {
     # one that still looks for a server that had this port before would end the plan.
     "spark.python.unix.domain.socket.enabled": "true",
 }
-"""For a master in the same JVM: nobody else has business with it."""
+"""Settings for a master in the same JVM: nobody else has business with it."""
 
-HOME = Path(sys.prefix) / "share" / "retentiond" / f"spark-{pyspark.__version__}"
+CLASS_ARCHIVE_DIR = Path(sys.prefix) / "share" / "retentiond" / f"spark-{pyspark.__version__}"
 """What `scripts/devkit/class_archive.py` makes once for an installation, if somebody runs it."""
 
-NEEDLESS = (
+UNUSED_JARS = (
     # Hive's catalogue of tables
     *("hive-", "spark-hive", "datanucleus-", "derby"),
     # Kubernetes as a master
@@ -118,18 +119,22 @@ NEEDLESS = (
 )
 """How the names of the jars begin that are left out. What is small stays, whatever it is for."""
 
-SERVED = ("local", "spark://")
+MASTERS_WITHOUT_UNUSED_JARS = ("local", "spark://")
 """How the masters begin whose drivers do without them."""
 
 
-def environment(master: str) -> Mapping[str, str]:
+def spark_environment(master: str) -> Mapping[str, str]:
     """What has PySpark start this Spark for such a master, where there is one whose links lead
     somewhere."""
-    is_there = (HOME / "bin" / "spark-submit").exists()
-    return {"SPARK_HOME": str(HOME)} if is_there and master.startswith(SERVED) else {}
+    is_there = (CLASS_ARCHIVE_DIR / "bin" / "spark-submit").exists()
+    return (
+        {"SPARK_HOME": str(CLASS_ARCHIVE_DIR)}
+        if is_there and master.startswith(MASTERS_WITHOUT_UNUSED_JARS)
+        else {}
+    )
 
 
-def make(home: Path) -> None:
+def make_session(home: Path) -> None:
     """Raises OSError."""
     unfinished = home.with_name(f".{home.name}")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -137,7 +142,7 @@ def make(home: Path) -> None:
     for part in ("bin", "python"):
         (unfinished / part).symlink_to(PYSPARK / part)
     for jar in (PYSPARK / "jars").glob("*.jar"):
-        if not jar.name.startswith(NEEDLESS):
+        if not jar.name.startswith(UNUSED_JARS):
             (unfinished / "jars" / jar.name).symlink_to(jar)
     shutil.rmtree(home, ignore_errors=True)
     os.rename(unfinished, home)
@@ -156,12 +161,12 @@ _HIDDEN = _Hidden()
 
 
 def hide_pandas() -> None:
-    """From now on, and for the whole process: as if it were not installed."""
+    """From now on the whole process works as if pandas were not installed."""
     if _HIDDEN not in sys.meta_path:
         sys.meta_path.insert(0, _HIDDEN)
 
 
 def show_pandas() -> None:
-    """As before `hide_pandas`."""
+    """Undoes `hide_pandas`."""
     if _HIDDEN in sys.meta_path:
         sys.meta_path.remove(_HIDDEN)

@@ -1,4 +1,4 @@
-"""What the audit log proves: how much was deleted over time, and that each deletion was allowed.
+"""What the audit log proves: how much was deleted by day, and that each deletion was allowed.
 
 Reading is bounded by time: a page must not wait for a log of years, nor take the processor from
 the cycle. What can't be read within the bound is not known.
@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from retentiond.errors import StateError
-from retentiond.formatting import say_name
+from retentiond.formatting import DAY_MS, say_name
 from retentiond.model import Outcome
 from retentiond.state.audit_file import AUDIT_NAME, check_schema
 from retentiond.state.audit_records import DeletionRecord
@@ -33,76 +33,43 @@ PATIENCE_S = 0.25
 STEPS_BETWEEN_LOOKS = 1000
 """SQLite's virtual machine takes a million in some 10 ms."""
 
-BY_TOPIC = """
+BY_DAY = f"""
 SELECT
-    (requested_at_ms - :since_ms) / :width_ms AS slot,
-    sum(records) FILTER (WHERE error IS NULL),
+    requested_at_ms / {DAY_MS} AS day,
+    ifnull(sum(records) FILTER (WHERE error IS NULL), 0),
     sum(freed_bytes)
 FROM deletions
 WHERE topic = :topic AND outcome = 'deleted' AND requested_at_ms BETWEEN :since_ms AND :last_ms
-GROUP BY slot
-"""
-
-BY_CYCLE = """
-SELECT (planned_at_ms - :since_ms) / :width_ms AS slot, sum(records_deleted), NULL
-FROM cycles
-WHERE planned_at_ms BETWEEN :since_ms AND :last_ms
-GROUP BY slot
+GROUP BY day
+ORDER BY day
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """A stretch of time in equal parts: ``count`` of ``width_ms`` from ``since_ms`` on."""
+class DeletedInDay(NamedTuple):
+    """``day_ms``: when it began, in UTC. ``freed_bytes``: on the disks of all replicas, as far as
+    it is known yet."""
 
-    since_ms: int
-    width_ms: int
-    count: int
-
-    @property
-    def last_ms(self) -> int:
-        return self.since_ms + self.count * self.width_ms - 1
+    day_ms: int
+    records: int
+    freed_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class FreedInSlot:
-    """One slot's. ``freed_bytes``: on the disks of all replicas, as far as it is known yet;
-    ``remote_bytes``: about what was in remote storage, 0 where nothing was or nobody looked."""
-
-    records: int = 0
-    freed_bytes: int | None = None
-    remote_bytes: int | None = 0
-
-
-NONE_FREED = FreedInSlot()
-
-
-def freed_over_time(
-    state_dir: Path, slots: Slots, topic: str | None = None, *, patience_s: float = PATIENCE_S
-) -> tuple[FreedInSlot, ...] | None:
-    """One for each slot; of all topics together (then no bytes are known), or of one.
+def deleted_by_day(
+    state_dir: Path, topic: str, now_ms: int, days: int, *, patience_s: float = PATIENCE_S
+) -> tuple[DeletedInDay, ...] | None:
+    """The last days of a topic, today included, less those in which nothing was deleted.
 
     None where the log can't be read, or not within ``patience_s``.
     """
-    values = {"since_ms": slots.since_ms, "width_ms": slots.width_ms, "last_ms": slots.last_ms}
-    query = BY_CYCLE if topic is None else BY_TOPIC
-    found: dict[int, FreedInSlot] = {}
+    today = now_ms // DAY_MS
+    since_ms, last_ms = (today + 1 - days) * DAY_MS, (today + 1) * DAY_MS - 1
+    values = {"topic": topic, "since_ms": since_ms, "last_ms": last_ms}
     try:
         with _opened_briefly(state_dir / AUDIT_NAME, patience_s) as connection:
-            if connection is not None:
-                found = _by_slot(connection, query, values | ({"topic": topic} if topic else {}))
+            found = [] if connection is None else connection.execute(BY_DAY, values).fetchall()
     except (StateError, sqlite3.Error):
         return None
-    return tuple(found.get(slot, NONE_FREED) for slot in range(slots.count))
-
-
-def _by_slot(
-    connection: sqlite3.Connection, query: str, values: Mapping[str, int | str]
-) -> dict[int, FreedInSlot]:
-    return {
-        slot: FreedInSlot(records or 0, freed_bytes)
-        for slot, records, freed_bytes in connection.execute(query, values)
-    }
+    return tuple(DeletedInDay(day * DAY_MS, *figures) for day, *figures in found)
 
 
 @contextmanager

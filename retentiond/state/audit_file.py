@@ -176,8 +176,8 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> None:
         raise StateError(
             f"{path} is not an audit log of retentiond; move it away, or choose another state_dir"
         )
-    there = {name for _, name, *_ in connection.execute("PRAGMA table_info (deletions)")}
-    if version < SCHEMA_VERSION or not there.issuperset(name for name, _ in AUDITED):
+    columns = {name for _, name, *_ in connection.execute("PRAGMA table_info (deletions)")}
+    if version < SCHEMA_VERSION or not columns.issuperset(name for name, _ in AUDITED):
         raise StateError(
             f"the audit log {path} was begun by another version of retentiond, whose schema this "
             "one does not know; run that version, or move the file away to begin a new log"
@@ -192,7 +192,7 @@ def unusable(path: Path, cause: Exception) -> StateError:
         return damaged(path, "it holds what is no text" if not is_damaged else cause)
     return StateError(
         f"the audit log {path} can't be used ({cause}); without it nothing is deleted: "
-        "see to free space and write permission in state_dir"
+        "check free space and write permission in state_dir"
     )
 
 
@@ -217,8 +217,8 @@ def _refuse_damaged(connection: sqlite3.Connection, path: Path) -> None:
     ((pages,),) = connection.execute("PRAGMA page_count").fetchall()
     ((page_bytes,),) = connection.execute("PRAGMA page_size").fetchall()
     log = path.with_name(f"{path.name}-wal")  # what is not in the file yet
-    there = path.stat().st_size + (log.stat().st_size if log.exists() else 0)
-    if there < pages * page_bytes:
-        raise damaged(path, f"{there} of {pages * page_bytes} bytes are there")
+    on_disk = path.stat().st_size + (log.stat().st_size if log.exists() else 0)
+    if on_disk < pages * page_bytes:
+        raise damaged(path, f"{on_disk} of {pages * page_bytes} bytes are there")
     for query in LATEST:
         connection.execute(query).fetchall()

@@ -21,10 +21,10 @@ SMALL_BYTES = 64 * 1024 * 1024
 """A log of so little keeps its free pages."""
 
 STEP_ROWS = 500
-"""So many rows go at a time."""
+"""How many rows are removed at a time."""
 
 STEP_PAGES = 500
-"""So many free pages, of 4 KiB each, are given back at a time."""
+"""How many free pages, of 4 KiB each, are given back at a time."""
 
 MOST_S = 5.0
 """How long pruning goes on after a cycle; a tenth of the interval, if that is shorter."""
@@ -61,7 +61,7 @@ def observed_ms(connection: sqlite3.Connection, now: Uptime) -> int:
 
 
 def look_at_clock(connection: sqlite3.Connection, now: Uptime) -> int:
-    """The same, kept for the next look. Within a transaction."""
+    """As `observed_ms`, and kept for the next look. Call it within a transaction."""
     total_ms = observed_ms(connection, now)
     connection.execute("DELETE FROM passed")
     connection.execute("INSERT INTO passed VALUES (?, ?, ?)", (*now, total_ms))

@@ -171,7 +171,7 @@ def _deletion(stored: sqlite3.Row) -> DeletionRecord:
 
 
 def begun(plan: Plan) -> CycleRecord:
-    """Before the first deletion is asked for."""
+    """The record of a cycle before its first deletion is requested."""
     verdicts = Counter(row.verdict for row in plan.rows)
     return CycleRecord(
         cycle_id=plan.cycle_id,

@@ -29,7 +29,6 @@ from retentiond.memory.remembered import (
     Remembered,
     RememberedReader,
 )
-from retentiond.model import GroupKind
 from retentiond.snapshot import namesake_id
 from retentiond.state import groups_file
 from retentiond.state.groups_file import (
@@ -41,10 +40,9 @@ from retentiond.state.groups_file import (
 from retentiond.state.state_dir import DatabaseFiles, connect
 
 _KEEP_TOPIC = """
-INSERT INTO topics (topic, topic_id, groups, agreed, ends) VALUES (?, ?, ?, ?, ?)
+INSERT INTO topics (topic, topic_id, groups, agreed) VALUES (?, ?, ?, ?)
 ON CONFLICT (topic) DO UPDATE
-SET topic_id = excluded.topic_id, groups = excluded.groups, agreed = excluded.agreed,
-    ends = excluded.ends
+SET topic_id = excluded.topic_id, groups = excluded.groups, agreed = excluded.agreed
 """
 
 _KEEP_COMMITS = """
@@ -70,8 +68,8 @@ INSERT INTO gone (topic, ms) VALUES (?, ?) ON CONFLICT (topic) DO UPDATE SET ms 
 
 _FORGET_VANISHED = """
 DELETE FROM commits
-WHERE group_id = ?1 AND (kind = ?5) = ?4 AND ifnull(topic = ?2, ?2 IS NULL) AND NOT EXISTS (
-    SELECT 1 FROM commits AS other WHERE other.group_id = ?1 AND (other.kind = ?5) = ?4
+WHERE group_id = ?1 AND is_external = ?4 AND ifnull(topic = ?2, ?2 IS NULL) AND NOT EXISTS (
+    SELECT 1 FROM commits AS other WHERE other.group_id = ?1 AND other.is_external = ?4
     AND (other.absent_since_ms IS NULL OR other.absent_ms < ?3)
 )
 RETURNING topic
@@ -170,8 +168,8 @@ class GroupMemory:
         with _errors_translated(self._path), self._transaction():
             rows = self._connection.execute(
                 "DELETE FROM commits WHERE group_id = ?1 AND ifnull(topic = ?2, ?2 IS NULL) "
-                "AND ifnull((kind = ?4) = ?3, ?3 IS NULL) RETURNING topic",  # in older files, too
-                (group_id, topic, is_external, GroupKind.EXTERNAL),
+                "AND ifnull(is_external = ?3, ?3 IS NULL) RETURNING topic",
+                (group_id, topic, is_external),
             ).fetchall()
         return tuple(sorted({topic for (topic,) in rows}))
 
@@ -186,13 +184,7 @@ class GroupMemory:
             for reader in readers:
                 rows = self._connection.execute(
                     _FORGET_VANISHED,
-                    (
-                        reader.group_id,
-                        topic,
-                        vanished_for_ms,
-                        reader.is_external,
-                        GroupKind.EXTERNAL,
-                    ),
+                    (reader.group_id, topic, vanished_for_ms, reader.is_external),
                 ).fetchall()
                 if rows:
                     forgotten[reader] = tuple(sorted(name for (name,) in rows))
@@ -213,13 +205,7 @@ class GroupMemory:
         run(
             _KEEP_TOPIC,
             [
-                (
-                    name,
-                    topic.topic_id,
-                    json.dumps(topic.groups),
-                    topic.agreed,
-                    json.dumps([[seen.at_ms, seen.high_watermarks] for seen in topic.ends]),
-                )
+                (name, topic.topic_id, json.dumps(topic.groups), topic.agreed)
                 for name, topic in changed.topics.items()
             ],
         )
@@ -332,7 +318,7 @@ def _errors_translated(path: Path) -> Iterator[None]:
     except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
         raise StateError(
             f"the remembered groups in {path} can't be used ({error}); without them nothing is "
-            "deleted: see to free space and write permission in state_dir"
+            "deleted: check free space and write permission in state_dir"
         ) from error
 
 
@@ -355,14 +341,14 @@ def topics_read_by(state_dir: Path, group_id: str) -> dict[str, RememberedReader
     return _look_up(state_dir, topics_of_group, group_id)
 
 
-K = TypeVar("K", bound=str | GroupOnTopic)
+TopicOrReader = TypeVar("TopicOrReader", bound=str | GroupOnTopic)
 
 
 def _look_up(
     state_dir: Path,
-    look_up: Callable[[sqlite3.Connection, str], dict[K, RememberedReader]],
+    look_up: Callable[[sqlite3.Connection, str], dict[TopicOrReader, RememberedReader]],
     name: str,
-) -> dict[K, RememberedReader] | None:
+) -> dict[TopicOrReader, RememberedReader] | None:
     path = state_dir / groups_file.NAME
     if not path.exists():
         return None

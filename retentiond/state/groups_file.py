@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import Any
 from retentiond.clock import Uptime
 from retentiond.errors import StateError, StateReplaced
 from retentiond.memory.remembered import (
-    EndsSeen,
     GroupOnTopic,
     KnownTopic,
     Remembered,
@@ -24,10 +24,17 @@ from retentiond.state.audit_file import AUDIT_NAME
 from retentiond.state.state_dir import DatabaseFiles, connect, created, version_of
 
 NAME = "groups.db"
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 # The key's columns come first: SQLite's quick_check takes others for missing where they don't.
-COMMITS = """
+SCHEMA = """
+CREATE TABLE topics (
+    topic TEXT NOT NULL PRIMARY KEY,
+    topic_id TEXT NOT NULL,
+    groups TEXT NOT NULL,  -- JSON: [group_id, ...]
+    agreed INTEGER NOT NULL  -- complete cycles in a row that saw these groups
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE commits (
     group_id TEXT NOT NULL,
     topic TEXT NOT NULL,
@@ -41,23 +48,11 @@ CREATE TABLE commits (
     stale TEXT NOT NULL DEFAULT '[]',  -- JSON: [partition, ...]: see `RememberedReader`
     PRIMARY KEY (group_id, topic, is_external)
 ) STRICT, WITHOUT ROWID;
-"""
 
-SCHEMA = f"""
-CREATE TABLE topics (
-    topic TEXT NOT NULL PRIMARY KEY,
-    topic_id TEXT NOT NULL,
-    groups TEXT NOT NULL,  -- JSON: [group_id, ...]
-    agreed INTEGER NOT NULL,  -- complete cycles in a row that saw these groups
-    ends TEXT NOT NULL  -- JSON: [[epoch ms, {{partition: high watermark}}], ...]
-) STRICT, WITHOUT ROWID;
-{COMMITS}
 CREATE TABLE losses (
     sentence TEXT NOT NULL  -- until an operator accepts it, nothing is deleted
 ) STRICT;
-"""
 
-SINCE_VERSION_2 = """
 CREATE TABLE cluster (
     cluster_id TEXT NOT NULL  -- one row: all of this is about that cluster
 ) STRICT;
@@ -73,35 +68,13 @@ CREATE TABLE gone (
 ) STRICT, WITHOUT ROWID;
 """
 
-FROM_VERSION_1 = f"""
-ALTER TABLE commits ADD COLUMN absent_ms INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE commits ADD COLUMN seen_at_ms INTEGER;
-{SINCE_VERSION_2}
-"""
-
-STALE = "ALTER TABLE commits ADD COLUMN stale TEXT NOT NULL DEFAULT '[]';"
-"""Since version 3; a file of version 2 may have it already."""
-
-COLUMNS = (
-    "group_id, topic, kind, offsets, absent_since_ms, moved_at_ms, absent_ms, seen_at_ms, stale"
-)
-
-BY_KIND = f"""
-ALTER TABLE commits RENAME TO commits_by_name;
-{COMMITS}
-INSERT INTO commits ({COLUMNS}, is_external)
-SELECT {COLUMNS}, kind = '{GroupKind.EXTERNAL}' FROM commits_by_name;
-DROP TABLE commits_by_name;
-"""
-"""Since version 4: two readers of one name."""
-
 ACCEPT = "`retentiond groups accept` goes on without it"
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
     """For the holder of the state lock: makes the file, or keeps a damaged one aside.
 
-    Raises `StateError` for a file of a newer version, `OSError` and `sqlite3.Error`.
+    Raises `StateError` for a file of another schema, `OSError` and `sqlite3.Error`.
     """
     if not path.exists():
         lost = loss_of_missing(path)
@@ -114,7 +87,6 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         )
     connection = connect(path)
     try:
-        _upgrade(connection)
         if _cluster_id(connection) is None and (cluster_id := _cluster_of_audit(path)) is not None:
             write_cluster(connection, cluster_id)
     except BaseException:
@@ -124,7 +96,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def open_shared(path: Path) -> sqlite3.Connection:
-    """Of a file that another process may be using: it is neither made nor mended.
+    """Opens a file that another process may be using: it is neither made nor mended.
 
     Raises `StateError`, `OSError` and `sqlite3.Error`.
     """
@@ -185,12 +157,17 @@ def check_version(connection: sqlite3.Connection, path: Path) -> None:
             f"{version}, this version knows {SCHEMA_VERSION}); run that version, or choose "
             "another state_dir"
         )
-    if version < 1:
+    if version == 0:
         raise sqlite3.DatabaseError("it has no schema")
+    if version < SCHEMA_VERSION:
+        raise StateError(
+            f"the remembered groups in {path} were written by an earlier retentiond, whose schema "
+            f"({version}) this version does not know; run that version, or choose another state_dir"
+        )
 
 
 def with_cluster(remembered: Remembered, path: Path) -> Remembered:
-    """What an older version wrote doesn't say whose it is; the audit log beside it may."""
+    """Without a file, or with a new one, the audit log beside it may say whose it is."""
     if remembered.cluster_id is not None:
         return remembered
     return replace(remembered, cluster_id=_cluster_of_audit(path))
@@ -198,11 +175,7 @@ def with_cluster(remembered: Remembered, path: Path) -> Remembered:
 
 def cluster_of(connection: sqlite3.Connection, path: Path) -> str | None:
     """Without reading the groups."""
-    try:
-        known = _cluster_id(connection)
-    except sqlite3.OperationalError:  # an older version had no such table
-        known = None
-    return known or _cluster_of_audit(path)
+    return _cluster_id(connection) or _cluster_of_audit(path)
 
 
 def write_cluster(connection: sqlite3.Connection, cluster_id: str) -> None:
@@ -225,18 +198,6 @@ def _cluster_of_audit(path: Path) -> str | None:
     except sqlite3.Error:  # who opens it to write says what is wrong
         return None
     return found[0] if len(found) == 1 else None
-
-
-def _upgrade(connection: sqlite3.Connection) -> None:
-    """In place, and as a whole or not at all."""
-    version = version_of(connection)
-    if version < SCHEMA_VERSION:
-        steps = FROM_VERSION_1 if version == 1 else ""
-        steps += "" if "stale" in columns_of_commits(connection) else STALE
-        steps += BY_KIND
-        connection.executescript(
-            f"BEGIN IMMEDIATE; {steps} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
-        )
 
 
 def _damage(path: Path) -> str | None:
@@ -272,54 +233,34 @@ def _put_aside(path: Path) -> Path:
 
 
 def _create(path: Path, loss: str | None) -> None:
-    with created(path, f"{SCHEMA}{SINCE_VERSION_2}", SCHEMA_VERSION) as connection:
+    with created(path, SCHEMA, SCHEMA_VERSION) as connection:
         if loss is not None:
             connection.execute("INSERT INTO losses VALUES (?)", (loss,))
+
+
+STORED = "kind, offsets, absent_since_ms, moved_at_ms, absent_ms, seen_at_ms, stale"
+"""The columns of ``commits`` beside its key, as `_last_commits` takes them."""
 
 
 def read_all(connection: sqlite3.Connection) -> Remembered:
     """Everything. Raises `sqlite3.Error`, or `ValueError` and `TypeError` for a row that was
     not written by retentiond."""
     commits: dict[GroupOnTopic, RememberedReader] = {}
-    is_old = version_of(connection) == 1
-    query = f"SELECT group_id, topic, {_commit_columns(connection)} FROM commits"
+    query = f"SELECT group_id, topic, {STORED} FROM commits"
     for group_id, topic, *stored in connection.execute(query):
-        last = _last_commits(*stored)
+        last = _last_commits(stored)
         commits[_reader(group_id, topic, last)] = last
     losses = [sentence for (sentence,) in connection.execute("SELECT sentence FROM losses")]
-    topics = connection.execute("SELECT topic, topic_id, groups, agreed, ends FROM topics")
+    topics = connection.execute("SELECT topic, topic_id, groups, agreed FROM topics")
     return Remembered(
         topics={
-            name: KnownTopic(
-                topic_id,
-                tuple(json.loads(groups)),
-                agreed,
-                tuple(EndsSeen(at_ms, _by_partition(read)) for at_ms, read in json.loads(ends)),
-            )
-            for name, topic_id, groups, agreed, ends in topics
+            name: KnownTopic(topic_id, tuple(json.loads(groups)), agreed)
+            for name, topic_id, groups, agreed in topics
         },
         commits=commits,
         lost="; ".join(losses) or None,
-        cluster_id=None if is_old else _cluster_id(connection),
-        gone_ms={} if is_old else dict(connection.execute("SELECT topic, ms FROM gone")),
-    )
-
-
-ALWAYS = "kind, offsets, absent_since_ms, moved_at_ms"
-LATER = {"absent_ms": "0", "seen_at_ms": "NULL", "stale": "'[]'"}
-"""What an older version's file lacks, and what stands for it where nobody may upgrade it."""
-
-
-def columns_of_commits(connection: sqlite3.Connection) -> set[str]:
-    """Of the table as it is in this file."""
-    return {name for _, name, *_ in connection.execute("PRAGMA table_info(commits)")}
-
-
-def _commit_columns(connection: sqlite3.Connection) -> str:
-    """What `_last_commits` takes, for a query."""
-    there = columns_of_commits(connection)
-    return ", ".join(
-        [ALWAYS, *(name if name in there else absent for name, absent in LATER.items())]
+        cluster_id=_cluster_id(connection),
+        gone_ms=dict(connection.execute("SELECT topic, ms FROM gone")),
     )
 
 
@@ -344,30 +285,27 @@ def readers_of_topic(
     connection: sqlite3.Connection, topic: str
 ) -> dict[GroupOnTopic, RememberedReader]:
     """Sorted by name. Raises as `read_all` does."""
-    columns = _commit_columns(connection)
-    query = f"SELECT group_id, {columns} FROM commits WHERE topic = ? ORDER BY group_id"
+    query = f"SELECT group_id, {STORED} FROM commits WHERE topic = ? ORDER BY group_id"
     return {
         _reader(group_id, topic, last): last
         for group_id, *stored in connection.execute(query, (topic,))
-        for last in (_last_commits(*stored),)
+        for last in (_last_commits(stored),)
     }
 
 
 def topics_of_group(connection: sqlite3.Connection, group_id: str) -> dict[str, RememberedReader]:
     """By topic; of a group and an external reader of that name, the one that is there. Raises as
     `read_all` does."""
-    query = f"SELECT topic, {_commit_columns(connection)} FROM commits WHERE group_id = ?"
+    query = f"SELECT topic, {STORED} FROM commits WHERE group_id = ?"
     query += " ORDER BY absent_since_ms IS NULL"
     return {
-        topic: _last_commits(*stored) for topic, *stored in connection.execute(query, (group_id,))
+        topic: _last_commits(stored) for topic, *stored in connection.execute(query, (group_id,))
     }
 
 
-def _last_commits(
-    kind: str, offsets: str, absent_since_ms: int | None, moved_at_ms: str, *more: Any
-) -> RememberedReader:
-    """A row of the table ``commits``."""
-    absent_ms, seen_at_ms, stale = more
+def _last_commits(stored: Sequence[Any]) -> RememberedReader:
+    """``stored``: a row's columns `STORED`."""
+    kind, offsets, absent_since_ms, moved_at_ms, absent_ms, seen_at_ms, stale = stored
     return RememberedReader(
         GroupKind(kind),
         _by_partition(json.loads(offsets)),

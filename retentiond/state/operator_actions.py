@@ -97,7 +97,7 @@ class Action:
 
 
 def action_now(action: str, subject: str | None, detail: str) -> Action:
-    """By this process's user; in a container a user may have no name, and is a number then."""
+    """An action of this process's user. A user without a name, as in a container, is a number."""
     try:
         operator = getpass.getuser()
     except (KeyError, OSError):  # KeyError before Python 3.13

@@ -38,14 +38,14 @@ UNDER_PRESSURE_NAME = "under_pressure.json"
 
 LAST_COMPLETE_NAME = "last_complete.json"
 
-UNREADABLE = (OSError, ValueError, TypeError, KeyError, OverflowError)
+UNREADABLE_ERRORS = (OSError, ValueError, TypeError, KeyError, OverflowError)
 
-SEE_TO = "see to free space and write permission in state_dir"
+WHAT_TO_CHECK = "check free space and write permission in state_dir"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """For the one process that may write it."""
+    """The state for the one process that may write it."""
 
     state_dir: Path
     audit: Audit
@@ -82,7 +82,7 @@ class StoredState(NamedTuple):
 
 
 def read_stored_state(state_dir: Path) -> StoredState:
-    """For a process that only reads: it leaves no trace."""
+    """The state for a process that only reads: it leaves no trace."""
     return StoredState(
         recall(state_dir),
         read_pause(state_dir),
@@ -94,7 +94,7 @@ def read_stored_state(state_dir: Path) -> StoredState:
 
 
 def stored_state_of(state: State) -> StoredState:
-    """For the process that writes it."""
+    """The stored state for the process that writes it."""
     return StoredState(
         state.memory.recall(),
         state.pause(),
@@ -108,13 +108,13 @@ def read_awaited(state_dir: Path) -> tuple[PendingFree, ...]:
     """The deletions whose bytes the brokers have yet to free."""
     try:
         return tuple(_awaited_of(*each) for each in _read_json(state_dir / AWAITED_NAME))
-    except UNREADABLE:
+    except UNREADABLE_ERRORS:
         return ()
 
 
 def write_awaited(state_dir: Path, awaited: Sequence[PendingFree]) -> None:
     """Raises `StateError`."""
-    consequence = f", so what deletions free stays unknown; {SEE_TO}"
+    consequence = f", so what deletions free stays unknown; {WHAT_TO_CHECK}"
     write_json(state_dir / AWAITED_NAME, awaited, consequence)
 
 
@@ -135,14 +135,14 @@ def read_stuck(state_dir: Path) -> tuple[Stuck, ...]:
             Stuck(TopicPartition(topic, partition), StuckCause(cause), f"{sentence} ({seen})")
             for topic, partition, cause, sentence in stored["stuck"]
         )
-    except UNREADABLE:
+    except UNREADABLE_ERRORS:
         return ()
 
 
 def write_stuck(state_dir: Path, stuck: Sequence[Stuck], at_ms: int) -> None:
     """Raises `StateError`."""
     rows = [[*each.at, each.cause.value, each.sentence] for each in stuck]
-    consequence = f", so `retentiond explain` does not know what is stuck; {SEE_TO}"
+    consequence = f", so `retentiond explain` does not know what is stuck; {WHAT_TO_CHECK}"
     _write_or_remove(state_dir / STUCK_NAME, rows and {"at_ms": at_ms, "stuck": rows}, consequence)
 
 
@@ -151,13 +151,13 @@ def read_waiting(state_dir: Path) -> tuple[TopicPartition, ...]:
     try:
         stored = _read_json(state_dir / WAITING_NAME)
         return tuple(TopicPartition(topic, partition) for topic, partition in stored)
-    except UNREADABLE:
+    except UNREADABLE_ERRORS:
         return ()
 
 
 def write_waiting(state_dir: Path, waiting: Sequence[TopicPartition]) -> None:
     """Raises `StateError`."""
-    consequence = f", so what a limit left out would not come first next time; {SEE_TO}"
+    consequence = f", so what a limit left out would not come first next time; {WHAT_TO_CHECK}"
     _write_or_remove(state_dir / WAITING_NAME, waiting, consequence)
 
 
@@ -166,13 +166,15 @@ def read_under_pressure(state_dir: Path) -> frozenset[LogDirKey]:
     try:
         stored = _read_json(state_dir / UNDER_PRESSURE_NAME)
         return frozenset((int(broker), str(log_dir)) for broker, log_dir in stored)
-    except UNREADABLE:
+    except UNREADABLE_ERRORS:
         return frozenset()
 
 
 def write_under_pressure(state_dir: Path, log_dirs: Collection[LogDirKey]) -> None:
     """Raises `StateError`."""
-    consequence = f", so a restart would end the pressure on a log directory too soon; {SEE_TO}"
+    consequence = (
+        f", so a restart would end the pressure on a log directory too soon; {WHAT_TO_CHECK}"
+    )
     _write_or_remove(state_dir / UNDER_PRESSURE_NAME, sorted(log_dirs), consequence)
 
 
@@ -188,14 +190,14 @@ def read_last_complete(state_dir: Path, now_ms: int) -> LastComplete | None:
     try:
         cluster_id, planned_at_ms = _read_json(state_dir / LAST_COMPLETE_NAME)
         last = LastComplete(str(cluster_id), int(planned_at_ms))
-    except UNREADABLE:
+    except UNREADABLE_ERRORS:
         return None
     return last if 0 < last.planned_at_ms <= now_ms else None
 
 
 def write_last_complete(state_dir: Path, last: LastComplete) -> None:
     """Raises `StateError`."""
-    consequence = f", so after a restart no cycle would seem to have been complete; {SEE_TO}"
+    consequence = f", so after a restart no cycle would seem to have been complete; {WHAT_TO_CHECK}"
     write_json(state_dir / LAST_COMPLETE_NAME, last, consequence)
 
 

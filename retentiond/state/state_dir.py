@@ -56,7 +56,7 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Of a file that is there. Raises `sqlite3.Error`."""
+    """Connects to a file that exists. Raises `sqlite3.Error`."""
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
     connection = sqlite3.connect(
         uri, uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False

@@ -37,7 +37,7 @@ class Stored(NamedTuple):
         return Stored(local, remote)
 
 
-NOTHING = Stored(0)
+NOTHING_STORED = Stored(0)
 
 
 def total(figures: Iterable[int | None]) -> int | None:
@@ -58,7 +58,7 @@ class KeptBecause(NamedTuple):
     group: str | None = None
 
 
-YOUTH = KeptBecause(Reason.TOO_YOUNG)
+KEPT_BY_AGE = KeptBecause(Reason.TOO_YOUNG)
 
 
 class KeptRecords(NamedTuple):
@@ -107,7 +107,7 @@ def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
     is_age_a_bound = row.verdict is not Verdict.HOLD or keeper.group is not None
     retention_offset = row.retention_offset if is_age_a_bound else None
     old_end = end if retention_offset is None else min(max(start, retention_offset), end)
-    kept = {YOUTH: end - old_end}
+    kept = {KEPT_BY_AGE: end - old_end}
     kept[keeper] = kept.get(keeper, 0) + old_end - start
     return {each: records for each, records in kept.items() if records > 0}
 
@@ -164,7 +164,7 @@ class PartitionAnswer:
         """What its deletion frees; nothing where none is planned."""
         row = self.row
         if row.verdict is not Verdict.DELETE:
-            return NOTHING
+            return NOTHING_STORED
         remote = 0 if self.size.remote == 0 else row.predicted_remote_bytes
         return Stored(row.predicted_bytes, remote)
 
@@ -213,7 +213,7 @@ class SimilarPartitions:
 
     @property
     def binding_groups(self) -> tuple[str, ...]:
-        """Those that bind any of them, sorted by name."""
+        """The groups that bind any of the partitions, sorted by name."""
         found = {each.row.binding_group for each in self.partitions}
         return tuple(sorted(group for group in found if group is not None))
 
@@ -233,12 +233,12 @@ class TopicAnswer:
 
     @property
     def reclaimable_records(self) -> int:
-        """Those that are not gone yet."""
+        """The records that may be deleted and are not gone yet."""
         return sum(each.records for each in self.partitions if not each.is_deleted)
 
     @cached_property
     def log_records(self) -> int:
-        """As far as they are known."""
+        """The sum of what is known."""
         return sum(each.log_records or 0 for each in self.partitions)
 
     @property
@@ -268,7 +268,7 @@ class TopicAnswer:
 
     @property
     def frees_of_size(self) -> Stored:
-        """To be compared with its size: local bytes are not known unless both are."""
+        """What goes, in comparison with the size: local bytes are unknown unless both are known."""
         return self.frees._replace(local=None if self.size.local is None else self.frees.local)
 
     @property
@@ -277,7 +277,7 @@ class TopicAnswer:
 
     @cached_property
     def kept(self) -> tuple[KeptRecords, ...]:
-        """By who keeps it, the most records first."""
+        """What stays, by what keeps it, the most records first."""
         parts = (kept for each in self.partitions for kept in each.kept)
         return tuple(sorted(_summed_by_keeper(parts), key=_most_records_first))
 
@@ -287,17 +287,17 @@ class TopicAnswer:
 
     @property
     def is_compacted(self) -> bool:
-        """As of `PlanRow`: the same on each partition."""
+        """As in `PlanRow`; the same on each partition."""
         return self.partitions[0].row.is_compacted
 
     @property
     def only_groups(self) -> str | None:
-        """As of `PlanRow`: the same on each partition."""
+        """As in `PlanRow`; the same on each partition."""
         return self.partitions[0].row.only_groups
 
     @property
     def owner(self) -> str | None:
-        """As of `PlanRow`: the same on each partition."""
+        """As in `PlanRow`; the same on each partition."""
         return self.partitions[0].row.owner
 
     @property
@@ -353,7 +353,7 @@ class ClusterAnswer:
 
     @cached_property
     def owners(self) -> tuple[str, ...]:
-        """Of the topics that have one, sorted."""
+        """The owners of the topics that have one, sorted."""
         return tuple(sorted({each.owner for each in self.topics if each.owner is not None}))
 
     @property
@@ -395,7 +395,7 @@ class ClusterAnswer:
 
     @cached_property
     def known_frees(self) -> Stored:
-        """Of the topics of which it is known; None where it is of none."""
+        """The sum over the topics whose bytes are known; None if no topic's are."""
         parts = [topic.frees_of_size for topic in self.topics]
         local = [each.local for each in parts if each.local is not None]
         remote = [each.remote for each in parts if each.remote is not None]
@@ -445,7 +445,7 @@ def _summed_by_keeper(parts: Iterable[KeptRecords]) -> Iterator[KeptRecords]:
 
 
 def known_bytes(stored: Stored) -> int:
-    """As far as they are known."""
+    """The sum of what is known."""
     return (stored.local or 0) + (stored.remote or 0)
 
 

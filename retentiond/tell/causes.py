@@ -11,7 +11,7 @@ FIGURES = re.compile(r"\d+")
 
 
 def sentence_of(error: BaseException) -> str:
-    """Of retentiond's own errors ``str()`` is one; a bug is named by its class as well."""
+    """The sentence of one of retentiond's own errors; a bug is named by its class as well."""
     said = " ".join(str(error).split())
     if isinstance(error, RetentiondError) and said:
         return said
@@ -19,9 +19,9 @@ def sentence_of(error: BaseException) -> str:
 
 
 class Causes:
-    """Of one series of failures. Each cause is news when it first comes, and when it is back in
-    place of one of another kind. Broken connections of one outage are refused and unanswered in
-    turn: one of those that is back is news once it comes twice in a row."""
+    """The causes of one series of failures. A cause is news when it first comes, and when it comes
+    back after one of another kind. During an outage connections are refused and unanswered in
+    turn: such a cause that comes back is news only if it comes twice in a row."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()

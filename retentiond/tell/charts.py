@@ -18,7 +18,7 @@ from retentiond.formatting import say_count, say_name
 from retentiond.history.hourly import Values
 
 MOST_LINES = 8
-"""Of a chart with a name each; the rest is one line."""
+"""How many lines of a chart have a name each; the rest is one line."""
 
 PALETTE = ("#4878d0", "#ee854a", "#3a9d5d", "#d65f5f", "#956cb4", "#8c613c", "#dc7ec0", "#7f8c3b")
 
@@ -67,16 +67,15 @@ INLINE = {
 
 UNWANTED = ("style", "script", "title", "desc", etree.Comment)
 OVERLAYS = ("text-overlay", "tooltip-overlay")
-"""Of a chart that stands in a page: styles and scripts are forbidden there, and nothing else is
-shown of these."""
+"""What a chart in a page lacks: the page forbids styles and scripts, and shows none of the rest."""
 
 LONG_FRACTION = re.compile(r"(\d\.\d)\d+")
 
 MOST_STEPS = 5
-"""Of an axis that counts bytes."""
+"""How many steps an axis has that counts bytes."""
 
 
-def fewer(
+def largest_lines(
     lines: Mapping[str | None, Values],
 ) -> tuple[dict[str, Values], Values | None]:
     """The lines with the highest peaks, and all others together; None if there are none. What has
@@ -103,8 +102,9 @@ def line_chart(
     stacked: bool = False,
     of_bytes: bool = False,
 ) -> Any:
-    """Of pygal. The lines are drawn as they come, in the colours of `PALETTE`. ``of_bytes``: the
-    axis counts in units of 1,024."""
+    """A chart of pygal. The lines are drawn as they come, in the colours of `PALETTE`.
+
+    ``of_bytes``: the axis counts in units of 1,024."""
     chart = _chart(pygal.StackedLine if stacked else pygal.Line, labels, formatter, look, title)
     for name, values in lines:
         chart.add(say_name(name), values, fill=stacked)
@@ -157,7 +157,7 @@ def byte_steps(lines: Sequence[Values], *, stacked: bool) -> list[int]:
     return [step * number for number in range(int(-(-most // step)) + 1)]
 
 
-def inline(chart: Any, label: str, unknown: Sequence[bool]) -> str:
+def inline_svg(chart: Any, label: str, unknown: Sequence[bool]) -> str:
     """The chart as an element of a page that allows neither styles nor scripts in it. Stretches of
     which nothing is known are shaded."""
     chart.setup()

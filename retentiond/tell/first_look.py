@@ -95,7 +95,7 @@ class FirstLook:
 
     @property
     def topics(self) -> tuple[TopicAnswer, ...]:
-        """Those that free the most come first; outside a configuration the largest do."""
+        """The topics, those that free the most first; outside a configuration the largest first."""
         answers = self.report.answers
         return answers.by_frees if self.outside is None else answers.by_size
 

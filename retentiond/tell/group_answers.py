@@ -160,7 +160,7 @@ def _keeps_most_first(answer: GroupAnswer) -> tuple[int, int, int, int]:
 
 
 def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[GroupAnswer, ...]:
-    """Those that bind the most partitions first, then those that lag most."""
+    """The groups, those that bind the most partitions first, then those that lag most."""
     ends = {each.row.partition: each.row.high_watermark for each in topic.partitions}
     binds: defaultdict[str | None, list[int]] = defaultdict(list)
     for each in topic.partitions:

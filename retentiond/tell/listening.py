@@ -16,7 +16,7 @@ EVERY_ADDRESS = ("0.0.0.0", "::")
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENOPROTOOPT)
 
 
-def bound(host: str, port: int, make: Callable[[int], S]) -> S:
+def bound_socket(host: str, port: int, make: Callable[[int], S]) -> S:
     """A socket that is bound there. ``make``: of a family. Raises OSError.
 
     A host may have addresses of one family alone, and a probe takes the one that its pod has.

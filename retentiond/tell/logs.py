@@ -36,7 +36,7 @@ def write_aside() -> None:
 
 
 def dropped_lines() -> int:
-    """So many could not be written since the start."""
+    """How many lines could not be written since the start."""
     return sys.stderr.dropped if isinstance(sys.stderr, LogWriter) else 0
 
 

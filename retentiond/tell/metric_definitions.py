@@ -424,4 +424,4 @@ ALL: tuple[Definition, ...] = (
     CLUSTER,
     BUILD,
 )
-"""In the order of the documentation."""
+"""All metrics, in the order of the documentation."""

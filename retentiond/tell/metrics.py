@@ -192,12 +192,12 @@ BY_GROUP: Mapping[Definition, Callable[[LagReport], Mapping[GroupOnTopic, float]
     metric_definitions.FORCED_RETENTION_MARGIN: lambda lag: lag.margins,
 }
 
-ORPHANS: Mapping[Definition, Callable[[Orphans], int]] = {
+ORPHAN_GAUGES: Mapping[Definition, Callable[[Orphans], int]] = {
     metric_definitions.ORPHAN_PARTITIONS: lambda orphans: orphans.partitions,
     metric_definitions.ORPHAN_BYTES: lambda orphans: orphans.size_bytes,
 }
 
-SPACE: Mapping[Definition, Callable[[LogDirCapacity], int]] = {
+LOG_DIR_GAUGES: Mapping[Definition, Callable[[LogDirCapacity], int]] = {
     metric_definitions.LOG_DIR_TOTAL: lambda disk: disk.total_bytes,
     metric_definitions.LOG_DIR_USABLE: lambda disk: disk.usable_bytes,
 }
@@ -227,10 +227,10 @@ def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metr
         yield _gauge(definition, (((t.topic,), of_topic(t)) for t in report.answers.topics))
     stuck = Counter((each.at.topic, each.cause) for each in disk.stuck)
     yield _gauge(metric_definitions.STUCK_RETENTION, sorted(stuck.items()))
-    for definition, of_orphans in ORPHANS.items():
+    for definition, of_orphans in ORPHAN_GAUGES.items():
         dirs = (((str(each.broker), each.log_dir), of_orphans(each)) for each in disk.orphans)
         yield _gauge(definition, dirs)
-    for definition, of_space in SPACE.items():
+    for definition, of_space in LOG_DIR_GAUGES.items():
         disks = (((str(each.broker), each.log_dir), of_space(each)) for each in disk.space)
         yield _gauge(definition, disks)
     full = (((str(broker), log_dir), s) for (broker, log_dir), s in sorted(disk.full_s.items()))
@@ -281,7 +281,7 @@ def _gauge(definition: Definition, samples: Iterable[tuple[Labels, float | None]
 
 
 class HistoryMetrics(Collector):
-    """Of the history; what is not known has no series."""
+    """Metrics of the history; what is not known has no series."""
 
     def __init__(self, status: Callable[[], Status]) -> None:
         self._status = status
@@ -299,7 +299,7 @@ class HistoryMetrics(Collector):
 
 
 class LogMetrics(Collector):
-    """Of the log; ``dropped_lines``: since the start of the process."""
+    """Metrics of the log. ``dropped_lines``: since the start of the process."""
 
     def __init__(self, dropped_lines: Callable[[], int]) -> None:
         self._dropped_lines = dropped_lines
@@ -313,10 +313,10 @@ class LogMetrics(Collector):
         yield dropped
 
 
-END = b"# EOF\n"
+OPENMETRICS_END = b"# EOF\n"
 """Ends a text of the OpenMetrics format, and only the whole of it."""
 
-FORMATS = 4
+MOST_FORMATS = 4
 """How many formats are remembered: more than a Prometheus of any version asks for."""
 
 Encoder = Callable[[Collector], bytes]
@@ -348,7 +348,7 @@ class Exposition:
     def text(self, accept: str) -> tuple[bytes, str]:
         """Everything that is registered, as an Accept header wants it, and its content type."""
         encoder, content_type = choose_encoder(accept)
-        if content_type not in self._encoders and len(self._encoders) >= FORMATS:
+        if content_type not in self._encoders and len(self._encoders) >= MOST_FORMATS:
             self._encoders, self._rendered = {}, {}
         self._encoders[content_type] = encoder
         return self._text(encoder, content_type), content_type
@@ -364,8 +364,8 @@ class Exposition:
         for family in self._registry.collect():
             last = before.get(id(family))
             if last is None or last.family is not family:
-                last = _Rendered(family, encoder(_One(family)).removesuffix(END))
+                last = _Rendered(family, encoder(_One(family)).removesuffix(OPENMETRICS_END))
             now[id(family)] = last
         self._rendered[content_type] = now
-        end = END if content_type.startswith("application/openmetrics-text") else b""
+        end = OPENMETRICS_END if content_type.startswith("application/openmetrics-text") else b""
         return b"".join(each.text for each in now.values()) + end

@@ -210,7 +210,7 @@ EXTERNAL_REMEDIES: Mapping[Reason, str] = {
         "read on, or have it begin at the oldest record."
     ),
 }
-"""For readers that Kafka's own tools know nothing of."""
+"""Remedies for readers that Kafka's own tools know nothing of."""
 
 STREAMS_REMEDIES: Mapping[Reason, str] = {
     Reason.GROUP_WITHOUT_COMMIT: (
@@ -220,7 +220,7 @@ STREAMS_REMEDIES: Mapping[Reason, str] = {
         "(`retentiond groups forget {shell} --topic {topic}`)."
     ),
 }
-"""For streams groups."""
+"""Remedies for streams groups."""
 
 OF_A_NEGATIVE_COMMIT = (
     "Group {group} itself has committed that offset: no right is missing. Have it commit where it "
@@ -272,7 +272,12 @@ def tool_options(properties: Mapping[str, str]) -> str:
 
 
 GRANT = "kafka-acls --add"
-"""As the sentences of failures offer it, where the cluster's address is not known."""
+"""As the sentences of failures offer it, where the cluster's address is not known.
+
+The sentence is all that a row, an outcome, a group and a snapshot's problem keep of a failure, and
+the audit log and the history keep it as it was read. A field for what is missing would have to go
+with each of them to be put into words here.
+"""
 
 
 def with_address(sentence: str, options: str) -> str:

@@ -23,9 +23,9 @@ from retentiond.snapshot import Snapshot, TopicReading
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Of the enabled topics. ``forced_retention_ms``: by topic, where it is limited and known.
-    ``last_commit_ms``: by group, when one of its commits was last seen to move. ``vanished_ms``: by
-    group that is missing, for how long that was observed."""
+    """What lasts of the enabled topics and their groups. ``forced_retention_ms``: by topic, where
+    it is limited and known. ``last_commit_ms``: by group, when one of its commits was last seen to
+    move. ``vanished_ms``: by group that is missing, for how long that was observed."""
 
     forced_retention_ms: Mapping[str, int] = field(default_factory=dict)
     last_commit_ms: Mapping[str, int] = field(default_factory=dict)

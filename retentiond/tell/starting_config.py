@@ -9,11 +9,11 @@ left out: it names where they are expected.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from retentiond.config.writing import dumped_text
 from retentiond.formatting import (
     HOUR_MS,
     MINUTE_MS,
@@ -145,7 +145,7 @@ def policy_file(look: FirstLook, owner: str, cluster_id: str, written_at: str) -
         written_at=written_at,
         cluster_id=printable(cluster_id),
         config=printable(look.outside or ""),
-        owner=_yaml_string(owner),
+        owner=dumped_text(owner),
         unseen=UNSEEN_READERS,
         **_retention(look.retention_ms),
     )
@@ -175,7 +175,7 @@ def _kafka_lines(origin: Origin) -> Iterator[str]:
         if name in SECRETS:
             yield f"  {name}: ${{{_environment_variable(name)}}}   # from the environment"
         else:
-            yield f"  {name}: {_yaml_string(value)}"
+            yield f"  {name}: {dumped_text(value)}"
     if origin.left_out:
         yield f"  # Left out, as it can't stand here: {printable(', '.join(origin.left_out))}"
 
@@ -194,7 +194,7 @@ def _enabled_topic(topic: TopicAnswer, look: FirstLook) -> Iterator[str]:
     if required:
         yield "    groups:"
         yield "      # The topic is held unless each of them has committed:"
-        yield f"      required: [{', '.join(map(_yaml_string, required))}]"
+        yield f"      required: [{', '.join(map(dumped_text, required))}]"
     yield ""
 
 
@@ -227,18 +227,4 @@ def _environment_variable(name: str) -> str:
 
 
 def _topic_name(topic: str) -> str:
-    return topic if _PLAIN.fullmatch(topic) else _yaml_string(topic)
-
-
-def _yaml_string(text: str) -> str:
-    """As YAML that is read back as this text: ``${`` would be substituted."""
-    literal = text.replace("${", "$${")
-    if literal.isprintable():
-        return "'" + literal.replace("'", "''") + "'"
-    return '"' + "".join(map(_escaped, literal)) + '"'
-
-
-def _escaped(char: str) -> str:
-    if char.isprintable():
-        return json.dumps(char, ensure_ascii=False)[1:-1]
-    return f"\\U{ord(char):08x}"
+    return topic if _PLAIN.fullmatch(topic) else dumped_text(topic)

@@ -19,7 +19,7 @@ from retentiond.tell.well_known_topics import CONNECT, MIRRORS
 MIRROR_GROUPS = re.compile(r".+-mm2")
 """MirrorMaker 2's workers, where it runs by itself: on the cluster that it writes to."""
 
-SPARKS = re.compile(r"spark-kafka-(?:source|relation)-.*")
+SPARK_GROUPS = re.compile(r"spark-kafka-(?:source|relation)-.*")
 
 INTERNAL_TO_STREAMS = re.compile(r".*-(?:changelog|repartition)")
 
@@ -99,7 +99,7 @@ def _signs_of_systems(topics: Iterable[str], groups: Sequence[GroupReading]) -> 
         yield f"topic {connects} is Kafka Connect's, {CONNECTORS_MAY_READ}"
     elif workers:
         yield f"group {say_name(workers[0].group_id)} is Kafka Connect's, {CONNECTORS_MAY_READ}"
-    if spark := next(filter(SPARKS.fullmatch, _group_ids(groups)), None):
+    if spark := next(filter(SPARK_GROUPS.fullmatch, _group_ids(groups)), None):
         yield f"group {say_name(spark)} is Spark's, which reads topics without committing"
 
 

@@ -28,7 +28,7 @@ from retentiond.config.config import Http
 from retentiond.errors import ConfigError
 from retentiond.formatting import printable
 from retentiond.tell import logs
-from retentiond.tell.listening import bound
+from retentiond.tell.listening import bound_socket
 from retentiond.tell.metrics import Exposition
 from retentiond.tell.report import CycleReport, document
 from retentiond.tell.web_security import BasicAuth, Certificate
@@ -205,7 +205,7 @@ def serve(app: Starlette, http: Http, is_stuck: Callable[[], object] = lambda: N
 
 
 def raise_open_files() -> None:
-    """As many descriptors as the host allows this process: 1,024 are the usual beginning."""
+    """Allows this process as many descriptors as the host does; it usually begins with 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):  # what may be had is enough, then
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -261,7 +261,7 @@ class _Listener(socket.socket):
 def _bind(host: str, port: int) -> socket.socket:
     """A listening socket. Raises `ConfigError`: another process has the port, most often."""
     try:
-        listener = bound(host, port, _Listener)
+        listener = bound_socket(host, port, _Listener)
     except OSError as error:
         raise ConfigError(
             f"{host}:{port} can't be listened on ({error.strerror}); choose another port",

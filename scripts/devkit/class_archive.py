@@ -40,7 +40,7 @@ from retentiond.snapshot import (
 from retentiond.spark import tuning
 from retentiond.spark.java_options import CLASS_ARCHIVE, JAVA_OPTIONS
 from retentiond.spark.session import SparkSessions
-from retentiond.spark.tuning import ONCE
+from retentiond.spark.tuning import SINGLE_PLAN
 from retentiond.tell import logs
 
 MASTER = "local[2]"
@@ -57,7 +57,7 @@ def make(archive: Path) -> None:
     """Raises `SparkUnavailable`, and OSError where the archive is not written."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     unfinished = archive.with_suffix(".part")
-    options = f"{ONCE[JAVA_OPTIONS]} -XX:ArchiveClassesAtExit={unfinished} -Xlog:cds=off"
+    options = f"{SINGLE_PLAN[JAVA_OPTIONS]} -XX:ArchiveClassesAtExit={unfinished} -Xlog:cds=off"
     sessions = SparkSessions(MASTER, {JAVA_OPTIONS: options}, exit_s=WRITING_S)
     try:
         decide(sessions, example())
@@ -137,7 +137,7 @@ def example() -> Snapshot:
 def main() -> int:
     logs.configure()
     try:
-        tuning.make(tuning.HOME)
+        tuning.make_session(tuning.CLASS_ARCHIVE_DIR)
         make(CLASS_ARCHIVE)
     except (RetentiondError, OSError) as error:
         print(f"Spark's classes are not kept: {error}", file=sys.stderr)

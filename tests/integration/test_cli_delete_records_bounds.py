@@ -102,7 +102,7 @@ def test_a_group_without_any_commit_is_an_error(bench: Bench, topic_name: str) -
             assert (done.code, done.out) == (2, "")
             assert done.err == (
                 "retentiond: group 'no-such-group' has no commit that you may see; nothing was "
-                "deleted: see to its name, and to DESCRIBE on its topics\n"
+                "deleted: check its name, and DESCRIBE on its topics\n"
             )
     assert bench.log_starts(name, 3) == [0, 0, 0]
 

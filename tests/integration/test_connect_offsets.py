@@ -233,7 +233,7 @@ def test_what_was_read_long_ago_is_read_anew(
     monkeypatch.setattr(last_records.LastRecords, "_forget", noted)
     assert read(driver.kafka, offsets_topic) == {("orders", 0): 5}
     assert forgotten == []
-    monkeypatch.setattr(last_records, "MOST_MEMORY_S", -1.0)
+    monkeypatch.setattr(last_records, "KEPT_FOR_S", -1.0)
     assert read(driver.kafka, offsets_topic) == {("orders", 0): 5}
     assert len(forgotten) == 1
 

@@ -1,6 +1,6 @@
-"""Time stamps and clocks that lie, on a real broker.
+"""Timestamps and clocks that lie, on a real broker.
 
-The age guards a record only as far as its time stamp tells the truth. Where it does not, the
+The age guards a record only as far as its timestamp tells the truth. Where it does not, the
 bound errs to the side of keeping; records that are all dated back are bound by consumption alone.
 """
 

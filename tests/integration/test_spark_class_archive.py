@@ -29,9 +29,9 @@ class Opened(NamedTuple):
     jars: list[str]
 
 
-def opened_by_a_jvm_that_plans(archive: Path, home: Path = tuning.HOME) -> Opened:
+def opened_by_a_jvm_that_plans(archive: Path, home: Path = tuning.CLASS_ARCHIVE_DIR) -> Opened:
     """In this process, which has no other."""
-    java_options.CLASS_ARCHIVE, tuning.HOME = archive, home
+    java_options.CLASS_ARCHIVE, tuning.CLASS_ARCHIVE_DIR = archive, home
     sessions = SparkSessions("local[2]", {})
     try:
         assert decide(sessions, class_archive.example())
@@ -62,8 +62,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
 
 
 def make(archive: Path, home: Path) -> None:
-    tuning.HOME = home
-    tuning.make(home)
+    tuning.CLASS_ARCHIVE_DIR = home
+    tuning.make_session(home)
     class_archive.make(archive)
 
 
@@ -74,7 +74,7 @@ def test_the_classes_of_a_plan_are_kept_and_read(kept: Kept) -> None:
 
 def test_a_plan_needs_none_of_the_jars_that_are_left_out(kept: Kept) -> None:
     assert len(kept.opened.jars) > 100
-    assert not [name for name in kept.opened.jars if name.startswith(tuning.NEEDLESS)]
+    assert not [name for name in kept.opened.jars if name.startswith(tuning.UNUSED_JARS)]
 
 
 def test_what_is_no_archive_is_passed_over(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def main_at(archive: Path) -> int:
     """In this process, whose logs it configures."""
     with (
         mock.patch.object(class_archive, "CLASS_ARCHIVE", archive),
-        mock.patch.object(tuning, "HOME", archive.with_name("spark")),
+        mock.patch.object(tuning, "CLASS_ARCHIVE_DIR", archive.with_name("spark")),
     ):
         return class_archive.main()
 

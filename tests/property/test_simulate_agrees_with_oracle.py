@@ -25,7 +25,7 @@ from retentiond.history.ask.question import TopicQuestion, questions
 from retentiond.history.ask.recommend import NeedKind, Recommendation, recommend, without_retention
 from retentiond.history.ask.replay import Replay
 from retentiond.history.ask.report import report, without_retentiond
-from retentiond.history.ask.rows import LARGE_JOBS, LONGEST_S
+from retentiond.history.ask.rows import LARGE_JOBS, QUESTION_TIMEOUT_S
 from retentiond.history.ask.simulate import SimulatedTopic, simulate
 from retentiond.spark.session import SparkSessions
 from tests.support import past_oracle
@@ -152,10 +152,10 @@ class Topic:
         is_rewound = self.seldom(6)
         end = self.high
         offset = self.random.randint(0 if is_rewound else end - 2, end)
-        state = self.random.choice(["read"] * 18 + ["beyond", "replaced", "unread"])
+        state = self.random.choice(["read"] * 18 + ["beyond", "replaced", "unreadable"])
         if state == "beyond":
             state, offset = "read", end + 1
-        self.last[group, at] = (None if state == "unread" else max(0, offset), state)
+        self.last[group, at] = (None if state == "unreadable" else max(0, offset), state)
         return True
 
     def rows_of(self, partition: int, *, has_row: bool) -> Iterator[dict[str, Any]]:
@@ -373,7 +373,7 @@ def large_jobs(spark: SparkSessions) -> Iterator[SparkSessions]:
     """A process has one session at a time: the shared one ends here, and is made anew after it."""
     spark._end()
     conf = {**LARGE_JOBS, "spark.sql.shuffle.partitions": "2"}
-    sessions = SparkSessions("local[2]", conf, timeout_s=LONGEST_S)
+    sessions = SparkSessions("local[2]", conf, timeout_s=QUESTION_TIMEOUT_S)
     yield sessions
     sessions.stop()
 

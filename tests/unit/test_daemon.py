@@ -477,7 +477,7 @@ def test_the_end_waits_for_the_deletion_under_way(monkeypatch: pytest.MonkeyPatc
         return report([row("orders")], [outcome("orders")])
 
     def play(bench: Bench) -> None:
-        monkeypatch.setattr("retentiond.daemon.READ_S", 0.0)
+        monkeypatch.setattr("retentiond.daemon.READING_CYCLE_END_S", 0.0)
         bench.engines[0].deleting = True
         started = threading.Event()
 
@@ -495,11 +495,13 @@ def test_the_end_waits_for_the_deletion_under_way(monkeypatch: pytest.MonkeyPatc
     assert bench.events(logs.CYCLE)[0]["records_deleted"] == 90
 
 
-@pytest.mark.parametrize(("deleting", "wait"), [(False, "READ_S"), (True, "FINISH_S")])
+@pytest.mark.parametrize(
+    ("deleting", "wait"), [(False, "READING_CYCLE_END_S"), (True, "DELETING_CYCLE_END_S")]
+)
 def test_a_cycle_that_does_not_end_is_abandoned_in_time(
     monkeypatch: pytest.MonkeyPatch, deleting: bool, wait: str
 ) -> None:
-    waits = {"READ_S": 0.05, "FINISH_S": 60.0, wait: 0.05}
+    waits = {"READING_CYCLE_END_S": 0.05, "DELETING_CYCLE_END_S": 60.0, wait: 0.05}
     for name, seconds in waits.items():
         monkeypatch.setattr(f"retentiond.daemon.{name}", seconds)
     release = threading.Event()
@@ -578,7 +580,7 @@ def test_a_cycle_that_ends_during_the_end_gives_no_memory_back(
 def test_clients_that_do_not_close_are_left_to_the_end_of_the_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("retentiond.daemon.END_S", 0.05)
+    monkeypatch.setattr("retentiond.daemon.CLOSE_S", 0.05)
     release = threading.Event()
 
     def play(bench: Bench) -> None:

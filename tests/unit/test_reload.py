@@ -9,7 +9,7 @@ import pytest
 
 from retentiond.config import Config
 from retentiond.errors import ConfigError
-from retentiond.reload import READ_S, Reload
+from retentiond.reload import RELOAD_TIMEOUT_S, Reload
 from tests.support.builders.daemons import settings
 from tests.support.waiting import eventually
 
@@ -61,7 +61,7 @@ def test_a_secret_that_does_not_come_is_given_up_and_its_late_answer_passed_over
     files: Files,
 ) -> None:
     files.reload.begin()
-    files.now_s += READ_S
+    files.now_s += RELOAD_TIMEOUT_S
     files.reload.give_up_late()
     assert files.taken == []
     files.now_s += 1

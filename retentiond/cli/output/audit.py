@@ -255,7 +255,7 @@ def _action_row(action: Action) -> Row:
 
 
 GROUP_ROWS = 5_000
-"""So many rows are in memory at a time."""
+"""How many rows are in memory at a time."""
 
 EXPORT = "--export"
 

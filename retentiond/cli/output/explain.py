@@ -22,7 +22,7 @@ from retentiond.formatting import (
     shell_argument,
 )
 from retentiond.model import PlanRow
-from retentiond.tell.answers import YOUTH, KeptRecords, SimilarPartitions, TopicAnswer
+from retentiond.tell.answers import KEPT_BY_AGE, KeptRecords, SimilarPartitions, TopicAnswer
 from retentiond.tell.explain.evidence import COMMITTED
 from retentiond.tell.explain.explanation import Explanation, TopicExplanation
 from retentiond.tell.group_answers import GroupAnswer
@@ -147,7 +147,7 @@ def _note(group: GroupAnswer, partition: int, now_ms: int) -> str:
 
 def _kept_records(kept: KeptRecords) -> str:
     about = "" if kept.size.local is None else f" (about {say_stored(*kept.size)})"
-    why = "too young" if kept.keeper == YOUTH else short(*kept.keeper)
+    why = "too young" if kept.keeper == KEPT_BY_AGE else short(*kept.keeper)
     return f"{say_many(kept.records, 'record')}{about}, {why}"
 
 

@@ -60,7 +60,7 @@ def _put_in_place(unfinished: Path, path: Path) -> None:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """In place of what stands there: all of it, or nothing. Raises `UsageError`."""
+    """Replaces what the file holds, wholly or not at all. Raises `UsageError`."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if path.is_symlink() or (path.exists() and not path.is_file()):

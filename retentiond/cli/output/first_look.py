@@ -28,8 +28,8 @@ from retentiond.formatting import (
 )
 from retentiond.model import Verdict
 from retentiond.tell.answers import (
-    NOTHING,
-    YOUTH,
+    KEPT_BY_AGE,
+    NOTHING_STORED,
     ClusterAnswer,
     KeptBecause,
     KeptRecords,
@@ -42,10 +42,10 @@ from retentiond.tell.report import CycleReport
 from retentiond.tell.unseen_readers import UnseenReaders
 
 MOST_TOPICS = 100
-"""Of a table, which are the first; JSON has all."""
+"""How many topics a table has, the first ones; JSON has all."""
 
 MOST_CAUSES_SHOWN = 2
-"""Of a cell."""
+"""How many causes a cell has."""
 
 MOST_OF_CLUSTER = 4
 """Keepers that the closing lines name."""
@@ -161,7 +161,7 @@ def _kept(topic: TopicAnswer, retention_ms: int, unseen: UnseenReaders) -> Itera
 
 
 def say_keeper(keeper: KeptBecause, retention_ms: int) -> str:
-    if keeper == YOUTH and retention_ms:
+    if keeper == KEPT_BY_AGE and retention_ms:
         return f"younger than {say_duration(retention_ms)}"
     return short(*keeper)
 
@@ -185,7 +185,7 @@ def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> I
             share += f"({say_share(frees.local, look.log_bytes)})"
         remote = f" and {say_estimate(frees.remote)} in remote storage" if look.is_tiered else ""
         yield f"{cluster}: {freed}{share}{remote} would be freed, {records}."
-    if frees == NOTHING and look.records:
+    if frees == NOTHING_STORED and look.records:
         yield (
             "A broker frees whole segments and never the one that it writes to, so no disk space "
             "follows from these records yet."

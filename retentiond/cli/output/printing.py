@@ -160,7 +160,7 @@ def progress(what: str) -> Iterator[None]:
 
 
 def while_read(values: Iterable[T]) -> Iterator[T]:
-    """Those that somebody still reads: a long list ends with its reader."""
+    """The values for as long as somebody reads them: a long list ends with its reader."""
     for value in values:
         if getattr(sys.stdout, "reader_is_gone", False):
             return

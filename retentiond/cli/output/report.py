@@ -154,7 +154,7 @@ def table_text(report: Report, price: Price | None) -> str:
 
 
 def sections(report: Report) -> list[tuple[str, Sequence[Column], list[list[str]]]]:
-    """Of both the table and the page: a title, the columns, and the cells."""
+    """The sections of table and page: a title, the columns and the cells of each."""
     begin_ms, _ = _bounds(report)
     return [
         _savings(report),
@@ -169,7 +169,7 @@ def sections(report: Report) -> list[tuple[str, Sequence[Column], list[list[str]
 
 
 def _savings(report: Report) -> tuple[str, Sequence[Column], list[list[str]]]:
-    """With the topics' owners where there are any."""
+    """The section of savings, with the topics' owners if there are any."""
     columns: tuple[Column, ...] = SAVINGS
     rows = [_saving_row(each) for each in report.topics]
     if any(each.owner is not None for each in report.topics):
@@ -276,7 +276,7 @@ def _lines(
         return ""
     times = sorted({point.at_ms for points in lines.values() for point in points})
     by_time = {name: dict(points) for name, points in lines.items()}
-    shown, rest = charts.fewer(
+    shown, rest = charts.largest_lines(
         {name: [values.get(each) for each in times] for name, values in by_time.items()}
     )
     drawn = [*shown.items()]

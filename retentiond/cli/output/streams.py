@@ -23,7 +23,7 @@ SUBSTITUTES = {
     "…": "...",
     "→": "->",
 }
-"""For letters that stdout can't show; any other is shown by its number."""
+"""What is shown for letters that stdout can't show; any other is shown by its number."""
 
 _ERRORS = "retentiond.substitute"
 
@@ -42,7 +42,7 @@ codecs.register_error(_ERRORS, _substitute)
 
 
 class Stdout:
-    """In place of the stream. ``failure``: why something could not be written; what is printed then
+    """Stands for the stream. ``failure``: why something could not be written; what is printed then
     goes nowhere."""
 
     def __init__(self, stream: TextIO, *, is_closed: bool = False) -> None:
@@ -66,7 +66,7 @@ class Stdout:
             self._discard(error, 0)
 
     def _discard(self, error: OSError, written: int) -> int:
-        """From now on, and what the stream still holds."""
+        """Discards what the stream still holds, and all that follows."""
         if isinstance(error, BrokenPipeError):
             self.reader_is_gone = True
         else:
@@ -83,7 +83,7 @@ class Stdout:
 
 
 class Stderr:
-    """In place of the stream, whose disk may be full or whose reader gone."""
+    """Stands for the stream, whose disk may be full or whose reader gone."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -117,7 +117,7 @@ def _send_nowhere(stream: TextIO) -> None:
 
 @contextmanager
 def any_streams() -> Iterator[None]:
-    """In it, commands may print whatever they like, and end with `settled`."""
+    """Within it, commands may print whatever they like, and end with `settled`."""
     _fill_closed_descriptors()
     _widen()
     if sys.stdin is None:

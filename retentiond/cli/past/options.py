@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 import typer
 
 from retentiond.cli.options import (
+    EMPTY_SPAN,
     INTERRUPTED,
-    NOTHING_BETWEEN,
     ONLY_TOPICS,
     TOPIC_IS_A_PATTERN,
     epoch_ms,
-    topics,
 )
 from retentiond.cli.output.printing import say
 from retentiond.errors import HistoryUnavailable, UsageError
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOOK_S = 0.25
+PROGRESS_S = 0.25
 """How often the bar moves."""
 
 TopicPatterns = Annotated[
@@ -58,7 +57,6 @@ TopicPatterns = Annotated[
         "--topic",
         metavar="REGEX",
         help=ONLY_TOPICS,
-        autocompletion=topics,
     ),
 ]
 
@@ -92,7 +90,7 @@ def period(since: str, until: str | None = None) -> Period:
         "--since" if until is None else "--since or --until",
     )
     if found.since_ms >= found.until_ms:
-        raise UsageError(NOTHING_BETWEEN if until else "--since lies in the future")
+        raise UsageError(EMPTY_SPAN if until else "--since lies in the future")
     return found
 
 
@@ -179,7 +177,7 @@ def _say_damaged(table: HistoryTable) -> None:
 
 
 def asked_cluster(config: Config, given: str | None) -> AskedCluster | None:
-    """That of --cluster, or the one that state_dir is about. None where neither says."""
+    """The cluster of --cluster, or else the one that state_dir is about. None if neither tells."""
     from retentiond.history.ask.past import AskedCluster
     from retentiond.state.groups import cluster_of
 
@@ -190,7 +188,7 @@ def asked_cluster(config: Config, given: str | None) -> AskedCluster | None:
 
 
 def _await(work: Future[T], tasks: Sequence[Callable[[], Tasks]]) -> None:
-    """With a bar on stderr; nothing where that is no terminal."""
+    """Waits, with a bar on stderr if that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -201,7 +199,7 @@ def _await(work: Future[T], tasks: Sequence[Callable[[], Tasks]]) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("reading the history", total=None)
-        while not wait([work], LOOK_S).done:
+        while not wait([work], PROGRESS_S).done:
             done, known = tasks[0]() if tasks else (0, 0)
             progress.update(bar, completed=done, total=known or None)
 

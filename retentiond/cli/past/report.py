@@ -101,9 +101,9 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
 
 def _price(written: str) -> Price:
     """A number alone is one of no currency. Raises `UsageError`."""
-    from retentiond.config.price import EXPECTED, parse_price
+    from retentiond.config.price import EXPECTED_PRICE, parse_price
 
     found = parse_price(written) or parse_price(f"{written} x")
     if found is None:
-        raise UsageError(f"{PRICE} {written!a}: {EXPECTED}")
+        raise UsageError(f"{PRICE} {written!a}: {EXPECTED_PRICE}")
     return found if parse_price(written) else replace(found, currency="")

@@ -46,10 +46,14 @@ HOLDS_BY_GROUPS = (
 )
 """Holds of `HOLDS_OF_ANY_POLICY` that depend on which groups count."""
 
-UNREADABLE = (Reason.GROUP_UNREADABLE, Reason.OFFSET_UNREADABLE, Reason.GROUP_LIST_INCOMPLETE)
+UNREADABLE_REASONS = (
+    Reason.GROUP_UNREADABLE,
+    Reason.OFFSET_UNREADABLE,
+    Reason.GROUP_LIST_INCOMPLETE,
+)
 """Reasons of rows that don't tell where the readers stood."""
 
-CAUSES = {
+CAUSE_COLUMNS = {
     "silent_group_id": "INT",
     "vanished_group_id": "INT",
     "missing_group_id": "INT",
@@ -61,7 +65,7 @@ CAUSES = {
 }
 """The rule's columns that name who causes a hold. The record has the hold instead."""
 
-JUDGED = (
+JUDGED_COLUMNS = (
     "log",
     "order",
     "weight",
@@ -97,8 +101,8 @@ def judged_by_commits(counted: DataFrame) -> DataFrame:
 
 def judged(recorded: DataFrame, facts: Iterable[Reason], found: Iterable[str]) -> DataFrame:
     """``facts``: reasons of the record that hold; ``found``: expressions of the columns of
-    `groups_by_topic` and `commits_by_partition`, and of `CAUSES`; and lowest_commit, null where
-    somebody's is not known."""
+    `groups_by_topic` and `commits_by_partition`, and of `CAUSE_COLUMNS`; and lowest_commit, null
+    where somebody's is not known."""
     questioned = recorded.selectExpr(
         "log",
         "order",
@@ -123,11 +127,11 @@ def judged(recorded: DataFrame, facts: Iterable[Reason], found: Iterable[str]) -
         "CAST(NULL AS INT) AS changelog_group_id",
         "NOT complete AS hidden",
         f"NOT is_known OR coalesce(reason IN {_listed(facts)}, true) AS holds",
-        f"complete AND coalesce(reason NOT IN {_listed(UNREADABLE)}, false) AS is_told",
+        f"complete AND coalesce(reason NOT IN {_listed(UNREADABLE_REASONS)}, false) AS is_told",
         *found,
     )
     return with_reason(with_topic_reason(with_bounds(questioned)), complete=True).selectExpr(
-        *JUDGED
+        *JUDGED_COLUMNS
     )
 
 
@@ -136,7 +140,7 @@ CAUSES_UNNAMED = (
     "min_committed_offset AS min_offset",
     "IF(min_committed_offset IS NULL, -1, groups) AS readable_commits",
     "min_committed_offset AS lowest_commit",
-    *(f"CAST(NULL AS {kind}) AS {name}" for name, kind in CAUSES.items()),
+    *(f"CAST(NULL AS {kind}) AS {name}" for name, kind in CAUSE_COLUMNS.items()),
 )
 
 CAUSES_COUNTED = (

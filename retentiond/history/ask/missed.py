@@ -18,7 +18,7 @@ from retentiond.history.ask.readers import in_force
 from retentiond.history.ask.replay import PARTITION_BITS, TOPIC_BITS, Replay
 from retentiond.history.schema import RowKind
 
-BUCKET = 16
+MOMENTS_PER_BUCKET = 16
 """Moments are joined to the times that commits were in force for so many at once."""
 
 
@@ -45,7 +45,7 @@ class Doubt(NamedTuple):
     until: int
 
 
-DOUBTFUL = "lowest < start AND start > kafka_start"
+MAY_HAVE_MISSED = "lowest < start AND start > kafka_start"
 """Whether a reader may have stood below; of the columns of `Replay.starts`."""
 
 
@@ -88,7 +88,7 @@ def asked_by(replay: Replay, doubts: Sequence[Doubt]) -> list[TopicQuestion]:
 
 
 def readers_below(replay: Replay, doubts: Sequence[Doubt], doubtful: DataFrame) -> DataFrame:
-    """``doubtful``: rows of `Replay.starts`, all that are `DOUBTFUL` of the topics in doubt.
+    """``doubtful``: rows of `Replay.starts`, all that are `MAY_HAVE_MISSED` of the topics in doubt.
 
     Grain: group, log, moment: where the commit lay below the simulated log start, because of what
     the simulation has deleted.
@@ -105,7 +105,7 @@ def readers_below(replay: Replay, doubts: Sequence[Doubt], doubtful: DataFrame) 
         "place",
         "start",
         "kafka_start",
-    ).selectExpr("*", f"moment DIV {BUCKET} AS bucket")
+    ).selectExpr("*", f"moment DIV {MOMENTS_PER_BUCKET} AS bucket")
     commits = commits_in_force(replay, doubts).selectExpr(
         "topic",
         "partition",
@@ -113,7 +113,8 @@ def readers_below(replay: Replay, doubts: Sequence[Doubt], doubtful: DataFrame) 
         "committed_offset",
         "first",
         "last",
-        f"explode(sequence(first DIV {BUCKET}, last DIV {BUCKET})) AS bucket",
+        f"explode(sequence(first DIV {MOMENTS_PER_BUCKET}, last DIV {MOMENTS_PER_BUCKET}))"
+        " AS bucket",
     )
     return (
         moments.join(commits, ["topic", "partition", "bucket"], "inner")
@@ -152,7 +153,7 @@ def occurrences(below: DataFrame) -> DataFrame:
 
 
 def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
-    """Of groups that count, at the moments of the doubts and some before. As
+    """The commits of groups that count, at the moments of the doubts and some before. As
     `retentiond.history.ask.readers.in_force`."""
     past, asked = replay.past, asked_by(replay, doubts)
     moments, number = past.timeline.moments, past.timeline.number
@@ -183,7 +184,7 @@ def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
 
 
 def _that_count(commits: DataFrame, replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
-    """Without the groups that no policy counts."""
+    """The commits without those of groups that no policy counts."""
     if not any(each.policy and not each.policy.counts_everybody for each in asked):
         return commits
     groups = commits.select("group").distinct().toArrow()["group"].to_pylist()

@@ -21,16 +21,16 @@ import pyarrow.compute as pc
 from retentiond.errors import HistoryUnavailable, UsageError
 from retentiond.formatting import say_name
 from retentiond.history.entries import day_of
-from retentiond.history.place import explained, is_remote
+from retentiond.history.place import errors_explained, is_remote
 from retentiond.history.schema import RowKind
 from retentiond.history.table import HistoryFile, HistoryTable, quoted
 
-LONG = 3
+GAP_INTERVALS = 3
 """An entry stands for what follows it, up to so many times the usual interval."""
 
 DAY_MS = 86_400_000
 
-TEXTS = dict.fromkeys(("cluster_id", "topic", "topic_id"), pa.string())
+TEXT_COLUMNS = dict.fromkeys(("cluster_id", "topic", "topic_id"), pa.string())
 
 HOW_TO_BEGIN = "the daemon (retentiond run) writes it while history.enabled is true"
 
@@ -86,12 +86,12 @@ class Timeline:
 
     @property
     def period(self) -> tuple[Moment, ...]:
-        """Without those that lie before or after it."""
+        """The moments within the period that is asked about."""
         return tuple(each for each in self.moments if each.weight_ms is not None)
 
     @property
     def observed_ms(self) -> int:
-        """From the first entry of the period to its last."""
+        """How much time was observed from the period's first entry to its last."""
         period = self.period
         return period[-1].elapsed_ms - period[0].elapsed_ms if period else 0
 
@@ -112,12 +112,12 @@ class Timeline:
         return moment.elapsed_ms * self.scale + moment.number
 
     def number(self, order: int) -> int:
-        """Of the moment with that `order`."""
+        """The number of the moment with that `order`."""
         return order % self.scale
 
 
 class EntrySelection(NamedTuple):
-    """Of the rows of a topic: those of these entries, both included."""
+    """A topic's rows from one entry to another, both included."""
 
     topic: str
     first_entry: int
@@ -140,7 +140,8 @@ class Past:
 
     @property
     def row_count(self) -> int:
-        """Of all kinds, in the files of that time; without those that somebody else has written."""
+        """How many rows of all kinds the files of that time have. Files that somebody else has
+        written are left out."""
         return sum(each.rows or 0 for each in self.files)
 
     def query(self, sql: str) -> pa.Table:
@@ -318,7 +319,7 @@ def _weight(step: int, usual_ms: int) -> int:
     """Where no time is known to have passed at all, each entry counts alike."""
     if not usual_ms:
         return 1
-    return step if step <= LONG * usual_ms else usual_ms
+    return step if step <= GAP_INTERVALS * usual_ms else usual_ms
 
 
 def _among(entry: int, lost: Iterable[tuple[int, int]]) -> bool:
@@ -336,12 +337,12 @@ def _gaps(  # noqa: PLR0917
     """``is_lost``: whether entries are missing before the first one and behind the last. Entries
     are numbered without a break, so a number that is missing is an entry that was lost."""
     before, behind = is_lost
-    if before or every[0].at_ms - since_ms > LONG * usual_ms:
+    if before or every[0].at_ms - since_ms > GAP_INTERVALS * usual_ms:
         yield Gap(since_ms, every[0].at_ms)
     for (sooner, later), step in zip(pairwise(every), steps, strict=True):
-        if step > LONG * usual_ms or later.entry - sooner.entry > 1:
+        if step > GAP_INTERVALS * usual_ms or later.entry - sooner.entry > 1:
             yield Gap(sooner.at_ms, later.at_ms)
-    if behind or until_ms - every[-1].at_ms > LONG * usual_ms:
+    if behind or until_ms - every[-1].at_ms > GAP_INTERVALS * usual_ms:
         yield Gap(every[-1].at_ms, until_ms)
 
 
@@ -358,10 +359,10 @@ def _of(kind: RowKind, since_day: str, until_day: str) -> str:
 
 
 def _queried(table: HistoryTable, sql: str) -> pa.Table:
-    """The rows of the query; `TEXTS` and times have the types of `SCHEMA`."""
+    """The rows of the query; `TEXT_COLUMNS` and times have the types of `SCHEMA`."""
     rows = table.query(sql)
-    with explained(table.place):
-        types = {"at": pa.timestamp("us", "UTC"), **TEXTS}
+    with errors_explained(table.place):
+        types = {"at": pa.timestamp("us", "UTC"), **TEXT_COLUMNS}
         return rows.cast(
             pa.schema([(each.name, types.get(each.name, each.type)) for each in rows.schema])
         )

@@ -52,7 +52,7 @@ class MomentRange(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordedReaders:
-    """Of some topics; ``questions``: by the topic's number."""
+    """Who read some topics. ``questions``: by the topic's number."""
 
     past: Past
     questions: Mapping[int, TopicQuestion]
@@ -105,7 +105,7 @@ class RecordedReaders:
             yield Trace(number, group, first, last, committed=True, failed=unknown)
 
     def _span(self, entry: int) -> MomentRange:
-        """From that one to the last before all stands again."""
+        """The moments from that entry to the last one before all commits stand again."""
         first = self._numbers[entry]
         return MomentRange(first, self._ends[first] - 1)
 
@@ -176,7 +176,7 @@ class RecordedReaders:
 
     @cached_property
     def _numbers(self) -> dict[int, int]:
-        """Of moments, by entry."""
+        """The moments' numbers, by entry."""
         return {each.entry.entry: each.number for each in self.past.timeline.moments}
 
     @property
@@ -270,8 +270,8 @@ def _relevant(session: SparkSession, readers: RecordedReaders, ids: Mapping[str,
 
 
 def _commits(session: SparkSession, readers: RecordedReaders, ids: Mapping[str, int]) -> DataFrame:
-    """Of those who count. Grain: topic, partition, moment, group_id. Columns: those; offset?: long,
-    null where it proves nothing."""
+    """The commits of those who count. Grain: topic, partition, moment, group_id. Columns: those;
+    offset?: long, null where it proves nothing."""
     pairs = {(each.topic, each.group) for each in readers.traces if each.committed}
     rows = [(readers.questions[number].topic, group, ids[group], number) for number, group in pairs]
     numbered = session.createDataFrame(table_of(rows, NUMBERED_PAIRS))
@@ -349,8 +349,8 @@ def _ends(session: SparkSession, past: Past) -> DataFrame:
 
 
 def next_whole(past: Past) -> Sequence[int]:
-    """Of each moment, the number of the next one at which all stands again, or one past the
-    last."""
+    """For each moment, the number of the next one at which all commits stand again, or one past
+    the last."""
     moments = past.timeline.moments
     following, found = len(moments), []
     for each in reversed(moments):

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from retentiond.config import TopicPolicy
-from retentiond.history.ask.missed import DOUBTFUL, Doubt, asked_by, doubts_of, readers_below
+from retentiond.history.ask.missed import MAY_HAVE_MISSED, Doubt, asked_by, doubts_of, readers_below
 from retentiond.history.ask.past import EntrySelection, Past
 from retentiond.history.ask.question import TopicQuestion
 from retentiond.history.ask.replay import PARTITION_BITS, TOPIC_BITS, Replay
@@ -32,7 +32,7 @@ ENOUGH_MS = 7 * 86_400_000
 """A week has whatever comes back each day, and most of what comes back each week."""
 
 ENOUGH_TIMES = 3
-"""Of a recommended retention: so often it must have had the time to prove too short."""
+"""How many times over a recommended retention must have had the time to prove too short."""
 
 
 class NeedKind(StrEnum):
@@ -95,8 +95,8 @@ def recommend(
         .agg(
             F.expr("min(order) AS first"),
             F.expr("max(order) AS last"),
-            F.expr(f"min(IF({DOUBTFUL}, order, NULL)) AS since"),
-            F.expr(f"max(IF({DOUBTFUL}, order, NULL)) AS until"),
+            F.expr(f"min(IF({MAY_HAVE_MISSED}, order, NULL)) AS since"),
+            F.expr(f"max(IF({MAY_HAVE_MISSED}, order, NULL)) AS until"),
         )
     )
     rows = sorted(seen.toArrow().to_pylist(), key=lambda row: int(row["topic"]))
@@ -115,7 +115,7 @@ def recommend(
         is_short = observed_ms < max(ENOUGH_MS, ENOUGH_TIMES * retention_ms)
         if is_short:
             retention_ms = max(retention_ms, observed_ms)
-        why = whys.get(topic, NOBODY)
+        why = whys.get(topic, NOBODY_CAME_BACK)
         found.append((topic, retention_ms, max(at_least), why, observed_ms, is_short))
     retentions = {topic: retention_ms for topic, retention_ms, *_ in found}
     simulated = simulate(
@@ -128,7 +128,7 @@ def recommend(
 RETURN_COLUMNS = ("topic", "log", "order", "start", "kafka_start", "lowest", "place", "cutoff")
 """What returns are found by."""
 
-NOBODY = LongestNeed(NeedKind.NONE_SEEN)
+NOBODY_CAME_BACK = LongestNeed(NeedKind.NONE_SEEN)
 
 
 def without_retention(question: TopicQuestion) -> TopicQuestion:
@@ -155,7 +155,7 @@ def never_deletable(past: Past) -> frozenset[str]:
 
 
 def _returns(replay: Replay, doubts: Sequence[Doubt]) -> dict[str, _Return]:
-    """By topic, the one that needs the longest retention."""
+    """The return of each topic that needs the longest retention."""
     if not doubts:
         return {}
     starts = (
@@ -183,7 +183,7 @@ def _came_for(replay: Replay, doubts: Sequence[Doubt], starts: DataFrame) -> Dat
     the record; deleted?, of the last before the reader was gone that would have deleted it.
     """
     below = (
-        readers_below(replay, doubts, starts.where(DOUBTFUL))
+        readers_below(replay, doubts, starts.where(MAY_HAVE_MISSED))
         .groupBy("group", "log", "committed_offset")
         .agg(F.min("moment").alias("moment"), F.max("order").alias("until"))
     )

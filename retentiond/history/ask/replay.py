@@ -32,10 +32,10 @@ PARTITION_BITS = 31
 TOPIC_BITS = 43
 """Bits of a log's number: the partition below, then which of the topic's ids, then the topic."""
 
-AT_ONCE = 12
-"""So many retentions are looked up in one pass over the rows."""
+RETENTIONS_PER_PASS = 12
+"""How many retentions are looked up in one pass over the rows."""
 
-FIGURES = (
+REPLAYED_COLUMNS = (
     "log_start_offset",
     "high_watermark",
     "last_stable_offset",
@@ -46,7 +46,7 @@ FIGURES = (
     "forced_retention_ms",
 )
 
-SHRUNK = "size_bytes IS NOT NULL AND (size_before IS NULL OR size_bytes < size_before)"
+HAS_SHRUNK = "size_bytes IS NOT NULL AND (size_before IS NULL OR size_bytes < size_before)"
 """When Kafka has freed bytes, as far as sizes tell: it does so a segment at a time, and not while
 the segment is being written. Until then what lies below the log start is on disk."""
 
@@ -54,7 +54,7 @@ LOG_BYTES_PER_OFFSET = """
     IF(high_watermark > bytes_from AND size_bytes > 0,
        ln(size_bytes / (high_watermark - bytes_from)), NULL)
 """
-"""Of a moment; the mean of these logarithms is one that few odd moments don't move: where segments
+"""One moment's figure. Few odd moments don't move the mean of these logarithms: where segments
 end is not known, so a log that has just shrunk to few offsets may still have many more on disk."""
 
 
@@ -87,11 +87,14 @@ class Replay:
         log start to; start?: long, where it would have been; cutoff?: long, up to where this
         moment would have deleted; bound?, lowest?: as in `judged_by_record`; place: long, how many
         moments of the log have told where readers stood, this one included; bytes_from?: long, the
-        first offset whose bytes are on disk, see `SHRUNK`; bytes_per_offset?: double.
+        first offset whose bytes are on disk, see `HAS_SHRUNK`; bytes_per_offset?: double.
         """
         asked = self.questions if only is None else only
         retentions = sorted({each.retention_ms for each in asked if each.retention_ms is not None})
-        parts = [retentions[at : at + AT_ONCE] for at in range(0, len(retentions), AT_ONCE)] or [[]]
+        parts = [
+            retentions[at : at + RETENTIONS_PER_PASS]
+            for at in range(0, len(retentions), RETENTIONS_PER_PASS)
+        ] or [[]]
         return reduce(
             DataFrame.unionAll,
             [
@@ -128,7 +131,7 @@ class Replay:
         return RecordedReaders(self.past, {self.numbers[each.topic]: each for each in asked})
 
     def _distance(self, retention_ms: int) -> int:
-        """Of two orders that are the retention apart; see `Timeline.order`."""
+        """How far apart two orders are that lie the retention apart; see `Timeline.order`."""
         timeline = self.past.timeline
         longest = timeline.moments[-1].elapsed_ms + 1
         age_ms = retention_ms and retention_ms + timeline.longest_read_ms  # 0 looks at no age
@@ -136,11 +139,12 @@ class Replay:
 
     def recorded(self, asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> DataFrame:
         """Grain: log, order. Columns: those; topic: long, its number; partition: int; moment: int,
-        its number; weight?: long, null outside the period; complete: boolean; `FIGURES`, those of
-        rows outside the period null but for the high watermark and the reason; and of each topic:
+        its number; weight?: long, null outside the period; complete: boolean; `REPLAYED_COLUMNS`,
+        those of rows outside the period null but for the high watermark and the reason; and of each
+        topic:
         retention?: int, its place among the ``retentions``; consumed_retention_ms?: long;
         min_groups: int; conflict, is_known: boolean."""
-        rows = self.rows(RowKind.PARTITION, ["topic", "topic_id", "partition", *FIGURES])
+        rows = self.rows(RowKind.PARTITION, ["topic", "topic_id", "partition", *REPLAYED_COLUMNS])
         if len(asked) < len(self.questions):
             rows = rows.where(F.col("topic").isin([each.topic for each in asked]))
         of_logs = self.logs.join(_of_topics(asked, retentions), "topic", join_type="inner")
@@ -160,7 +164,7 @@ class Replay:
                 name
                 if name in ("high_watermark", "reason")
                 else f"IF(weight IS NULL, NULL, {name}) AS {name}"
-                for name in FIGURES
+                for name in REPLAYED_COLUMNS
             ),
             "retention",
             "consumed_retention_ms",
@@ -241,10 +245,10 @@ def _logs(ids: pa.Table, numbers: Mapping[str, int]) -> pa.Table:
             else:
                 begin = end = 0  # its id could not be read meanwhile: no deletion is of that log
             rows.append((topic, topic_id, base, begin, end))
-    return table_of(rows, LOGS)
+    return table_of(rows, LOG_SCHEMA)
 
 
-LOGS = pa.schema(
+LOG_SCHEMA = pa.schema(
     {
         "topic": pa.string(),
         "topic_id": pa.string(),
@@ -285,7 +289,7 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
         "*",
         f"{least_of_all('bound', 'retention_offset')} AS cutoff",
         "IF(log_start_offset > coalesce(ours, -1L), log_start_offset, NULL) AS not_ours",
-        f"IF({SHRUNK}, log_start_offset, NULL) AS freed_to",
+        f"IF({HAS_SHRUNK}, log_start_offset, NULL) AS freed_to",
     )
     moved = cut.withColumns(
         {

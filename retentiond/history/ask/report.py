@@ -27,7 +27,7 @@ DAY_MS = 86_400_000
 GIB = 1 << 30
 
 POINTS = 120
-"""Of a line in a chart, at most."""
+"""How many points a chart's line has at most."""
 
 
 class TopicSaving(NamedTuple):
@@ -262,8 +262,8 @@ def _moves(
     selections: Sequence[EntrySelection] | None = None,
     without: DataFrame | None = None,
 ) -> DataFrame:
-    """Of those rows, and of no pair of group and topic in ``without``. Grain: group, topic,
-    partition. Columns: see `_last_moves`."""
+    """The last moves in those rows, without the pairs of group and topic in ``without``. Grain:
+    group, topic, partition. Columns: see `_last_moves`."""
     columns = ["at", "group", "topic", "partition", "committed_offset"]
     rows = replay.rows(RowKind.COMMIT, columns, selections).where(
         F.col("topic").isin([each.topic for each in replay.questions])

@@ -21,19 +21,19 @@ from retentiond.history.ask.past import EntrySelection, Past
 from retentiond.history.place import STORE, is_remote, shown
 from retentiond.history.schema import SCHEMA, RowKind
 from retentiond.history.table import HistoryFile
-from retentiond.spark.session import CONNECT, SPARK_FAILURES, SparkSessions
-from retentiond.spark.tuning import LARGE, show_pandas
+from retentiond.spark.session import CONNECT_SCHEME, SPARK_FAILURES, SparkSessions
+from retentiond.spark.tuning import LARGE_PLANS, show_pandas
 
-LONGEST_S = 24 * 3600.0
+QUESTION_TIMEOUT_S = 24 * 3600.0
 """A question takes as long as it takes; whoever asks is there to end it."""
 
-END_S = 10.0
+JVM_END_S = 10.0
 """How long the JVM may take to remove what it has put on disk, which is more than a plan's."""
 
-PARTS = "spark.sql.shuffle.partitions"
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 LARGE_JOBS = {
-    PARTS: "32",
+    SHUFFLE_PARTITIONS: "32",
     # A log's moments are in memory at once, up to so many; else each would be written to disk.
     "spark.sql.windowExec.buffer.in.memory.threshold": "50000",
     "spark.sql.files.maxPartitionBytes": "16m",
@@ -41,10 +41,11 @@ LARGE_JOBS = {
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
 }
 
-ROWS_OF_A_PART = 4_000_000
-"""Of all kinds. What is sorted of them, the partitions' rows, then fits into memory."""
+ROWS_PER_PARTITION = 4_000_000
+"""Rows of all kinds. Spark sorts only the partitions' rows among them, and these fit into
+memory."""
 
-FEWEST_PARTS = 4
+FEWEST_PARTITIONS = 4
 
 SPARK_TYPES = {
     pa.string(): "string",
@@ -54,24 +55,28 @@ SPARK_TYPES = {
     pa.timestamp("us", "UTC"): "timestamp",
 }
 
-UNREADABLE = "the history can't be read here: "
+UNREADABLE_PREFIX = "the history can't be read here: "
 """How a worker's error begins, in the midst of all that Spark says of it."""
 
 
 def sessions_for(spark: Spark) -> SparkSessions:
     conf = {**LARGE_JOBS, **spark.conf}
-    return SparkSessions(spark.master, conf, driver=LARGE, exit_s=END_S, timeout_s=LONGEST_S)
+    return SparkSessions(
+        spark.master, conf, driver=LARGE_PLANS, exit_s=JVM_END_S, timeout_s=QUESTION_TIMEOUT_S
+    )
 
 
 def divide(session: SparkSession, spark: Spark, rows: int) -> None:
     """Into as many parts as so many rows of history are worth, unless the settings say: each part
     takes its time, also an empty one, and one that is too large goes by the disk."""
-    if PARTS not in spark.conf:
-        session.conf.set(PARTS, str(max(FEWEST_PARTS, -(-rows // ROWS_OF_A_PART))))
+    if SHUFFLE_PARTITIONS not in spark.conf:
+        session.conf.set(
+            SHUFFLE_PARTITIONS, str(max(FEWEST_PARTITIONS, -(-rows // ROWS_PER_PARTITION)))
+        )
 
 
 class Tasks(NamedTuple):
-    """So far: how many of Spark's tasks are done, of how many that are known."""
+    """How many of Spark's tasks are done by now, of how many that are known."""
 
     done: int
     known: int
@@ -79,7 +84,7 @@ class Tasks(NamedTuple):
 
 def tasks_of(session: SparkSession, master: str) -> Callable[[], Tasks]:
     """Tells how far the session is, from any thread; Spark Connect's server does not."""
-    if master.startswith(CONNECT):
+    if master.startswith(CONNECT_SCHEME):
         return lambda: Tasks(0, 0)
     stages: dict[int, Tasks] = {}
     tracker = session.sparkContext.statusTracker()
@@ -158,7 +163,7 @@ def _read_by_workers(
     columns: Sequence[str],
 ) -> DataFrame:
     place, wanted, named = past.table.place, kind.value, list(columns)
-    unreadable = UNREADABLE
+    unreadable = UNREADABLE_PREFIX
     options = dict(STORE) if is_remote(place) else None
     schema = pa.schema([SCHEMA.field(name) for name in named])
 
@@ -200,7 +205,7 @@ def workers_explained(place: str) -> Iterator[None]:
     try:
         yield
     except SPARK_FAILURES as error:
-        _, found, said = str(error).partition(UNREADABLE)
+        _, found, said = str(error).partition(UNREADABLE_PREFIX)
         if not found:
             raise
         raise HistoryUnavailable(

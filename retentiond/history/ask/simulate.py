@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from retentiond.history.ask.missed import DOUBTFUL, Missed, doubts_of, missed
+from retentiond.history.ask.missed import MAY_HAVE_MISSED, Missed, doubts_of, missed
 from retentiond.history.ask.past import Past
 from retentiond.history.ask.replay import Replay
 
@@ -29,17 +29,17 @@ SIMULATED_BYTES = """
 """Where the log is empty, what is left of its segments stays. What the simulation keeps longer
 takes more room only as far as its bytes have been freed."""
 
-MEASURED = (
+MEASURED_COLUMNS = (
     "topic",
     "order",
     "weight",
     "CAST(size_bytes AS DOUBLE) AS bytes",
     f"{SIMULATED_BYTES} AS simulated_bytes",
     "greatest(cutoff - start, 0L) AS records",
-    f"coalesce({DOUBTFUL}, false) AS doubtful",
+    f"coalesce({MAY_HAVE_MISSED}, false) AS doubtful",
 )
 
-OF_DOUBTS = ("log", "place", "start", "kafka_start")
+MISSED_COLUMNS = ("log", "place", "start", "kafka_start")
 """What `missed` needs of the moments in doubt, so that the past is played once."""
 
 FIGURES = ("mean_bytes", "peak_bytes", "simulated_mean_bytes", "simulated_peak_bytes")
@@ -95,7 +95,7 @@ def topic_moments(starts: DataFrame) -> DataFrame:
     is; records: long, deleted by the simulation; doubtful: boolean, whether a reader may have
     missed something.
     """
-    return of_each_topic(starts.selectExpr(*MEASURED))
+    return of_each_topic(starts.selectExpr(*MEASURED_COLUMNS))
 
 
 def doubts_apart(starts: DataFrame) -> DataFrame:
@@ -105,8 +105,10 @@ def doubts_apart(starts: DataFrame) -> DataFrame:
     Grain: topic, order, log. Columns: those of `topic_moments`; log?, place?, start?, kafka_start?:
     long, those of `Replay.starts`, null of the others together.
     """
-    apart = (f"IF({DOUBTFUL}, {name}, NULL) AS {name}" for name in OF_DOUBTS)
-    return _summed(starts.selectExpr(*MEASURED, *apart), ["topic", "order", "weight", *OF_DOUBTS])
+    apart = (f"IF({MAY_HAVE_MISSED}, {name}, NULL) AS {name}" for name in MISSED_COLUMNS)
+    return _summed(
+        starts.selectExpr(*MEASURED_COLUMNS, *apart), ["topic", "order", "weight", *MISSED_COLUMNS]
+    )
 
 
 def of_each_topic(parts: DataFrame) -> DataFrame:
@@ -115,7 +117,7 @@ def of_each_topic(parts: DataFrame) -> DataFrame:
 
 
 def of_all_topics(parts: DataFrame) -> DataFrame:
-    """The same of all topics together. Grain: order."""
+    """The sums over all topics. Grain: order."""
     return _summed(parts, ["order", "weight"])
 
 

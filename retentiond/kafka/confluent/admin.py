@@ -134,7 +134,7 @@ class Admin:
 
     def _not_made(self, error: KafkaException) -> Exception:
         if self._tokens is None or self._tokens.failure is None:
-            return of_client(self._settings, error)
+            return error_of_client(self._settings, error)
         problem = ConnectionProblem(ProblemKind.NO_TOKEN, self._tokens.failure)
         return unavailable(self._settings.bootstrap_servers, problem, self._settings.words)
 
@@ -142,15 +142,15 @@ class Admin:
 SERVER = re.compile(r"(?:\w+://)?([^/\s]+:\d+)/\w+: (.*)", re.DOTALL)
 """How it begins a sentence about a broker: ``sasl_ssl://HOST:PORT/bootstrap: …``"""
 
-STATE = re.compile(r" \(after \d+ms in state \w+[^)]*\)")
+STATE_SUFFIX = re.compile(r" \(after \d+ms in state \w+[^)]*\)")
 
-OFFERED = re.compile("broker's supported mechanisms: (.+)")
+OFFERED_MECHANISMS = re.compile("broker's supported mechanisms: (.+)")
 
-CONNECTIONS = (KafkaError._TRANSPORT, KafkaError._SSL, KafkaError._RESOLVE)
+CONNECTION_ERROR_CODES = (KafkaError._TRANSPORT, KafkaError._SSL, KafkaError._RESOLVE)
 
-FINAL = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+FINAL_ERRORS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 
-ALERT = "SSL alert number"
+TLS_ALERT = "SSL alert number"
 """With TLS 1.3 a client learns only after the handshake that its certificate was refused."""
 
 
@@ -167,7 +167,9 @@ class ConnectionErrors:
             self.all_down = True
         elif found := SERVER.match(error.str()):
             server, said = found.groups()
-            self.errors.setdefault((server, error.code()), " ".join(STATE.sub("", said).split()))
+            self.errors.setdefault(
+                (server, error.code()), " ".join(STATE_SUFFIX.sub("", said).split())
+            )
 
     def clear(self) -> None:
         self.errors.clear()
@@ -176,7 +178,9 @@ class ConnectionErrors:
     def is_final(self) -> bool:
         """Whether the next attempt would end in the same way, at every broker."""
         errors = list(self.errors.items())  # a copy: another thread may be told of more
-        return self.all_down and any(code in FINAL or ALERT in said for (_, code), said in errors)
+        return self.all_down and any(
+            code in FINAL_ERRORS or TLS_ALERT in said for (_, code), said in errors
+        )
 
     def explained(self, settings: ClientSettings) -> KafkaUnavailable | None:
         """What to raise, if one of the errors explains why nothing could be asked."""
@@ -184,7 +188,7 @@ class ConnectionErrors:
         for (server, code), said in errors:
             if code == KafkaError._AUTHENTICATION:
                 return unavailable_at(server, _login_of_line(said), settings)
-        servers = [server for (server, code), _ in errors if code in CONNECTIONS]
+        servers = [server for (server, code), _ in errors if code in CONNECTION_ERROR_CODES]
         if not servers and self.all_down:  # of some broker it says no more than that
             servers = settings.bootstrap_servers.split(",")
         for server in servers[:1]:
@@ -196,7 +200,7 @@ class ConnectionErrors:
 def _login_of_line(said: str) -> ConnectionProblem:
     if "not valid in current SASL state" in said:
         return ConnectionProblem(ProblemKind.NO_LOGIN)
-    if found := OFFERED.search(said):
+    if found := OFFERED_MECHANISMS.search(said):
         return ConnectionProblem(ProblemKind.OTHER_MECHANISM, f"but {found[1]}")
     return ConnectionProblem(
         ProblemKind.LOGIN_REFUSED, said.removeprefix("SASL authentication error: ")
@@ -237,7 +241,7 @@ followers answers so after it has moved the log start.
 """
 
 
-def of_confluent(error: BaseException) -> Failure:
+def failure_of_error(error: BaseException) -> Failure:
     """A confluent-kafka exception, or a future's time-out, as a value."""
     if isinstance(error, KafkaException):
         cause: KafkaError = error.args[0]
@@ -247,15 +251,15 @@ def of_confluent(error: BaseException) -> Failure:
     return Failure(type(error).__name__, str(error))
 
 
-def of_client(settings: ClientSettings, error: KafkaException) -> RetentiondError:
+def error_of_client(settings: ClientSettings, error: KafkaException) -> RetentiondError:
     """The error to raise where librdkafka made no client: it refused a value, or lacks a token."""
     cause: KafkaError = error.args[0]
     if cause.code() == KafkaError._INVALID_ARG:
         return ConfigError(f"Kafka's client refuses this: {cause.str().strip()}", path="kafka")
-    return no_answer_from(settings.bootstrap_servers, of_confluent(error), settings.words)
+    return no_answer_from(settings.bootstrap_servers, failure_of_error(error), settings.words)
 
 
-def of_deletion(error: BaseException) -> DeleteFailure:
+def failure_of_deletion(error: BaseException) -> DeleteFailure:
     """What a failed DeleteRecords proves. Anything not known to be a refusal proves nothing."""
     code = error.args[0].code() if isinstance(error, KafkaException) else None
     result = RequestResult.UNKNOWN
@@ -263,4 +267,4 @@ def of_deletion(error: BaseException) -> DeleteFailure:
         result = RequestResult.MOVED
     elif code in REFUSED:
         result = RequestResult.REFUSED
-    return DeleteFailure(result, of_confluent(error))
+    return DeleteFailure(result, failure_of_error(error))

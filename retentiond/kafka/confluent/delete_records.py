@@ -41,20 +41,21 @@ from retentiond.model import Failure, TopicPartition
 DeleteAnswers: TypeAlias = dict[TopicPartition, DeleteAnswer]
 
 
-LOOK_S = 3.0
+LOOK_TIMEOUT_S = 3.0
 """How long the look before a request may take: the evidence grows old meanwhile."""
 
-GRACE_S = 5.0
+FUTURE_GRACE_S = 5.0
 """How much longer a future is waited for than its request may take."""
 
-WARM_UP_S = 1.0
+CONNECT_LEADERS_S = 1.0
 """How long to wait for the leaders, connections included. One that does not answer holds up nobody
 else: its partitions are left out."""
 
-AGAIN_S = 0.1
-"""Until a leader that has moved is looked for again, and the least time of a question."""
+LEADER_RETRY_S = 0.1
+"""How long until a leader that moved is looked for again, and how long a question takes at
+least."""
 
-ANSWER_S = 1.5
+NETWORK_GRACE_S = 1.5
 """How long an answer may be on its way after a leader has waited for its followers. Without one the
 log start is read back, and a process that is asked to end waits no longer than this."""
 
@@ -63,7 +64,7 @@ TOO_LATE = DeleteFailure(
     Failure("TOO_LATE", "the groups were read too long ago when the request was about to go out"),
 )
 
-SILENT = DeleteFailure(
+LEADER_SILENT = DeleteFailure(
     RequestResult.NOT_SENT,
     Failure(
         "LEADER_NOT_AVAILABLE",
@@ -86,7 +87,7 @@ class Deleter:
         self._looked_at = self._handed_over_at = 0.0
 
     def look(
-        self, partitions: Collection[TopicPartition], timeout_s: float = LOOK_S
+        self, partitions: Collection[TopicPartition], timeout_s: float = LOOK_TIMEOUT_S
     ) -> dict[str, str | Failure]:
         """The topics' ids, as Kafka's tools print them; each by its name.
 
@@ -100,10 +101,10 @@ class Deleter:
                 self._silent = _connect(client, partitions, timeout_s)
                 cluster_to_come = client.describe_cluster(request_timeout=timeout_s)
                 topics = client.describe_topics(TopicCollection(names), request_timeout=timeout_s)
-                cluster = cluster_to_come.result(timeout_s + GRACE_S)
+                cluster = cluster_to_come.result(timeout_s + FUTURE_GRACE_S)
                 ids = {name: _topic_id(future, timeout_s) for name, future in topics.items()}
             except (KafkaException, TimeoutError) as error:
-                raise self._admin.unavailable(failures.of_confluent(error)) from error
+                raise self._admin.unavailable(failures.failure_of_error(error)) from error
         self._looked_at = self._handed_over_at = time.monotonic()
         self._compare(cluster)
         return ids
@@ -120,11 +121,11 @@ class Deleter:
         asked = {at: offset for at, offset in offsets.items() if at not in self._silent}
         # Not a newer one, of a certificate renewed meanwhile: it has proven nothing.
         answers = request(self._looked_by or self._admin.client(), asked, timeout_s, refuse)
-        return dict.fromkeys(offsets, SILENT) | answers
+        return dict.fromkeys(offsets, LEADER_SILENT) | answers
 
     @property
     def gap_s(self) -> float:
-        """From the look's answer until the request was handed over."""
+        """How long it took from the look's answer until the request was handed over."""
         return self._handed_over_at - self._looked_at
 
     def _compare(self, cluster: Any) -> None:
@@ -142,30 +143,30 @@ class Deleter:
 def _connect(
     client: AdminClient, partitions: Collection[TopicPartition], timeout_s: float
 ) -> frozenset[TopicPartition]:
-    """To the leaders; the partitions that none leads, or one that did not answer.
+    """Connects to the leaders. The partitions without a leader, or whose leader did not answer.
 
     Each is asked about one partition; the one that has told who leads has just answered. While one
     leads no more, the next is looked for.
     """
     listing = client.list_topics(timeout=timeout_s)
-    until = time.monotonic() + WARM_UP_S
+    until = time.monotonic() + CONNECT_LEADERS_S
     while True:
         leaders = dict(_leaders(listing, partitions))
         asked = {leader: at for at, leader in leaders.items() if leader >= 0}
         asked.pop(listing.orig_broker_id, None)
-        answered = _answering(client, asked, max(until - time.monotonic(), AGAIN_S))
+        answered = _answering(client, asked, max(until - time.monotonic(), LEADER_RETRY_S))
         answered.add(listing.orig_broker_id)
         silent = frozenset(at for at, by in leaders.items() if by < 0 or by not in answered)
-        if not silent or time.monotonic() + AGAIN_S > until:
+        if not silent or time.monotonic() + LEADER_RETRY_S > until:
             return silent
-        time.sleep(AGAIN_S)
-        listing = client.list_topics(timeout=max(until - time.monotonic(), AGAIN_S))
+        time.sleep(LEADER_RETRY_S)
+        listing = client.list_topics(timeout=max(until - time.monotonic(), LEADER_RETRY_S))
 
 
 def _leaders(
     listing: Any, partitions: Collection[TopicPartition]
 ) -> Iterator[tuple[TopicPartition, int]]:
-    """Of those that there are; -1: nobody."""
+    """The leaders of the partitions that exist; -1: nobody leads."""
     for at in partitions:
         topic = listing.topics.get(at.topic)
         if topic and at.partition in topic.partitions:
@@ -190,16 +191,16 @@ def _answering(
     answered = set()
     for leader, question in questions.items():
         with contextlib.suppress(KafkaException, TimeoutError):
-            if futures[question].result(timeout_s + GRACE_S).offset >= 0:
+            if futures[question].result(timeout_s + FUTURE_GRACE_S).offset >= 0:
                 answered.add(leader)
     return answered
 
 
 def _topic_id(future: Any, timeout_s: float) -> str | Failure:
     try:
-        topic_id = as_kafka_prints_it(future.result(timeout_s + GRACE_S).topic_id)
+        topic_id = as_kafka_prints_it(future.result(timeout_s + FUTURE_GRACE_S).topic_id)
     except (KafkaException, TimeoutError) as error:
-        return failures.of_confluent(error)
+        return failures.failure_of_error(error)
     return topic_id or Failure("NO_TOPIC_ID", "the cluster gives no topic ids")
 
 
@@ -231,16 +232,16 @@ def request(
         return dict.fromkeys(offsets, refusal)
     futures = admin.delete_records(
         wanted,
-        request_timeout=timeout_s + ANSWER_S,
+        request_timeout=timeout_s + NETWORK_GRACE_S,
         operation_timeout=timeout_s,
     )
     answers: DeleteAnswers = {}
     for key, future in futures.items():
         try:
-            low_watermark: int = future.result(timeout_s + GRACE_S).low_watermark
+            low_watermark: int = future.result(timeout_s + FUTURE_GRACE_S).low_watermark
             answers[TopicPartition(key.topic, key.partition)] = low_watermark
         except (KafkaException, TimeoutError) as error:
-            failed = failures.of_deletion(error)
+            failed = failures.failure_of_deletion(error)
             answers[TopicPartition(key.topic, key.partition)] = replace(
                 failed, failure=_explained(failed.failure, key.topic)
             )
@@ -261,7 +262,7 @@ def _explained(failure: Failure, topic: str) -> Failure:
 
 
 def offsets_of(targets: Mapping[TopicPartition, Target]) -> dict[TopicPartition, int]:
-    """As Kafka wants them: here alone a high watermark becomes its -1.
+    """The offsets as Kafka wants them: here alone a high watermark becomes its -1.
 
     Raises ValueError for a negative offset.
     """

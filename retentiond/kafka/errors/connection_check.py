@@ -27,9 +27,9 @@ WITH_PORT = re.compile(r"(.+):(\d{1,5})")
 USUAL_PORT = 9092
 
 TIMEOUT_S = 3.0
-"""For each step."""
+"""How long each step may take."""
 
-ALERT_S = 1.0
+ALERT_TIMEOUT_S = 1.0
 """How soon after the handshake a broker tells that it refuses a certificate."""
 
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -53,7 +53,7 @@ VERIFICATION = {  # OpenSSL's X509_V_ERR_…
     64: ProblemKind.WRONG_NAME,
 }
 
-OF_THE_CLIENTS_CERTIFICATE = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
+CLIENT_CERTIFICATE_ALERTS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
 """In the name of an alert by which a broker tells that it misses or refuses a certificate."""
 
 
@@ -102,7 +102,7 @@ def problem_with(server: str, settings: ClientSettings) -> ConnectionProblem | N
 
 
 def address_of(server: str) -> tuple[str, int]:
-    """Of ``HOST:PORT``; ``SCHEME://`` may stand before it, and the port be Kafka's usual one."""
+    """Host and port of ``HOST:PORT``; ``SCHEME://`` may precede it, and the port may be missing."""
     place = server.strip().rpartition("://")[2]
     if found := WITH_PORT.fullmatch(place):
         return found[1].strip("[]"), int(found[2])
@@ -131,7 +131,7 @@ def _problem_with_tls(
         reason = error.reason or ""
         if "ALERT" not in reason:
             return ConnectionProblem(ProblemKind.NO_TLS)
-        if not any(word in reason for word in OF_THE_CLIENTS_CERTIFICATE):
+        if not any(word in reason for word in CLIENT_CERTIFICATE_ALERTS):
             return None
         if "ssl_certfile" in settings.kafka_python or INLINE_CERTIFICATE in settings.confluent:
             return ConnectionProblem(
@@ -147,7 +147,7 @@ def _problem_after_handshake(
 
     What is sent to a broker that hangs up would drive its alert away, so this listens first.
     """
-    secured.settimeout(ALERT_S)
+    secured.settimeout(ALERT_TIMEOUT_S)
     try:
         if secured.recv(1):
             return ConnectionProblem(ProblemKind.NOT_KAFKA)
@@ -157,7 +157,7 @@ def _problem_after_handshake(
             return _problem_of_kind(_answer(secured, API_VERSIONS), secured, settings)
         except NotKafka:
             return ConnectionProblem(ProblemKind.NOT_KAFKA)
-        except UNANSWERED:
+        except NO_ANSWER_ERRORS:
             pass
     except ConnectionError:
         pass
@@ -177,7 +177,7 @@ def _problem_of_kind(
         return None
     try:
         _answer(connection, NO_METADATA)
-    except (NotKafka, *UNANSWERED):
+    except (NotKafka, *NO_ANSWER_ERRORS):
         return ConnectionProblem(ProblemKind.LOGIN_WANTED)
     return None
 
@@ -207,14 +207,14 @@ def _problem_without_tls(
         return otherwise
 
 
-UNANSWERED = (EOFError, TimeoutError, ConnectionError)
+NO_ANSWER_ERRORS = (EOFError, TimeoutError, ConnectionError)
 """Raised where there is no answer to a request."""
 
 
 def _answer(connection: socket.socket, request: bytes) -> bytes:
     """What comes after the correlation id.
 
-    Raises `NotKafka`, one of `UNANSWERED`, or ``ssl.SSLError`` where an alert comes instead.
+    Raises `NotKafka`, one of `NO_ANSWER_ERRORS`, or ``ssl.SSLError`` where an alert comes instead.
     """
     connection.sendall(request)
     length, correlation = struct.unpack(">ii", _exactly(connection, 8))
@@ -224,7 +224,7 @@ def _answer(connection: socket.socket, request: bytes) -> bytes:
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:
-    """So many bytes. Raises ``EOFError`` where the other side hangs up before."""
+    """Reads so many bytes. Raises ``EOFError`` if the other side hangs up before."""
     received = b""
     while len(received) < count:
         if not (more := connection.recv(count - len(received))):

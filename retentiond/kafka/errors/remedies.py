@@ -67,7 +67,7 @@ class ConnectionProblem:
 
 
 PASSING = (ProblemKind.NO_ADDRESS, ProblemKind.NOBODY_LISTENS, ProblemKind.NO_ANSWER)
-"""Of a broker that is down or starts. They take turns during one outage, so none is its kind."""
+"""A broker that is down shows any of these in turn, so none identifies the outage."""
 
 SENTENCES = {
     ProblemKind.NO_ADDRESS: "the name {host} has no address; check {words.servers}",
@@ -157,7 +157,7 @@ OPERATIONS = {
     "Delete": "DELETE",
     "Read": "READ",
 }
-"""As kafka-acls calls them, and as Kafka does."""
+"""Operations by the name that kafka-acls gives them, with the name that Kafka gives them."""
 
 DESCRIBE_GROUPS = (
     "grant this principal DESCRIBE on all groups "

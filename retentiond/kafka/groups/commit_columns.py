@@ -77,7 +77,7 @@ class CommitColumns(Sequence[Commit]):
 
     @staticmethod
     def by_topic(offsets: Mapping[str, Mapping[int, int]]) -> CommitColumns:
-        """Of commits that are all readable, by topic and partition."""
+        """Columns of commits that are all readable, by topic and partition."""
         count = sum(map(len, offsets.values()))
         return CommitColumns(
             [(name, len(those)) for name, those in offsets.items()],

@@ -21,7 +21,7 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
 from retentiond.kafka.client import Client
 from retentiond.kafka.errors.remedies import with_group_grant
-from retentiond.kafka.interface import left_out
+from retentiond.kafka.interface import NOT_ANSWERED
 from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
 from retentiond.kafka.wire import DescribeShareGroupOffsetsRequest
 from retentiond.kafka.wire.by_hand import (
@@ -39,10 +39,8 @@ GROUPS_PER_REQUEST = 100
 GROUPS_PER_OFFSET_FETCH = 300
 """A commit takes some 23 bytes of an answer: a megabyte and a half where each group has 200."""
 
-BATCHED = 4
+FIND_COORDINATOR_BATCHED = 4
 """FindCoordinator takes many groups since this version (KIP-699, Kafka 3.0)."""
-
-NOT_ANSWERED = left_out("coordinator", "group")
 
 NO_COORDINATOR = Failure("COORDINATOR_NOT_AVAILABLE", "no broker coordinates the group")
 
@@ -116,7 +114,7 @@ async def find_coordinators(
         FindCoordinatorRequest(
             key_type=CoordinatorType.GROUP.value,
             coordinator_keys=list(groups),
-            min_version=BATCHED,
+            min_version=FIND_COORDINATOR_BATCHED,
         )
     )
     found: dict[str, int | Failure] = {

@@ -1,6 +1,6 @@
 """Groups of all kinds, and the proof that every group coordinator was at work.
 
-librdkafka's listing drops share and streams groups without a word, and its reading of group
+librdkafka's listing drops share and streams groups silently, and its reading of group
 offsets crashes the process when a coordinator moves, so it is not asked about groups at all.
 
 A listing lacks the groups of a coordinator that is still loading, or has just been resigned,
@@ -103,7 +103,7 @@ async def _all_views(network: NetworkClient) -> list[Any]:
 
 
 async def _views(network: NetworkClient, nodes: Sequence[int]) -> list[Any]:
-    """Of those that answer."""
+    """What those brokers that answer say of the offsets topic."""
     answers = await network.send_all([(node, offsets_topic_request()) for node in nodes])
     return [answer for answer in answers if not isinstance(answer, Exception)]
 
@@ -162,8 +162,8 @@ def _listed(group: Any) -> ListedGroup:
 
 
 def _either(one: ListedGroup, other: ListedGroup) -> ListedGroup:
-    """Of a group that two brokers list, what they agree on. It counts as live otherwise, as a
-    reader, and as unreadable where they tell different kinds."""
+    """A group that two brokers list, by what they agree on. Otherwise it counts as live, as a
+    reader, and as unreadable if they tell different kinds."""
     return ListedGroup(
         group_id=one.group_id,
         kind=one.kind if one.kind is other.kind else GroupKind.UNKNOWN,

@@ -45,14 +45,14 @@ class _Bytes:
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str]:
-    """Of a ConsumerProtocolSubscription. Raises `ValueError`."""
+    """The topics of a ConsumerProtocolSubscription. Raises `ValueError`."""
     read = _Bytes(metadata)
     read.number(_VERSION)
     return frozenset(read.text() for _ in range(read.number(_COUNT)))
 
 
 def assigned_topics(assignment: bytes) -> frozenset[str]:
-    """Of a ConsumerProtocolAssignment. Raises `ValueError`."""
+    """The topics of a ConsumerProtocolAssignment. Raises `ValueError`."""
     read = _Bytes(assignment)
     read.number(_VERSION)
     topics: set[str] = set()

@@ -4,7 +4,7 @@ part of the log is in remote storage (KIP-405).
 A broker looks up a time in the first segment that has, or had, a record of it or of later. Where
 all such records of that segment are deleted and merely on disk until the broker's next check, it
 finds nothing, whatever the segments behind hold. Any tool that deletes young records brings that
-about, Kafka Streams among them. So the answer counts only where the newest time stamp on the disk,
+about, Kafka Streams among them. So the answer counts only where the newest timestamp on the disk,
 deleted records included, says the same.
 
 A broker searches the remote segments first, in one of its few threads for remote reads, and then
@@ -14,7 +14,7 @@ the local ones. Two things are different from a log that is all local:
   time or of later has none any more, because such records were deleted; whatever the remote
   segments behind hold. Only the segment with the log start can be such a one. So an answer in the
   local part, or none, proves nothing about the remote part, unless nothing was ever deleted. The
-  largest time stamp, which `by_time` goes by, is the local one's (KAFKA-17552).
+  largest timestamp, which `by_time` goes by, is the local one's (KAFKA-17552).
 - More look-ups at once than the threads and their queue take fail, and consumers' reads with them.
 
 An answer in the remote part is right. And the answer to an earlier time, if it lies there, is a
@@ -37,7 +37,7 @@ from retentiond.model import Failure, TopicPartition
 Found = dict[TopicPartition, int | Failure | None]
 """The first offset that is young, None: there is none."""
 
-HIDDEN = Failure(
+AGE_IS_HIDDEN = Failure(
     "AGE_HIDDEN",
     "deleted records that are still on the leader's disk hide how old the others are; it removes "
     "them at its next check (log.retention.check.interval.ms)",
@@ -49,7 +49,7 @@ def offsets_at(
     look_up: Callable[[Mapping[TopicPartition, int]], Found],
     newest: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, object]],
 ) -> Found:
-    """``look_up`` asks the brokers for times, ``newest`` for the largest time stamps that they
+    """``look_up`` asks the brokers for times, ``newest`` for the largest timestamps that they
     have; -1: there is none; a `Failure`, or nothing: it is not known."""
     found = look_up(timestamps_ms)
     none_young = {at: timestamps_ms[at] for at, offset in found.items() if offset is None}
@@ -67,7 +67,7 @@ def offsets_at(
 
 def _why_not(newest_ms: object) -> Failure:
     """Why "none is that young" does not count."""
-    return newest_ms if isinstance(newest_ms, Failure) else HIDDEN
+    return newest_ms if isinstance(newest_ms, Failure) else AGE_IS_HIDDEN
 
 
 def _is_older(newest_ms: object, than_ms: int) -> bool:
@@ -75,11 +75,11 @@ def _is_older(newest_ms: object, than_ms: int) -> bool:
     return isinstance(newest_ms, int) and newest_ms < than_ms
 
 
-AT_ONCE = 4
+PARTITIONS_AT_ONCE = 4
 """Partitions that a broker is asked about at once: it has ten threads for it by default
 (remote.log.reader.threads), and consumers want them, too."""
 
-SECONDS = 10.0
+CALL_S = 10.0
 """How long one call goes on, but for the request that is under way then; what is known from earlier
 counts, and the next call goes on."""
 
@@ -88,22 +88,22 @@ ATTEMPTS = 3
 RETRY_S = 0.3
 """Before another attempt, for the queue to drain."""
 
-BUSY = "UNKNOWN"
+QUEUE_IS_FULL = "UNKNOWN"
 """How `failure_of_code` calls UNKNOWN_SERVER_ERROR, which a full queue is answered with."""
 
-STEPS_MS = tuple(15 * 60_000 * 4**step for step in range(8))
+SEARCH_STEPS_MS = tuple(15 * 60_000 * 4**step for step in range(8))
 """How much earlier is asked about where a bound is sought: a quarter of an hour to 170 days."""
 
 HALVINGS = 4
 """How often in a call what is left between two times is halved; the next call goes on with it."""
 
-UNPROVEN = Failure(
+AGE_UNPROVEN = Failure(
     "AGE_HIDDEN",
     "the log begins in remote storage, where deleted records may hide how old the others are; it "
     "ends when Kafka's own retention has removed the first remote segment",
 )
 
-NOT_YET = Failure(
+AGE_PENDING = Failure(
     AGE_NOT_YET_KNOWN,
     "look-ups in remote storage are made a few at a time; this partition's turn comes with one of "
     "the next",
@@ -116,8 +116,8 @@ ends."""
 
 @dataclass(frozen=True, slots=True)
 class BrokerQueries:
-    """How brokers are asked. ``in_small_requests``: by time, `AT_ONCE` partitions of each leader;
-    ``newest`` as in `by_time.offsets_at`."""
+    """How brokers are asked. ``in_small_requests``: by time, `PARTITIONS_AT_ONCE` of each leader's
+    partitions; ``newest`` as in `by_time.offsets_at`."""
 
     logs: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, Log | None]]
     log_starts: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int | Failure]]
@@ -166,7 +166,7 @@ class TieredLookups:
         found: Found = {
             at: each.offset for at, each in known.items() if each.time_ms == times_ms[at]
         }
-        until = time.monotonic() + SECONDS
+        until = time.monotonic() + CALL_S
         turns = sorted(times_ms.keys() - found.keys(), key=lambda at: self._asked_at.get(at, 0.0))
         for row in _rows(turns, logs):
             if time.monotonic() >= until:
@@ -175,7 +175,7 @@ class TieredLookups:
             self._asked_at |= dict.fromkeys(row, time.monotonic())
             found |= {at: answer for at, answer in asked.items() if not _is_busy(answer)}
         for at in turns:
-            answer = found.get(at, NOT_YET)
+            answer = found.get(at, AGE_PENDING)
             earlier = known.get(at)
             if earlier and answer is not None:
                 proven = -1 if isinstance(answer, Failure) else answer
@@ -226,7 +226,7 @@ class TieredLookups:
         for at in none_young:
             stamp = newest.get(at)
             if not isinstance(stamp, int) or stamp >= times_ms[at]:
-                answers[at] = HIDDEN
+                answers[at] = AGE_IS_HIDDEN
         return answers
 
     def _proven(
@@ -238,7 +238,7 @@ class TieredLookups:
     ) -> dict[TopicPartition, int | Failure]:
         """Up to where the remote parts are surely older, by asking about earlier times. A search
         that finds no end now goes on with the next call."""
-        proven: dict[TopicPartition, int | Failure] = dict.fromkeys(times_ms, NOT_YET)
+        proven: dict[TopicPartition, int | Failure] = dict.fromkeys(times_ms, AGE_PENDING)
         searches = {at: _search(each, self._windows.get(at)) for at, each in times_ms.items()}
         steps = {at: step for at, search in searches.items() if (step := next(search, None))}
         while steps and time.monotonic() < until:
@@ -256,8 +256,8 @@ class TieredLookups:
                     self._windows[at] = steps[at].window
                 except StopIteration as end:
                     self._windows[at] = end.value
-                    if proven[at] is NOT_YET:
-                        proven[at] = UNPROVEN
+                    if proven[at] is AGE_PENDING:
+                        proven[at] = AGE_UNPROVEN
         return proven
 
 
@@ -287,7 +287,7 @@ def _search(before_ms: int, last: _Window | None) -> Generator[_Step, bool, _Win
             hit, missed = missed, before_ms
         elif (yield _Step(last.hit_ms, last)):
             hit = last.hit_ms
-    earlier = [probe for step in STEPS_MS if 0 < (probe := before_ms - step) < missed]
+    earlier = [probe for step in SEARCH_STEPS_MS if 0 < (probe := before_ms - step) < missed]
     for probe in earlier if hit is None else ():
         if (yield _Step(probe, _Window(None, missed))):
             hit = probe
@@ -311,7 +311,7 @@ def _is_local(answer: int | Failure | None, local_start: int) -> bool:
 
 
 def _is_busy(answer: int | Failure | None) -> bool:
-    return isinstance(answer, Failure) and answer.code == BUSY
+    return isinstance(answer, Failure) and answer.code == QUEUE_IS_FULL
 
 
 def _patiently(times_ms: Mapping[TopicPartition, int], ask: BrokerQueries, until: float) -> Found:
@@ -329,12 +329,12 @@ def _patiently(times_ms: Mapping[TopicPartition, int], ask: BrokerQueries, until
 def _rows(
     turns: Iterable[TopicPartition], logs: Mapping[TopicPartition, Log | None]
 ) -> Iterable[list[TopicPartition]]:
-    """In each at most `AT_ONCE` of one leader: what is asked about at once."""
+    """In each at most `PARTITIONS_AT_ONCE` of one leader: what is asked about at once."""
     rows: dict[int, list[TopicPartition]] = {}
     counts: Counter[int | None] = Counter()
     for at in turns:
         log = logs.get(at)
         node = log[1].node if log else None
-        rows.setdefault(counts[node] // AT_ONCE, []).append(at)
+        rows.setdefault(counts[node] // PARTITIONS_AT_ONCE, []).append(at)
         counts[node] += 1
     return rows.values()

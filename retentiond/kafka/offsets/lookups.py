@@ -21,7 +21,7 @@ from kafka.protocol.consumer import (
 
 from retentiond.kafka.client import Client
 from retentiond.kafka.errors.remedies import with_topic_grant
-from retentiond.kafka.interface import EpochEnd, OffsetBound, PartitionEpoch, left_out
+from retentiond.kafka.interface import NOT_ANSWERED, EpochEnd, OffsetBound, PartitionEpoch
 from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
 from retentiond.kafka.offsets import by_time
 from retentiond.kafka.topics import Leader, Leaders
@@ -44,9 +44,7 @@ TIMES_PER_REQUEST = 5000
 
 SILENT_LEADER = Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not answer")
 
-NOT_ANSWERED = left_out("leader", "partition")
-
-NONE_YOUNG = -1
+NO_OFFSET_AT_TIME = -1
 
 NO_OFFSET = Failure("OFFSET_NOT_AVAILABLE", "the partition's leader knows no such offset")
 
@@ -135,7 +133,7 @@ class Offsets:
     ) -> dict[TopicPartition, int | Failure | None]:
         asked = _asked_by_time(timestamps_ms)
         return self._look_up(
-            asked._replace(per_request=by_time.AT_ONCE, in_flight=1), _offset_or_none
+            asked._replace(per_request=by_time.PARTITIONS_AT_ONCE, in_flight=1), _offset_or_none
         )
 
     def epoch_ends(
@@ -191,7 +189,7 @@ class Offsets:
 
 
 class _Asked(NamedTuple):
-    """``wanted``: a time stamp of each partition, one of Kafka's special values, or a leader epoch;
+    """``wanted``: a timestamp of each partition, one of Kafka's special values, or a leader epoch;
     ``request`` makes a request of them, by topic."""
 
     wanted: Mapping[TopicPartition, int]
@@ -307,4 +305,4 @@ def _offset(part: Any) -> int | Failure:
 
 def _offset_or_none(part: Any) -> int | Failure | None:
     """None: there is no record that young, for which Kafka has one word."""
-    return None if part.offset == NONE_YOUNG else _offset(part)
+    return None if part.offset == NO_OFFSET_AT_TIME else _offset(part)

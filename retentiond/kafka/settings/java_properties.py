@@ -22,7 +22,7 @@ _MEANING = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse(text: str) -> dict[str, str]:
-    """Of a key that is there twice the last value counts. Raises ValueError naming a key."""
+    """The last value of a key counts. Raises ValueError naming a key."""
     properties: dict[str, str] = {}
     for line in _logical_lines(text):
         key = _KEY.match(line)

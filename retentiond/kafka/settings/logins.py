@@ -68,7 +68,8 @@ HOST_OF_MSK = re.compile(r"\.kafka(?:-serverless)?\.([a-z]{2}(?:-[a-z]+)+-\d+)\.
 
 
 def refuse_contradictions(properties: Mapping[str, str]) -> None:
-    """Of the whole ``kafka:`` section. Raises `ConfigError` naming a property."""
+    """Refuses a ``kafka:`` section that contradicts itself. Raises `ConfigError` naming a
+    property."""
     if "sasl.mechanism" in properties and "sasl.mechanisms" in properties:
         raise _refusal("sasl.mechanism", "set either this or kafka.sasl.mechanisms")
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
@@ -140,7 +141,7 @@ def region_of(properties: Mapping[str, str]) -> str | None:
 
 
 def extensions_of(properties: Mapping[str, str]) -> dict[str, str]:
-    """As librdkafka writes them: ``key=value,key=value``. Raises `ConfigError`."""
+    """The extensions of ``key=value,key=value``, librdkafka's form. Raises `ConfigError`."""
     text = properties.get(EXTENSIONS, "")
     extensions = {}
     for pair in filter(None, text.split(",")):

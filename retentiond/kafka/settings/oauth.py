@@ -41,16 +41,16 @@ from retentiond.kafka.settings.logins import (
 )
 
 MOST_SECONDS = 10.0
-"""Of a whole exchange: kafka-python asks for a token on the thread that all its answers come by."""
+"""How long a whole exchange may take: kafka-python asks for a token on its only I/O thread."""
 
 MOST_BYTES = 1024 * 1024
-"""Of an answer or a file; tokens have some thousand."""
+"""How long an answer or a file may be; tokens have some thousand bytes."""
 
 MOST_WORDS = 250
 """Characters of what an endpoint says itself."""
 
 DEFAULT_LIFETIME_S = 300
-"""Of a token whose endpoint doesn't say."""
+"""How long a token lives whose endpoint doesn't say."""
 
 FILE_LIFETIME_S = 60
 """How long librdkafka may log in by the token that a file held; then it is read again."""
@@ -140,7 +140,7 @@ def _read(path: Path) -> Token:
 
 
 def _expiry_of(token: str) -> float:
-    """In epoch seconds, where it is a JSON Web Token that says so."""
+    """When the token ends, in epoch seconds, if it is a JSON Web Token that says so."""
     try:
         _, claims, _ = token.split(".")
         padded = claims + "=" * (-len(claims) % 4)
@@ -186,7 +186,7 @@ def _ask(settings: Mapping[str, str]) -> Token:
 
 
 def _lifetime_of(token: str) -> float:
-    """In seconds, where the endpoint doesn't say: RFC 6749 leaves that to it."""
+    """How many seconds the token lives if the endpoint doesn't say, which RFC 6749 allows."""
     left_s = _expiry_of(token) - time.time()
     return min(left_s, DEFAULT_LIFETIME_S) if left_s > 0 else DEFAULT_LIFETIME_S
 

@@ -167,7 +167,8 @@ def translate(properties: Mapping[str, str]) -> ClientSettings:
 
 
 def _sasl_name(user: str) -> str:
-    """As SCRAM sends it (RFC 5802, 5.1). librdkafka sees to that itself, kafka-python doesn't."""
+    """The user's name as SCRAM sends it (RFC 5802, 5.1). librdkafka encodes it, kafka-python
+    doesn't."""
     return user.replace("=", "=3D").replace(",", "=2C")
 
 

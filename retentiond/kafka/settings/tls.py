@@ -28,7 +28,7 @@ FileStamps = tuple[tuple[int, int, int] | None, ...]
 
 
 def file_stamps(settings: ClientSettings) -> FileStamps:
-    """Of the files that the settings name, in one order; other ones once a file was renewed."""
+    """Stamps of the files that the settings name; they change when a file is renewed."""
     paths = [settings.confluent[name] for name in FILES if name in settings.confluent]
     return tuple(map(_stamp, paths))
 
@@ -42,7 +42,7 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 
 
 def client_context(settings: ClientSettings) -> ssl.SSLContext:
-    """As kafka-python makes its own. Raises ``OSError`` for a file that can't be read."""
+    """A context like kafka-python's own. Raises ``OSError`` for a file that can't be read."""
     options = settings.kafka_python
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -155,7 +155,7 @@ def _require_pem(properties: Mapping[str, str], kind: str, parts: tuple[str, ...
 
 
 def _wrapped(properties: Mapping[str, str], name: str) -> str:
-    """As OpenSSL reads PEM, which Kafka also takes when it stands in one line."""
+    """PEM in the lines that OpenSSL needs; Kafka also takes it in one line."""
     blocks = [
         "\n".join([f"-----BEGIN {what}-----", *textwrap.wrap("".join(body.split()), 64), end, ""])
         for what, body, end in BLOCK.findall(properties[name])

@@ -34,7 +34,7 @@ LONG = 0x80
 """From here on a length takes more than one byte."""
 
 LIST_OFFSETS_VERSION = 7
-"""The first that tells the largest time stamp (KIP-734, Kafka 3.0), and the one that is encoded."""
+"""The first that tells the largest timestamp (KIP-734, Kafka 3.0), and the one that is encoded."""
 
 LOCAL_START_VERSION = 8
 """The first that tells where the local part of a log begins (KIP-405, Kafka 3.6); encoded alike."""
@@ -49,7 +49,7 @@ _PARTITION = struct.Struct(">iiqB")
 
 class OffsetQuery(NamedTuple):
     """``leader_epoch``: the one in which the partition's leader is believed to lead. ``value``: a
-    time stamp in milliseconds, or one of Kafka's special values."""
+    timestamp in milliseconds, or one of Kafka's special values."""
 
     partition: int
     leader_epoch: int
@@ -85,7 +85,7 @@ def _encoded(isolation: int, topics: Mapping[str, Sequence[OffsetQuery]]) -> byt
 
 
 def _length(size: int) -> bytes:
-    """Of a string or a list."""
+    """How the length of a string or a list is encoded."""
     rest, written = size + 1, bytearray()
     while rest >= LONG:
         written.append(rest & 0x7F | LONG)

@@ -78,15 +78,15 @@ def partitions_at(
     """
     readings = {each.name: each for each in snapshot.topics}
     refuse_unknown(topic, readings)
-    there = [at for at in partitions_of(snapshot) if at.topic == topic]
-    found = tuple(at for at in there if partition in (None, at.partition))
+    partitions = [at for at in partitions_of(snapshot) if at.topic == topic]
+    found = tuple(at for at in partitions if partition in (None, at.partition))
     if not found and readings[topic].failure:
         raise KafkaUnavailable(
             f"topic {topic} can't be read ({readings[topic].failure}); see that its brokers are "
             "up, and that this principal may DESCRIBE it"
         )
     if not found:
-        numbers = f"0 to {there[-1].partition}" if len(there) > 1 else "0"
+        numbers = f"0 to {partitions[-1].partition}" if len(partitions) > 1 else "0"
         raise UsageError(f"topic {topic} has no partition {partition}, only {numbers}")
     return found
 
@@ -156,7 +156,7 @@ def _remembered_as(group: GroupReading, topic: str) -> GroupOnTopic:
 
 
 def _traces(snapshot: Snapshot, evidence: Evidence, topic: str) -> dict[str, str]:
-    """By group, the strongest trace."""
+    """Each group's strongest trace."""
     policy = evidence.topics[topic].policy
 
     def of_topic(readers: Iterable[GroupTopic]) -> Iterable[str]:

@@ -1,7 +1,7 @@
 """Why the partitions of a topic stand where they do: an explanation, and the same as JSON.
 
 It is what the plan's answers say, with the groups that count, and sentences about the disks and the
-time stamps.
+timestamps.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from retentiond.model import PlanRow
 from retentiond.snapshot import PartitionReading, TopicReading
 from retentiond.tell.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
 from retentiond.tell.explain.evidence import ExplainedPlan, topic_readers
-from retentiond.tell.explain.sentences import cleaner_intervals, doubts, on_disk, stalled_by
+from retentiond.tell.explain.sentences import cleaner_intervals, on_disk, stalled_by
 from retentiond.tell.group_answers import GroupAnswer, group_answers
 from retentiond.tell.pressure import say_pressure_on
 from retentiond.tell.reasons import remedy
@@ -28,7 +28,7 @@ class Explanation:
     """One partition.
 
     ``end`` is the smaller of last stable offset and high watermark, None where one is not known.
-    ``on_disk`` and ``ages`` are sentences; ``ages`` says what is proven of the time stamps.
+    ``on_disk`` and ``ages`` are sentences; ``ages`` is about records that are dated in the future.
     """
 
     answer: PartitionAnswer
@@ -102,7 +102,7 @@ def _partition_explained(
         answer,
         end=None if None in ends else min(each for each in ends if each is not None),
         on_disk=(*on_disk(answer, topic.config, clearing), *_under_pressure(answer, topic)),
-        ages=_about_time_stamps(evidence, answer, topic, partition),
+        ages=_about_time_stamps(evidence, answer, topic),
     )
 
 
@@ -115,20 +115,13 @@ def _under_pressure(answer: PartitionAnswer, topic: TopicReading) -> Iterator[st
 
 
 def _about_time_stamps(
-    evidence: ExplainedPlan,
-    answer: PartitionAnswer,
-    topic: TopicReading,
-    partition: PartitionReading,
+    evidence: ExplainedPlan, answer: PartitionAnswer, topic: TopicReading
 ) -> tuple[str, ...]:
     policy = topic.policy
     if not isinstance(policy, TopicPolicy) or not policy.consumed_retention_ms:
         return ()
-    retention_ms = policy.consumed_retention_ms
-    if (ahead := evidence.ahead.get(answer.at)) is not None:
-        return (stalled_by(ahead, retention_ms),)  # its arrival proves no more
-    known = evidence.remembered.topics.get(topic.name)
-    ends = known.ends if known is not None and known.topic_id == topic.topic_id else ()
-    return doubts(partition, ends, retention_ms, evidence.snapshot.taken_at_ms)
+    ahead = evidence.ahead.get(answer.at)
+    return () if ahead is None else (stalled_by(ahead, policy.consumed_retention_ms),)
 
 
 def topic_document(explained: TopicExplanation) -> dict[str, Any]:
@@ -149,7 +142,7 @@ def explanation_document(explained: TopicExplanation, of: Explanation) -> dict[s
         "why": of.answer.why,
         "remedy": explained.remedy(of.row),
         "on_disk": list(of.on_disk),
-        "time_stamps": list(of.ages),
+        "timestamps": list(of.ages),
         "kept_by": [
             {
                 "reason": keeper.reason.value,

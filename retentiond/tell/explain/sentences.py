@@ -1,27 +1,14 @@
-"""What an explanation says in sentences: of the brokers' disks, and of the records' time stamps.
-
-The consumed retention goes by the records' own time stamps, which producers set. What is known
-of a record's arrival comes from the ends that earlier cycles saw (`retentiond.memory.remembered`):
-
-- A record at or above such an end arrived after it was seen. If it counts as older than the
-  consumed retention although the end was seen within that, its time stamp lies in the past.
-- A record below such an end had arrived when it was seen. If it counts as young although the
-  end was seen before that, its time stamp lies ahead of its arrival.
-
-Both are proofs; where neither is possible, nothing is said.
-"""
+"""What an explanation says in sentences: of the brokers' disks, and of records from the future."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from retentiond.disks.broker_disks import DiskReport
-from retentiond.formatting import MINUTE_MS, say_about, say_bytes
+from retentiond.formatting import say_about, say_bytes
 from retentiond.kafka.interface import TopicConfig
-from retentiond.memory.remembered import EndsSeen
 from retentiond.model import Failure, Verdict
-from retentiond.snapshot import PartitionReading
 from retentiond.tell.answers import PartitionAnswer
 
 CHECK_INTERVAL = "log.retention.check.interval.ms"
@@ -123,10 +110,6 @@ def _when_it_is_freed(clearing: CleanerIntervals) -> str:
     return f"The brokers look at their logs {looks}, and remove the files {removes}{doubt}."
 
 
-LEAST_MS = MINUTE_MS
-"""What clocks and the time that a reading takes may make up for."""
-
-
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """The first record dated ahead of the clock, and by how much at least, in milliseconds."""
@@ -144,50 +127,3 @@ def stalled_by(ahead: Ahead, consumed_retention_ms: int) -> str:
         "(message.timestamp.type=LogAppendTime); once it is consumed, "
         "retentiond delete-records --to-committed deletes past it."
     )
-
-
-def doubts(
-    reading: PartitionReading,
-    ends: Iterable[EndsSeen],
-    consumed_retention_ms: int,
-    now_ms: int,
-) -> tuple[str, ...]:
-    """What is proven about the partition's time stamps, a sentence each.
-
-    ``ends``: what earlier cycles saw, for the same topic id; ``now_ms``: of the look-up by time.
-    """
-    retention_offset, end = reading.retention_offset, reading.high_watermark
-    if not consumed_retention_ms or retention_offset is None or end is None:
-        return ()
-    young_from_ms = now_ms - consumed_retention_ms
-    seen = [
-        (each.at_ms, each.high_watermarks[reading.partition])
-        for each in ends
-        if reading.partition in each.high_watermarks
-        and each.high_watermarks[reading.partition] <= end  # else records were lost meanwhile
-        and each.at_ms < now_ms
-    ]
-    behind = [at for at in seen if at[0] >= young_from_ms and at[1] < retention_offset]
-    before = [at for at in seen if at[0] < young_from_ms and retention_offset < at[1]]
-    found = []
-    least_ms = min(LEAST_MS, consumed_retention_ms // 2)
-    if behind and (by_ms := max(behind)[0] - young_from_ms) >= least_ms:
-        since_ms, first = max(behind)
-        found.append(
-            f"Age protects nothing here: the records from offset {first} on arrived in the last "
-            f"{say_about(now_ms - since_ms)}, but are dated at least {say_about(by_ms)} before "
-            "they arrived (a backfill, or a producer's clock that is behind), so that they count "
-            f"as older than {say_about(consumed_retention_ms)}. Only the groups' commits keep "
-            "them: name the groups that must read them under groups.required, or have brokers "
-            "stamp the topic's records (message.timestamp.type=LogAppendTime)."
-        )
-    if before and (by_ms := young_from_ms - min(before)[0]) >= LEAST_MS:
-        found.append(
-            f"The record at offset {retention_offset} arrived more than "
-            f"{say_about(now_ms - min(before)[0])} ago and still counts as younger than "
-            f"{say_about(consumed_retention_ms)}: it is dated at least {say_about(by_ms)} after "
-            "it arrived, and no cutoff passes it before it is as old as that. Correct the "
-            "producer's clock, or have brokers stamp the topic's records "
-            "(message.timestamp.type=LogAppendTime)."
-        )
-    return tuple(found)

@@ -76,7 +76,7 @@ def _group_counts(snapshot: Snapshot, of: CommittedPositions) -> Booleans:
     return ~np.isin(keys, of_excluded)
 
 
-NOBODY = -1
+NO_GROUP = -1
 """The position of no group."""
 
 
@@ -113,7 +113,7 @@ def _positions_of_others(
     numbers = {group.group_id: number for number, group in enumerate(snapshot.groups)}
     binding = np.fromiter(
         (
-            NOBODY if row.binding_group is None else numbers.get(row.binding_group, NOBODY)
+            NO_GROUP if row.binding_group is None else numbers.get(row.binding_group, NO_GROUP)
             for row in rows
         ),
         np.int64,

@@ -1,9 +1,9 @@
-"""What look-ups by time have told about the time stamps of partitions.
+"""What look-ups by time have told about the timestamps of partitions.
 
-The *last stamp* of an offset is the largest time stamp of the records up to it and with it. It
+The *last stamp* of an offset is the largest timestamp of the records up to it and with it. It
 is what Kafka's forced retention goes by: segments go from the oldest on, each as a whole, when
-its largest time stamp is older than ``retention.ms``. So no record goes, however disordered the
-time stamps are, before its last stamp is that old.
+its largest timestamp is older than ``retention.ms``. So no record goes, however disordered the
+timestamps are, before its last stamp is that old.
 
 A look-up at time T answers the first offset x whose record is not older. That bounds the last
 stamp of every offset: at or above x it is at least T, below x it is less. The latter stays true;
@@ -124,7 +124,7 @@ class KnownTimeStamps:
     def last_stamps(
         self, partitions: Integers, offsets: Integers, log_starts: Integers
     ) -> LastStamps:
-        """Of each of the offsets, whose partitions begin at the log starts now."""
+        """The last stamp of each offset. The offsets' partitions begin at the log starts now."""
         return LastStamps(
             not_before=self._not_before.best(partitions, offsets, log_starts),
             before=self._before.best(partitions, offsets),

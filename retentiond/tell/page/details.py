@@ -21,7 +21,7 @@ from retentiond.tell.group_answers import (
     group_on_topics,
 )
 from retentiond.tell.page.overview import Paged, paged
-from retentiond.tell.page.pictures import BarSegment, bar, fates, mark
+from retentiond.tell.page.pictures import BarSegment, bar, mark, records_by_kind
 from retentiond.tell.report import CycleReport
 
 RememberedReaders = Mapping[str, RememberedReader]
@@ -69,7 +69,7 @@ def groups(topic: TopicAnswer, readers: RememberedReaders) -> tuple[tuple[GroupA
 
 
 def remembered_reader(group_id: str, last: RememberedReader) -> TopicReader:
-    """As it is remembered."""
+    """The reader as it is remembered."""
     return TopicReader(group_id, last.kind, last.offsets, last.moved_at_ms, last.absent_since_ms)
 
 
@@ -83,7 +83,7 @@ def partitions(
         row = answer.row
         return PartitionItem(
             answer,
-            bar(fates(answer), BAR, whole),
+            bar(records_by_kind(answer), BAR, whole),
             mark(row, row.min_committed_offset, BAR, whole),
             _cause_since(row, readers),
         )

@@ -12,7 +12,6 @@ from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.formatting import say_bytes, say_many
 from retentiond.model import Outcome, Verdict
-from retentiond.state.audit_figures import FreedInSlot
 from retentiond.state.operator_actions import Pause
 from retentiond.tell.answers import (
     ClusterAnswer,
@@ -21,7 +20,7 @@ from retentiond.tell.answers import (
     known_bytes,
     total_stored,
 )
-from retentiond.tell.page.pictures import BarSegment, bar, fates
+from retentiond.tell.page.pictures import BarSegment, bar, records_by_kind
 from retentiond.tell.pressure import say_relief
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import DaemonStatus
@@ -147,14 +146,14 @@ BAR = 100.0
 
 
 class Order(NamedTuple):
-    """By which column topics are sorted, and which way."""
+    """The column by which topics are sorted, and the direction."""
 
     by: str
     is_descending: bool
 
     @property
     def word(self) -> str:
-        """As an address names it."""
+        """The order as an address names it."""
         return f"-{self.by}" if self.is_descending else self.by
 
 
@@ -220,7 +219,7 @@ class TopicItem:
     """
 
     answer: TopicAnswer
-    freed: FreedInSlot
+    freed: FreedFigures
     outcomes: Mapping[Outcome, int]
     parts: tuple[BarSegment, ...]
 
@@ -238,13 +237,22 @@ class LogDirItem(NamedTuple):
         return f"{100 * self.log_dir.usable_bytes / max(1, self.log_dir.total_bytes):.3g}%"
 
 
+class FreedFigures(NamedTuple):
+    """What deletions free. ``freed_bytes``: on the disks of all replicas, as far as it is known;
+    ``remote_bytes``: about what is in remote storage."""
+
+    records: int
+    freed_bytes: int | None
+    remote_bytes: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Overview:
     """``cluster`` and ``freed``: of all topics, whatever is asked for. ``disks``: of all log
     directories, the fullest first."""
 
     cluster: ClusterAnswer
-    freed: FreedInSlot
+    freed: FreedFigures
     verdicts: Mapping[Verdict, int]
     topics: Paged[TopicItem]
     disks: Sequence[LogDirItem]
@@ -275,13 +283,15 @@ def log_dir_items(disk: DiskReport) -> Sequence[LogDirItem]:
 
 def topic_item(report: CycleReport, topic: TopicAnswer) -> TopicItem:
     outcomes = Counter(each.outcome.outcome for each in topic.partitions if each.outcome)
-    return TopicItem(topic, freed_by(report, topic.partitions), outcomes, bar(fates(topic), BAR))
+    return TopicItem(
+        topic, freed_by(report, topic.partitions), outcomes, bar(records_by_kind(topic), BAR)
+    )
 
 
-def freed_by(report: CycleReport, partitions: Iterable[PartitionAnswer]) -> FreedInSlot:
+def freed_by(report: CycleReport, partitions: Iterable[PartitionAnswer]) -> FreedFigures:
     """What was deleted of these, with the bytes that were foretold; on a dry run: would be."""
     gone = [each for each in partitions if report.plan.dry_run or each.is_deleted_by_us]
-    return FreedInSlot(
+    return FreedFigures(
         sum(each.records for each in gone), *total_stored(each.frees for each in gone)
     )
 

@@ -18,12 +18,12 @@ from retentiond.history.hourly import SPANS, Hourly, Recent, TimeRange, Values
 from retentiond.history.keeper import HistoryKeeper
 
 LEAST_KNOWN = 2
-"""So many stretches make a line."""
+"""How many stretches make a line."""
 
 DAY_H = 24
 
 
-class Drawn(NamedTuple):
+class ChartText(NamedTuple):
     """``names``: of what they are, topics or groups; ``nothing``: what is said without a figure."""
 
     title: str
@@ -33,8 +33,10 @@ class Drawn(NamedTuple):
     nothing: str
 
 
-DISK = Drawn("On disk, by topic", "topics", lambda size: say_bytes(round(size)), True, "not known")
-LAG = Drawn(
+DISK = ChartText(
+    "On disk, by topic", "topics", lambda size: say_bytes(round(size)), True, "not known"
+)
+LAG = ChartText(
     "Yet to read, by the group that binds",
     "groups",
     lambda records: say_count(round(records)),
@@ -109,7 +111,7 @@ def _notes(keeper: HistoryKeeper, hourly: Hourly | None) -> tuple[str, ...]:
 
 
 def _draw(recent: Recent, span: TimeRange) -> tuple[tuple[RecentChart, ...], str | None]:
-    """And a sentence on the stretches without an entry."""
+    """The charts, and a sentence on the stretches without an entry."""
     known = sum(not each for each in recent.unknown)
     if known < LEAST_KNOWN:
         return (), f"There is nothing to draw yet: of the last {span.name} little is known."
@@ -127,13 +129,13 @@ def _draw(recent: Recent, span: TimeRange) -> tuple[tuple[RecentChart, ...], str
 
 
 def _lines(
-    what: Drawn, lines: Mapping[str | None, Values], recent: Recent, span: TimeRange
+    what: ChartText, lines: Mapping[str | None, Values], recent: Recent, span: TimeRange
 ) -> RecentChart:
     from retentiond.tell import charts  # noqa: PLC0415 - pygal, that nobody may ever ask for
 
     if not lines:
         return RecentChart(what.title, what.names, what.nothing)
-    shown, rest = charts.fewer(lines)
+    shown, rest = charts.largest_lines(lines)
     drawn = [*shown.items()]
     legend = [LegendItem(number, name) for number, name in enumerate(shown)]
     if what.stacked and rest is not None:
@@ -150,7 +152,7 @@ def _lines(
         of_bytes=what is DISK,
     )
     label = f"{what.title}, the last {span.name}; {figure} at the end"
-    svg = Markup(charts.inline(chart, label, recent.unknown))
+    svg = Markup(charts.inline_svg(chart, label, recent.unknown))
     return RecentChart(what.title, what.names, f"{figure} at the end", svg, tuple(legend))
 
 
@@ -162,11 +164,11 @@ def _deleted(recent: Recent, span: TimeRange) -> RecentChart:
         return RecentChart(title, "", f"nothing in the last {span.name}")
     chart = charts.bar_chart(recent.deleted, _labels(recent, span), charts.INLINE)
     label = f"{total} deleted in the last {span.name}"
-    return RecentChart(title, "", total, Markup(charts.inline(chart, label, recent.unknown)))
+    return RecentChart(title, "", total, Markup(charts.inline_svg(chart, label, recent.unknown)))
 
 
 def _labels(recent: Recent, span: TimeRange) -> list[str]:
-    """Of four stretches, evenly spread; the others have none."""
+    """Four stretches, evenly spread, have a label; the others have none."""
     form, many = "%H:%M" if span.hours == DAY_H else "%m-%d", len(recent.times)
     shown = {many * part // 8 for part in (1, 3, 5, 7)}
     return [

@@ -100,12 +100,12 @@ def say_known_stored(local: int | None, remote: int | None) -> str:
 
 
 def moment(epoch_ms: int) -> str:
-    """For people."""
+    """The time for people."""
     return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def instant(epoch_ms: int) -> str:
-    """For a machine."""
+    """The time for a machine."""
     return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -132,7 +132,7 @@ def topic_path(topic: str) -> str:
 
 
 def group_path(group_id: str) -> str:
-    """Likewise. A browser takes dots for a folder, so such a name is no part of the path."""
+    """Relative, too. A browser takes dots for a folder, so such a name is no part of the path."""
     name = address(group_id)
     if name in ("", ".", ".."):
         return f"groups/?{urlencode({'name': name})}"
@@ -154,7 +154,7 @@ TYPES = {
 }
 
 FOR_A_YEAR = "public, max-age=31536000, immutable"
-"""For addresses that name the version."""
+"""The cache control of addresses that name the version."""
 
 ASK_AGAIN = "no-cache"
 
@@ -173,7 +173,7 @@ class Asset:
 
 
 def load_assets() -> dict[str, Asset]:
-    """By a name that templates can say: `page_css`."""
+    """The assets by names that templates can use: `page_css`."""
     return {name.replace(".", "_"): _asset_from_file(name) for name in TYPES}
 
 

@@ -18,9 +18,10 @@ from starlette.routing import Route
 from retentiond.history.hourly import SPANS
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.model import Verdict
+from retentiond.state.audit_figures import deleted_by_day
 from retentiond.state.groups import readers_of, topics_read_by
 from retentiond.state.operator_actions import read_pause
-from retentiond.tell.page import details, overview, pictures, recent
+from retentiond.tell.page import details, overview, recent
 from retentiond.tell.page.render import environment, load_assets, route
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import DaemonStatus
@@ -36,8 +37,11 @@ HEADERS = {
     "x-content-type-options": "nosniff",
 }
 
+DAYS_SHOWN = 7
+"""How many days a topic's page shows of what was deleted."""
+
 MOST_CHARS = 300
-"""Of a filter: no topic's name is longer."""
+"""The longest filter: no topic's name is longer."""
 
 
 def status_page(
@@ -99,7 +103,6 @@ class _Site:
             spans=SPANS,
             recent=self._charts.of(span, now_ms),
             seen=overview.overview(report, wanted) if report else None,
-            history=pictures.freed_of_all(self._state_dir, now_ms),
         )
 
     def topic(self, request: Request) -> Response:
@@ -122,7 +125,7 @@ class _Site:
             groups=details.groups(answer, readers or {}),
             groups_read=readers is not None,
             partitions=details.partitions(answer, wanted, readers or {}),
-            history=pictures.freed_of_topic(self._state_dir, name, now_ms),
+            deleted=deleted_by_day(self._state_dir, name, now_ms, DAYS_SHOWN),
         )
 
     def group(self, request: Request) -> Response:

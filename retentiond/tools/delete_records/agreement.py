@@ -24,7 +24,7 @@ def _with_shown_end(item: Item) -> Item:
     if item.target is not OffsetBound.HIGH_WATERMARK:
         return item
     if item.high_watermark is None:
-        return item.failed("its high watermark can't be read now; see to its leader")
+        return item.failed("its high watermark can't be read now; check its leader")
     return replace(item, target=item.high_watermark)
 
 

@@ -14,7 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from retentiond.errors import KafkaUnavailable, UsageError
-from retentiond.kafka.interface import AGE_NOT_YET_KNOWN, OffsetBound, TopicDescription
+from retentiond.kafka.interface import (
+    AGE_NOT_YET_KNOWN,
+    NOT_ANSWERED,
+    OffsetBound,
+    TopicDescription,
+)
 from retentiond.model import Failure, TopicPartition
 from retentiond.tools.delete_records.offsets_file import read_offsets_file
 from retentiond.tools.delete_records.partitions import Item, LookUps, TopicSource, describe, find
@@ -35,15 +40,15 @@ class Bounds:
 
 
 def read_commits(kafka: LookUps, groups: Collection[str]) -> CommitsByGroup:
-    """Of each group. Raises `KafkaUnavailable` if one can't be read."""
+    """Each group's commits. Raises `KafkaUnavailable` if one can't be read."""
     answers = kafka.commits(groups)
     found: dict[str, dict[TopicPartition, int | None]] = {}
     for group in groups:
-        answer = answers.get(group, Failure("NO_ANSWER", "its coordinator does not mention it"))
+        answer = answers.get(group, NOT_ANSWERED)
         if isinstance(answer, Failure):
             raise KafkaUnavailable(
                 f"the commits of group {group!a} can't be read ({answer}); nothing was deleted: "
-                "try again, or see to DESCRIBE on the group"
+                "try again, or check DESCRIBE on the group"
             )
         found[group] = {TopicPartition(each.topic, each.partition): each.offset for each in answer}
     return found
@@ -94,7 +99,7 @@ def _offsets_at(
 
 
 def _waits(answer: int | Failure | None) -> bool:
-    """For its turn: look-ups in remote storage are made a few at a time."""
+    """Whether it waits for its turn: look-ups in remote storage are made a few at a time."""
     return isinstance(answer, Failure) and answer.code == AGE_NOT_YET_KNOWN
 
 
@@ -148,7 +153,7 @@ def _without_commit(item: Item, group: str, commits: Mapping[TopicPartition, int
         return item.failed(f"group {group!a}: its commit can't be read; nothing was deleted")
     if all(at.topic != item.topic for at in commits):
         return item.failed(
-            f"group {group!a}: it has no commit on this topic; nothing was deleted: see to the "
+            f"group {group!a}: it has no commit on this topic; nothing was deleted: check the "
             "names of group and topic"
         )
     return item.left_out(f"group {group!a}: it has no commit here")
@@ -176,7 +181,7 @@ class Targets:
         if unknown := [group for group, partitions in commits.items() if not partitions]:
             raise UsageError(
                 f"group {', '.join(map(ascii, unknown))} has no commit that you may see; nothing "
-                "was deleted: see to its name, and to DESCRIBE on its topics"
+                "was deleted: check its name, and DESCRIBE on its topics"
             )
         names = self.topics or sorted({at.topic for each in commits.values() for at in each})
         return work_out(kafka(), names, Bounds(self.before_ms, commits))
@@ -232,7 +237,8 @@ def _before_ms(older_than: str | None, to_datetime: str | None) -> int | None:
 
 
 def _epoch_ms(text: str) -> int:
-    """Of a time in UTC, if it names no zone. Negative ones have a meaning of their own in Kafka."""
+    """Epoch milliseconds; a time without a zone is UTC. Raises `UsageError`, also for a negative
+    one, which means something else to Kafka."""
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:

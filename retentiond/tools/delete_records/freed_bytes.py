@@ -1,6 +1,6 @@
 """What the deletions free, by a look at the brokers' disks.
 
-It is a preview's ornament: where the disks can't be read, the bytes stay unknown, without a word.
+A preview does without it: if the disks can't be read, the bytes stay unknown, and nothing is said.
 """
 
 from __future__ import annotations

@@ -108,22 +108,22 @@ class Item:
         return replace(self, target=None, error=reason)
 
 
-LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
-ILLEGAL = Failure(
+ILLEGAL_NAME = Failure(
     "INVALID_TOPIC_EXCEPTION", "no topic can have this name (letters, digits, dot, _ and -)"
 )
 
-UNKNOWN = "UNKNOWN_TOPIC_OR_PART"
+UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PART"
 
 Described = Mapping[str, TopicDescription | Failure]
 
 
 def describe(topics: TopicSource, names: Collection[str]) -> Described:
     """Each topic, or why it can't be deleted from. Raises `KafkaUnavailable`."""
-    legal = sorted(name for name in set(names) if LEGAL.fullmatch(name))
+    legal = sorted(name for name in set(names) if LEGAL_NAME.fullmatch(name))
     described = topics.describe_topics(legal)
-    return {name: _explained(described.get(name, ILLEGAL)) for name in names}
+    return {name: _explained(described.get(name, ILLEGAL_NAME)) for name in names}
 
 
 def find(topics: TopicSource, items: Sequence[Item]) -> list[Item]:
@@ -147,7 +147,7 @@ def _explained(topic: TopicDescription | Failure) -> TopicDescription | Failure:
         if topic.is_internal:
             return Failure("INVALID_TOPIC_EXCEPTION", "Kafka's own topic is never deleted from")
         return topic
-    if topic.code == UNKNOWN:
+    if topic.code == UNKNOWN_TOPIC:
         return Failure(
             "UNKNOWN_TOPIC_OR_PARTITION", "there is no such topic, or you may not describe it"
         )
@@ -174,13 +174,14 @@ def preview(kafka: LookUps, items: Sequence[Item]) -> list[Item]:
 
 
 def refuse_hopeless(items: Sequence[Item]) -> list[Item]:
-    """In a dry run, where no broker is asked: what one would refuse, or can't be seen."""
+    """The items of a dry run, which asks no broker: what one would refuse, or what can't be seen,
+    fails."""
     return [_refused(item) if item.is_pending else item for item in items]
 
 
 def _refused(item: Item) -> Item:
     if item.log_start_offset is None or item.high_watermark is None:
-        return item.failed("its offsets can't be read now; see to its leader")
+        return item.failed("its offsets can't be read now; check its leader")
     if isinstance(item.target, int) and item.target > item.high_watermark:
         return item.failed(
             f"OFFSET_OUT_OF_RANGE: offset {item.target} is beyond the high watermark "

@@ -24,7 +24,15 @@ from retentiond.kafka.errors.remedies import (
 )
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Failure
-from retentiond.tools.doctor.finding import Clocks, Finding, Level, about, ok, some, unchecked
+from retentiond.tools.doctor.finding import (
+    Clocks,
+    Finding,
+    Level,
+    about,
+    first_names,
+    ok,
+    unchecked,
+)
 
 OLDEST_RELEASE = (3, 0)
 
@@ -74,7 +82,9 @@ def check_brokers(found: Brokers) -> Iterator[Finding]:
             "finish the upgrade",
         )
     elif by_release:
-        yield ok("brokers", f"{count}: {some(answering)}; by what they speak Kafka {releases}")
+        yield ok(
+            "brokers", f"{count}: {first_names(answering)}; by what they speak Kafka {releases}"
+        )
 
 
 def check_leaders(found: Brokers, config: Config) -> Iterator[Finding]:
@@ -103,22 +113,22 @@ class RequiredApi(NamedTuple):
     version: int = 0
 
 
-NOT_READ = "no cycle can be completed"
+NO_COMPLETE_CYCLE = "no cycle can be completed"
 
-NEEDS = (
-    RequiredApi("Metadata", NOT_READ),
-    RequiredApi("ListOffsets", NOT_READ, version=1),
-    RequiredApi("FindCoordinator", NOT_READ),
-    RequiredApi("DescribeConfigs", NOT_READ, version=1),
-    RequiredApi("ListGroups", NOT_READ),
-    RequiredApi("DescribeGroups", NOT_READ),
-    RequiredApi("OffsetFetch", NOT_READ, version=2),
+REQUIRED_APIS = (
+    RequiredApi("Metadata", NO_COMPLETE_CYCLE),
+    RequiredApi("ListOffsets", NO_COMPLETE_CYCLE, version=1),
+    RequiredApi("FindCoordinator", NO_COMPLETE_CYCLE),
+    RequiredApi("DescribeConfigs", NO_COMPLETE_CYCLE, version=1),
+    RequiredApi("ListGroups", NO_COMPLETE_CYCLE),
+    RequiredApi("DescribeGroups", NO_COMPLETE_CYCLE),
+    RequiredApi("OffsetFetch", NO_COMPLETE_CYCLE, version=2),
     RequiredApi("DeleteRecords", "nothing can be deleted"),
     RequiredApi("DescribeLogDirs", "bytes on disk are not known", Level.WARNING),
 )
 """Whatever the groups are. DescribeQuorum is told by what its lack means, the clocks."""
 
-KINDS = {
+GROUP_KINDS = {
     "ConsumerGroupDescribe": "consumer groups (KIP-848)",
     "ShareGroupDescribe": "share groups (KIP-932)",
     "DescribeShareGroupOffsets": "share groups (KIP-932)",
@@ -140,7 +150,7 @@ def check_apis(found: Brokers) -> Iterator[Finding]:
     yield from lacks
     absent = {
         groups
-        for api, groups in KINDS.items()
+        for api, groups in GROUP_KINDS.items()
         if not any(api in versions for versions in api_versions.values())
     }
     here = f"; there can be no {' and no '.join(sorted(absent))} here" if absent else ""
@@ -149,7 +159,7 @@ def check_apis(found: Brokers) -> Iterator[Finding]:
 
 
 def _lacks(api_versions: Mapping[str, Mapping[str, int]]) -> Iterator[Finding]:
-    for need in NEEDS:
+    for need in REQUIRED_APIS:
         lacking = [
             broker
             for broker, versions in api_versions.items()
@@ -162,7 +172,7 @@ def _lacks(api_versions: Mapping[str, Mapping[str, int]]) -> Iterator[Finding]:
             f"{need.api} is not spoken (version {need.version} or later): {need.without}",
             "upgrade it",
         )
-    for api, groups in KINDS.items():
+    for api, groups in GROUP_KINDS.items():
         lacking = [broker for broker, versions in api_versions.items() if api not in versions]
         if len(lacking) < len(api_versions):
             yield from about(
@@ -175,7 +185,7 @@ def _lacks(api_versions: Mapping[str, Mapping[str, int]]) -> Iterator[Finding]:
             )
 
 
-SILENT = (
+OUTAGE_KINDS = (
     ProblemKind.NO_ADDRESS,
     ProblemKind.NOBODY_LISTENS,
     ProblemKind.NO_ANSWER,
@@ -201,10 +211,12 @@ def _server(entry: str) -> str:
 
 
 def with_answering_servers(settings: ClientSettings, reached: ServerProblems) -> ClientSettings:
-    """The same settings, starting from what answers. Raises `KafkaUnavailable` if nothing does."""
+    """The settings with the servers that answer. Raises `KafkaUnavailable` if none does."""
     sound = [server for server, problem in reached.items() if problem is None]
     sound = sound or [
-        server for server, problem in reached.items() if problem and problem.kind not in SILENT
+        server
+        for server, problem in reached.items()
+        if problem and problem.kind not in OUTAGE_KINDS
     ]
     if not sound:
         raise KafkaUnavailable("; ".join(map(str, _errors(reached, settings))))
@@ -218,7 +230,7 @@ def with_answering_servers(settings: ClientSettings, reached: ServerProblems) ->
 
 
 def check_servers(reached: ServerProblems, settings: ClientSettings) -> Iterator[Finding]:
-    """Those that don't answer, where others do."""
+    """A finding for the servers that don't answer, if others do."""
     for error in _errors(reached, settings):
         yield Finding(
             Level.WARNING,
@@ -236,9 +248,9 @@ def _errors(reached: ServerProblems, settings: ClientSettings) -> Iterator[Kafka
 
 OFFSETS_RETENTION = "offsets.retention.minutes"
 
-WORTH_SAYING_MS = 5_000
+SKEW_WARNING_MS = 5_000
 
-WORTH_MENDING_MS = 5 * MINUTE_MS
+SKEW_PROBLEM_MS = 5 * MINUTE_MS
 
 
 def check_offsets_retention(
@@ -292,11 +304,11 @@ def check_clocks(clocks: Clocks) -> Iterator[Finding]:
     ahead_ms = clocks.before_ms - clocks.cluster_ms
     behind_ms = clocks.cluster_ms - clocks.after_ms
     skew_ms = max(ahead_ms, behind_ms)
-    if skew_ms < WORTH_SAYING_MS:
+    if skew_ms < SKEW_WARNING_MS:
         yield ok("clocks", "this host's and the controller's agree")
         return
     yield Finding(
-        Level.PROBLEM if skew_ms >= WORTH_MENDING_MS else Level.WARNING,
+        Level.PROBLEM if skew_ms >= SKEW_PROBLEM_MS else Level.WARNING,
         "clocks",
         f"this host's is {say_about(skew_ms)} {'ahead of' if ahead_ms > 0 else 'behind'} the "
         "controller's: the earlier one counts, so records stay longer than they need to",

@@ -111,7 +111,7 @@ def examine(config: Config, settings: ClientSettings, now: Callable[[], int]) ->
         findings += checked(
             "bootstrap.servers", reached, lambda _: check_servers(reached, settings)
         )
-        findings += of_cluster(seen, config)
+        findings += examine_cluster(seen, config)
     except KafkaUnavailable as error:
         findings += [Finding(Level.PROBLEM, "cluster", str(error)), NOT_ASKED]
     except Exception as error:  # noqa: BLE001 - see the invariant
@@ -120,7 +120,7 @@ def examine(config: Config, settings: ClientSettings, now: Callable[[], int]) ->
     options = tool_options(config.kafka)
     told = (
         replace(each, sentence=with_address(each.sentence, options))
-        for each in (*findings, *of_host(config))
+        for each in (*findings, *examine_host(config))
     )
     return Examination(cluster_id, tuple(told))
 
@@ -132,7 +132,7 @@ NOT_ASKED = unchecked(
 )
 
 
-def of_cluster(seen: ExaminedCluster, config: Config) -> Iterator[Finding]:
+def examine_cluster(seen: ExaminedCluster, config: Config) -> Iterator[Finding]:
     options = tool_options(config.kafka)
     yield from checked("brokers", seen.brokers, check_brokers)
     yield from checked("API versions", seen.brokers, check_apis)
@@ -180,7 +180,7 @@ def of_cluster(seen: ExaminedCluster, config: Config) -> Iterator[Finding]:
     )
 
 
-def of_host(config: Config) -> Iterator[Finding]:
+def examine_host(config: Config) -> Iterator[Finding]:
     java = value_or_failure(java_version)
     yield from checked(
         "Spark",
@@ -200,13 +200,14 @@ def of_host(config: Config) -> Iterator[Finding]:
 
 
 TIMEOUT_MS = 5_000
-"""For one request: a doctor that waits for a frozen broker as long as a cycle does is no help."""
+"""How long one request may take: doctor should not wait for a frozen broker as long as a cycle
+does."""
 
 WORKERS = 6
 
 
 def with_short_timeouts(settings: ClientSettings) -> ClientSettings:
-    """The same with requests that are given up soon."""
+    """The settings with requests that are given up soon."""
     ms = min(TIMEOUT_MS, round(settings.request_timeout_s * 1000))
     return replace(
         settings,

@@ -19,6 +19,7 @@ from retentiond.kafka.interface import CoordinatorState
 from retentiond.kafka.topics import Operations
 from retentiond.memory.remembered import Remembered
 from retentiond.model import Failure, TopicPartition
+from retentiond.tell.reasons import GRANT, with_address
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -58,10 +59,12 @@ def about(
         return []
     if len(found) == 1:
         return [Finding(level, f"{kind} {say_name(found[0])}", sentence, remedy, found)]
-    return [Finding(level, f"{len(found)} {kind}s", f"{sentence}: {some(found)}", remedy, found)]
+    return [
+        Finding(level, f"{len(found)} {kind}s", f"{sentence}: {first_names(found)}", remedy, found)
+    ]
 
 
-def some(names: Sequence[str]) -> str:
+def first_names(names: Sequence[str]) -> str:
     """``a, b, c, d and 8 more``"""
     return say_names(names, MOST_NAMED)
 
@@ -72,11 +75,9 @@ def unchecked(subject: str, why: Failure | str, remedy: str | None = None) -> Fi
     return Finding(Level.WARNING, subject, f"could not be checked: {why}", remedy)
 
 
-def grant(options: str, operation: str, resource: str) -> str:
+def grant_command(options: str, operation: str, resource: str) -> str:
     """A remedy: the command that grants a right. ``options``: `tool_options`."""
-    return (
-        f"kafka-acls {options} --add --allow-principal User:NAME --operation {operation} {resource}"
-    )
+    return with_address(f"{GRANT} --operation {operation} {resource}", options)
 
 
 def checked(
@@ -98,7 +99,7 @@ def both_checked(
     second: U | Failure,
     check: Callable[[T, U], Iterable[Finding]],
 ) -> list[Finding]:
-    """The same for a check that needs two values."""
+    """What a check finds that needs two values, as `checked`."""
     if isinstance(first, Failure):
         return [unchecked(subject, first)]
     return checked(subject, second, lambda value: check(first, value))

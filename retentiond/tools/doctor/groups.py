@@ -26,9 +26,9 @@ from retentiond.tools.doctor.finding import (
     Level,
     PartitionLog,
     about,
-    grant,
+    first_names,
+    grant_command,
     ok,
-    some,
 )
 
 REMEDIES = {
@@ -43,7 +43,7 @@ REMEDIES = {
     "NOT_OF_ITS_KIND": "upgrade the brokers to Kafka 3.8 or newer, which say what kind a group is, "
     "or have its consumers use group.protocol=classic",
 }
-"""By the error's code."""
+"""What to do, by the error's code."""
 
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -61,21 +61,21 @@ def check_groups_visible(state: CoordinatorState, config: Config) -> Iterator[Fi
             if level is Level.PROBLEM
             else "is not granted: Kafka may hide groups from this principal, as the policy assumes "
             "it does not",
-            grant(options, "Describe", "--cluster"),
+            grant_command(options, "Describe", "--cluster"),
         )
     if not state.may_ask:
         yield Finding(
             Level.PROBLEM,
             "DESCRIBE on GROUP *",
             "is not granted: a group that can't be read holds every topic that it may read",
-            grant(options, "Describe", "--group '*'"),
+            grant_command(options, "Describe", "--group '*'"),
         )
     if not state.may_describe_offsets:
         yield Finding(
             Level.PROBLEM,
             f"DESCRIBE on {OFFSETS_TOPIC}",
             "is not granted, so groups could go missing unnoticed, and nothing is deleted",
-            grant(options, "Describe", f"--topic {OFFSETS_TOPIC}"),
+            grant_command(options, "Describe", f"--topic {OFFSETS_TOPIC}"),
         )
     seen = replace(state, may_describe_offsets=True)  # that is said
     for sentence in problems(seen, seen):
@@ -184,7 +184,7 @@ def _not_waited_for(policy: TopicPolicy, name: str, uncounted: Iterable[str]) ->
         yield Finding(
             Level.WARNING,
             f"topic {name}",
-            f"does not wait for {some(passed_over)}, which "
+            f"does not wait for {first_names(passed_over)}, which "
             f"{'reads' if len(passed_over) == 1 else 'read'} it: only groups that match "
             f"{policy.only_groups} count (groups.only)",
             "take groups.only out of the policy, or give it a pattern for each group that has to "
@@ -274,7 +274,7 @@ def check_external(
             yield Finding(
                 Level.PROBLEM,
                 subject,
-                f"has the name of a group of the cluster, so {some(sorted(named))} "
+                f"has the name of a group of the cluster, so {first_names(sorted(named))} "
                 f"{'is' if len(named) == 1 else 'are'} held",
                 "give it another name under groups.external",
                 tuple(sorted(named)),
@@ -283,7 +283,7 @@ def check_external(
             yield Finding(
                 Level.PROBLEM,
                 subject,
-                f"can't be read, so {some(sorted(named))} "
+                f"can't be read, so {first_names(sorted(named))} "
                 f"{'is' if len(named) == 1 else 'are'} held: {position.message}",
                 "see that the place under groups.external is right, that this user may read it, "
                 "and that the reader writes it at least every max_age",
@@ -306,8 +306,9 @@ def check_external(
             yield Finding(
                 Level.PROBLEM,
                 subject,
-                f"its position lies beyond the end, so {some(sorted({at.topic for at in beyond}))} "
-                f"is held: {'; '.join(sorted(beyond.values())[:MOST_SHOWN])}",
+                "its position lies beyond the end, so "
+                f"{first_names(sorted({at.topic for at in beyond}))} is held: "
+                f"{'; '.join(sorted(beyond.values())[:MOST_SHOWN])}",
                 "see that the place under groups.external tells next offsets of this very cluster, "
                 "and whether the topic was recreated",
                 tuple(sorted({at.topic for at in beyond})),

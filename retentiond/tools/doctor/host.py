@@ -18,7 +18,7 @@ from retentiond.formatting import say_bytes
 from retentiond.memory.remembered import Remembered
 from retentiond.state.operator_actions import Pause, read_pause
 from retentiond.state.state_dir import holder_of
-from retentiond.tell.listening import bound
+from retentiond.tell.listening import bound_socket
 from retentiond.tools.doctor.finding import Finding, Level, ok
 
 TIMEOUT_S = 2.0
@@ -41,7 +41,7 @@ class PortState:
 def read_port(host: str, port: int) -> PortState:
     """Listens there for a moment, as the daemon would."""
     try:
-        with closing(bound(host, port, socket.socket)):
+        with closing(bound_socket(host, port, socket.socket)):
             return PortState(host, port)
     except socket.gaierror:
         return PortState(host, port, errno.EADDRNOTAVAIL)
@@ -96,9 +96,9 @@ def check_port(port: PortState) -> Iterator[Finding]:
         )
 
 
-LEAST_BYTES = 1 << 30
+FREE_WARNING_BYTES = 1 << 30
 
-TOO_FEW_BYTES = 64 << 20
+FREE_PROBLEM_BYTES = 64 << 20
 """The audit log of a few large cycles."""
 
 
@@ -217,11 +217,11 @@ def _of_a_folder(found: StateDir) -> Iterator[Finding]:
 
 def _disk(found: StateDir) -> Iterator[Finding]:
     left = f"{say_bytes(found.free_bytes)} are left on the disk of {found.base}"
-    if found.free_bytes >= LEAST_BYTES:
+    if found.free_bytes >= FREE_WARNING_BYTES:
         yield ok("disk", left)
         return
     yield Finding(
-        Level.PROBLEM if found.free_bytes < TOO_FEW_BYTES else Level.WARNING,
+        Level.PROBLEM if found.free_bytes < FREE_PROBLEM_BYTES else Level.WARNING,
         "disk",
         f"only {left}: a deletion that can't be recorded is not made",
         "make room, or move state_dir to another disk",

@@ -38,13 +38,13 @@ from retentiond.tools.doctor.finding import (
     unchecked,
 )
 
-LONG_MS = DAY_MS
+LONG_ROLL_MS = DAY_MS
 """A segment that stays open no longer than this, or than the consumed retention, is fine."""
 
-SOON_MS = HOUR_MS
+LONG_ROLL_UNDER_PRESSURE_MS = HOUR_MS
 """The same on a topic whose records are to go when a disk runs full."""
 
-REMEDY = (
+SEGMENT_REMEDY = (
     "`kafka-configs {options} --alter --entity-type topics --entity-name {topic} "
     "--add-config segment.ms=3600000` (an hour), or a smaller segment.bytes"
 )
@@ -89,7 +89,7 @@ def open_for(log: PartitionLog, segment_bytes: int, segment_ms: int) -> OpenFor 
     )
 
 
-class Slow(NamedTuple):
+class SlowRoll(NamedTuple):
     """A topic and the slowest of its partitions."""
 
     topic: str
@@ -110,8 +110,8 @@ def check_segments(
 ) -> Iterator[Finding]:
     """The topics whose disk would not shrink for days, however much is deleted from them.
     ``options``: `retentiond.tell.reasons.tool_options`."""
-    surely: list[Slow] = []
-    perhaps: list[Slow] = []
+    surely: list[SlowRoll] = []
+    perhaps: list[SlowRoll] = []
     tiered = [topic.reading.name for topic in topics if is_tiered(topic.reading)]
     yield from about(Level.OK, "topic", tiered, TIERED)
     local = [topic for topic in topics if not is_tiered(topic.reading)]
@@ -135,15 +135,15 @@ def check_segments(
         if not found:
             continue
         settings = config.segment_bytes, config.segment_ms
-        patience_ms = max(LONG_MS, policy.consumed_retention_ms)
+        patience_ms = max(LONG_ROLL_MS, policy.consumed_retention_ms)
         if policy.pressure_retention_ms is not None:  # then bytes are wanted soon
-            patience_ms = max(SOON_MS, policy.pressure_retention_ms)
+            patience_ms = max(LONG_ROLL_UNDER_PRESSURE_MS, policy.pressure_retention_ms)
         by_least = max(found, key=lambda each: each.at_least_ms)
         by_most = max(found, key=lambda each: each.at_most_ms)
         if by_least.at_least_ms > patience_ms:
-            surely.append(Slow(name, by_least, *settings))
+            surely.append(SlowRoll(name, by_least, *settings))
         elif by_most.at_most_ms > patience_ms:
-            perhaps.append(Slow(name, by_most, *settings))
+            perhaps.append(SlowRoll(name, by_most, *settings))
     yield from _said(
         "stays open for about", [(each, each.open.at_least_ms) for each in surely], options
     )
@@ -154,14 +154,14 @@ def check_segments(
         yield ok("segments", "what is deleted leaves the disk within a day, or the retention")
 
 
-def _said(how: str, slow: Sequence[tuple[Slow, int]], options: str) -> Iterator[Finding]:
+def _said(how: str, slow: Sequence[tuple[SlowRoll, int]], options: str) -> Iterator[Finding]:
     meaning = "until it is closed, nothing that is deleted from it leaves the disk"
     if len(slow) == 1:
         ((each, ms),) = slow
         sentence = (
             f"a segment {how} {say_about(ms)} ({each.open.basis}; {each.settings}): {meaning}"
         )
-        remedy = REMEDY.format(options=options, topic=each.topic)
+        remedy = SEGMENT_REMEDY.format(options=options, topic=each.topic)
         yield Finding(Level.WARNING, f"topic {each.topic}", sentence, remedy, (each.topic,))
     elif slow:
         longest = sorted(slow, key=lambda each: -each[1])
@@ -172,7 +172,7 @@ def _said(how: str, slow: Sequence[tuple[Slow, int]], options: str) -> Iterator[
             f"{len(slow)} topics",
             f"a segment {how} days: {meaning} (by the records written lately, the bytes on disk, "
             f"segment.bytes and segment.ms: {named}{more})",
-            REMEDY.format(options=options, topic="TOPIC"),
+            SEGMENT_REMEDY.format(options=options, topic="TOPIC"),
             tuple(sorted(each.topic for each, _ in slow)),
         )
 

@@ -25,7 +25,7 @@ CONNECT = "sc://"
 
 
 def java_version() -> int | Failure:
-    """Of the Java that Spark would start: that of JAVA_HOME, else the one on the PATH."""
+    """The version of the Java that Spark would start: JAVA_HOME's, else the one on the PATH."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:
@@ -48,7 +48,7 @@ def java_version() -> int | Failure:
 
 
 def spark_version() -> str:
-    """Of PySpark, without the second that importing it takes."""
+    """PySpark's version, without the second that importing it takes."""
     return importlib.metadata.version("pyspark")
 
 
@@ -83,9 +83,9 @@ def try_spark(
 ) -> Iterator[Finding]:
     """Starts it and has it make one row. ``client_version`` is PySpark's."""
     from retentiond.spark.session import SparkSessions  # noqa: PLC0415 - slow, seldom used
-    from retentiond.spark.tuning import ONCE  # noqa: PLC0415 - as above
+    from retentiond.spark.tuning import SINGLE_PLAN  # noqa: PLC0415 - as above
 
-    sessions = SparkSessions(master, conf, driver=ONCE, timeout_s=timeout_s)
+    sessions = SparkSessions(master, conf, driver=SINGLE_PLAN, timeout_s=timeout_s)
     place = without_parameters(master)
     began = time.monotonic()
     try:

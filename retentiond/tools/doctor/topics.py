@@ -18,13 +18,13 @@ from retentiond.tools.doctor.finding import (
     Finding,
     Level,
     about,
-    grant,
+    grant_command,
     ok,
     unchecked,
 )
 
-DELETABLE = "delete"
-COMPACTED = "compact"
+DELETE_POLICY = "delete"
+COMPACT_POLICY = "compact"
 
 UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 
@@ -48,9 +48,12 @@ def deletable(topics: Sequence[EnabledTopic]) -> tuple[EnabledTopic, ...]:
         topic
         for topic in topics
         if not topic.reading.is_internal
-        and DELETABLE in topic.reading.cleanup_policy
+        and DELETE_POLICY in topic.reading.cleanup_policy
         and isinstance(topic.reading.policy, TopicPolicy)
-        and (COMPACTED not in topic.reading.cleanup_policy or topic.reading.policy.allow_compacted)
+        and (
+            COMPACT_POLICY not in topic.reading.cleanup_policy
+            or topic.reading.policy.allow_compacted
+        )
     )
 
 
@@ -93,10 +96,10 @@ def _compacted(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Findi
         level = Level.PROBLEM if reading.name in exact else Level.WARNING
         allowed = isinstance(reading.policy, TopicPolicy) and reading.policy.allow_compacted
         if reading.is_internal or (
-            reading.cleanup_policy and DELETABLE not in reading.cleanup_policy
+            reading.cleanup_policy and DELETE_POLICY not in reading.cleanup_policy
         ):
             undeletable[level].append(reading.name)
-        elif COMPACTED in reading.cleanup_policy and not allowed:
+        elif COMPACT_POLICY in reading.cleanup_policy and not allowed:
             unallowed[level].append(reading.name)
     for level, names in undeletable.items():
         yield from about(
@@ -193,7 +196,7 @@ class Right(NamedTuple):
     without: str
 
 
-ON_TOPICS = (
+TOPIC_RIGHTS = (
     Right("DESCRIBE", "Describe", "offsets can't be read there, and everything is held"),
     Right(
         "DESCRIBE_CONFIGS",
@@ -215,11 +218,11 @@ def check_topic_rights(
     for topic, operations in found.items():
         if isinstance(operations, Failure):
             if operations.code == "TOPIC_AUTHORIZATION_FAILED":
-                lacking[ON_TOPICS[0]].append(topic)
+                lacking[TOPIC_RIGHTS[0]].append(topic)
             elif operations.code != UNKNOWN_TOPIC:
                 failed[topic] = operations
             continue
-        missing = [right for right in ON_TOPICS if right.operation not in operations]
+        missing = [right for right in TOPIC_RIGHTS if right.operation not in operations]
         for right in missing:
             lacking[right].append(topic)
         complete += not missing
@@ -229,12 +232,12 @@ def check_topic_rights(
             "topic",
             topics,
             f"{right.operation} is not granted: {right.without}",
-            grant(options, right.acl, _resource(topics)),
+            grant_command(options, right.acl, _resource(topics)),
         )
     for topic, failure in failed.items():
         yield unchecked(f"topic {topic}", failure)
     if complete:
-        allowed = ", ".join(right.operation for right in ON_TOPICS)
+        allowed = ", ".join(right.operation for right in TOPIC_RIGHTS)
         yield ok("rights on topics", f"{allowed} are granted on {complete} enabled topics")
 
 

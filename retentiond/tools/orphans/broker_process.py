@@ -20,7 +20,7 @@ from pathlib import Path
 from retentiond.errors import UsageError
 from retentiond.kafka.settings import java_properties
 
-META = "meta.properties"
+META_PROPERTIES = "meta.properties"
 
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -70,7 +70,7 @@ def _resolve(log_dirs: Iterable[Path]) -> tuple[Path, ...]:
 
 def _owner(log_dir: Path) -> tuple[int, str]:
     """The broker's id and the cluster's."""
-    path = log_dir / META
+    path = log_dir / META_PROPERTIES
     try:
         properties = java_properties.parse(path.read_text(encoding=java_properties.ENCODING))
     except FileNotFoundError as error:
@@ -91,7 +91,7 @@ def _owner(log_dir: Path) -> tuple[int, str]:
 
 PROC = Path("/proc")
 
-LOCK = ".lock"
+LOCK_FILE = ".lock"
 """Kafka's: each log directory has one while the broker runs, locked by it."""
 
 _FLOCK = struct.Struct("@hhqqi4x")
@@ -119,9 +119,9 @@ def broker_of(log_dir: Path) -> Iterator[int | None]:
 
 
 def running_broker(log_dir: Path) -> int | None:
-    """The same without a lock of our own: a broker may start or end at any moment."""
+    """The broker at work, found without a lock of our own: it may start or end at any moment."""
     try:
-        fd = os.open(log_dir / LOCK, os.O_RDONLY | os.O_NOFOLLOW)
+        fd = os.open(log_dir / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -134,13 +134,13 @@ def running_broker(log_dir: Path) -> int | None:
 
 def _unopened(log_dir: Path, error: OSError) -> OpenFilesUnknown:
     return OpenFilesUnknown(
-        f"{log_dir / LOCK} can't be opened ({error.strerror}); run as Kafka's user"
+        f"{log_dir / LOCK_FILE} can't be opened ({error.strerror}); run as Kafka's user"
     )
 
 
 def _open_lock(log_dir: Path) -> int:
     """Kafka removes the file when it stops, so it may have to be made, for Kafka's user to open."""
-    path = log_dir / LOCK
+    path = log_dir / LOCK_FILE
     try:
         return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -168,7 +168,7 @@ def _holder(fd: int, log_dir: Path) -> int | None:
     return int(pid)
 
 
-MOVING = "the broker starts or stops at this moment; try again"
+BROKER_CHANGES = "the broker starts or stops at this moment; try again"
 
 
 def _lock(fd: int, log_dir: Path) -> int | None:
@@ -177,14 +177,14 @@ def _lock(fd: int, log_dir: Path) -> int | None:
     except OSError:
         pid = _holder(fd, log_dir)
         if pid is None:
-            raise OpenFilesUnknown(MOVING) from None
+            raise OpenFilesUnknown(BROKER_CHANGES) from None
         return pid
     try:
-        is_in_place = os.path.samestat(os.fstat(fd), os.stat(log_dir / LOCK))
+        is_in_place = os.path.samestat(os.fstat(fd), os.stat(log_dir / LOCK_FILE))
     except OSError:
         is_in_place = False
     if not is_in_place:
-        raise OpenFilesUnknown(MOVING)
+        raise OpenFilesUnknown(BROKER_CHANGES)
     return None
 
 
@@ -208,8 +208,8 @@ class OpenFiles:
 
 
 def open_files(broker: int | None) -> OpenFiles:
-    """Of all processes but this one; the broker's word counts first. Processes of other users may
-    be out of sight, but not the broker. Raises `OpenFilesUnknown`."""
+    """The open files of all processes but this one; what the broker has open counts first.
+    Processes of other users may be out of sight, but not the broker. Raises `OpenFilesUnknown`."""
     by_file: dict[tuple[int, int], int] = {}
     by_mapped_inode: dict[int, int] = {}
     if broker is not None:

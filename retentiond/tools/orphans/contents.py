@@ -23,7 +23,7 @@ from retentiond.tools.orphans.folder import PartitionFolder
 
 SEGMENT = re.compile(r"([0-9]{20})\.log(\.deleted|\.cleaned|\.swap)?")
 
-FILE = re.compile(
+KAFKA_FILE = re.compile(
     r"[0-9]{20}\.(log|index|timeindex|txnindex|snapshot)(\.deleted|\.cleaned|\.swap)?"
     r"|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?"
 )
@@ -77,7 +77,7 @@ def unknown_file(found: Mapping[str, os.stat_result], device: int) -> str | None
     for name, status in sorted(found.items()):
         if not stat.S_ISREG(status.st_mode) or status.st_dev != device:
             return f"{name!a} is no regular file"
-        if not FILE.fullmatch(name):
+        if not KAFKA_FILE.fullmatch(name):
             return f"{name!a} is no file of Kafka's"
     return None
 
@@ -116,7 +116,7 @@ def _newest_of(fd: int, name: str, found: Mapping[str, os.stat_result]) -> int:
     times: list[int | None] = []
     if index_name in found:
         with _file(fd, index_name) as file:
-            times.append(of_time_index(file.read()))
+            times.append(newest_by_time_index(file.read()))
     newest = _read_once(_SegmentFile.of(found[name], fd, name))
     times.append(newest.timestamp_ms)
     if not newest.is_whole:
@@ -155,7 +155,7 @@ def _read_once(segment: _SegmentFile) -> Newest:
     """Each look asks for every segment, and a removal asks three times. Raises `Misread`,
     OSError."""
     with _file(segment.folder_fd, segment.name) as file:
-        return of_log(file)
+        return newest_in_log(file)
 
 
 def _file(fd: int, name: str) -> BinaryIO:
@@ -169,21 +169,21 @@ def _ms(ns: int) -> int:
 TIME_INDEX_ENTRY = struct.Struct(">qi")
 """Largest timestamp so far, and the offset that it belongs to."""
 
-OVERHEAD = 12
+BATCH_PREFIX_BYTES = 12
 """Bytes before what a batch's length counts: base offset and the length itself."""
 
 _LENGTH = struct.Struct(">i")
 _TIMESTAMP = struct.Struct(">q")
 
 MAGIC_AT = 16
-HEADER = 61
+BATCH_HEADER_BYTES = 61
 """Bytes of a batch in format 2 before its records."""
 
 COUNT_AT = 57
 """Where format 2 says how many records the batch holds: the last of its header."""
 
 TIMESTAMP_AT = {1: 18, 2: 35}
-"""By the batch's format; format 0 has none."""
+"""Where the timestamp is, by the batch's format; format 0 has none."""
 
 LEAST_LENGTH = {0: 14, 1: 22, 2: 49}
 """What a batch's length is at least, by its format."""
@@ -207,7 +207,7 @@ class Newest:
     is_whole: bool
 
 
-def of_time_index(index: bytes) -> int | None:
+def newest_by_time_index(index: bytes) -> int | None:
     """The largest time in it, None where there is none. Raises `Misread`."""
     if len(index) % TIME_INDEX_ENTRY.size:
         raise Misread("a time index is cut off")
@@ -215,11 +215,11 @@ def of_time_index(index: bytes) -> int | None:
     return largest_ms if largest_ms > 0 else None  # an index that is in use ends with zeros
 
 
-def of_log(log: BinaryIO) -> Newest:
+def newest_in_log(log: BinaryIO) -> Newest:
     """Reads every batch's header, from the start. Raises `Misread`, OSError."""
     newest: int | None = None
     while True:
-        header = log.read(HEADER)
+        header = log.read(BATCH_HEADER_BYTES)
         if not header:
             return Newest(newest, is_whole=True)
         if not header.strip(b"\0"):  # preallocated, or pages that were never written
@@ -231,13 +231,13 @@ def of_log(log: BinaryIO) -> Newest:
         magic = header[MAGIC_AT]
         if length < LEAST_LENGTH.get(magic, length + 1):
             raise Misread("a segment holds something that is no batch of records")
-        if length + OVERHEAD > len(header):
-            end = log.seek(0, 1) - len(header) + OVERHEAD + length
+        if length + BATCH_PREFIX_BYTES > len(header):
+            end = log.seek(0, 1) - len(header) + BATCH_PREFIX_BYTES + length
             log.seek(end - 1)
             if not log.read(1):
                 return Newest(newest, is_whole=False)
         else:
-            log.seek(OVERHEAD + length - len(header), 1)
+            log.seek(BATCH_PREFIX_BYTES + length - len(header), 1)
         if magic in TIMESTAMP_AT:
             _refuse_torn(header, magic, length)
             found = _known(_TIMESTAMP.unpack_from(header, TIMESTAMP_AT[magic])[0])
@@ -247,7 +247,7 @@ def of_log(log: BinaryIO) -> Newest:
 def _refuse_torn(header: bytes, magic: int, length: int) -> None:
     """Where the page with a header's end was never written, zeros stand for the time, and for the
     number of records behind it. Raises `Misread`."""
-    says_none = not any(header[COUNT_AT:HEADER])
+    says_none = not any(header[COUNT_AT:BATCH_HEADER_BYTES])
     if magic == FORMAT_WITH_COUNT and says_none and length > LEAST_LENGTH[magic]:
         raise Misread("the header of a batch is damaged")
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from retentiond.errors import UsageError
 
-PASSED_OVER = frozenset({"__cluster_metadata-0", "remote-log-index-cache"})
+KAFKAS_OWN_FOLDERS = frozenset({"__cluster_metadata-0", "remote-log-index-cache"})
 """Kafka's own: KRaft's metadata log, and the cache of tiered storage. They are never touched."""
 
 METADATA = "partition.metadata"
@@ -65,7 +65,7 @@ class Listing:
 
 
 def list_folders(log_dir: Path) -> Listing:
-    """By name. Raises `UsageError` when the directory can't be read."""
+    """The directory's folders by name. Raises `UsageError` if it can't be read."""
     folders: list[PartitionFolder] = []
     strangers: list[UnknownFolder] = []
     try:
@@ -88,7 +88,7 @@ def _understood(
     log_dir: Path, entry: os.DirEntry[str], device: int
 ) -> PartitionFolder | str | None:
     """The folder, why it isn't understood, or None for what isn't looked at."""
-    if entry.name in PASSED_OVER:
+    if entry.name in KAFKAS_OWN_FOLDERS:
         return None
     if entry.is_symlink():
         return "it is a symbolic link" if entry.is_dir() else None
@@ -125,7 +125,7 @@ def _topic_id(path: Path) -> str | None:
     return form[1]
 
 
-LONGEST = 255
+LONGEST_FILE_NAME = 255
 """Bytes of a file's name."""
 
 LARGEST_PARTITION = 2**31 - 1
@@ -172,8 +172,8 @@ def name_for_deletion(name: FolderName) -> str:
     itself; any name of our own would keep the broker from starting.
     """
     rest = f"-{name.partition}.{uuid.uuid4().hex}-{FolderKind.DELETE}"
-    return name.topic[: LONGEST - len(rest)] + rest
+    return name.topic[: LONGEST_FILE_NAME - len(rest)] + rest
 
 
 def _full(name: str) -> bool:
-    return len(name) >= LONGEST
+    return len(name) >= LONGEST_FILE_NAME

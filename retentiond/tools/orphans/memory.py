@@ -27,7 +27,7 @@ Key = tuple[str, str, int]
 """Log directory, folder, inode: a folder that is made anew, or renamed, is another one."""
 
 
-def key(folder: PartitionFolder) -> Key:
+def folder_key(folder: PartitionFolder) -> Key:
     return (str(folder.log_dir), folder.name, folder.inode)
 
 

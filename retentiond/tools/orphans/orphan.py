@@ -14,7 +14,7 @@ from typing import Protocol
 
 from retentiond.errors import UsageError
 from retentiond.formatting import say_duration
-from retentiond.kafka.interface import left_out
+from retentiond.kafka.interface import NOT_ANSWERED
 from retentiond.kafka.log_dirs import ClusterView, TopicReplicas, TopicReplicasAnswer
 from retentiond.model import Failure, TopicPartition
 from retentiond.tools.orphans.broker_process import BrokerLogDirs
@@ -73,7 +73,7 @@ class Scan:
     retention_ms: int | Failure | None
 
     def totals(self) -> dict[Path, tuple[int, int]]:
-        """By directory: orphans and their bytes. One that was removed is no orphan any more."""
+        """Orphans and their bytes by directory. One that was removed is no orphan any more."""
         found = dict.fromkeys(self.disks.log_dirs, (0, 0))
         for orphan in self.orphans:
             if orphan.fate is not Fate.REMOVED:
@@ -115,7 +115,7 @@ def objection(contents: Contents, observed_ms: int, conditions: Conditions) -> s
 
 
 def _rough(ms: int) -> str:
-    """To the second, from below; two units are enough."""
+    """The duration rounded down to the second, in two units."""
     return " ".join(say_duration(max(1000, -(-ms // 1000) * 1000)).split()[:4])
 
 
@@ -183,7 +183,7 @@ def judge(
     if name.may_be_cut:
         return Judgement(Assignment.UNCLEAR, "Kafka may have cut the topic's name short")
     judgements = [
-        _by_one(folder, answers.get(name.topic, _UNANSWERED), disks.broker)
+        _by_one(folder, answers.get(name.topic, NOT_ANSWERED), disks.broker)
         for answers in view.answers.values()
         if not isinstance(answers, Failure)
     ]
@@ -194,11 +194,8 @@ def judge(
     return judgements[0] if judgements else Judgement(Assignment.UNCLEAR, "no broker answered")
 
 
-_UNANSWERED = left_out("broker", "topic")
-
-
 def _by_one(folder: PartitionFolder, answer: TopicReplicasAnswer, broker: int) -> Judgement:
-    """By one broker's answer."""
+    """The judgement by one broker's answer."""
     partition = folder.parsed_name.partition
     match answer:
         case Failure():

@@ -32,7 +32,7 @@ from retentiond.tools.orphans.broker_process import (
 )
 from retentiond.tools.orphans.contents import Gone, files, opened, read_contents, unknown_file
 from retentiond.tools.orphans.folder import METADATA, PartitionFolder, name_for_deletion, parse
-from retentiond.tools.orphans.memory import OrphanMemoryFile, key
+from retentiond.tools.orphans.memory import OrphanMemoryFile, folder_key
 from retentiond.tools.orphans.orphan import (
     Assignment,
     AssignmentSource,
@@ -89,7 +89,7 @@ class Remover:
             return _not_removed(orphan, error)
 
     def _go(self, orphan: Orphan, broker: int | None) -> Orphan:
-        """From the first record to the last, whatever happens in between."""
+        """Removes the folder, and records beginning and end whatever happens in between."""
         new_name = orphan.folder.name
         if not orphan.is_cut_off:
             new_name = name_for_deletion(orphan.folder.parsed_name)
@@ -140,9 +140,9 @@ class Remover:
         self._memory_file.write(
             replace(
                 memory,
-                first_seen_ms={**memory.first_seen_ms, key(renamed): orphan.since_ms},
-                observed_ms={**memory.observed_ms, key(renamed): orphan.observed_ms},
-                renamed={**memory.renamed, key(renamed): old.name},
+                first_seen_ms={**memory.first_seen_ms, folder_key(renamed): orphan.since_ms},
+                observed_ms={**memory.observed_ms, folder_key(renamed): orphan.observed_ms},
+                renamed={**memory.renamed, folder_key(renamed): old.name},
             )
         )
         with opened(old):  # it is still that folder
@@ -151,7 +151,7 @@ class Remover:
         return renamed
 
     def _finish(self, orphan: Orphan, renamed: PartitionFolder, broker: int | None) -> None:
-        old_name = self._memory_file.read().renamed.get(key(renamed))
+        old_name = self._memory_file.read().renamed.get(folder_key(renamed))
         if old_name is None:  # its files were being deleted: there is no way back
             held = held_open(orphan, open_files(broker), broker)
             if held is not None:
@@ -168,7 +168,9 @@ class Remover:
 
     def _note_deletion(self, renamed: PartitionFolder) -> None:
         memory = self._memory_file.read()
-        self._memory_file.write(replace(memory, renamed={**memory.renamed, key(renamed): None}))
+        self._memory_file.write(
+            replace(memory, renamed={**memory.renamed, folder_key(renamed): None})
+        )
 
     def _put_back(self, renamed: PartitionFolder, old_name: str) -> None:
         old_path = renamed.log_dir / old_name

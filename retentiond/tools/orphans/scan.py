@@ -26,7 +26,7 @@ from retentiond.tools.orphans.broker_process import (
 )
 from retentiond.tools.orphans.contents import Contents, Gone, read_contents
 from retentiond.tools.orphans.folder import FolderKind, PartitionFolder, UnknownFolder, list_folders
-from retentiond.tools.orphans.memory import Key, OrphanMemory, OrphanMemoryFile, key
+from retentiond.tools.orphans.memory import Key, OrphanMemory, OrphanMemoryFile, folder_key
 from retentiond.tools.orphans.orphan import (
     Assignment,
     AssignmentSource,
@@ -42,7 +42,7 @@ from retentiond.tools.orphans.orphan import (
 )
 from retentiond.tools.orphans.remove import RemovalJournal, Remover, held_open
 
-CUT_OFF = "its removal was cut off"
+REMOVAL_CUT_OFF = "its removal was cut off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ def remembered(
     """After a complete look only its orphans; after another one nothing is forgotten that is still
     there, and nothing new counts. Directories that were not looked at stay as they are."""
     looked_at = {str(log_dir) for log_dir in taken.disks.log_dirs}
-    present = {key(folder) for folder in folders}
-    seen = {key(orphan.folder): orphan.since_ms for orphan in taken.orphans}
+    present = {folder_key(folder) for folder in folders}
+    seen = {folder_key(orphan.folder): orphan.since_ms for orphan in taken.orphans}
 
     def stays(each: Key) -> bool:
         if each[0] not in looked_at:
@@ -144,7 +144,7 @@ def remembered(
             if each in present and each[:2] in unclear
         }
         first_seen |= seen
-    observed = {key(each.folder): each.observed_ms for each in taken.orphans}
+    observed = {folder_key(each.folder): each.observed_ms for each in taken.orphans}
     return replace(
         memory,
         first_seen_ms=first_seen,
@@ -168,15 +168,15 @@ def _judged(
     disks: BrokerLogDirs,
     memory: OrphanMemory,
 ) -> Iterator[tuple[PartitionFolder, Judgement]]:
-    """Without those that the broker itself is about to delete."""
+    """The folders with their judgements, less those that the broker itself is about to delete."""
     replicas = {
         TopicPartition(folder.parsed_name.topic, folder.parsed_name.partition)
         for folder in folders
         if folder.parsed_name.kind is FolderKind.REPLICA
     }
     for folder in folders:
-        if key(folder) in memory.renamed:
-            yield folder, Judgement(Assignment.ORPHAN, CUT_OFF)
+        if folder_key(folder) in memory.renamed:
+            yield folder, Judgement(Assignment.ORPHAN, REMOVAL_CUT_OFF)
         elif folder.parsed_name.kind is not FolderKind.DELETE:
             yield folder, judge(folder, view, disks, replicas)
 
@@ -193,8 +193,8 @@ def _orphan(
         return UnknownFolder(folder.log_dir, folder.name, f"it can't be read ({error.strerror})")
     since_ms = _since(folder, contents, memory, conditions)
     observed_ms = 0
-    if since_ms == memory.first_seen_ms.get(key(folder)):
-        observed_ms = memory.observed_ms.get(key(folder), 0) + conditions.passed_ms
+    if since_ms == memory.first_seen_ms.get(folder_key(folder)):
+        observed_ms = memory.observed_ms.get(folder_key(folder), 0) + conditions.passed_ms
     reason = objection(contents, observed_ms, conditions)
     return Orphan(
         folder,
@@ -203,7 +203,7 @@ def _orphan(
         since_ms,
         Fate.REMOVABLE if reason is None else Fate.KEPT,
         reason,
-        is_cut_off=key(folder) in memory.renamed,
+        is_cut_off=folder_key(folder) in memory.renamed,
         observed_ms=observed_ms,
     )
 
@@ -212,7 +212,7 @@ def _since(
     folder: PartitionFolder, contents: Contents, memory: OrphanMemory, conditions: Conditions
 ) -> int:
     """From anew where anything in it was changed since: a broker may have had it meanwhile."""
-    since_ms = memory.first_seen_ms.get(key(folder))
+    since_ms = memory.first_seen_ms.get(folder_key(folder))
     if since_ms is None or not contents.changed_ms <= since_ms <= conditions.now_ms:
         return conditions.now_ms
     return since_ms

@@ -72,7 +72,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What a reader keeps by itself: the next offset, and its last record's time stamp."""
+    """What a reader keeps by itself: the next offset, and its last record's timestamp."""
 
     incarnation: int
     offset: int

@@ -24,7 +24,7 @@ ANSWER_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """``own``: by topic, partition, the next offset and the last record's time stamp, as the
+    """``own``: by topic, partition, the next offset and the last record's timestamp, as the
     reader keeps them by itself. ``commits`` False: it tells nobody what it has read. ``again``:
     another consumer follows in the same process, which saves its start."""
 

@@ -227,7 +227,7 @@ class World:
     def produce(
         self, cluster: int, topic: str, partition: int, count: int, age_ms: int = 0
     ) -> None:
-        """A negative age is a time stamp in the future."""
+        """A negative age is a timestamp in the future."""
         where = self.clusters[cluster]
         log = self.log(cluster, topic, partition)
         if log and len(log.records) + count <= MOST_RECORDS:

@@ -11,14 +11,14 @@ from retentiond.kafka.brokers import ApiVersions, Broker, Brokers
 from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import TopicReading
-from retentiond.tools.doctor.cluster import KINDS, NEEDS
+from retentiond.tools.doctor.cluster import GROUP_KINDS, REQUIRED_APIS
 from retentiond.tools.doctor.finding import Finding, Level
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 GIB = 2**30
 
-SPOKEN = dict.fromkeys({need.api for need in NEEDS} | KINDS.keys(), 20)
+SPOKEN = dict.fromkeys({need.api for need in REQUIRED_APIS} | GROUP_KINDS.keys(), 20)
 
 REFUSED = Failure("KafkaConnectionError", "refused")
 

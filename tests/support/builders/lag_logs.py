@@ -1,4 +1,4 @@
-"""Partitions with known time stamps, groups that read them, and what look-ups by time answer."""
+"""Partitions with known timestamps, groups that read them, and what look-ups by time answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Logs:
     """A topic with a forced retention of 100 hours; it is noon on some day."""
 
     def __init__(self, *stamps: list[int], retention_ms: int | None = 100 * HOUR_MS) -> None:
-        """The time stamps of each partition's records, in milliseconds before now."""
+        """The timestamps of each partition's records, in milliseconds before now."""
         self.now_ms = 1_800_000_000_000
         self.retention_ms = retention_ms
         self.topic_id = "id-of-orders"
@@ -98,7 +98,7 @@ class Logs:
         return {at.group_id: margin for at, margin in found.margins.items()}
 
     def true_margin(self, group_id: str) -> float | None:
-        """The same worked out from the time stamps; None where nothing is unread, or it's gone."""
+        """The same worked out from the timestamps; None where nothing is unread, or it's gone."""
         margins = []
         for at, log in self.partitions.items():
             offset = self.commits.get((group_id, at))

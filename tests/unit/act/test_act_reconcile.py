@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from retentiond.act.delete import reconcile
-from retentiond.act.request import GONE
+from retentiond.act.request import ALREADY_GONE
 from retentiond.errors import KafkaUnavailable
 from retentiond.model import DeletionOutcome, Outcome, TopicPartition
 from retentiond.state.audit import Audit
@@ -61,7 +61,7 @@ def only(audit: Audit) -> DeletionRecord:
     return record
 
 
-READ_BACK = GONE.format(when="by the time it was read back")
+READ_BACK = ALREADY_GONE.format(when="by the time it was read back")
 
 
 def test_an_open_intent_whose_log_start_has_moved_is_deleted_by_whomever(

@@ -113,7 +113,6 @@ MALFORMED: dict[str, str | bytes] = {
     "half of it": '{"orders": {"0": 42, "1',
     "nested for ever": "[" * 100_000,
     "nested in YAML": "{a: " * 50 + "1" + "}" * 50,
-    "an alias": "clicks: &a {0: 1}\norders: *a",
     "aliases of aliases": "".join(
         f"{name}: &{name} [{', '.join([f'*{before}'] * 9) if before else 1}]\n"
         for before, name in pairwise(["", *"abcdefghi"])

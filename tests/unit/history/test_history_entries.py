@@ -58,7 +58,7 @@ def test_a_commit_says_what_it_proves() -> None:
     assert commits(now) == {
         "billing": (7, "read"),
         "search": (0, "replaced"),
-        "web": (None, "unread"),
+        "web": (None, "unreadable"),
     }
 
 
@@ -74,7 +74,7 @@ def test_a_commit_that_is_gone_is_another_than_one_that_cannot_be_read() -> None
     before = seen({KEY: 7, ANOTHER: 3})
 
     assert commits(seen({KEY: None}), before) == {
-        "billing": (None, "unread"),
+        "billing": (None, "unreadable"),
         "search": (None, None),
     }
 

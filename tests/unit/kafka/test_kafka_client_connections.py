@@ -13,7 +13,7 @@ from kafka.errors import (
     UnsupportedSaslMechanismError,
 )
 
-from retentiond.kafka.client import Received, is_final, last_words
+from retentiond.kafka.client import Received, data_before_end, is_final
 from retentiond.kafka.confluent import admin as module
 from retentiond.kafka.confluent.admin import ConnectionErrors
 from retentiond.kafka.errors.connection_check import address_of
@@ -173,7 +173,7 @@ def test_kafka_python_gives_up_only_what_would_end_in_the_same_way(
 def test_what_a_broker_says_right_before_it_hangs_up_is_heard() -> None:
     end = KafkaConnectionError("socket disconnected")
     answers: list[Received] = [(b"no such user", end), (b"", end), (b"more", None)]
-    assert [last_words(lambda answer=answer: answer) for answer in answers] == [  # type: ignore[misc]  # mypy can't infer the lambda
+    assert [data_before_end(lambda answer=answer: answer) for answer in answers] == [  # type: ignore[misc]  # mypy can't infer the lambda
         (b"no such user", None),
         (b"", end),
         (b"more", None),

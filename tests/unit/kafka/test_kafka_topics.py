@@ -12,7 +12,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from retentiond.kafka import topics
-from retentiond.kafka.interface import TopicConfig
+from retentiond.kafka.interface import NOT_ANSWERED, TopicConfig
 from retentiond.kafka.topics import KEYS, Leader, Leaders
 from retentiond.model import Failure, TopicPartition
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient
@@ -186,7 +186,7 @@ def test_a_topic_that_the_answer_leaves_out_is_a_failure() -> None:
 
     found = topics.describe_topics(asked, Leaders(), ["orders", "audit"])
 
-    assert found["audit"] is topics.NOT_ANSWERED
+    assert found["audit"] is NOT_ANSWERED
 
 
 def test_where_one_broker_does_not_answer_the_others_are_asked() -> None:

@@ -1,8 +1,7 @@
-"""Whose the memory is, what it was written by, what time does to it, and who joins it late."""
+"""Whose the memory is, what time does to it, and who joins it late."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -11,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from retentiond.clock import Uptime, elapsed_ms, uptime
-from retentiond.errors import StateError, StateOfOtherCluster
+from retentiond.errors import StateOfOtherCluster
 from retentiond.memory.changes import known_readers, newly_seen
-from retentiond.memory.remembered import GroupOnTopic, RememberedReader
-from retentiond.model import Failure, GroupKind
+from retentiond.memory.remembered import GroupOnTopic
+from retentiond.model import Failure
 from retentiond.snapshot import Snapshot
 from retentiond.state.audit import Audit
-from retentiond.state.groups import GroupMemory, readers_of, recall
-from retentiond.state.groups_file import NAME
+from retentiond.state.groups import GroupMemory, recall
 from retentiond.state.state import open_state
 from tests.support.builders.gather_worlds import CLICKS_0, ORDERS_0, healthy, snapshot
 from tests.support.builders.group_memories import BILLING, cycle, remember, taken
@@ -28,62 +26,6 @@ from tests.unit.state.test_state_audit import CYCLE
 NEWCOMER = GroupOnTopic("newcomer", "clicks")
 
 HOUR_MS = 3_600_000
-
-VERSION_1 = """
-CREATE TABLE topics (
-    topic TEXT NOT NULL PRIMARY KEY,
-    topic_id TEXT NOT NULL,
-    groups TEXT NOT NULL,
-    agreed INTEGER NOT NULL,
-    ends TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE TABLE commits (
-    group_id TEXT NOT NULL,
-    topic TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    offsets TEXT NOT NULL,
-    absent_since_ms INTEGER,
-    moved_at_ms TEXT NOT NULL,
-    PRIMARY KEY (group_id, topic)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE losses (sentence TEXT NOT NULL) STRICT;
-INSERT INTO topics VALUES ('orders', 'an-id', '["billing"]', 1, '[[5, {"0": 9}]]');
-INSERT INTO commits VALUES ('billing', 'orders', 'classic', '{"0": 3}', 1000, '{"0": 500}');
-INSERT INTO losses VALUES ('something was lost');
-PRAGMA user_version = 1;
-"""
-
-VERSION_2 = f"""
-{VERSION_1}
-ALTER TABLE commits ADD COLUMN absent_ms INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE commits ADD COLUMN seen_at_ms INTEGER;
-CREATE TABLE cluster (cluster_id TEXT NOT NULL) STRICT;
-CREATE TABLE observed (boot_id TEXT NOT NULL, ms INTEGER NOT NULL) STRICT;
-CREATE TABLE gone (topic TEXT NOT NULL PRIMARY KEY, ms INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-UPDATE commits SET absent_ms = 70, seen_at_ms = 400;
-INSERT INTO cluster VALUES ('a-cluster');
-INSERT INTO gone VALUES ('clicks', 9);
-PRAGMA user_version = 2;
-"""
-
-VERSION_2_WITH_STALE = f"""
-{VERSION_2}
-ALTER TABLE commits ADD COLUMN stale TEXT NOT NULL DEFAULT '[]';
-UPDATE commits SET stale = '[0]';
-"""
-
-KEPT = RememberedReader(GroupKind.CLASSIC, {0: 3}, 1000, {0: 500})
-KEPT_BY_2 = replace(KEPT, absent_ms=70, seen_at_ms=400)
-
-EARLIER = {
-    "version 1": (VERSION_1, KEPT),
-    "version 2": (VERSION_2, KEPT_BY_2),
-    "version 2, with stale commits": (
-        VERSION_2_WITH_STALE,
-        replace(KEPT_BY_2, stale=frozenset({0})),
-    ),
-}
-"""What an earlier version has written, and what it says of the one group."""
 
 
 @pytest.fixture
@@ -95,77 +37,6 @@ def kafka() -> FakeCluster:
 def memory(tmp_path: Path) -> Iterator[GroupMemory]:
     with closing(GroupMemory.open(tmp_path)) as memory:
         yield memory
-
-
-# What an earlier version has written
-
-
-def written(state_dir: Path, earlier: str) -> Path:
-    with closing(sqlite3.connect(state_dir / NAME)) as connection:
-        connection.executescript(f"PRAGMA journal_mode = WAL; {earlier}")
-    return state_dir
-
-
-@pytest.fixture
-def old(tmp_path: Path) -> Path:
-    return written(tmp_path, VERSION_1)
-
-
-def version(state_dir: Path) -> int:
-    with closing(sqlite3.connect(state_dir / NAME)) as connection:
-        ((found,),) = connection.execute("PRAGMA user_version").fetchall()
-    return int(found)
-
-
-@pytest.mark.parametrize(("earlier", "kept"), EARLIER.values(), ids=EARLIER)
-def test_a_file_of_an_earlier_version_is_upgraded_in_place_without_a_loss(
-    tmp_path: Path, earlier: str, kept: RememberedReader
-) -> None:
-    written(tmp_path, earlier)
-    before = recall(tmp_path)
-    with closing(GroupMemory.open(tmp_path)) as memory:
-        assert memory.recall() == before
-    assert version(tmp_path) == 4
-    assert not list(tmp_path.glob(f"{NAME}.damaged-*"))
-    assert before.commits == {BILLING: kept}
-    assert before.topics["orders"].ends[0].high_watermarks == {0: 9}
-    assert before.lost == "something was lost"
-    assert before.gone_ms == ({"clicks": 9} if kept.seen_at_ms else {})
-    with closing(GroupMemory.open(tmp_path)) as memory:
-        assert memory.recall() == before
-
-
-@pytest.mark.parametrize(("earlier", "kept"), EARLIER.values(), ids=EARLIER)
-def test_who_only_looks_at_an_old_file_leaves_it_as_it_is(
-    tmp_path: Path, earlier: str, kept: RememberedReader
-) -> None:
-    written(tmp_path, earlier)
-    before = version(tmp_path)
-    assert readers_of(tmp_path, "orders") == {"billing": kept}
-    with closing(GroupMemory.open(tmp_path, shared=True)) as operator:
-        assert operator.forget("billing") == ("orders",)
-    assert version(tmp_path) == before
-
-
-def test_an_upgrade_that_fails_changes_nothing(old: Path) -> None:
-    with closing(sqlite3.connect(old / NAME)) as connection:
-        connection.execute("CREATE TABLE gone (in_the TEXT)")  # way of the new one
-    before = recall(old)
-    with pytest.raises(StateError, match="gone already exists"):
-        GroupMemory.open(old)
-    assert version(old) == 1
-    assert recall(old) == before
-
-
-def test_two_readers_of_one_name_are_kept_apart_once_the_file_is_upgraded(tmp_path: Path) -> None:
-    external = "UPDATE commits SET kind = 'external'; PRAGMA user_version = 3;"
-    written(tmp_path, f"{VERSION_2_WITH_STALE} {external}")
-    lake = GroupOnTopic("billing", "orders", is_external=True)
-    assert set(recall(tmp_path).commits) == {lake}
-    with closing(GroupMemory.open(tmp_path)) as memory:
-        assert set(memory.recall().commits) == {lake}
-        assert memory.forget("billing", is_external=False) == ()
-        assert memory.forget("billing", is_external=True) == ("orders",)
 
 
 # Whose it is
@@ -202,15 +73,16 @@ def test_another_clusters_snapshot_is_not_remembered(
 @pytest.mark.parametrize(
     ("clusters", "whose"), [([], None), (["a"], "a"), (["a", "a"], "a"), (["a", "b"], None)]
 )
-def test_an_old_memory_is_of_the_one_cluster_that_the_audit_log_names(
-    old: Path, kafka: FakeCluster, clusters: list[str], whose: str | None
+def test_a_memory_that_no_cycle_has_filled_is_of_the_one_cluster_that_the_audit_log_names(
+    tmp_path: Path, kafka: FakeCluster, clusters: list[str], whose: str | None
 ) -> None:
-    with closing(Audit.open(old)) as audit:
+    GroupMemory.open(tmp_path).close()
+    with closing(Audit.open(tmp_path)) as audit:
         for number, cluster in enumerate(clusters):
             record = replace(CYCLE, cycle_id=f"cycle-{number}", cluster_id=cluster)
             audit.record_cycle(record)
-    assert recall(old).cluster_id == whose
-    with open_state(old) as state:
+    assert recall(tmp_path).cluster_id == whose
+    with open_state(tmp_path) as state:
         assert state.memory.recall().cluster_id == whose
         if whose is None:  # then of the first that it sees
             cycle(state.memory, kafka)

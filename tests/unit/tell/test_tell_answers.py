@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.model import PlanRow, Reason, TopicPartition
-from retentiond.tell.answers import YOUTH, ClusterAnswer, KeptBecause, TopicAnswer
+from retentiond.tell.answers import KEPT_BY_AGE, ClusterAnswer, KeptBecause, TopicAnswer
 from tests.support.builders.first_looks import on_disk, rest
 from tests.support.builders.reports import report, row, unreadable
 
@@ -33,7 +33,7 @@ def only(
 def test_a_topic_sums_up_its_partitions() -> None:
     topic = only([rest(), replace(rest(), partition=1), replace(unreadable("orders"), partition=2)])
     assert (topic.log_records, topic.records, topic.unreadable) == (380, 180, 1)
-    assert topic.kept == ((BILLING, 100, (None, 0)), (YOUTH, 100, (None, 0)))
+    assert topic.kept == ((BILLING, 100, (None, 0)), (KEPT_BY_AGE, 100, (None, 0)))
     assert [each.row.partition for each in topic.partitions] == [0, 1, 2]
 
 
@@ -87,7 +87,7 @@ def test_who_keeps_the_most_bytes_of_the_cluster_comes_first() -> None:
     look = answers(rows, {"a": 1_900, "b": 190, "c": 1_900}, {"a": 900, "c": 900})
     assert look.kept == (
         (BILLING, 100, (1_000, 0)),
-        (YOUTH, 100, (1_000, 0)),
+        (KEPT_BY_AGE, 100, (1_000, 0)),
         (KeptBecause(Reason.NO_GROUP), 190, (190, 0)),
     )
 
@@ -104,5 +104,5 @@ def test_what_is_kept_takes_its_share_of_each_partitions_bytes() -> None:
     assert topic.kept == (
         (KeptBecause(Reason.NO_GROUP), 190, (19_000, 0)),
         (BILLING, 50, (50, 0)),
-        (YOUTH, 50, (50, 0)),
+        (KEPT_BY_AGE, 50, (50, 0)),
     )

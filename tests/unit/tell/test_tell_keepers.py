@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentiond.model import VERDICT_OF, PlanRow, Reason, Verdict
-from retentiond.tell.answers import YOUTH, KeptBecause, kept_records
+from retentiond.tell.answers import KEPT_BY_AGE, KeptBecause, kept_records
 from tests.support.builders.first_looks import rest
 from tests.support.builders.reports import row, unreadable
 
@@ -17,13 +17,16 @@ BILLING = KeptBecause(Reason.NOT_CONSUMED, "billing")
 
 
 def test_a_group_keeps_what_is_old_enough_to_go_without_it_and_age_keeps_the_young() -> None:
-    assert kept_records(rest()) == {BILLING: 50, YOUTH: 50}
-    assert kept_records(rest(Reason.NOT_CONSUMED, log_start_offset=100)) == {BILLING: 50, YOUTH: 50}
+    assert kept_records(rest()) == {BILLING: 50, KEPT_BY_AGE: 50}
+    assert kept_records(rest(Reason.NOT_CONSUMED, log_start_offset=100)) == {
+        BILLING: 50,
+        KEPT_BY_AGE: 50,
+    }
 
 
 def test_where_age_is_the_bound_no_group_keeps_anything() -> None:
-    assert kept_records(rest(min_committed_offset=190, cutoff=150)) == {YOUTH: 50}
-    assert kept_records(rest(Reason.TOO_YOUNG, log_start_offset=150)) == {YOUTH: 50}
+    assert kept_records(rest(min_committed_offset=190, cutoff=150)) == {KEPT_BY_AGE: 50}
+    assert kept_records(rest(Reason.TOO_YOUNG, log_start_offset=150)) == {KEPT_BY_AGE: 50}
 
 
 def test_a_partition_that_is_deleted_to_its_end_or_is_empty_has_nobody_who_keeps_it() -> None:
@@ -34,7 +37,7 @@ def test_a_partition_that_is_deleted_to_its_end_or_is_empty_has_nobody_who_keeps
 def test_an_open_transaction_keeps_the_old_records_behind_it() -> None:
     assert kept_records(rest(min_committed_offset=190, cutoff=120)) == {
         KeptBecause(Reason.OPEN_TRANSACTION): 30,
-        YOUTH: 50,
+        KEPT_BY_AGE: 50,
     }
 
 
@@ -46,7 +49,7 @@ def test_what_holds_the_whole_topic_keeps_all_of_it(reason: Reason) -> None:
 def test_a_group_that_is_the_cause_of_a_hold_is_named() -> None:
     assert kept_records(rest(Reason.GROUP_VANISHED)) == {
         KeptBecause(Reason.GROUP_VANISHED, "billing"): 140,
-        YOUTH: 50,
+        KEPT_BY_AGE: 50,
     }
 
 

@@ -23,7 +23,7 @@ from retentiond.config.config import Tls
 from retentiond.errors import ConfigError
 from retentiond.healthcheck import is_alive
 from retentiond.tell import logs as events
-from retentiond.tell.listening import bound
+from retentiond.tell.listening import bound_socket
 from retentiond.tell.metrics import Exposition
 from retentiond.tell.web import STUCK_S, DaemonStatus, Server, application, serve
 from retentiond.tell.web_security import Certificate, Credentials, parse
@@ -333,8 +333,8 @@ def test_only_where_there_is_no_ipv6_it_listens_without(error: int, listens: boo
         return socket.socket(family)
 
     if listens:
-        with closing(bound("0.0.0.0", 0, make)) as listener:
+        with closing(bound_socket("0.0.0.0", 0, make)) as listener:
             assert listener.family == socket.AF_INET
     else:
         with pytest.raises(OSError, match="in use"):
-            bound("0.0.0.0", 0, make)
+            bound_socket("0.0.0.0", 0, make)

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from retentiond.config import Spark
-from retentiond.history.ask.rows import PARTS, divide
+from retentiond.history.ask.rows import SHUFFLE_PARTITIONS, divide
 
 
 @pytest.mark.parametrize(
@@ -18,10 +18,10 @@ def test_a_part_has_four_million_rows_at_most_and_there_are_four_at_least(
 ) -> None:
     session = Mock()
     divide(session, Spark(), rows)
-    session.conf.set.assert_called_once_with(PARTS, str(parts))
+    session.conf.set.assert_called_once_with(SHUFFLE_PARTITIONS, str(parts))
 
 
 def test_a_setting_is_kept() -> None:
     session = Mock()
-    divide(session, Spark(conf={PARTS: "7"}), 400_000_000)
+    divide(session, Spark(conf={SHUFFLE_PARTITIONS: "7"}), 400_000_000)
     session.conf.set.assert_not_called()

@@ -136,7 +136,7 @@ def look(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A `Deleter` that has looked at A, B and C."""
 
     def looked(brokers: Brokers) -> deletions.Deleter:
-        monkeypatch.setattr(deletions, "WARM_UP_S", 0.2)
+        monkeypatch.setattr(deletions, "CONNECT_LEADERS_S", 0.2)
         admin: Any = SimpleNamespace(client=lambda: brokers, explaining=contextlib.nullcontext)
         deleter = deletions.Deleter(admin, ClusterIdentity())
         assert deleter.look([A, B, C]) == {"orders": "an-id"}
@@ -157,7 +157,7 @@ def test_a_leader_that_does_not_answer_the_look_gets_no_request_and_holds_up_no_
 
 def test_the_request_goes_out_by_the_client_that_looked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A certificate that was renewed in between makes another, which has proven nothing."""
-    monkeypatch.setattr(deletions, "WARM_UP_S", 0.2)
+    monkeypatch.setattr(deletions, "CONNECT_LEADERS_S", 0.2)
     looked, renewed = (Brokers([1, 1, 1], {1: [0]}) for _ in range(2))
     clients = [looked]
     admin: Any = SimpleNamespace(client=lambda: clients[-1], explaining=contextlib.nullcontext)

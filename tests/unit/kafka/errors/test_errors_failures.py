@@ -29,14 +29,14 @@ def confluent(code: int) -> KafkaException:
 
 @pytest.mark.parametrize("code", CODES)
 def test_every_error_of_librdkafka_becomes_a_failure_with_its_name(code: int) -> None:
-    failure = admin.of_confluent(confluent(code))
+    failure = admin.failure_of_error(confluent(code))
     assert failure.code == KafkaError(code).name()
     assert failure.message
 
 
 @pytest.mark.parametrize("code", [code for code in CODES if code not in PROVEN_HARMLESS])
 def test_a_failed_deletion_that_is_not_known_to_be_a_refusal_proves_nothing(code: int) -> None:
-    assert admin.of_deletion(confluent(code)).result is RequestResult.UNKNOWN
+    assert admin.failure_of_deletion(confluent(code)).result is RequestResult.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -55,19 +55,19 @@ def test_a_deletion_that_may_have_been_applied_is_no_refusal(code: int) -> None:
 
 
 def test_a_deletion_that_the_client_gave_up_on_proves_nothing() -> None:
-    answer = admin.of_deletion(TimeoutError())
+    answer = admin.failure_of_deletion(TimeoutError())
     assert answer.result is RequestResult.UNKNOWN
     assert answer.failure == Failure("_TIMED_OUT", "the client did not answer in time")
 
 
 @pytest.mark.parametrize("code", sorted(admin.REFUSED))
 def test_a_refused_deletion_moved_nothing(code: int) -> None:
-    assert admin.of_deletion(confluent(code)).result is RequestResult.REFUSED
+    assert admin.failure_of_deletion(confluent(code)).result is RequestResult.REFUSED
 
 
 @pytest.mark.parametrize("code", sorted(admin.LEADER_MOVED))
 def test_a_moved_leader_is_worth_a_second_request(code: int) -> None:
-    assert admin.of_deletion(confluent(code)).result is RequestResult.MOVED
+    assert admin.failure_of_deletion(confluent(code)).result is RequestResult.MOVED
 
 
 @pytest.mark.parametrize("error", kp_errors.kafka_errors.values(), ids=lambda error: error.__name__)
@@ -111,7 +111,7 @@ def test_an_unavailable_cluster_is_one_sentence_with_what_to_check() -> None:
 
 
 def test_a_client_that_could_not_be_made_tells_a_bad_value_from_a_bad_moment() -> None:
-    refused = admin.of_client(BROKER, confluent(KafkaError._INVALID_ARG))
-    too_soon = admin.of_client(BROKER, confluent(KafkaError.SASL_AUTHENTICATION_FAILED))
+    refused = admin.error_of_client(BROKER, confluent(KafkaError._INVALID_ARG))
+    too_soon = admin.error_of_client(BROKER, confluent(KafkaError.SASL_AUTHENTICATION_FAILED))
     assert isinstance(refused, ConfigError)
     assert isinstance(too_soon, KafkaUnavailable)

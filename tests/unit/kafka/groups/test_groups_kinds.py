@@ -10,8 +10,8 @@ import pytest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 
 from retentiond.kafka.groups import members as module
-from retentiond.kafka.groups.coordinators import NO_COORDINATOR, NOT_ANSWERED, share_offsets
-from retentiond.kafka.interface import GroupMembers, ListedGroup
+from retentiond.kafka.groups.coordinators import NO_COORDINATOR, share_offsets
+from retentiond.kafka.interface import NOT_ANSWERED, GroupMembers, ListedGroup
 from retentiond.kafka.wire import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,

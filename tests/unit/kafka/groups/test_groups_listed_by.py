@@ -13,7 +13,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, Met
 
 from retentiond.kafka.groups.coordinators import commits
 from retentiond.kafka.groups.listing import list_groups
-from retentiond.kafka.network_client import FRESH_S
+from retentiond.kafka.network_client import METADATA_FRESH_S
 from retentiond.model import Commit
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found
 
@@ -122,7 +122,7 @@ def test_of_two_brokers_that_list_a_group_the_one_that_leads_is_asked(stale: int
 
 def test_an_old_listing_is_not_relied_on(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     list_groups(cluster.connection)
-    later = time.monotonic() + FRESH_S + 1
+    later = time.monotonic() + METADATA_FRESH_S + 1
     monkeypatch.setattr(time, "monotonic", lambda: later)
 
     assert commits(cluster.connection, ["billing"]) == {"billing": SEVEN}

@@ -21,8 +21,7 @@ from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.groups import coordinators
 from retentiond.kafka.groups import listing as groups
 from retentiond.kafka.groups import members as module
-from retentiond.kafka.groups.coordinators import NOT_ANSWERED
-from retentiond.kafka.interface import GroupMembers, ListedGroup
+from retentiond.kafka.interface import NOT_ANSWERED, GroupMembers, ListedGroup
 from retentiond.kafka.settings.properties import USUAL_IN_FLIGHT
 from retentiond.model import Failure, GroupKind
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, names

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from retentiond.kafka.offsets.by_time import HIDDEN, Found, offsets_at
+from retentiond.kafka.offsets.by_time import AGE_IS_HIDDEN, Found, offsets_at
 from retentiond.model import Failure, TopicPartition
 
 AT = TopicPartition("orders", 0)
@@ -52,7 +52,7 @@ def test_none_is_young_where_the_newest_time_stamp_is_older(newest_ms: int) -> N
 def test_where_something_on_the_disk_may_be_young_the_age_is_hidden(
     newest: Stamps,
 ) -> None:
-    assert found([None, None], newest) == HIDDEN
+    assert found([None, None], newest) == AGE_IS_HIDDEN
 
 
 def test_where_the_newest_time_stamp_can_not_be_read_that_is_what_is_said() -> None:

@@ -11,7 +11,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from retentiond.kafka import topics
-from retentiond.kafka.interface import OffsetBound
+from retentiond.kafka.interface import NOT_ANSWERED, OffsetBound
 from retentiond.kafka.offsets import lookups as offsets
 from retentiond.kafka.offsets.lookups import Offsets
 from retentiond.kafka.topics import Leaders
@@ -111,7 +111,7 @@ def cluster(
 
 
 def asked(brokers: Brokers) -> list[tuple[int | None, dict[TopicPartition, tuple[int, int]]]]:
-    """(node, {partition: (leader epoch, time stamp)}) of each look-up."""
+    """(node, {partition: (leader epoch, timestamp)}) of each look-up."""
     return [
         (
             node,
@@ -167,7 +167,7 @@ def test_who_leads_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) ->
         client.offsets(LED.keys(), OffsetBound.LOG_START)
     assert len(brokers.sent(MetadataRequest)) == 1
 
-    monkeypatch.setattr(topics, "FRESH_S", 0.0)
+    monkeypatch.setattr(topics, "METADATA_FRESH_S", 0.0)
     client.offsets(LED.keys(), OffsetBound.LOG_START)
     assert len(brokers.sent(MetadataRequest)) == 2
 
@@ -276,7 +276,7 @@ def test_a_partition_that_the_answer_leaves_out_is_no_offset() -> None:
 
     found = client.offsets(LED.keys(), OffsetBound.LOG_START)
 
-    assert found == dict.fromkeys(LED, offsets.NOT_ANSWERED)
+    assert found == dict.fromkeys(LED, NOT_ANSWERED)
 
 
 def test_a_negative_offset_is_none() -> None:
@@ -307,7 +307,7 @@ def test_leaders_that_are_forgotten_are_asked_for_again() -> None:
 
 
 def test_a_time_goes_out_as_it_is_and_no_young_record_is_none() -> None:
-    """What speaks against that is asked for at once: here the largest time stamp, -3 in these
+    """What speaks against that is asked for at once: here the largest timestamp, -3 in these
     answers, is older."""
     client, brokers = cluster(lambda request, node: answered(request, node, offset=lambda *_: -1))
     times = {at: 1000 + number for number, at in enumerate(LED)}

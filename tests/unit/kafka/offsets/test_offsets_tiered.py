@@ -96,9 +96,9 @@ def test_a_call_ends_in_time_whatever_a_look_up_takes(
     clock.tier = tier = Tier(seconds=seconds)
     began_s = tier.now_s
     found = call(by_time.TieredLookups(), tier, 64)
-    assert tier.now_s - began_s <= by_time.SECONDS + seconds
+    assert tier.now_s - began_s <= by_time.CALL_S + seconds
     assert found.keys() == set(partitions(64))
-    assert [*found.values()].count(by_time.NOT_YET) >= 64 - by_time.AT_ONCE
+    assert [*found.values()].count(by_time.AGE_PENDING) >= 64 - by_time.PARTITIONS_AT_ONCE
 
 
 def test_a_search_that_the_time_cuts_off_goes_on_with_the_next_call(
@@ -118,7 +118,7 @@ def test_no_leader_is_asked_about_more_at_once_and_all_leaders_are_asked(
 ) -> None:
     clock.tier = tier = Tier(seconds=0.05, leaders=3)
     found = call(by_time.TieredLookups(), tier, 60)
-    assert tier.most_at_once == by_time.AT_ONCE
+    assert tier.most_at_once == by_time.PARTITIONS_AT_ONCE
     assert all(isinstance(each, int) for each in found.values())
     assert max(tier.asked.values()) < 20
 
@@ -138,7 +138,7 @@ def test_a_partition_whose_look_up_fails_while_it_is_searched_is_not_asked_on_an
 
     tier.in_small_requests = silent_second  # type: ignore[method-assign]  # after the first answers
     found = call(by_time.TieredLookups(), tier, 1)
-    assert list(found.values()) == [by_time.NOT_YET]
+    assert list(found.values()) == [by_time.AGE_PENDING]
 
 
 def test_of_topics_that_are_not_listed_any_more_nothing_is_remembered(

@@ -9,7 +9,7 @@ import pytest
 
 from retentiond.formatting import say_ranges
 from retentiond.model import Reason, Verdict
-from retentiond.tell.answers import YOUTH, KeptBecause
+from retentiond.tell.answers import KEPT_BY_AGE, KeptBecause
 from retentiond.tell.explain.explanation import explained, explanation_document, topic_document
 from tests.support.builders.explained_plans import alone, evidence, only, remember, with_bytes
 from tests.support.builders.gather_worlds import HOUR_MS, ORDERS_1, config, entry, healthy
@@ -31,7 +31,7 @@ def test_the_figures_of_the_rule_are_those_of_the_plan(kafka: FakeCluster, tmp_p
     assert (explanation.row.cutoff, explanation.row.records) == (3, 3)
     assert (explanation.end, explanation.row.consumed_retention_ms) == (6, HOUR_MS)
     assert [(keeper, records) for keeper, records, _ in explanation.answer.kept] == [
-        (YOUTH, 2),
+        (KEPT_BY_AGE, 2),
         (KeptBecause(Reason.NOT_CONSUMED, "billing"), 1),
     ]
 

@@ -1,4 +1,4 @@
-"""What is said of the disks, and of time stamps where something is proven of them."""
+"""What is said of the disks, and of timestamps where something is proven of them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.kafka.interface import TopicConfig
-from retentiond.memory.remembered import EndsSeen
 from retentiond.model import Failure, Reason, TopicPartition
-from retentiond.snapshot import PartitionReading
 from retentiond.tell.answers import PartitionAnswer
 from retentiond.tell.explain.evidence import dated_ahead
 from retentiond.tell.explain.sentences import (
@@ -23,7 +19,6 @@ from retentiond.tell.explain.sentences import (
     Ahead,
     CleanerIntervals,
     cleaner_intervals,
-    doubts,
     on_disk,
     stalled_by,
 )
@@ -161,60 +156,6 @@ def said(kafka: FakeCluster, state_dir: Path) -> tuple[str, ...]:
     return only(evidence(kafka, state_dir, POLICY), "orders").ages
 
 
-@pytest.mark.parametrize("minutes", [5, 20, 45, 90])
-def test_of_records_that_are_stamped_as_they_arrive_nothing_is_said(
-    kafka: FakeCluster, tmp_path: Path, minutes: int
-) -> None:
-    for _ in range(12):
-        later(kafka, tmp_path, minutes=minutes)
-        assert said(kafka, tmp_path) == ()
-
-
-def test_records_that_arrive_with_old_time_stamps_have_no_protection_by_age(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    later(kafka, tmp_path, minutes=0)
-    kafka.advance(2 * HOUR_MS)
-    remember(kafka, tmp_path, POLICY)
-    later(kafka, tmp_path, minutes=20, records_dated_ms=-2 * DAY_MS)
-    (sentence,) = said(kafka, tmp_path)
-    assert sentence.startswith(
-        "Age protects nothing here: the records from offset 10 on arrived in the last 20 minutes, "
-        "but are dated at least 40 minutes before they arrived"
-    )
-
-
-def test_old_time_stamps_behind_a_young_record_are_still_protected_by_it(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    later(kafka, tmp_path, minutes=0)
-    later(kafka, tmp_path, minutes=20, records_dated_ms=-2 * DAY_MS)
-    assert said(kafka, tmp_path) == ()
-
-
-def test_a_backfill_that_no_cycle_saw_the_beginning_of_is_not_proven(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    later(kafka, tmp_path, minutes=0, records_dated_ms=-2 * DAY_MS)
-    assert said(kafka, tmp_path) == ()
-
-
-def test_old_records_that_stopped_arriving_long_ago_are_just_old(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    later(kafka, tmp_path, minutes=0)
-    for _ in range(20):
-        kafka.advance(30 * 60_000)
-        remember(kafka, tmp_path, POLICY)
-        assert said(kafka, tmp_path) == ()
-
-
-def test_clocks_a_few_seconds_behind_are_no_doubt(kafka: FakeCluster, tmp_path: Path) -> None:
-    for _ in range(30):
-        later(kafka, tmp_path, minutes=7, records_dated_ms=-10_000)
-        assert said(kafka, tmp_path) == ()
-
-
 def test_a_record_from_the_future_stalls_and_says_by_how_much(
     kafka: FakeCluster, tmp_path: Path
 ) -> None:
@@ -228,21 +169,6 @@ def test_a_record_from_the_future_stalls_and_says_by_how_much(
     )
 
 
-def test_a_record_that_came_from_the_future_still_stalls_when_its_time_has_come(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    kafka.produce("orders", 0, 1, timestamp_ms=kafka.now_ms + DAY_MS)
-    for _ in range(50):
-        later(kafka, tmp_path, minutes=29)
-    (sentence,) = said(kafka, tmp_path)
-    assert sentence.startswith(
-        "The record at offset 0 arrived more than 3 hours ago and still counts as younger than "
-        "1 hour: it is dated at least 2 hours after it arrived"
-    )
-    kafka.advance(3 * HOUR_MS)
-    assert said(kafka, tmp_path) == ()
-
-
 def test_under_a_consumed_retention_of_0_age_is_no_bound(
     kafka: FakeCluster, tmp_path: Path
 ) -> None:
@@ -250,17 +176,6 @@ def test_under_a_consumed_retention_of_0_age_is_no_bound(
     kafka.commit("billing", {ORDERS: 0})
     policy = config(entry("orders", minutes=0))
     assert only(evidence(kafka, tmp_path, policy), "orders").ages == ()
-
-
-def test_what_was_seen_of_a_topic_of_that_name_that_is_gone_proves_nothing(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    later(kafka, tmp_path, minutes=60)
-    kafka.delete_topic("orders")
-    kafka.create_topic("orders")
-    kafka.advance(20 * 60_000)
-    kafka.produce("orders", 0, 30, timestamp_ms=kafka.now_ms - DAY_MS)
-    assert said(kafka, tmp_path) == ()
 
 
 def test_the_first_record_ahead_is_measured_and_not_a_later_one(kafka: FakeCluster) -> None:
@@ -277,43 +192,3 @@ def test_a_partition_whose_look_up_fails_is_left_out(kafka: FakeCluster) -> None
 
 def test_a_record_that_is_a_year_ahead_says_so() -> None:
     assert "more than 365 days in the future" in stalled_by(Ahead(7, 365 * DAY_MS), HOUR_MS)
-
-
-# Against records whose arrival is known
-
-
-MINUTE_MS = 60_000
-
-RETENTION_MS = HOUR_MS
-
-skews = st.sampled_from([0, 0, 0, -20 * MINUTE_MS, 20 * MINUTE_MS, -3 * HOUR_MS, 3 * HOUR_MS])
-
-
-@given(
-    st.lists(st.tuples(st.integers(1, 40), skews), min_size=1, max_size=25),
-    st.sets(st.integers(0, 25)),
-)
-def test_what_is_said_is_true_of_the_records(
-    arrivals: list[tuple[int, int]], cycles: set[int]
-) -> None:
-    """``arrivals``: minutes after the one before, and how far from that the record is dated."""
-    now_ms = 100 * HOUR_MS
-    dated: list[tuple[int, int]] = []  # arrival and time stamp by offset
-    ends = []
-    for number, (minutes, skew_ms) in enumerate(arrivals):
-        if number in cycles:
-            ends.append(EndsSeen(now_ms, {0: len(dated)}))
-        now_ms += minutes * MINUTE_MS
-        dated.append((now_ms, now_ms + skew_ms))
-    young = (at for at, (_, stamp) in enumerate(dated) if stamp >= now_ms - RETENTION_MS)
-    retention_offset = next(young, len(dated))
-    reading = PartitionReading(0, 0, 0, len(dated), len(dated), retention_offset)
-    for sentence in doubts(reading, ends, RETENTION_MS, now_ms):
-        offset = int(sentence.split("offset ")[1].split()[0])
-        arrived_ms, stamped_ms = dated[offset]
-        if sentence.startswith("Age protects nothing"):
-            assert now_ms - arrived_ms <= RETENTION_MS
-            assert stamped_ms < now_ms - RETENTION_MS
-        else:
-            assert arrived_ms < now_ms - RETENTION_MS
-            assert stamped_ms >= now_ms - RETENTION_MS

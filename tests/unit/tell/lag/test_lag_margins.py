@@ -248,7 +248,7 @@ stamps = st.lists(ages, max_size=12)
 def test_a_margin_is_never_more_than_is_left_and_a_twentieth_less_at_most(
     partitions: list[tuple[list[int], int]], commits: list[list[int]], retention_ms: int
 ) -> None:
-    """However the time stamps are disordered."""
+    """However the timestamps are disordered."""
     logs = Logs(*(ages_ms for ages_ms, _ in partitions), retention_ms=retention_ms)
     for log, (_, log_start) in zip(logs.partitions.values(), partitions, strict=True):
         log.delete_to(log_start)

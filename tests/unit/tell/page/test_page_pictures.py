@@ -10,20 +10,21 @@ from hypothesis import strategies as st
 
 from retentiond.disks.broker_disks import NO_DISKS
 from retentiond.model import Reason
-from retentiond.state.audit_figures import FreedInSlot
 from retentiond.tell.answers import PartitionAnswer
 from retentiond.tell.page.overview import PAGE_ROWS, paged
-from retentiond.tell.page.pictures import FATES, bar, columns, fates, mark
+from retentiond.tell.page.pictures import RECORD_KINDS, bar, mark, records_by_kind
 from tests.support.scenes import partition
 
-COUNTS = st.dictionaries(st.sampled_from(FATES), st.integers(0, 2**63), max_size=4)
+COUNTS = st.dictionaries(st.sampled_from(RECORD_KINDS), st.integers(0, 2**63), max_size=4)
 ROUNDING = 0.05
 
 
 @given(COUNTS, st.integers(0, 2**63))
 def test_the_parts_of_a_bar_stand_side_by_side_and_fit(counts: dict[str, int], more: int) -> None:
     parts = bar(counts, 160, sum(counts.values()) + more)
-    assert [part.records for part in parts] == [counts[each] for each in FATES if counts.get(each)]
+    assert [part.records for part in parts] == [
+        counts[each] for each in RECORD_KINDS if counts.get(each)
+    ]
     assert all(part.width > 0 for part in parts)
     for part, following in pairwise(parts):
         assert abs(part.x + part.width - following.x) < ROUNDING
@@ -41,13 +42,13 @@ def test_a_single_record_beside_billions_is_still_seen() -> None:
     assert unread.width > 0.5
 
 
-def test_the_fates_of_a_partition_are_all_of_its_records() -> None:
+def test_the_kinds_of_a_partition_are_all_of_its_records() -> None:
     row = partition("orders", 0, start=100, committed=700, young=600, end=1_000)
-    assert fates(PartitionAnswer(row, NO_DISKS)) == Counter({"go": 500, "young": 400})
+    assert records_by_kind(PartitionAnswer(row, NO_DISKS)) == Counter({"go": 500, "young": 400})
     row = partition("orders", 0, Reason.NOT_CONSUMED, start=100, committed=100, young=600)
-    assert fates(PartitionAnswer(row, NO_DISKS)) == Counter({"unread": 500, "young": 400})
+    assert records_by_kind(PartitionAnswer(row, NO_DISKS)) == Counter({"unread": 500, "young": 400})
     row = partition("orders", 0, Reason.NO_GROUP, start=100, group=None)
-    assert fates(PartitionAnswer(row, NO_DISKS)) == Counter({"held": 900})
+    assert records_by_kind(PartitionAnswer(row, NO_DISKS)) == Counter({"held": 900})
 
 
 def test_a_mark_outside_of_the_log_is_not_drawn() -> None:
@@ -61,18 +62,8 @@ def test_a_mark_outside_of_the_log_is_not_drawn() -> None:
 
 def test_an_empty_topic_has_a_picture_too() -> None:
     row = partition("orders", 0, Reason.EMPTY, end=0)
-    assert bar(fates(PartitionAnswer(row, NO_DISKS)), 160, 0) == ()
+    assert bar(records_by_kind(PartitionAnswer(row, NO_DISKS)), 160, 0) == ()
     assert mark(row, 0, 160, 0) == 0
-
-
-@given(st.lists(st.integers(0, 2**60), max_size=60))
-def test_a_historys_columns_stand_on_its_base_and_stay_inside(records: list[int]) -> None:
-    found = columns([FreedInSlot(each) for each in records], 336, 48)
-    assert [column.slot for column in found] == [at for at, each in enumerate(records) if each]
-    for column in found:
-        assert abs(column.y + column.height - 48) < ROUNDING
-        assert 1 <= column.height <= 48
-        assert 0 <= column.x <= column.x + column.width <= 336 + ROUNDING
 
 
 @given(st.integers(0, 1_000), st.text() | st.none())

@@ -120,13 +120,13 @@ def test_a_chart_is_drawn_when_its_figures_change_and_not_before(
     tmp_path: Path, days: Hourly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[str] = []
-    inline = charts.inline
+    inline = charts.inline_svg
 
     def counted(chart: Any, label: str, unknown: Any) -> str:
         drawn.append(label)
         return inline(chart, label, unknown)
 
-    monkeypatch.setattr(charts, "inline", counted)
+    monkeypatch.setattr(charts, "inline_svg", counted)
     visitor = visitor_of(tmp_path, days)
     for _ in range(3):
         visitor.get("/")

@@ -13,7 +13,7 @@ from retentiond.kafka.client import Client
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import Failure
 from retentiond.tools.doctor.examine import (
-    of_cluster,
+    examine_cluster,
     read_cluster,
     value_or_failure,
     with_short_timeouts,
@@ -26,7 +26,7 @@ from retentiond.tools.doctor.finding import (
     about,
     both_checked,
     checked,
-    some,
+    first_names,
 )
 from tests.support.builders.examined_clusters import DAY_MS, bad, broker, brokers, config
 from tests.support.fakes import FakeCluster
@@ -63,7 +63,7 @@ def looked_at(cluster: FakeCluster) -> ExaminedCluster:
 
 
 def test_a_healthy_cluster_has_nothing_but_ok(cluster: FakeCluster) -> None:
-    found = list(of_cluster(looked_at(cluster), MINE))
+    found = list(examine_cluster(looked_at(cluster), MINE))
     assert bad(found) == []
     assert {"brokers", "groups", "readers", "segments", "clocks"} <= {e.subject for e in found}
 
@@ -71,11 +71,11 @@ def test_a_healthy_cluster_has_nothing_but_ok(cluster: FakeCluster) -> None:
 def test_each_reading_that_fails_is_said_and_keeps_no_other_from_being_checked(
     cluster: FakeCluster,
 ) -> None:
-    healthy = list(of_cluster(looked_at(cluster), MINE))
+    healthy = list(examine_cluster(looked_at(cluster), MINE))
     for part in PARTS:
         change: dict[str, Any] = {part: LOST}
         broken = replace(looked_at(cluster), **change)
-        found = list(of_cluster(broken, MINE))
+        found = list(examine_cluster(broken, MINE))
         said = [each for each in found if "could not be checked" in each.sentence]
         assert said, part
         assert all(each.level is Level.WARNING for each in said)
@@ -116,7 +116,7 @@ def test_the_clocks_are_read_around_the_answer(cluster: FakeCluster) -> None:
 def test_a_group_that_can_not_be_read_is_found(cluster: FakeCluster) -> None:
     cluster.commit("secret", {("orders", 0): 1})
     cluster.fail("commits", "secret", Failure("GROUP_AUTHORIZATION_FAILED", "no"))
-    found = bad(of_cluster(looked_at(cluster), MINE))
+    found = bad(examine_cluster(looked_at(cluster), MINE))
     assert found == [(Level.PROBLEM, "group secret")]
 
 
@@ -139,4 +139,4 @@ def test_one_name_is_the_subject_and_several_are_listed() -> None:
     assert (many.subject, many.sentence) == ("6 topics", "held: a, b, c, d and 2 more")
     assert many.names == tuple("abcdef")
     assert about(Level.WARNING, "topic", [], "held") == []
-    assert some(["a", "b"]) == "a, b"
+    assert first_names(["a", "b"]) == "a, b"

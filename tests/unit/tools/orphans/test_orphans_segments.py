@@ -7,31 +7,31 @@ import struct
 
 import pytest
 
-from retentiond.tools.orphans.contents import Misread, Newest, of_log, of_time_index
+from retentiond.tools.orphans.contents import Misread, Newest, newest_by_time_index, newest_in_log
 from tests.support.builders.orphans_host import batch, time_index
 
 
 def test_the_largest_timestamp_of_a_time_index_counts_wherever_it_stands() -> None:
-    assert of_time_index(time_index(1_000, 3_072, 2_000)) == 3_072
+    assert newest_by_time_index(time_index(1_000, 3_072, 2_000)) == 3_072
 
 
 def test_an_empty_time_index_tells_nothing() -> None:
-    assert of_time_index(b"") is None
+    assert newest_by_time_index(b"") is None
 
 
 def test_the_zeros_behind_a_time_index_after_a_crash_are_no_entries() -> None:
     """The last entry ends with zeros of its own: offset 0, and a timestamp of 256 times n."""
-    assert of_time_index(struct.pack(">qi", 256_000, 0) + bytes(12 * 1000)) == 256_000
-    assert of_time_index(bytes(1200)) is None
+    assert newest_by_time_index(struct.pack(">qi", 256_000, 0) + bytes(12 * 1000)) == 256_000
+    assert newest_by_time_index(bytes(1200)) is None
 
 
 def test_a_time_index_that_is_cut_off_is_misread() -> None:
     with pytest.raises(Misread):
-        of_time_index(time_index(1_000)[:-1])
+        newest_by_time_index(time_index(1_000)[:-1])
 
 
 def read(log: bytes) -> Newest:
-    return of_log(io.BytesIO(log))
+    return newest_in_log(io.BytesIO(log))
 
 
 def test_the_newest_batch_counts_wherever_it_stands() -> None:
