@@ -21,7 +21,7 @@ from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.model import DeletionOutcome
 from retentiond.spark.session import SparkSessions
 from retentiond.spark.tuning import SINGLE_PLAN
-from retentiond.state.audit_pruning import MOST_S
+from retentiond.state.audit_pruning import PRUNING_S
 from retentiond.state.state import State
 
 
@@ -93,7 +93,7 @@ class Engine:
         """Between two cycles: drops what of the audit log is too old. Raises `StateError`."""
         keep_ms, interval_s = self.config.audit.keep_ms, self.config.schedule.interval_ms / 1000
         if keep_ms is not None:
-            state.audit.prune(keep_ms, self.context.stop, min(MOST_S, interval_s / 10))
+            state.audit.prune(keep_ms, self.context.stop, min(PRUNING_S, interval_s / 10))
 
     def _superseded(self, config: Config) -> str | None:
         if config == self.in_force():

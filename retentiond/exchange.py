@@ -27,7 +27,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-STEP_S = 10.0
+STEP_TIMEOUT_S = 10.0
 """How long each step may take: to connect, or to wait for the next bytes."""
 
 CHUNK_BYTES = 64 * 1024
@@ -70,7 +70,7 @@ def exchange(
     try:
         return fetched.result(most_seconds)
     except FutureTimeoutError:
-        waited_s = STEP_S if fetched.done() else most_seconds
+        waited_s = STEP_TIMEOUT_S if fetched.done() else most_seconds
         raise NoAnswer(f"takes more than {waited_s:g} s to answer") from None
     finally:
         connections.cut()
@@ -80,7 +80,7 @@ def _answer(request: str | urllib.request.Request, http: _Http, most_bytes: int)
     body = bytearray()
     opener = urllib.request.build_opener(http, _Redirections)
     try:
-        opened = opener.open(request, timeout=STEP_S)
+        opened = opener.open(request, timeout=STEP_TIMEOUT_S)
     except urllib.error.HTTPError as refusal:
         raise _whole(refusal, most_bytes) from None
     with opened as answer:

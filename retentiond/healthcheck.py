@@ -15,7 +15,7 @@ TIMEOUT_S = 2.0
 
 ALIVE_STATUSES = (200, 401)
 
-LOOPBACK = ("127.0.0.1", "::1")
+LOOPBACK_HOSTS = ("127.0.0.1", "::1")
 """A host may have one of them alone."""
 
 
@@ -26,7 +26,7 @@ def is_alive(port: int) -> bool:
     context.verify_mode = ssl.CERT_NONE
     return any(
         _answers(connection)
-        for host in LOOPBACK
+        for host in LOOPBACK_HOSTS
         for connection in (
             HTTPConnection(host, port, timeout=TIMEOUT_S),
             HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context),

@@ -35,10 +35,10 @@ SLICE_ROWS = 256 * 1024
 SMALL_FILES = 24
 """When a day has so many files of one entry each, they are made one."""
 
-GRACE_H = 1
+READERS_GRACE_H = 1
 """How long readers have for a file that others have replaced."""
 
-MOST_S = 1800.0
+MERGE_TIMEOUT_S = 1800.0
 """A merge that takes longer is given up."""
 
 
@@ -67,7 +67,7 @@ class HistoryUpkeep:
         if elapsed_ms >= self._next_look_ms:
             self._next_look_ms = elapsed_ms + HOUR_MS
             drop_old_days(table, cluster_id, settings, at_ms)
-            table.vacuum(GRACE_H)
+            table.vacuum(READERS_GRACE_H)
         waiting = {day for day, at in self._next_merge_ms.items() if elapsed_ms < at}
         merged_from = [each for each in table.files(cluster_id) if each.day not in waiting]
         if files := to_merge(merged_from, day_of(at_ms)):
@@ -149,7 +149,7 @@ class MergeApart:
             text=True,
         ) as self._process:
             try:
-                damaged, told = self._process.communicate(timeout=MOST_S)
+                damaged, told = self._process.communicate(timeout=MERGE_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 damaged, told = self._process.communicate()

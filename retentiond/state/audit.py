@@ -29,7 +29,7 @@ from retentiond.disks.freed import Freed
 from retentiond.errors import StateError, StateReplaced
 from retentiond.model import DeletionOutcome, Outcome, PlanRow
 from retentiond.state.audit_file import AUDIT_NAME, AUDITED, open_for_writing, unusable
-from retentiond.state.audit_pruning import MOST_S, look_at_clock, prune_step
+from retentiond.state.audit_pruning import PRUNING_S, look_at_clock, prune_step
 from retentiond.state.audit_records import CycleRecord
 from retentiond.state.state_dir import BUSY_MS, LOCK_NAME, DatabaseFiles
 
@@ -111,7 +111,7 @@ class Audit:
             )
         self._put_into_the_file()
 
-    def prune(self, keep_ms: int, stop: Stop, most_s: float = MOST_S) -> None:
+    def prune(self, keep_ms: int, stop: Stop, most_s: float = PRUNING_S) -> None:
         """Drops what is older than that, for so long at most; the rest goes the next time. Between
         cycles: it takes turns with whoever else writes to the log."""
         began = time.monotonic()

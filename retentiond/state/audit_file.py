@@ -117,7 +117,7 @@ JOIN group_lists ON group_lists.id = deletions.group_list
 JOIN json_each(group_lists.groups) AS listed;
 """
 
-LATEST = (
+LATEST_ROWS = (
     "SELECT * FROM deletions JOIN group_lists ON group_lists.id = group_list"
     " ORDER BY deletions.id DESC LIMIT 1000",
     "SELECT * FROM deletions JOIN cycles USING (cycle_id) WHERE unsettled = 1",
@@ -220,5 +220,5 @@ def _refuse_damaged(connection: sqlite3.Connection, path: Path) -> None:
     on_disk = path.stat().st_size + (log.stat().st_size if log.exists() else 0)
     if on_disk < pages * page_bytes:
         raise damaged(path, f"{on_disk} of {pages * page_bytes} bytes are there")
-    for query in LATEST:
+    for query in LATEST_ROWS:
         connection.execute(query).fetchall()

@@ -17,7 +17,7 @@ import sqlite3
 
 from retentiond.clock import Uptime, elapsed_ms
 
-SMALL_BYTES = 64 * 1024 * 1024
+SMALL_LOG_BYTES = 64 * 1024 * 1024
 """A log of so little keeps its free pages."""
 
 STEP_ROWS = 500
@@ -26,7 +26,7 @@ STEP_ROWS = 500
 STEP_PAGES = 500
 """How many free pages, of 4 KiB each, are given back at a time."""
 
-MOST_S = 5.0
+PRUNING_S = 5.0
 """How long pruning goes on after a cycle; a tenth of the interval, if that is shorter."""
 
 _OLD_CYCLES = """
@@ -89,7 +89,7 @@ def _gave_pages_back(connection: sqlite3.Connection) -> bool:
     ((free,),) = connection.execute("PRAGMA freelist_count").fetchall()
     ((pages,),) = connection.execute("PRAGMA page_count").fetchall()
     ((page_bytes,),) = connection.execute("PRAGMA page_size").fetchall()
-    if pages * page_bytes < SMALL_BYTES or free * 4 < pages:
+    if pages * page_bytes < SMALL_LOG_BYTES or free * 4 < pages:
         return False
     for _ in range(STEP_PAGES):  # Python's sqlite3 steps it once, and each step is a page
         connection.execute("PRAGMA incremental_vacuum(1)")

@@ -41,7 +41,7 @@ STYLE = Style(
 )
 """The page's own colour is the text's, so it is right in the light and in the dark."""
 
-REPORT = {
+REPORT_LOOK = {
     "style": STYLE,
     "width": 900,
     "height": 380,
@@ -52,7 +52,7 @@ REPORT = {
 }
 """Style and legend are part of the picture."""
 
-INLINE = {
+INLINE_LOOK = {
     "style": STYLE,
     "css": [],
     "width": 340,
@@ -65,8 +65,8 @@ INLINE = {
 }
 """Small, for a page that brings both."""
 
-UNWANTED = ("style", "script", "title", "desc", etree.Comment)
-OVERLAYS = ("text-overlay", "tooltip-overlay")
+REMOVED_ELEMENTS = ("style", "script", "title", "desc", etree.Comment)
+REMOVED_CLASSES = ("text-overlay", "tooltip-overlay")
 """What a chart in a page lacks: the page forbids styles and scripts, and shows none of the rest."""
 
 LONG_FRACTION = re.compile(r"(\d\.\d)\d+")
@@ -166,7 +166,7 @@ def inline_svg(chart: Any, label: str, unknown: Sequence[bool]) -> str:
     chart.teardown()
     for parent in [*root.iter()]:
         for child in [*parent]:
-            if child.tag in UNWANTED or child.get("class", "").endswith(OVERLAYS):
+            if child.tag in REMOVED_ELEMENTS or child.get("class", "").endswith(REMOVED_CLASSES):
                 parent.remove(child)
     del root.attrib["id"]
     root.attrib.update({"class": "chart", "role": "img", "aria-label": label, "focusable": "false"})

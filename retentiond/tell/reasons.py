@@ -19,7 +19,7 @@ from retentiond.formatting import (
 )
 from retentiond.model import GroupKind, PlanRow, Reason
 
-UNSEEN = (
+UNSEEN_READERS_NOTE = (
     "Readers that commit nothing to Kafka can't be seen: only what commits there, and what "
     "groups.external names, is waited for."
 )
@@ -222,7 +222,7 @@ STREAMS_REMEDIES: Mapping[Reason, str] = {
 }
 """Remedies for streams groups."""
 
-OF_A_NEGATIVE_COMMIT = (
+NEGATIVE_COMMIT_REMEDY = (
     "Group {group} itself has committed that offset: no right is missing. Have it commit where it "
     "stands; or stop it, and reset it to the oldest record: `{reset} --to-earliest --execute`."
 )
@@ -247,15 +247,17 @@ TOOLS: Mapping[GroupKind, Tool] = {
     GroupKind.STREAMS: Tool("kafka-streams-groups", "--input-topic"),
 }
 
-ANY_OTHER_GROUP = Tool("kafka-consumer-groups")
+OTHER_GROUP_TOOL = Tool("kafka-consumer-groups")
 
 PLAIN = "PLAINTEXT"
 
 COMMAND_CONFIG = "--command-config FILE"
 
-SECURED = " FILE stands for a file with a client's security settings, as Kafka's own tools take it."
+COMMAND_CONFIG_NOTE = (
+    " FILE stands for a file with a client's security settings, as Kafka's own tools take it."
+)
 
-WHOLE_ID = " GROUP stands for the whole group id: take it from `--output json`."
+WHOLE_ID_NOTE = " GROUP stands for the whole group id: take it from `--output json`."
 """Where no shell can be given it."""
 
 
@@ -292,8 +294,8 @@ def remedy(row: PlanRow, options: str = "") -> str:
     group, kind = row.binding_group, row.binding_kind
     sentences = REMEDIES_OF_KIND.get(kind, {}).get(row.reason, REASON_TEXTS[row.reason].remedy)
     if row.reason is Reason.GROUP_UNREADABLE and (row.detail or "").endswith(NEGATIVE_COMMIT):
-        sentences = OF_A_NEGATIVE_COMMIT
-    tool = TOOLS.get(kind, ANY_OTHER_GROUP) if kind else ANY_OTHER_GROUP
+        sentences = NEGATIVE_COMMIT_REMEDY
+    tool = TOOLS.get(kind, OTHER_GROUP_TOOL) if kind else OTHER_GROUP_TOOL
     word = None if group is None else shell_word(group)
     at_cluster = f"{tool.command} {options}".strip()
     partition = f"{row.topic}:{row.partition}"
@@ -310,6 +312,6 @@ def remedy(row: PlanRow, options: str = "") -> str:
     )
     names_it = any(each in sentences for each in ("{shell}", "{argument}", "{reset}"))
     if names_it and group is not None and word is None:
-        said += WHOLE_ID
+        said += WHOLE_ID_NOTE
     is_offered = any(each in sentences for each in ("{tool}", "{reset}", "{transactions}"))
-    return said + SECURED if is_offered and COMMAND_CONFIG in options else said
+    return said + COMMAND_CONFIG_NOTE if is_offered and COMMAND_CONFIG in options else said

@@ -28,7 +28,7 @@ from retentiond.kafka.settings.logins import CLIENT_SECRET
 from retentiond.tell.answers import TopicAnswer
 from retentiond.tell.first_look import FirstLook, why_not
 from retentiond.tell.pressure import suggest_pressure
-from retentiond.tell.reasons import UNSEEN
+from retentiond.tell.reasons import UNSEEN_READERS_NOTE
 
 SECRETS = ("sasl.password", "ssl.key.password", CLIENT_SECRET)
 
@@ -94,7 +94,7 @@ topics:
 """
 
 UNSEEN_READERS = f"""\
-# {UNSEEN}
+# {UNSEEN_READERS_NOTE}
 # Nor does Kafka's admin API tell who fetches just now without a group, so a reader at work shows no
 # more than one that is stopped.
 # Name those that keep their position elsewhere under groups.external (Spark, Flink, Druid,

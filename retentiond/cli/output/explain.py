@@ -26,7 +26,7 @@ from retentiond.tell.answers import KEPT_BY_AGE, KeptRecords, SimilarPartitions,
 from retentiond.tell.explain.evidence import COMMITTED
 from retentiond.tell.explain.explanation import Explanation, TopicExplanation
 from retentiond.tell.group_answers import GroupAnswer
-from retentiond.tell.reasons import UNSEEN, say_compacted, say_groups_only, short
+from retentiond.tell.reasons import UNSEEN_READERS_NOTE, say_compacted, say_groups_only, short
 from retentiond.tell.report import CycleReport
 
 GROUPS = (
@@ -67,7 +67,7 @@ def show_partition(console: Console, report: CycleReport, explained: TopicExplan
     say(console, f"On disk: {' '.join(explanation.on_disk)}")
     for sentence in explanation.ages:
         say(console, f"Timestamps: {sentence}")
-    say(console, UNSEEN)
+    say(console, UNSEEN_READERS_NOTE)
     say_report(console, report)
 
 
@@ -189,7 +189,7 @@ def show_topic(console: Console, report: CycleReport, explained: TopicExplanatio
         say(console, "")
         say(console, f"Timestamps: {sentence}")
     say(console, "")
-    say(console, UNSEEN)
+    say(console, UNSEEN_READERS_NOTE)
     say(console, _disk_of_topic(topic))
     place = shell_argument(f"{topic.topic}:{topic.partitions[0].row.partition}")
     say(console, f"More about one partition: retentiond explain {place}")

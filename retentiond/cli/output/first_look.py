@@ -37,7 +37,7 @@ from retentiond.tell.answers import (
 )
 from retentiond.tell.first_look import FirstLook, first_look_document
 from retentiond.tell.pressure import suggest_pressure
-from retentiond.tell.reasons import UNSEEN, short
+from retentiond.tell.reasons import UNSEEN_READERS_NOTE, short
 from retentiond.tell.report import CycleReport
 from retentiond.tell.unseen_readers import UnseenReaders
 
@@ -210,7 +210,7 @@ def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> I
         )
     if suggestion := suggest_pressure(report.disk):
         yield f"{suggestion} (docs/disk-pressure.md)."
-    yield UNSEEN
+    yield UNSEEN_READERS_NOTE
     for sentence in unseen.evidence:
         yield f"There may be some: {sentence}."
     if unseen.streams:

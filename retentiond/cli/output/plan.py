@@ -26,7 +26,7 @@ from retentiond.formatting import (
     say_stored,
 )
 from retentiond.model import Verdict
-from retentiond.tell.reasons import UNSEEN
+from retentiond.tell.reasons import UNSEEN_READERS_NOTE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,7 +86,7 @@ def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
             say(console, _on_disk(topic))
     for sentence in (*answers.compacted, *answers.only_groups):
         say(console, sentence)
-    say(console, UNSEEN)
+    say(console, UNSEEN_READERS_NOTE)
     say(console, _summary(report, with_outcomes))
 
 

@@ -284,7 +284,7 @@ def _lines(
         drawn.append((f"{len(lines) - len(shown)} others", rest))
     labels = [rfc3339(each)[5:16].replace("T", " ") for each in times]
     chart = charts.line_chart(
-        drawn, labels, formatter, charts.REPORT, title=title, stacked=stacked, of_bytes=stacked
+        drawn, labels, formatter, charts.REPORT_LOOK, title=title, stacked=stacked, of_bytes=stacked
     )
     return str(chart.render(is_unicode=True))
 
@@ -294,5 +294,5 @@ def _bars(title: str, points: Sequence[Point]) -> str:
         return ""
     days = [rfc3339(point.at_ms)[5:10] for point in points]
     values = [point.value for point in points]
-    chart = charts.bar_chart(values, days, charts.REPORT, title=title)
+    chart = charts.bar_chart(values, days, charts.REPORT_LOOK, title=title)
     return str(chart.render(is_unicode=True))

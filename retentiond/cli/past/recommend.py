@@ -224,7 +224,7 @@ def _whole_minutes(ms: int) -> int:
     return -(-ms // MINUTE_MS)
 
 
-HEAD = """\
+CONFIG_HEAD_LINES = """\
 # Retentions that `retentiond recommend` worked out of what was recorded. Try them on the past:
 #   retentiond simulate --policy {path}
 # Take the entries over into your configuration; it has what else the clients need.
@@ -255,7 +255,7 @@ def write(
     }
     text = "".join([dumped(document), "topics:\n", *left_out, *entries])
     with new_file(path, WRITE_CONFIG) as unfinished:
-        unfinished.write_text(HEAD.format(path=path) + text, encoding="utf-8")
+        unfinished.write_text(CONFIG_HEAD_LINES.format(path=path) + text, encoding="utf-8")
 
 
 def _entry(each: Recommendation, policy: TopicPolicy) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame
 
 from retentiond.decide.rule import with_bounds, with_reason, with_topic_reason
+from retentiond.history.ask.question import POLICY_COLUMNS
 from retentiond.model import VERDICT_OF, Reason, Verdict
 
 HOLDS_JUDGED_AGAIN = (
@@ -108,9 +109,7 @@ def judged(recorded: DataFrame, facts: Iterable[Reason], found: Iterable[str]) -
         "order",
         "weight",
         "retention",
-        "consumed_retention_ms",
-        "conflict",
-        "min_groups",
+        *POLICY_COLUMNS,
         "log_start_offset AS recorded_start",
         "IF(log_start_offset IS NULL, NULL, -1L) AS log_start_offset",
         "high_watermark",

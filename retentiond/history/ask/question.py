@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import pyarrow as pa
 from pydantic import ValidationError
 
 from retentiond.config import Config, ExternalReader, PolicyConflict, TopicPolicy
@@ -89,6 +90,15 @@ class TopicQuestion:
 
     def excludes(self, group: str) -> bool:
         return self.policy is not None and self.policy.excludes(group)
+
+
+POLICY_COLUMNS: dict[str, tuple[pa.DataType, Callable[[TopicQuestion], int | bool | None]]] = {
+    "consumed_retention_ms": (pa.int64(), lambda asked: asked.retention_ms),
+    "min_groups": (pa.int32(), lambda asked: asked.min_groups),
+    "conflict": (pa.bool_(), lambda asked: asked.conflict),
+    "is_known": (pa.bool_(), lambda asked: asked.is_known),
+}
+"""What the rule takes of the policy that is tried, by the columns of `retentiond.decide.rule`."""
 
 
 def questions(

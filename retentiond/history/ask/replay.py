@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from retentiond.decide.rule import least_of_all
 from retentiond.history.ask.judge import judged_by_commits, judged_by_record
 from retentiond.history.ask.past import EntrySelection, Past
-from retentiond.history.ask.question import TopicQuestion
+from retentiond.history.ask.question import POLICY_COLUMNS, TopicQuestion
 from retentiond.history.ask.readers import RecordedReaders, counted
 from retentiond.history.ask.rows import recorded_rows, table_of
 from retentiond.history.schema import RowKind
@@ -141,9 +141,7 @@ class Replay:
         """Grain: log, order. Columns: those; topic: long, its number; partition: int; moment: int,
         its number; weight?: long, null outside the period; complete: boolean; `REPLAYED_COLUMNS`,
         those of rows outside the period null but for the high watermark and the reason; and of each
-        topic:
-        retention?: int, its place among the ``retentions``; consumed_retention_ms?: long;
-        min_groups: int; conflict, is_known: boolean."""
+        topic: retention?: int, its place among the ``retentions``; and `POLICY_COLUMNS`."""
         rows = self.rows(RowKind.PARTITION, ["topic", "topic_id", "partition", *REPLAYED_COLUMNS])
         if len(asked) < len(self.questions):
             rows = rows.where(F.col("topic").isin([each.topic for each in asked]))
@@ -167,10 +165,7 @@ class Replay:
                 for name in REPLAYED_COLUMNS
             ),
             "retention",
-            "consumed_retention_ms",
-            "min_groups",
-            "conflict",
-            "is_known",
+            *POLICY_COLUMNS,
         )
 
     def _deletions(self, asked: Sequence[TopicQuestion]) -> DataFrame:
@@ -207,18 +202,12 @@ class Replay:
 
 def _of_topics(asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> pa.Table:
     """Grain: topic. Columns: see `Replay.recorded`."""
-    places = {retention: at for at, retention in enumerate(retentions)}
-    ms = [each.retention_ms for each in asked]
+    places: dict[int | None, int] = {retention: at for at, retention in enumerate(retentions)}
     return pa.table(
         {
             "topic": pa.array([each.topic for each in asked], pa.string()),
-            "retention": pa.array(
-                [None if each is None else places[each] for each in ms], pa.int32()
-            ),
-            "consumed_retention_ms": pa.array(ms, pa.int64()),
-            "min_groups": pa.array([each.min_groups for each in asked], pa.int32()),
-            "conflict": pa.array([each.conflict for each in asked], pa.bool_()),
-            "is_known": pa.array([each.is_known for each in asked], pa.bool_()),
+            "retention": pa.array([places.get(each.retention_ms) for each in asked], pa.int32()),
+            **{name: pa.array(map(of, asked), kind) for name, (kind, of) in POLICY_COLUMNS.items()},
         }
     )
 

@@ -26,7 +26,7 @@ from retentiond.kafka.settings.logins import (
     ROLE,
     SASL_MECHANISMS,
     SCOPE,
-    URL,
+    TOKEN_URL,
     URL_ENCODE,
 )
 from retentiond.kafka.settings.properties import (
@@ -35,7 +35,7 @@ from retentiond.kafka.settings.properties import (
     translate,
 )
 
-SAME_NAME = (
+PROPERTIES_OF_THE_SAME_NAME = (
     "client.id",
     "client.dns.lookup",
     "reconnect.backoff.ms",
@@ -45,7 +45,7 @@ SAME_NAME = (
 )
 """Both of retentiond's clients have them too."""
 
-LIBRDKAFKA = {
+LIBRDKAFKA_PROPERTIES = {
     "retry.backoff.ms": "retry.backoff.ms",
     "retry.backoff.max.ms": "retry.backoff.max.ms",
     "socket.connection.setup.timeout.ms": "socket.connection.setup.timeout.ms",
@@ -54,12 +54,12 @@ LIBRDKAFKA = {
 }
 """How a connection is tuned; kafka-python keeps its own values."""
 
-TIMEOUTS = ("request.timeout.ms", "default.api.timeout.ms")
+TIMEOUT_PROPERTIES = ("request.timeout.ms", "default.api.timeout.ms")
 
-SECURITY = ("security.protocol", "sasl.mechanism", "sasl.jaas.config")
+SECURITY_PROPERTIES = ("security.protocol", "sasl.mechanism", "sasl.jaas.config")
 
-TOKENS = {
-    URL: URL,
+TOKEN_PROPERTY_NAMES = {
+    TOKEN_URL: TOKEN_URL,
     "sasl.oauthbearer.client.credentials.client.id": CLIENT_ID,
     "sasl.oauthbearer.client.credentials.client.secret": CLIENT_SECRET,
     SCOPE: SCOPE,
@@ -79,7 +79,7 @@ TOKEN_OPTIONS = {
 }
 """The same for options of the login modules."""
 
-HANDLERS = {
+LOGIN_HANDLERS = {
     "sasl.login.callback.handler.class": (
         "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
         "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
@@ -90,11 +90,11 @@ HANDLERS = {
 }
 """Java's classes that do what retentiond does by itself."""
 
-IDENTIFICATION = "ssl.endpoint.identification.algorithm"
+ENDPOINT_IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 
 LONGEST_TIMEOUT_MS = 300_000  # librdkafka's
 
-WORDS = SettingNames(
+COMMAND_WORDS = SettingNames(
     servers="--bootstrap-server",
     protocol="security.protocol in --command-config",
     login="sasl.jaas.config in --command-config",
@@ -114,7 +114,9 @@ def read_settings(servers: str, path: Path | None) -> ClientSettings:
     if path is None:
         return _settings(servers, {}, None)
     try:
-        properties = java_properties.parse(path.read_text(encoding=java_properties.ENCODING))
+        properties = java_properties.parse(
+            path.read_text(encoding=java_properties.PROPERTIES_ENCODING)
+        )
     except OSError as error:
         raise ConfigError(f"can't be read ({error.strerror})", file=str(path)) from error
     except ValueError as error:
@@ -132,22 +134,22 @@ def _settings(servers: str, properties: Mapping[str, str], path: Path | None) ->
         if key == "bootstrap.servers":
             raise ConfigError(error.message, path="--bootstrap-server") from error
         raise ConfigError(error.message, path=key or None, file=file) from error
-    words = replace(WORDS, token_from=settings.words.token_from)
+    words = replace(COMMAND_WORDS, token_from=settings.words.token_from)
     return replace(settings, confluent={**settings.confluent, **librdkafka}, words=words)
 
 
 def translated(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """For both clients, by the names of the ``kafka:`` section, and for librdkafka alone."""
     rest = {key: value.strip() for key, value in properties.items() if key != NO_SERVERS}
-    both = {key: rest.pop(key) for key in SAME_NAME if key in rest}
-    librdkafka = {name: rest.pop(key) for key, name in LIBRDKAFKA.items() if key in rest}
-    timeouts = [_milliseconds(key, rest.pop(key)) for key in TIMEOUTS if key in rest]
+    both = {key: rest.pop(key) for key in PROPERTIES_OF_THE_SAME_NAME if key in rest}
+    librdkafka = {name: rest.pop(key) for key, name in LIBRDKAFKA_PROPERTIES.items() if key in rest}
+    timeouts = [_milliseconds(key, rest.pop(key)) for key in TIMEOUT_PROPERTIES if key in rest]
     if timeouts:
         both["socket.timeout.ms"] = str(min(timeouts))
-    login = (*SECURITY, *TOKENS, *HANDLERS)
+    login = (*SECURITY_PROPERTIES, *TOKEN_PROPERTY_NAMES, *LOGIN_HANDLERS)
     both |= _login({key: rest.pop(key) for key in login if key in rest})
-    if IDENTIFICATION in rest:
-        both[IDENTIFICATION] = rest.pop(IDENTIFICATION) or "none"
+    if ENDPOINT_IDENTIFICATION in rest:
+        both[ENDPOINT_IDENTIFICATION] = rest.pop(ENDPOINT_IDENTIFICATION) or "none"
     files, inline = tls.stores({key: rest.pop(key) for key in tls.PROPERTIES if key in rest})
     for key in sorted(rest):
         raise ConfigError(_untranslatable(key), path=key)
@@ -162,7 +164,7 @@ def _milliseconds(key: str, value: str) -> int:
 
 def _login(properties: Mapping[str, str]) -> dict[str, str]:
     """Without a SASL protocol Kafka's clients make nothing of the others, and so does this."""
-    protocol, mechanism, jaas = SECURITY
+    protocol, mechanism, jaas = SECURITY_PROPERTIES
     spoken = properties.get(protocol, "PLAINTEXT").upper()
     if spoken not in SECURITY_PROTOCOLS:
         raise ConfigError(f"expected one of {', '.join(SECURITY_PROTOCOLS)}", path=protocol)
@@ -190,7 +192,7 @@ def _login(properties: Mapping[str, str]) -> dict[str, str]:
 
 def _token_login(properties: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
     """As in Kafka, an option beats the property that says the same."""
-    for name, known in HANDLERS.items():
+    for name, known in LOGIN_HANDLERS.items():
         if properties.get(name, known[0]) not in known:
             raise ConfigError("this class can't be translated; remove it", path=name)
     if ENDPOINT_TRUST in options and options.get("ssl.truststore.type", "JKS").upper() != "PEM":
@@ -204,7 +206,11 @@ def _token_login(properties: Mapping[str, str], options: Mapping[str, str]) -> d
         if name.startswith("extension_")
     ]
     return {
-        **{TOKENS[name]: value for name, value in properties.items() if name in TOKENS},
+        **{
+            TOKEN_PROPERTY_NAMES[name]: value
+            for name, value in properties.items()
+            if name in TOKEN_PROPERTY_NAMES
+        },
         **{TOKEN_OPTIONS[name]: value for name, value in options.items() if name in TOKEN_OPTIONS},
         **({EXTENSIONS: ",".join(extensions)} if extensions else {}),
     }

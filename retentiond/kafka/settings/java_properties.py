@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-ENCODING = "latin-1"
+PROPERTIES_ENCODING = "latin-1"
 
-BLANK = " \t\f"
+BLANKS = " \t\f"
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
@@ -38,7 +38,7 @@ def _logical_lines(text: str) -> Iterator[str]:
     """Without comments and blank lines; a line that ends with an odd backslash goes on."""
     begun = ""
     for natural in _LINE_END.split(text):
-        line = natural.lstrip(BLANK)
+        line = natural.lstrip(BLANKS)
         if not begun and (not line or line[0] in "#!"):
             continue
         line = begun + line

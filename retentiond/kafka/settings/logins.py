@@ -31,7 +31,7 @@ NO_KERBEROS = (
     "mechanisms, and a broker several listeners"
 )
 
-URL = "sasl.oauthbearer.token.endpoint.url"
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 """``http://`` and ``https://``: asked with the client's credentials; ``file://``: holds the token,
 and somebody else renews it there."""
 
@@ -49,7 +49,7 @@ EXTENSIONS = "sasl.oauthbearer.extensions"
 
 ENDPOINT_PROPERTIES = (CLIENT_ID, CLIENT_SECRET, SCOPE, AUDIENCE, URL_ENCODE, ENDPOINT_CA)
 
-OAUTH_PROPERTIES = (URL, *ENDPOINT_PROPERTIES, EXTENSIONS)
+OAUTH_PROPERTIES = (TOKEN_URL, *ENDPOINT_PROPERTIES, EXTENSIONS)
 
 REGION, PROFILE, ROLE = "aws.region", "aws.profile", "aws.role.arn"
 
@@ -57,9 +57,9 @@ AWS_PROPERTIES = (REGION, PROFILE, ROLE)
 
 TOKEN_PROPERTIES = (*OAUTH_PROPERTIES, *AWS_PROPERTIES)
 
-FILE = "file://"
+FILE_SCHEME = "file://"
 
-EXTENSION = re.compile(r"([A-Za-z]+)=([\x20-\x7e\t\r\n]+)")
+SASL_EXTENSION = re.compile(r"([A-Za-z]+)=([\x20-\x7e\t\r\n]+)")
 """RFC 7628's key and value."""
 
 AWS_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -98,19 +98,21 @@ def mechanism_of(properties: Mapping[str, str]) -> str | None:
 
 
 def _refuse_tokens(properties: Mapping[str, str]) -> None:
-    url = properties.get(URL)
-    if url is not None and url.startswith(FILE):
+    url = properties.get(TOKEN_URL)
+    if url is not None and url.startswith(FILE_SCHEME):
         for name in ENDPOINT_PROPERTIES:
             if name in properties:
                 raise _refusal(name, "it is for a token endpoint, and the token comes from a file")
-        if not url.startswith(f"{FILE}/"):
-            raise _refusal(URL, "expected the whole path of the file, as in file:///run/token")
+        if not url.startswith(f"{FILE_SCHEME}/"):
+            raise _refusal(
+                TOKEN_URL, "expected the whole path of the file, as in file:///run/token"
+            )
     else:
-        for name in (URL, CLIENT_ID, CLIENT_SECRET):
+        for name in (TOKEN_URL, CLIENT_ID, CLIENT_SECRET):
             if name not in properties:
                 raise _refusal(name, f"{TOKEN_MECHANISM} needs it")
-        if not properties[URL].startswith(("http://", "https://")):
-            raise _refusal(URL, "expected an http or https URL, or file:// and a path")
+        if not properties[TOKEN_URL].startswith(("http://", "https://")):
+            raise _refusal(TOKEN_URL, "expected an http or https URL, or file:// and a path")
     if properties.get(URL_ENCODE, "true") not in ("true", "false"):
         raise _refusal(URL_ENCODE, "expected true or false")
     extensions_of(properties)
@@ -145,7 +147,7 @@ def extensions_of(properties: Mapping[str, str]) -> dict[str, str]:
     text = properties.get(EXTENSIONS, "")
     extensions = {}
     for pair in filter(None, text.split(",")):
-        found = EXTENSION.fullmatch(pair.strip())
+        found = SASL_EXTENSION.fullmatch(pair.strip())
         if found is None or found[1] == "auth":  # which is the token's own
             raise _refusal(EXTENSIONS, "expected letters, = and a value, separated by commas")
         extensions[found[1]] = found[2]
@@ -171,7 +173,7 @@ def words_for(tokens: Mapping[str, str]) -> SettingNames:
             token_from="AWS",
             token_place="kafka.aws.region",
         )
-    if tokens.get(URL, "").startswith(FILE):
+    if tokens.get(TOKEN_URL, "").startswith(FILE_SCHEME):
         return SettingNames(login="what writes the token file", token_from="the token file")
     return SettingNames(login=TOKEN_WORDS) if tokens else SettingNames()
 

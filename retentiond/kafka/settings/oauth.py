@@ -30,12 +30,12 @@ from retentiond.kafka.settings.logins import (
     CLIENT_ID,
     CLIENT_SECRET,
     ENDPOINT_CA,
-    FILE,
+    FILE_SCHEME,
     PROFILE,
     REGION,
     ROLE,
     SCOPE,
-    URL,
+    TOKEN_URL,
     URL_ENCODE,
     extensions_of,
 )
@@ -116,8 +116,8 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]  # untyped base
 def _source(settings: Mapping[str, str]) -> Callable[[], Token]:
     if REGION in settings:
         return lambda: _lasting(*_signed(settings))
-    if settings[URL].startswith(FILE):
-        path = urllib.request.url2pathname(settings[URL].removeprefix(FILE))
+    if settings[TOKEN_URL].startswith(FILE_SCHEME):
+        path = urllib.request.url2pathname(settings[TOKEN_URL].removeprefix(FILE_SCHEME))
         return lambda: _read(Path(path))
     return lambda: _ask(settings)
 
@@ -155,7 +155,7 @@ def _ask(settings: Mapping[str, str]) -> Token:
         if value := settings.get(name):
             form[field] = value
     request = urllib.request.Request(
-        settings[URL],
+        settings[TOKEN_URL],
         data=urllib.parse.urlencode(form).encode(),
         headers={"Accept": "application/json"},
     )

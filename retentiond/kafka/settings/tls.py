@@ -22,14 +22,19 @@ def has_own_context(settings: ClientSettings) -> bool:
     return "ssl_crlfile" in settings.kafka_python or bool(inline & settings.confluent.keys())
 
 
-FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location")
+CERTIFICATE_FILES = (
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.crl.location",
+)
 
 FileStamps = tuple[tuple[int, int, int] | None, ...]
 
 
 def file_stamps(settings: ClientSettings) -> FileStamps:
     """Stamps of the files that the settings name; they change when a file is renewed."""
-    paths = [settings.confluent[name] for name in FILES if name in settings.confluent]
+    paths = [settings.confluent[name] for name in CERTIFICATE_FILES if name in settings.confluent]
     return tuple(map(_stamp, paths))
 
 
@@ -76,9 +81,9 @@ def _load_inline(context: ssl.SSLContext, settings: ClientSettings) -> None:
         context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password=password)
 
 
-TRUST = ("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.certificates")
+TRUST_PROPERTIES = ("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.certificates")
 
-KEYS = (
+KEY_PROPERTIES = (
     "ssl.keystore.type",
     "ssl.keystore.location",
     "ssl.keystore.key",
@@ -87,9 +92,9 @@ KEYS = (
 
 KEY_PASSWORD = "ssl.key.password"
 
-PROPERTIES = (*TRUST, *KEYS, KEY_PASSWORD)
+PROPERTIES = (*TRUST_PROPERTIES, *KEY_PROPERTIES, KEY_PASSWORD)
 
-BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]+)(-----END \1-----)")
+PEM_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]+)(-----END \1-----)")
 
 INLINE = {
     INLINE_TRUST: "ssl.truststore.certificates",
@@ -112,7 +117,7 @@ def stores(properties: Mapping[str, str]) -> Translated:
 
 
 def _trust_store(properties: Mapping[str, str]) -> Translated:
-    kind, location, certificates = TRUST
+    kind, location, certificates = TRUST_PROPERTIES
     _require_pem(properties, kind, (location, certificates))
     if location in properties and certificates in properties:
         raise ConfigError(f"set either this or {location}", path=certificates)
@@ -122,7 +127,7 @@ def _trust_store(properties: Mapping[str, str]) -> Translated:
 
 
 def _key_store(properties: Mapping[str, str]) -> Translated:
-    kind, location, key, chain = KEYS
+    kind, location, key, chain = KEY_PROPERTIES
     _require_pem(properties, kind, (location, key, chain))
     if location in properties:
         for other in (key, chain):
@@ -158,7 +163,7 @@ def _wrapped(properties: Mapping[str, str], name: str) -> str:
     """PEM in the lines that OpenSSL needs; Kafka also takes it in one line."""
     blocks = [
         "\n".join([f"-----BEGIN {what}-----", *textwrap.wrap("".join(body.split()), 64), end, ""])
-        for what, body, end in BLOCK.findall(properties[name])
+        for what, body, end in PEM_BLOCK.findall(properties[name])
     ]
     if not blocks:
         raise ConfigError("expected PEM, as in -----BEGIN …----- … -----END …-----", path=name)

@@ -33,10 +33,10 @@ class ChartText(NamedTuple):
     nothing: str
 
 
-DISK = ChartText(
+DISK_CHART = ChartText(
     "On disk, by topic", "topics", lambda size: say_bytes(round(size)), True, "not known"
 )
-LAG = ChartText(
+LAG_CHART = ChartText(
     "Yet to read, by the group that binds",
     "groups",
     lambda records: say_count(round(records)),
@@ -121,9 +121,9 @@ def _draw(recent: Recent, span: TimeRange) -> tuple[tuple[RecentChart, ...], str
         share = say_share(many - known, many)
         note = f"Of {share} of this time there is no entry: it is shaded."
     charts = (
-        _lines(DISK, recent.bytes_by_topic, recent, span),
+        _lines(DISK_CHART, recent.bytes_by_topic, recent, span),
         _deleted(recent, span),
-        _lines(LAG, recent.lag_by_group, recent, span),
+        _lines(LAG_CHART, recent.lag_by_group, recent, span),
     )
     return charts, note
 
@@ -147,9 +147,9 @@ def _lines(
         drawn,
         _labels(recent, span),
         what.say,
-        charts.INLINE,
+        charts.INLINE_LOOK,
         stacked=what.stacked,
-        of_bytes=what is DISK,
+        of_bytes=what is DISK_CHART,
     )
     label = f"{what.title}, the last {span.name}; {figure} at the end"
     svg = Markup(charts.inline_svg(chart, label, recent.unknown))
@@ -162,7 +162,7 @@ def _deleted(recent: Recent, span: TimeRange) -> RecentChart:
     title, total = "Deleted", say_many(recent.total_deleted, "record")
     if not recent.total_deleted:
         return RecentChart(title, "", f"nothing in the last {span.name}")
-    chart = charts.bar_chart(recent.deleted, _labels(recent, span), charts.INLINE)
+    chart = charts.bar_chart(recent.deleted, _labels(recent, span), charts.INLINE_LOOK)
     label = f"{total} deleted in the last {span.name}"
     return RecentChart(title, "", total, Markup(charts.inline_svg(chart, label, recent.unknown)))
 

@@ -31,7 +31,7 @@ from retentiond.formatting import (
 from retentiond.model import Verdict
 from retentiond.tell.answers import cause
 from retentiond.tell.page.details import address
-from retentiond.tell.reasons import UNSEEN, remedy, say_groups_only, short
+from retentiond.tell.reasons import UNSEEN_READERS_NOTE, remedy, say_groups_only, short
 
 HERE = Path(__file__).parent
 
@@ -75,7 +75,7 @@ def environment(assets: Mapping[str, Asset]) -> Environment:
         "shell": shell_argument,
         "short": short,
         "stored": say_known_stored,
-        "unseen": UNSEEN,
+        "unseen": UNSEEN_READERS_NOTE,
         "word": shell_word,
         "verdicts": tuple(Verdict),
     }

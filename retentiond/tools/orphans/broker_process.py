@@ -72,7 +72,9 @@ def _owner(log_dir: Path) -> tuple[int, str]:
     """The broker's id and the cluster's."""
     path = log_dir / META_PROPERTIES
     try:
-        properties = java_properties.parse(path.read_text(encoding=java_properties.ENCODING))
+        properties = java_properties.parse(
+            path.read_text(encoding=java_properties.PROPERTIES_ENCODING)
+        )
     except FileNotFoundError as error:
         raise UsageError(
             f"{path} is not there, so {log_dir} is no log directory of a broker; "

@@ -204,7 +204,7 @@ def test_a_log_without_room_to_give_back_comes_to_an_end(
     audit: Audit, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that was restored from SQL, which does not keep how a file gives its pages back."""
-    monkeypatch.setattr(audit_pruning, "SMALL_BYTES", 0)
+    monkeypatch.setattr(audit_pruning, "SMALL_LOG_BYTES", 0)
     cycle(audit, "old", *[Outcome.DELETED] * 500)
     sql(audit, "PRAGMA auto_vacuum = NONE")
     sql(audit, "VACUUM")
@@ -328,7 +328,7 @@ def test_sigkill_amid_pruning_leaves_a_log_that_goes_on(tmp_path: Path, steps: i
 def test_room_that_has_become_free_is_used_again_and_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_pruning, "SMALL_BYTES", 1024 * 1024)
+    monkeypatch.setattr(audit_pruning, "SMALL_LOG_BYTES", 1024 * 1024)
     years_of(tmp_path, megabytes=4)
     full = log_bytes(tmp_path)
     with closing(Audit.open(tmp_path)) as audit:
