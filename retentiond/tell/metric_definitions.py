@@ -250,7 +250,8 @@ TOPIC_HELD = Definition(
     "retentiond_topic_held_seconds",
     GAUGE,
     "For how long one and the same partition has been held for this reason without a break, the "
-    "longest of the topic; never for limit_reached. A failed cycle is no break; a restart is one.",
+    "longest of the topic; never for limit_reached. A failed cycle is no break, nor is a restart, "
+    "whose time does not count.",
     ("topic", "reason"),
 )
 STATE_DIR_USABLE = Definition(

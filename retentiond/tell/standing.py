@@ -70,11 +70,28 @@ def _counts(at: GroupOnTopic, last: RememberedReader, topic: TopicReading) -> bo
     return not is_excluded and not is_forgotten(policy, last)
 
 
+HeldFor = Mapping[TopicPartition, Mapping[Reason, float]]
+"""Seconds for which partitions have been held."""
+
+
 class HeldSince:
-    """Since when each partition has been held for the same reason, over the cycles of a process."""
+    """Since when each partition has been held for the same reason, as far as it was observed."""
 
     def __init__(self) -> None:
         self._since_s: dict[TopicPartition, dict[Reason, float]] = {}
+
+    def restore(self, held: HeldFor, now_s: float) -> None:
+        """Goes on from what an earlier process has observed."""
+        self._since_s = {
+            at: {reason: now_s - seconds for reason, seconds in reasons.items()}
+            for at, reasons in held.items()
+        }
+
+    def held(self, now_s: float) -> HeldFor:
+        return {
+            at: {reason: now_s - since_s for reason, since_s in reasons.items()}
+            for at, reasons in self._since_s.items()
+        }
 
     def longest(self, plan: Plan, now_s: float) -> Mapping[tuple[str, Reason], float]:
         """Seconds by topic and reason, after this plan. ``now_s``: by a clock that goes on evenly.
