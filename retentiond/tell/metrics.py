@@ -277,6 +277,10 @@ def _of_standing(standing: Standing) -> Iterator[Metric]:
     ):
         of_groups = sorted(by_group.items())
         yield _gauge(definition, (((label(group),), ms / 1000) for group, ms in of_groups))
+    live = sorted(standing.is_live.items())
+    yield _gauge(
+        metric_definitions.GROUP_LIVE, (((label(group),), int(is_)) for group, is_ in live)
+    )
 
 
 def _gauge(definition: Definition, samples: Iterable[tuple[Labels, float | None]]) -> Metric:

@@ -386,7 +386,6 @@ def test_a_hold_goes_on_after_a_restart(tmp_path: Path) -> None:
     assert shown[1] == pytest.approx(1800, abs=120)
 
 
-
 def test_once_the_files_of_the_state_are_back_nobody_says_that_nothing_is_deleted() -> None:
     gone = "groups.db was removed, so nothing is deleted"
 
