@@ -41,7 +41,7 @@ from retentiond.state.state import State, read_held, read_last_complete, write_h
 from retentiond.state.state_dir import usable_bytes
 from retentiond.tell import logs, metric_definitions
 from retentiond.tell.causes import Causes, sentence_of
-from retentiond.tell.logs import log_cycle
+from retentiond.tell.logs import log_cycle, log_deletions
 from retentiond.tell.metrics import Exposition, HistoryMetrics, LogMetrics, Metrics
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
@@ -274,6 +274,8 @@ class Daemon:
                 outcome=outcome.outcome.value,
                 error=outcome.error,
             )
+        if self._engine.config.audit.log:
+            log_deletions(self._log, report)
         log_cycle(self._log, report)
         if report.disk.relief:
             self._hurry(self._engine.config.schedule.under_pressure_ms)
