@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from retentiond.config import Config, Difference
 
 MOST_NAMED = 3
-"""Entries, in a sentence."""
+"""How many entries a sentence names."""
 
 INTERNAL = "internal to Kafka, so nothing is ever deleted from it."
 
@@ -146,12 +146,9 @@ def _about_pressure(config: Config) -> Iterator[str]:
         )
 
 
-NAMED = 3
-"""Of so many entries of one file that mean the same, each has a line. More than that share one."""
-
-
 def _meanings(config: Config) -> Iterator[str]:
-    """What the entries mean, file by file."""
+    """What the entries mean, file by file. A few that mean the same have a line each, more than
+    that share one."""
     from retentiond.config import describe
     from retentiond.kafka.interface import INTERNAL_TOPICS
 
@@ -170,7 +167,7 @@ def _meanings(config: Config) -> Iterator[str]:
             meaning = INTERNAL if topics in INTERNAL_TOPICS else sentence
             alike.setdefault(meaning, []).append(topics)
         for meaning, about in alike.items():
-            for topics in about if len(about) <= NAMED else [say_names(about, NAMED)]:
+            for topics in about if len(about) <= MOST_NAMED else [say_names(about, MOST_NAMED)]:
                 yield f"{topics}: {meaning}"
 
 

@@ -40,7 +40,7 @@ def least_commit(servers: str) -> int:
         return 0
     finally:
         admin.close()
-    return min(sum(at.offset for at in of_group) for of_group in found)
+    return min(sum(int(at.offset) for at in of_group) for of_group in found)
 
 
 def _more_or_ended(before: int, load: subprocess.Popen[bytes], found: int) -> bool:

@@ -35,6 +35,7 @@ from retentiond.history.ask.report import (
     StoppedGroup,
     TopicSaving,
 )
+from retentiond.history.hourly import Values
 from retentiond.tell import charts
 
 SAVINGS = (
@@ -287,7 +288,7 @@ def on_disk(
 
 def _over_time(
     lines: Mapping[str, Sequence[Point]],
-) -> tuple[list[int], dict[str | None, charts.Values]]:
+) -> tuple[list[int], dict[str | None, Values]]:
     """The times of all points together, and each line's value at each of them."""
     times = sorted({point.at_ms for points in lines.values() for point in points})
     by_time = {name: dict(points) for name, points in lines.items()}
@@ -301,7 +302,7 @@ def _lines(title: str, lines: Mapping[str, Sequence[Point]], formatter: Any) -> 
 def _drawn(
     title: str,
     times: Sequence[int],
-    lines: Mapping[str | None, charts.Values],
+    lines: Mapping[str | None, Values],
     formatter: Any,
     *,
     stacked: bool = False,
