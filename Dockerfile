@@ -59,6 +59,7 @@ COPY --from=builder /opt/retentiond /opt/retentiond
 ENV PATH=/opt/retentiond/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     RETENTIOND_CONFIG=/etc/retentiond/retentiond.yaml \
+    RETENTIOND_REQUIRE_YES=1 \
     SPARK_LOCAL_DIRS=/tmp
 WORKDIR /tmp
 # 145 MB for a first plan in two thirds of the time, and less memory. Here, because it holds for one

@@ -37,11 +37,11 @@ from retentiond.kafka.cluster import Observer
 from retentiond.reload import Reload
 from retentiond.schedule import EveryInterval, background_scheduler
 from retentiond.state.audit_file import log_bytes
-from retentiond.state.state import State, read_last_complete
+from retentiond.state.state import State, read_held, read_last_complete, write_held
 from retentiond.state.state_dir import usable_bytes
 from retentiond.tell import logs, metric_definitions
 from retentiond.tell.causes import Causes, sentence_of
-from retentiond.tell.logs import log_cycle
+from retentiond.tell.logs import log_cycle, log_deletions
 from retentiond.tell.metrics import Exposition, HistoryMetrics, LogMetrics, Metrics
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
@@ -91,7 +91,7 @@ class Daemon:
     ) -> None:
         """``signals``: those that came before."""
         self._reload = Reload(load, self._take_over, self._refuse, clock)
-        self._state = state
+        self._state, self._state_dir = state, config.state_dir
         self._make_engine = make_engine
         self._log = structlog.get_logger()
         self._signals = queue.SimpleQueue[int]() if signals is None else signals
@@ -106,9 +106,10 @@ class Daemon:
         self._taking_over = threading.Lock()
 
         registry = CollectorRegistry()
-        self._metrics = Metrics(registry, build_versions(), date())
+        self._metrics = Metrics(registry, build_versions(), date(), clock=clock)
         self._metrics.observe_config(config)
         self._metrics.restore(read_last_complete(config.state_dir, int(date() * 1000)))
+        self._metrics.restore_held(read_held(config.state_dir))
         raise_open_files()
         self._status = DaemonStatus(config.schedule.interval_ms, clock)
         self._clock = ClockChanges(date, clock)
@@ -261,6 +262,8 @@ class Daemon:
             self._failures = 0
             self._causes = Causes()
         self._metrics.observe_cycle(report)
+        with suppress(StateError):  # information only: no cycle fails of it
+            write_held(self._state_dir, self._metrics.held())
         self._status.publish(report)
         self._exposition.renew()
         for outcome in report.failed:
@@ -271,6 +274,8 @@ class Daemon:
                 outcome=outcome.outcome.value,
                 error=outcome.error,
             )
+        if self._engine.config.audit.log:
+            log_deletions(self._log, report)
         log_cycle(self._log, report)
         if report.disk.relief:
             self._hurry(self._engine.config.schedule.under_pressure_ms)

@@ -91,9 +91,9 @@ class Engine:
 
     def prune(self, state: State) -> None:
         """Between two cycles: drops what of the audit log is too old. Raises `StateError`."""
-        keep_ms, interval_s = self.config.audit.keep_ms, self.config.schedule.interval_ms / 1000
-        if keep_ms is not None:
-            state.audit.prune(keep_ms, self.context.stop, min(PRUNING_S, interval_s / 10))
+        kept, interval_s = self.config.audit, self.config.schedule.interval_ms / 1000
+        most_s = min(PRUNING_S, interval_s / 10)
+        state.audit.prune(kept.keep_ms, self.context.stop, most_s, kept.max_bytes)
 
     def _superseded(self, config: Config) -> str | None:
         if config == self.in_force():

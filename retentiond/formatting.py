@@ -25,6 +25,8 @@ MINUTE_MS = 60 * SECOND_MS
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 
+GIB = 1 << 30
+
 _DURATION_UNITS_MS = {"d": DAY_MS, "h": HOUR_MS, "m": MINUTE_MS, "s": SECOND_MS, "ms": 1}
 _DURATION_WORDS = {"d": "day", "h": "hour", "m": "minute", "s": "second", "ms": "millisecond"}
 DURATION = re.compile(r"(0|[1-9][0-9]{0,17})(ms|s|m|h|d)")
@@ -65,6 +67,11 @@ def say_amount(records: int, local: int | None, remote: int | None) -> str:
 def say_count(count: int) -> str:
     """``1,204,331``"""
     return f"{count:,}"
+
+
+def say_gib_days(gib_days: float) -> str:
+    """``2.4``, ``1,200``"""
+    return f"{gib_days:,.1f}" if gib_days < 10 else say_count(round(gib_days))
 
 
 def say_share(part: int, whole: int) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from enum import StrEnum
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,13 +23,13 @@ from retentiond.cli.output.printing import (
     say,
 )
 from retentiond.errors import UsageError
-from retentiond.formatting import listed
+from retentiond.formatting import listed, say_count, say_many, say_names
 
 if TYPE_CHECKING:
     from retentiond.config import Config, Difference
 
 MOST_NAMED = 3
-"""Entries, in a sentence."""
+"""How many entries a sentence names."""
 
 INTERNAL = "internal to Kafka, so nothing is ever deleted from it."
 
@@ -112,13 +113,8 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
 
 
 def _say_what_it_means(path: Path, config: Config, no_secrets: bool) -> None:
-    from retentiond.config import describe
-    from retentiond.kafka.interface import INTERNAL_TOPICS
-
     console = printer()
-    for entry, sentence in describe(config):
-        say(console, f"{entry}: {INTERNAL if entry in INTERNAL_TOPICS else sentence}")
-    for line in _about_pressure(config):
+    for line in chain(_meanings(config), _about_pressure(config)):
         say(console, line)
     mode = "deletes nothing (dry_run)" if config.dry_run else "DELETES RECORDS"
     unasked = " Variables and secret files were not asked for." if no_secrets else ""
@@ -148,6 +144,31 @@ def _about_pressure(config: Config) -> Iterator[str]:
             "disk_pressure is not set, so no pressure retention is ever in force "
             f"({listed(heeding[:MOST_NAMED])})."
         )
+
+
+def _meanings(config: Config) -> Iterator[str]:
+    """What the entries mean, file by file. A few that mean the same have a line each, more than
+    that share one."""
+    from retentiond.config import describe
+    from retentiond.kafka.interface import INTERNAL_TOPICS
+
+    described = zip(config.entries, describe(config), strict=True)
+    for file, of_file in groupby(described, lambda each: each[0].source.rpartition(": ")[0]):
+        entries = list(of_file)
+        if file:
+            policies = [entry.policy for entry, _ in entries]
+            yield (
+                f"{file}, owner {policies[0].owner}: "
+                f"{say_many(len(policies), 'entry', 'entries')}, "
+                f"{say_count(sum(policy.enabled for policy in policies))} enabled."
+            )
+        alike: dict[str, list[str]] = {}
+        for _, (topics, sentence) in entries:
+            meaning = INTERNAL if topics in INTERNAL_TOPICS else sentence
+            alike.setdefault(meaning, []).append(topics)
+        for meaning, about in alike.items():
+            for topics in about if len(about) <= MOST_NAMED else [say_names(about, MOST_NAMED)]:
+                yield f"{topics}: {meaning}"
 
 
 HEADINGS = ("ENTRY", "OWNER", "SETTING", "BEFORE", "AFTER", "RECORDS MAY GO")

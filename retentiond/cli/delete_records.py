@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import termios
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,10 @@ from retentiond.model import Outcome
 from retentiond.state_places import user_state_dir
 
 LOOK_UP_TIMEOUT_S = 10.0
+
+REQUIRE_YES = "RETENTIOND_REQUIRE_YES"
+"""Set in the container's image, where somebody at a terminal easily has none inside: a file of
+offsets needs --yes, too. Elsewhere scripts for Kafka's own tool go on working."""
 
 if TYPE_CHECKING:
     from retentiond.kafka.cluster import KafkaCluster
@@ -105,8 +110,9 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
 
     On a terminal it asks first, and deletes no more than it has shown: after the answer it reads
     everything again, and asks again if not all of that may still go. Elsewhere it deletes up to the
-    offsets of a file without asking; anything else needs --yes. It exits with 1 if any partition
-    failed, also by a group of --to-committed beyond its end or without a commit on the topic.
+    offsets of a file without asking; anything else needs --yes, and so does a file in retentiond's
+    container. It exits with 1 if any partition failed, also by a group of --to-committed beyond its
+    end or without a commit on the topic.
 
     Example: retentiond delete-records --bootstrap-server localhost:9092 --offset-json-file o.json
 
@@ -131,11 +137,17 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     for warning in wanted.warnings:
         print(f"retentiond: warning: {warning}", file=sys.stderr)
     may_ask = sys.stdin.isatty() and not yes
-    if wanted.explicit is None and not (yes or dry_run or may_ask):
-        raise UsageError(
-            "bounds that are worked out need --yes where there is no terminal to ask on; "
-            "--dry-run shows what they come to"
-        )
+    if not (yes or dry_run or may_ask):
+        if wanted.explicit is None:
+            raise UsageError(
+                "bounds that are worked out need --yes where there is no terminal to ask on; "
+                "--dry-run shows what they come to"
+            )
+        if os.environ.get(REQUIRE_YES):
+            raise UsageError(
+                "there is no terminal to ask on, as where docker run lacks -it; --yes deletes "
+                "without a question, --dry-run shows what would be deleted"
+            )
     if delete_targets(
         wanted,
         bootstrap_server,

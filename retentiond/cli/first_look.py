@@ -107,7 +107,7 @@ def look_at_unmanaged(path: Path, wanted: FirstLookOptions) -> CycleReport | Non
     """
     if wanted.owner is not None and not wanted.owner.strip():
         raise UsageError(f"{OWNER} is empty; say who is asked about these topics")
-    config = load(path)
+    config = load(path, none_yet=True)
     retention_ms = _retention_ms(config, wanted)
     is_asked = matching(wanted.topics)
     _refuse_unfit(wanted)

@@ -232,15 +232,20 @@ def one_engine(
         engine.close()
 
 
-def load(path: Path, option: str = "--config", *, secrets: bool = True) -> Config:
+def load(
+    path: Path, option: str = "--config", *, secrets: bool = True, none_yet: bool = False
+) -> Config:
     """The configuration, checked for both Kafka clients too. ``option``: what names the file.
+    ``none_yet``: ``policies`` may lead to no file.
     Without ``secrets`` it asks for no variable and no file, and the clients' properties are not
     checked where they need one. Raises `ConfigError`."""
     from retentiond import config as configuration
     from retentiond.config.document import NOT_ASKED
     from retentiond.kafka.settings.properties import translate
 
-    config = configuration.load(path, os.environ if secrets else None, option=option)
+    config = configuration.load(
+        path, os.environ if secrets else None, option=option, none_yet=none_yet
+    )
     if any(NOT_ASKED in value for value in config.kafka.values()):
         return config
     at = ""

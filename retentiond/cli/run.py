@@ -92,6 +92,8 @@ def run_once(path: Path, output: Output) -> bool:
         history.see(finished)
         history.keep()
         try:
+            if loaded.audit.log:
+                logs.log_deletions(log, report)
             logs.log_cycle(log, report)
             show(report, output, with_outcomes=True)
             engine.prune(state)

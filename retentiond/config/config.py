@@ -148,6 +148,13 @@ class AuditLog(Section):
     """How long an entry of a deletion is kept, by the kernel's clock and never by the date; null
     means for ever. An entry whose outcome may still become known stays."""
 
+    max_bytes: CountOrNull = Field(default=5 * 1024**3, json_schema_extra={"default": 5 * 1024**3})
+    """The most bytes that all entries take: above that the oldest cycles go, however young. null
+    means no limit."""
+
+    log: Flag = False
+    """Whether each deletion is a line of the log, too, for who collects logs."""
+
 
 class Config(Section):
     """The configuration. Everything below it is frozen and checked."""
@@ -190,7 +197,7 @@ class Config(Section):
     """What each cycle saw, kept so that a policy can be tried on the past."""
 
     audit: AuditLog = Field(default_factory=AuditLog)
-    """How long the audit log is kept."""
+    """How long the audit log is kept, how large it may be, and whether the log has it, too."""
 
     defaults: TopicRules = Field(default_factory=TopicRules)
     """The values that every entry of `topics` starts from."""

@@ -12,6 +12,8 @@ from retentiond.config.values import filled, is_null, refused
 
 PRICE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?) ([^\s0-9][^\s]{0,15})")
 
+MONTH_DAYS = 365.25 / 12
+
 EXPECTED_PRICE = "expected an amount and a currency, as in 0.08 USD"
 
 
@@ -24,6 +26,10 @@ class Price:
 
     def __str__(self) -> str:
         return f"{self.amount:.12g} {self.currency}".rstrip()
+
+    def of_gib_days(self, gib_days: float) -> str:
+        """Of so many, at this price for a GiB and month."""
+        return self.of(gib_days / MONTH_DAYS)
 
     def of(self, count: float) -> str:
         """What so many cost, in words."""

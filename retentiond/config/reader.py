@@ -40,24 +40,31 @@ _SENTENCES = {  # pydantic's own kinds of error; the settings' types bring their
 
 
 def load(
-    path: Path, environ: Mapping[str, str] | None = os.environ, *, option: str = "--config"
+    path: Path,
+    environ: Mapping[str, str] | None = os.environ,
+    *,
+    option: str = "--config",
+    none_yet: bool = False,
 ) -> Config:
     """The configuration in the file, which ``option`` names. ``environ`` None: what comes from
-    outside the files is not asked for. Raises ConfigError, which names file and key."""
+    outside the files is not asked for. ``none_yet``: a glob of ``policies`` may lead to no file.
+    Raises ConfigError, which names file and key."""
     try:
-        return parse(_read(path, option), environ, path.parent)
+        return parse(_read(path, option), environ, path.parent, none_yet=none_yet)
     except ConfigError as exc:
         raise ConfigError(exc.message, path=exc.path, file=exc.file or str(path)) from exc
 
 
-def parse(text: str, environ: Mapping[str, str] | None, base_dir: Path) -> Config:
+def parse(
+    text: str, environ: Mapping[str, str] | None, base_dir: Path, *, none_yet: bool = False
+) -> Config:
     """The configuration in a text; ``${file:…}`` is relative to ``base_dir``.
 
     Raises ConfigError with the path of the first key that is wrong, or the line and column
     where the text is no YAML.
     """
     config = _parsed(Config, text, "the sections kafka and topics", environ, base_dir)
-    config.add_files(policy_files(config.policies or (), environ, base_dir))
+    config.add_files(policy_files(config.policies or (), environ, base_dir, none_yet=none_yet))
     is_said = "state_dir" in config.model_fields_set or config.state_dir == SYSTEM_STATE_DIR
     if not (config.dry_run or is_said):
         raise ConfigError(
@@ -69,17 +76,23 @@ def parse(text: str, environ: Mapping[str, str] | None, base_dir: Path) -> Confi
 
 
 def policy_files(
-    globs: Iterable[str], environ: Mapping[str, str] | None, base_dir: Path
+    globs: Iterable[str],
+    environ: Mapping[str, str] | None,
+    base_dir: Path,
+    *,
+    none_yet: bool = False,
 ) -> tuple[PolicyFile, ...]:
     """The files that globs lead to from ``base_dir``, each once, in the order of their names.
 
-    Raises ConfigError for a glob that leads to no file, and for a bad file, which it names."""
+    Raises ConfigError for a glob that leads to no file, unless there may be ``none_yet``, and for a
+    bad file, which it names."""
     found: dict[str, PolicyFile] = {}
     for index, pattern in enumerate(globs):
         names = sorted(glob(pattern, root_dir=base_dir, recursive=True))
-        if not names:
+        if not (names or none_yet):
             raise ConfigError(
-                f"expected a glob that matches a file, but none in {base_dir} matches {pattern}",
+                f"expected a glob that matches a file, but none in {base_dir} matches {pattern}; "
+                "plan --unmanaged --write-config FILE writes one to begin with",
                 path=f"policies[{index}]",
             )
         for name in names:

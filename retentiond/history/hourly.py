@@ -25,6 +25,9 @@ from retentiond.model import Outcome, Reason
 
 MOST_HOURS = 31 * 24
 
+FOREVER = -1
+"""How long Kafka itself would have kept what was deleted, where nothing limits that."""
+
 MOST_NAMES = 50
 """How many topics and groups of an hour have a figure of their own."""
 
@@ -61,13 +64,18 @@ class Recent:
 
     ``bytes_by_topic`` (of all replicas' disks) and ``lag_by_group`` (records that a group has
     not read where it is the one that binds) are means over the entries, as far as they are known;
-    under None stand the smaller ones together. ``deleted``: records.
+    under None stand the smaller ones together. ``deleted``: records. ``saved_byte_ms``: bytes that
+    deletions of the last 31 days have freed, times how long Kafka itself would have kept them in
+    these stretches. It is an estimate, and rather too much: records that were older than the
+    consumed retention when they went would have gone sooner. None: nothing was deleted whose size
+    is known.
     """
 
     times: tuple[int, ...]
     bytes_by_topic: Mapping[str | None, Values]
     lag_by_group: Mapping[str | None, Values]
     deleted: Sequence[int | None]
+    saved_byte_ms: int | None = None
 
     @property
     def total_deleted(self) -> int:
@@ -85,6 +93,8 @@ class _Sums:
 
     entries: int = 0
     deleted: int = 0
+    freed: Counter[int] = field(default_factory=Counter)
+    """Bytes, by how long Kafka itself would have kept them."""
     sizes: Counter[str | None] = field(default_factory=Counter)
     lags: Counter[str | None] = field(default_factory=Counter)
 
@@ -93,6 +103,9 @@ class _Sums:
             self.entries += amount
         elif figure == "deleted":
             self.deleted += amount
+        elif figure == "freed":
+            if name is not None:
+                self.freed[int(name)] += amount
         else:
             (self.sizes if figure == "size" else self.lags)[name] += amount
 
@@ -157,12 +170,25 @@ class Hourly:
         times = span.times(now_ms)
         with self._lock:
             stretches = [self._sum(at_ms, span.stretch_h) for at_ms in times]
+            saved = self._saved_byte_ms(times[0], now_ms)
         return Recent(
             times,
             _means([(each.entries, each.sizes) for each in stretches]),
             _means([(each.entries, each.lags) for each in stretches]),
             tuple(each.deleted if each.entries else None for each in stretches),
+            saved,
         )
+
+    def _saved_byte_ms(self, since_ms: int, until_ms: int) -> int | None:
+        """By the middle of each hour."""
+        saved, is_known = 0, False
+        for hour, sums in self._hours.items():
+            at_ms = min(hour * HOUR_MS + HOUR_MS // 2, until_ms)
+            for kept_ms, freed_bytes in sums.freed.items():
+                is_known = True
+                end_ms = until_ms if kept_ms == FOREVER else min(at_ms + kept_ms, until_ms)
+                saved += freed_bytes * max(0, end_ms - max(at_ms, since_ms))
+        return saved if is_known else None
 
     def _sum(self, at_ms: int, hours: int) -> _Sums:
         sums = _Sums()
@@ -223,6 +249,16 @@ def _query(where: str) -> str:
         f" AND reason IS DISTINCT FROM '{Reason.EVIDENCE_CHANGED}' GROUP BY 1, 3",
         f"SELECT {hour}, 'deleted', '', sum(records) FROM history WHERE {where}"
         f" AND kind = '{RowKind.DELETION}' AND outcome = '{Outcome.DELETED.value}' GROUP BY 1",
+        # Of a deletion's records, by the partition's row of the same entry.
+        "SELECT date_trunc('hour', d.at), 'freed', CAST(CASE WHEN p.forced_retention_ms IS"
+        f" NULL THEN {FOREVER} ELSE greatest(0, p.forced_retention_ms -"
+        " coalesce(p.consumed_retention_ms, 0)) END AS varchar),"
+        " CAST(sum(d.records * CAST(p.size_bytes AS double)"
+        " / (p.high_watermark - p.log_start_offset)) AS bigint)"
+        f" FROM (SELECT * FROM history WHERE {where} AND kind = '{RowKind.DELETION}'"
+        f" AND outcome = '{Outcome.DELETED.value}') d JOIN (SELECT * FROM history WHERE {where}"
+        f" AND kind = '{RowKind.PARTITION}' AND high_watermark > log_start_offset) p"
+        " ON d.entry = p.entry AND d.topic = p.topic AND d.partition = p.partition GROUP BY 1, 3",
         f"SELECT {hour}, 'entries', '', count(*) FROM history WHERE {where}"
         f" AND kind = '{RowKind.CYCLE}' GROUP BY 1",
     )

@@ -111,14 +111,21 @@ class Audit:
             )
         self._put_into_the_file()
 
-    def prune(self, keep_ms: int, stop: Stop, most_s: float = PRUNING_S) -> None:
-        """Drops what is older than that, for so long at most; the rest goes the next time. Between
-        cycles: it takes turns with whoever else writes to the log."""
+    def prune(
+        self,
+        keep_ms: int | None,
+        stop: Stop,
+        most_s: float = PRUNING_S,
+        max_bytes: int | None = None,
+    ) -> None:
+        """Drops what is older than that, and the oldest above ``max_bytes``, for so long at most;
+        the rest goes the next time. Between cycles: it takes turns with whoever else writes to the
+        log."""
         began = time.monotonic()
         while not stop.is_set():
             step_began = time.monotonic()
             with self._transaction() as connection:
-                has_more = prune_step(connection, keep_ms, self.uptime())
+                has_more = prune_step(connection, keep_ms, self.uptime(), max_bytes)
             now = time.monotonic()
             if not has_more or now - began >= most_s or stop.wait(now - step_began):
                 return

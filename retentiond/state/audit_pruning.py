@@ -7,6 +7,9 @@ which a missing memory of groups is known for a loss. Each cycle and each action
 time the log had seen pass when it was recorded. An entry without that (of a version that did not
 know it) is as old as the first look at it.
 
+Where the entries take more than ``audit.max_bytes``, the oldest cycles go, however young they are;
+operators' actions stay, for they are few.
+
 Entries go in small transactions, so that who writes waits for one of them at most. The pages that
 become free are used again, and are given back to the disk where they are many.
 """
@@ -19,6 +22,9 @@ from retentiond.clock import Uptime, elapsed_ms
 
 SMALL_LOG_BYTES = 64 * 1024 * 1024
 """A log of so little keeps its free pages."""
+
+NEVER_MS = -1
+"""Nothing was recorded so early."""
 
 STEP_ROWS = 500
 """How many rows are removed at a time."""
@@ -68,11 +74,15 @@ def look_at_clock(connection: sqlite3.Connection, now: Uptime) -> int:
     return total_ms
 
 
-def prune_step(connection: sqlite3.Connection, keep_ms: int, now: Uptime) -> bool:
-    """One step, within a transaction. Whether there may be more to do."""
+def prune_step(
+    connection: sqlite3.Connection, keep_ms: int | None, now: Uptime, max_bytes: int | None = None
+) -> bool:
+    """One step, within a transaction. Whether there may be more to do. None: no limit."""
     at_ms = observed_ms(connection, now)
-    old_ms, left, lists = at_ms - keep_ms, STEP_ROWS, set[int]()
-    for (cycle_id,) in connection.execute(_OLD_CYCLES, (old_ms, STEP_ROWS)).fetchall():
+    old_ms = NEVER_MS if keep_ms is None else at_ms - keep_ms
+    is_too_large = max_bytes is not None and _used_bytes(connection) > max_bytes
+    until_ms, left, lists = at_ms if is_too_large else old_ms, STEP_ROWS, set[int]()
+    for (cycle_id,) in connection.execute(_OLD_CYCLES, (until_ms, STEP_ROWS)).fetchall():
         dropped = connection.execute(_DROP_DELETIONS, (cycle_id, left)).fetchall()
         lists.update(group_list for (group_list,) in dropped)
         left -= len(dropped)
@@ -85,10 +95,21 @@ def prune_step(connection: sqlite3.Connection, keep_ms: int, now: Uptime) -> boo
     return left < STEP_ROWS or _gave_pages_back(connection)
 
 
-def _gave_pages_back(connection: sqlite3.Connection) -> bool:
-    ((free,),) = connection.execute("PRAGMA freelist_count").fetchall()
+def _pages(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """How many there are, how many of them are free, and the bytes of one."""
     ((pages,),) = connection.execute("PRAGMA page_count").fetchall()
+    ((free,),) = connection.execute("PRAGMA freelist_count").fetchall()
     ((page_bytes,),) = connection.execute("PRAGMA page_size").fetchall()
+    return pages, free, page_bytes
+
+
+def _used_bytes(connection: sqlite3.Connection) -> int:
+    pages, free, page_bytes = _pages(connection)
+    return (pages - free) * page_bytes
+
+
+def _gave_pages_back(connection: sqlite3.Connection) -> bool:
+    pages, free, page_bytes = _pages(connection)
     if pages * page_bytes < SMALL_LOG_BYTES or free * 4 < pages:
         return False
     for _ in range(STEP_PAGES):  # Python's sqlite3 steps it once, and each step is a page

@@ -3,14 +3,16 @@
 One process has the state open and may write it (`State`). A cycle begins with what is stored
 (`StoredState`). Beside the databases each thing that the next cycle needs is a JSON file that is
 replaced as a whole, named tuples as arrays: the bytes to be freed, what is stuck, whose turn it is,
-which log directories are under pressure, and when a cycle was last complete. What is empty has no
-file. These are information, or order what is done: one that can't be understood is as good as none.
+which log directories are under pressure, what is held and for how long, and when a cycle was last
+complete. What is empty has no file. These are information, or order what is done: one that can't be
+understood is as good as none.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +24,7 @@ from retentiond.disks.pressure import LogDirKey
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.formatting import rfc3339
 from retentiond.memory.remembered import NOTHING, Remembered
-from retentiond.model import TopicPartition
+from retentiond.model import Reason, TopicPartition
 from retentiond.state.audit import Audit
 from retentiond.state.groups import GroupMemory, recall
 from retentiond.state.operator_actions import Pause, read_pause
@@ -37,6 +39,8 @@ WAITING_NAME = "waiting.json"
 UNDER_PRESSURE_NAME = "under_pressure.json"
 
 LAST_COMPLETE_NAME = "last_complete.json"
+
+HELD_NAME = "held.json"
 
 UNREADABLE_ERRORS = (OSError, ValueError, TypeError, KeyError, OverflowError)
 
@@ -199,6 +203,32 @@ def write_last_complete(state_dir: Path, last: LastComplete) -> None:
     """Raises `StateError`."""
     consequence = f", so after a restart no cycle would seem to have been complete; {WHAT_TO_CHECK}"
     write_json(state_dir / LAST_COMPLETE_NAME, last, consequence)
+
+
+def read_held(state_dir: Path) -> dict[TopicPartition, dict[Reason, float]]:
+    """The seconds for which partitions had been held as the last cycle ended."""
+    held: dict[TopicPartition, dict[Reason, float]] = {}
+    try:
+        for topic, name, stored_s, partitions in _read_json(state_dir / HELD_NAME):
+            reason, seconds = Reason(name), float(stored_s)
+            if not 0 <= seconds < math.inf:
+                return {}
+            for partition in partitions:
+                held.setdefault(TopicPartition(topic, partition), {})[reason] = seconds
+    except UNREADABLE_ERRORS:
+        return {}
+    return held
+
+
+def write_held(state_dir: Path, held: Mapping[TopicPartition, Mapping[Reason, float]]) -> None:
+    """Together what was held together: a topic's partitions mostly are. Raises `StateError`."""
+    together: dict[tuple[str, Reason, float], list[int]] = {}
+    for (topic, partition), reasons in held.items():
+        for reason, seconds in reasons.items():
+            together.setdefault((topic, reason, round(seconds, 1)), []).append(partition)
+    consequence = f", so after a restart each hold would seem to begin anew; {WHAT_TO_CHECK}"
+    rows = [[*key, partitions] for key, partitions in together.items()]
+    _write_or_remove(state_dir / HELD_NAME, rows, consequence)
 
 
 def _read_json(path: Path) -> Any:

@@ -22,38 +22,41 @@ MOST_LINES = 8
 
 PALETTE = ("#4878d0", "#ee854a", "#3a9d5d", "#d65f5f", "#956cb4", "#8c613c", "#dc7ec0", "#7f8c3b")
 
-STYLE = Style(
-    background="transparent",
-    plot_background="transparent",
-    foreground="currentColor",
-    foreground_strong="currentColor",
-    foreground_subtle="currentColor",
-    font_family="system-ui, sans-serif",
-    label_font_size=12,
-    major_label_font_size=12,
-    legend_font_size=12,
-    title_font_size=15,
-    opacity=".75",
-    opacity_hover=".95",
-    guide_stroke_color="#8886",
-    major_guide_stroke_color="#8886",
-    colors=(*PALETTE, "#888888"),
-)
+_LOOK: dict[str, Any] = {
+    "background": "transparent",
+    "plot_background": "transparent",
+    "foreground": "currentColor",
+    "foreground_strong": "currentColor",
+    "foreground_subtle": "currentColor",
+    "font_family": "system-ui, sans-serif",
+    "opacity": ".75",
+    "opacity_hover": ".95",
+    "guide_stroke_color": "#8886",
+    "major_guide_stroke_color": "#8886",
+    "colors": (*PALETTE, "#888888"),
+}
 """The page's own colour is the text's, so it is right in the light and in the dark."""
 
+
+def _style(label_px: int, title_px: int) -> Style:
+    sizes = dict.fromkeys(("label", "major_label", "legend"), label_px) | {"title": title_px}
+    return Style(**_LOOK, **{f"{name}_font_size": size for name, size in sizes.items()})
+
+
 REPORT_LOOK = {
-    "style": STYLE,
-    "width": 900,
-    "height": 380,
+    "style": _style(14, 17),
+    "width": 640,
+    "height": 400,
+    "margin_right": 50,  # the last label of the time is centred on the end of the axis
     "legend_at_bottom": True,
-    "legend_at_bottom_columns": 3,
-    "truncate_legend": 40,
-    "x_labels_major_count": 6,
+    "legend_at_bottom_columns": 2,
+    "truncate_legend": 32,
+    "x_labels_major_count": 4,
 }
 """Style and legend are part of the picture."""
 
 INLINE_LOOK = {
-    "style": STYLE,
+    "style": _style(12, 15),
     "css": [],
     "width": 340,
     "height": 160,
@@ -75,13 +78,21 @@ MOST_STEPS = 5
 """How many steps an axis has that counts bytes."""
 
 
+def largest_first(lines: Mapping[str | None, Values]) -> list[str]:
+    """The names, by their peaks."""
+    named = {name: values for name, values in lines.items() if name is not None}
+    return sorted(named, key=lambda name: -max(filter(None, named[name]), default=0))
+
+
 def largest_lines(
-    lines: Mapping[str | None, Values],
+    lines: Mapping[str | None, Values], order: Sequence[str] = ()
 ) -> tuple[dict[str, Values], Values | None]:
     """The lines with the highest peaks, and all others together; None if there are none. What has
-    no name is one of the others."""
+    no name is one of the others. ``order``: which lines come first, of those that there are, so
+    that two charts have the same colours."""
     named = {name: values for name, values in lines.items() if name is not None}
-    largest = sorted(named, key=lambda name: -max(filter(None, named[name]), default=0))
+    first = [name for name in order if name in named]
+    largest = first + [name for name in largest_first(lines) if name not in first]
     shown = {name: named[name] for name in largest[:MOST_LINES]}
     rest = [values for name, values in lines.items() if name not in shown]
     return shown, [_sum_of_known(each) for each in zip(*rest, strict=True)] if rest else None
@@ -101,15 +112,17 @@ def line_chart(
     title: str | None = None,
     stacked: bool = False,
     of_bytes: bool = False,
+    least_top: float = 0,
 ) -> Any:
     """A chart of pygal. The lines are drawn as they come, in the colours of `PALETTE`.
 
-    ``of_bytes``: the axis counts in units of 1,024."""
+    ``of_bytes``: the axis counts in units of 1,024, up to ``least_top`` at least."""
     chart = _chart(pygal.StackedLine if stacked else pygal.Line, labels, formatter, look, title)
     for name, values in lines:
         chart.add(say_name(name), values, fill=stacked)
     if of_bytes:
-        chart.y_labels = byte_steps([values for _, values in lines], stacked=stacked)
+        top = max(least_top, highest([values for _, values in lines], stacked=stacked))
+        chart.y_labels = byte_steps(top)
     return chart
 
 
@@ -147,11 +160,15 @@ def _chart(
     return chart
 
 
-def byte_steps(lines: Sequence[Values], *, stacked: bool) -> list[int]:
-    """Where the axis has a label: at figures that are round in units of 1,024."""
+def highest(lines: Sequence[Values], *, stacked: bool) -> float:
     heights = [[each or 0 for each in values] for values in lines]
     together = [sum(each) if stacked else max(each) for each in zip(*heights, strict=True)]
-    most, step = max(together, default=0), 1
+    return max(together, default=0)
+
+
+def byte_steps(most: float) -> list[int]:
+    """Where the axis has a label: at figures that are round in units of 1,024."""
+    step = 1
     while step * MOST_STEPS < most:
         step *= 2
     return [step * number for number in range(int(-(-most // step)) + 1)]

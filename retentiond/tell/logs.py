@@ -18,7 +18,7 @@ import structlog
 from retentiond.errors import RetentiondError
 from retentiond.formatting import printable
 from retentiond.tell.log_writer import LogWriter
-from retentiond.tell.report import CycleReport, figures
+from retentiond.tell.report import CycleReport, figures, outcome_document, row_document
 
 NOISY = ("kafka", "py4j", "apscheduler", "uvicorn", "pyspark")
 """Libraries that report every retry of theirs; retentiond says the same once, in its words."""
@@ -142,6 +142,9 @@ HISTORY_RECOVERED = "retentiond.history_recovered"
 AUDIT_NOT_PRUNED = "retentiond.audit_not_pruned"
 """Old entries of the audit log can't be dropped, so it grows on; said once for each cause."""
 
+DELETION = "retentiond.deletion"
+"""With ``audit.log``: one partition's deletion and its outcome, under the audit log's names."""
+
 CONFIG_REFUSED = "retentiond.config_refused"
 """SIGHUP: the file is bad; the old configuration stays in force."""
 
@@ -170,6 +173,19 @@ STOPPING = "retentiond.stopping"
 
 STOPPED = "retentiond.stopped"
 """The daemon has ended; whether a cycle was abandoned in the middle of a reading."""
+
+
+def log_deletions(log: Any, report: CycleReport) -> None:
+    """One line for each that was to be requested."""
+    for answer in report.answers.partitions:
+        if answer.outcome is not None:
+            log.info(
+                DELETION,
+                cycle_id=report.plan.cycle_id,
+                cluster_id=report.plan.cluster_id,
+                **row_document(answer.row),
+                **outcome_document(answer.outcome),
+            )
 
 
 def log_cycle(log: Any, report: CycleReport) -> None:

@@ -239,6 +239,13 @@ GROUP_LAST_COMMIT = Definition(
     "of a group that has not moved yet, when it was first seen.",
     ("group",),
 )
+GROUP_LIVE = Definition(
+    "retentiond_group_live",
+    GAUGE,
+    "1 if a group with commits on enabled topics has members, 0 if it has none just now; absent of "
+    "an external reader, and where that can't be read.",
+    ("group",),
+)
 GROUP_VANISHED = Definition(
     "retentiond_group_vanished_seconds",
     GAUGE,
@@ -250,7 +257,8 @@ TOPIC_HELD = Definition(
     "retentiond_topic_held_seconds",
     GAUGE,
     "For how long one and the same partition has been held for this reason without a break, the "
-    "longest of the topic; never for limit_reached. A failed cycle is no break; a restart is one.",
+    "longest of the topic; never for limit_reached. A failed cycle is no break, nor is a restart, "
+    "whose time does not count.",
     ("topic", "reason"),
 )
 STATE_DIR_USABLE = Definition(
@@ -393,6 +401,7 @@ ALL: tuple[Definition, ...] = (
     FORCED_RETENTION_MARGIN,
     FORCED_RETENTION,
     GROUP_LAST_COMMIT,
+    GROUP_LIVE,
     GROUP_VANISHED,
     TOPIC_HELD,
     LOG_SIZE,

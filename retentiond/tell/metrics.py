@@ -35,7 +35,7 @@ from retentiond.tell.group_answers import LagReport
 from retentiond.tell.metric_definitions import Definition
 from retentiond.tell.pressure import MOST_KEEPERS
 from retentiond.tell.report import CycleReport
-from retentiond.tell.standing import HeldSince, Standing
+from retentiond.tell.standing import HeldFor, HeldSince, Standing
 
 Labels = tuple[str, ...]
 
@@ -101,6 +101,13 @@ class Metrics(Collector):
     def _show_cluster(self) -> None:
         names = (self._cluster_id, self._cluster_name)
         self._cluster.info(dict(zip(metric_definitions.CLUSTER.labels, names, strict=True)))
+
+    def restore_held(self, held: HeldFor) -> None:
+        """What an earlier process has observed."""
+        self._held_since.restore(held, self._clock())
+
+    def held(self) -> HeldFor:
+        return self._held_since.held(self._clock())
 
     def observe_reload(self, *, successful: bool) -> None:
         self._config_reloaded.set(int(successful))
@@ -270,6 +277,10 @@ def _of_standing(standing: Standing) -> Iterator[Metric]:
     ):
         of_groups = sorted(by_group.items())
         yield _gauge(definition, (((label(group),), ms / 1000) for group, ms in of_groups))
+    live = sorted(standing.is_live.items())
+    yield _gauge(
+        metric_definitions.GROUP_LIVE, (((label(group),), int(is_)) for group, is_ in live)
+    )
 
 
 def _gauge(definition: Definition, samples: Iterable[tuple[Labels, float | None]]) -> Metric:

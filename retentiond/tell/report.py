@@ -175,7 +175,7 @@ def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
         **_disk_document(report.disk),
         "topics": [_topic_document(each) for each in report.answers.topics],
         "partitions": [
-            partition_document(each) | (_outcome_document(each.outcome) if with_outcomes else {})
+            partition_document(each) | (outcome_document(each.outcome) if with_outcomes else {})
             for each in report.answers.partitions
         ],
     }
@@ -279,7 +279,7 @@ def row_document(row: PlanRow) -> dict[str, Any]:
     return told if row.verdict is Verdict.DELETE else told | {"predicted_bytes": 0}
 
 
-def _outcome_document(outcome: DeletionOutcome | None) -> dict[str, Any]:
+def outcome_document(outcome: DeletionOutcome | None) -> dict[str, Any]:
     """None: no request went out."""
     return {
         "outcome": (outcome.outcome if outcome else Outcome.NOT_ATTEMPTED).value,

@@ -18,21 +18,25 @@ from retentiond.memory.remembered import (
     is_forgotten,
 )
 from retentiond.model import Plan, Reason, TopicPartition, Verdict
-from retentiond.snapshot import Snapshot, TopicReading
+from retentiond.snapshot import GroupCondition, Snapshot, TopicReading
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What lasts of the enabled topics and their groups. ``forced_retention_ms``: by topic, where
     it is limited and known. ``last_commit_ms``: by group, when one of its commits was last seen to
-    move. ``vanished_ms``: by group that is missing, for how long that was observed."""
+    move. ``vanished_ms``: by group that is missing, for how long that was observed. ``is_live``: by
+    group, whether it has members; unknown of an external reader."""
 
     forced_retention_ms: Mapping[str, int] = field(default_factory=dict)
     last_commit_ms: Mapping[str, int] = field(default_factory=dict)
     vanished_ms: Mapping[str, int] = field(default_factory=dict)
+    is_live: Mapping[str, bool] = field(default_factory=dict)
 
 
 NOTHING_KNOWN = Standing()
+
+MEMBERS_KNOWN = (GroupCondition.LIVE, GroupCondition.EMPTY)
 
 
 def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
@@ -60,6 +64,13 @@ def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
         },
         last_commit_ms,
         vanished_ms,
+        {
+            group.group_id: group.is_live
+            for group in snapshot.groups
+            if group.group_id in last_commit_ms
+            and group.condition in MEMBERS_KNOWN
+            and not group.is_external
+        },
     )
 
 
@@ -70,11 +81,28 @@ def _counts(at: GroupOnTopic, last: RememberedReader, topic: TopicReading) -> bo
     return not is_excluded and not is_forgotten(policy, last)
 
 
+HeldFor = Mapping[TopicPartition, Mapping[Reason, float]]
+"""Seconds for which partitions have been held."""
+
+
 class HeldSince:
-    """Since when each partition has been held for the same reason, over the cycles of a process."""
+    """Since when each partition has been held for the same reason, as far as it was observed."""
 
     def __init__(self) -> None:
         self._since_s: dict[TopicPartition, dict[Reason, float]] = {}
+
+    def restore(self, held: HeldFor, now_s: float) -> None:
+        """Goes on from what an earlier process has observed."""
+        self._since_s = {
+            at: {reason: now_s - seconds for reason, seconds in reasons.items()}
+            for at, reasons in held.items()
+        }
+
+    def held(self, now_s: float) -> HeldFor:
+        return {
+            at: {reason: now_s - since_s for reason, since_s in reasons.items()}
+            for at, reasons in self._since_s.items()
+        }
 
     def longest(self, plan: Plan, now_s: float) -> Mapping[tuple[str, Reason], float]:
         """Seconds by topic and reason, after this plan. ``now_s``: by a clock that goes on evenly.

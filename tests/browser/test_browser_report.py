@@ -84,6 +84,12 @@ def test_the_page_needs_nothing_from_elsewhere_and_fits(
     assert page.locator("table").count() == 4
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert GROUP in page.locator("main").inner_text()
+    labels = page.locator("figure svg .axis text, figure svg .legend text")
+    heights = labels.evaluate_all(
+        "found => found.filter(each => each.textContent)"
+        ".map(each => each.getBoundingClientRect().height)"
+    )
+    assert min(heights) >= 10, "pixels that can be read"
     paper, text = (
         page.evaluate(f"getComputedStyle(document.body).{each}")
         for each in ("backgroundColor", "color")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,9 +13,9 @@ import pytest
 
 from retentiond.state.audit_records import read_deletions
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import RETENTIOND, Process
+from tests.support.brokers.command import Process
 from tests.support.tiers import OwnKafka
-from tests.support.walked_pages import Step, missing, steps
+from tests.support.walked_pages import Step, steps, take
 
 pytestmark = pytest.mark.broker
 
@@ -69,17 +67,7 @@ class Walk:
         return text
 
     def take(self, step: Step) -> None:
-        done = subprocess.run(
-            ["bash", "-c", self.here(step.command)],
-            cwd=self.folder,
-            env={**os.environ, "PATH": f"{Path(RETENTIOND[0]).parent}:{os.environ['PATH']}"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, (step.command, done.stdout, done.stderr)
-        assert missing(step.shown, done.stdout) == [], (step.command, done.stdout, done.stderr)
+        take(step, self.here(step.command), self.folder)
 
     def daemon(self) -> Process:
         return Process("run", cwd=self.folder)

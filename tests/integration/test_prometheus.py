@@ -117,6 +117,7 @@ def test_promtool_s_linter_accepts_what_is_served(daemon: Process) -> None:
     assert "\nretentiond_state_dir_usable_bytes " in text
     assert 'retentiond_forced_retention_seconds{topic="late"} 10800.0' in text
     assert 'retentiond_group_last_commit_timestamp_seconds{group="billing"}' in text
+    assert 'retentiond_group_live{group="billing"} 0.0' in text
 
 
 def margins(daemon: Process) -> Series:

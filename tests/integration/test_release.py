@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import tarfile
 import tomllib
@@ -22,9 +23,18 @@ BUILT = ROOT / "build" / "release"
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
+HOME = "https://github.com/example/retentiond"
+
+RUNBOOK = f"{HOME}/blob/v{VERSION}/docs/runbook.md"
+
+
 def release(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [ROOT / "scripts" / "release", *arguments], capture_output=True, text=True, check=False
+        [ROOT / "scripts" / "release", *arguments],
+        env={**os.environ, "RELEASE_HOME": HOME},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -45,13 +55,21 @@ def test_everything_that_the_workflow_publishes_is_built_and_has_a_checksum() ->
         f"{stem}.tar.gz",
         f"{stem}.tgz",
         f"{stem}.cdx.json",
+        "alerts.yml",
+        "recording_rules.yml",
+        "retentiond.json",
     }
     with zipfile.ZipFile(BUILT / f"{stem}-py3-none-any.whl") as wheel:
         assert "retentiond/config/retentiond.schema.json" in wheel.namelist()
     with tarfile.open(BUILT / f"{stem}.tgz") as chart:
         described = chart.extractfile("retentiond/Chart.yaml")
         assert described is not None
-        assert yaml.safe_load(described)["version"] == VERSION
+        chart_of = yaml.safe_load(described)
+        assert (chart_of["version"], chart_of["home"]) == (VERSION, HOME)
+    rules = yaml.safe_load((BUILT / "alerts.yml").read_text())["groups"][0]["rules"]
+    assert {rule["annotations"]["runbook_url"].partition("#")[0] for rule in rules} == {RUNBOOK}
+    board = (BUILT / "retentiond.json").read_text()
+    assert board.count("docs/runbook.md") == board.count(RUNBOOK) > 0
     components = json.loads((BUILT / f"{stem}.cdx.json").read_text())["components"]
     assert {"pyspark", "confluent-kafka"} <= {each["name"] for each in components}
 

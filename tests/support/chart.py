@@ -17,7 +17,7 @@ Document = dict[str, Any]
 
 BUILT = ROOT / "build" / "helm"
 CASES = ROOT / "tests" / "unit" / "chart"
-VALUES = sorted((CASES / "values").glob("*.yaml"))
+VALUES = sorted([*(CASES / "values").glob("*.yaml"), *(CHART / "ci").glob("*.yaml")])
 RELEASE, NAMESPACE = "clicks", "kafka"
 KUBERNETES = latest_version()
 """What Helm takes the cluster's version for, where a test names none."""

@@ -24,7 +24,7 @@ def panels() -> Iterator[dict[str, Any]]:
 
 def everything_chosen(expr: str) -> str:
     """With what Grafana puts in place of its variables where everything is chosen."""
-    for name in ("job", "instance", "cluster", "topic"):
+    for name in ("job", "instance", "cluster", "owner", "topic"):
         expr = expr.replace(f"${name}", ".*")
     return expr.replace("$__range", "24h")
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,3 +52,20 @@ def missing(shown: tuple[str, ...], printed: str) -> list[str]:
     return [
         each for each in shown if each != ANYTHING and not any(is_shown(each, at) for at in lines)
     ]
+
+
+def take(step: Step, command: str, folder: Path) -> None:
+    """Runs a page's command, as it is called here, and checks that it does and shows what the page
+    says."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    assert missing(step.shown, done.stdout) == [], (command, done.stdout, done.stderr)

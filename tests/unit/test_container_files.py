@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from devkit.demo.scenario import TOPICS
 from retentiond import __version__
 from retentiond.config import Config, Http, load
 
@@ -121,7 +122,7 @@ def test_every_image_has_a_fixed_tag() -> None:
     services = read_yaml("deploy/compose.yaml")["services"].values()
     images = [base, *(given["image"] for given in services if "image" in given)]
 
-    assert len(images) == 3
+    assert len(images) == 4
     assert [i for i in images if not re.fullmatch(r"[\w./-]+:[\w.-]*\w", i) or "latest" in i] == []
     bases = [given for stage in read_stages() for name, given in stage if name == "FROM"]
     assert bases == ["${BASE} AS builder", "${BASE}"]
@@ -196,6 +197,58 @@ def test_the_composed_daemon_waits_for_the_broker_that_it_is_configured_for(
     assert f"://{deployed.kafka['bootstrap.servers']}" in listeners
     assert service("retentiond")["depends_on"] == {"kafka": {"condition": "service_healthy"}}
     assert "healthcheck" in service("kafka")
+
+
+def test_all_that_the_composed_services_mount_is_there() -> None:
+    compose = read_yaml("deploy/compose.yaml")
+    for name, given in compose["services"].items():
+        for volume in given.get("volumes", []):
+            source = volume.partition(":")[0]
+            if source.startswith("."):
+                assert (ROOT / "deploy" / source).exists(), f"{name}: {source}"
+                assert volume.endswith(":ro"), f"{name}: {volume}"
+            else:
+                assert source in compose["volumes"], f"{name}: {source}"
+
+
+def test_every_composed_port_is_on_loopback_alone() -> None:
+    services = read_yaml("deploy/compose.yaml")["services"]
+    ports = {name: given["ports"] for name, given in services.items() if "ports" in given}
+    assert ports.keys() == {"kafka", "retentiond", "prometheus", "grafana"}
+    assert [port for of in ports.values() for port in of if not port.startswith("127.0.0.1:")] == []
+
+
+def test_the_composed_load_writes_what_the_composed_daemon_looks_after(deployed: Config) -> None:
+    load = service("load")
+    python, _, module, servers = load["entrypoint"]
+    assert (python, servers) == ("python", deployed.kafka["bootstrap.servers"])
+    (mount,) = load["volumes"]
+    source, target, _ = mount.split(":")
+    assert target == f"{load['environment']['PYTHONPATH']}/devkit"
+    file = (ROOT / "deploy" / source).parent / f"{module.replace('.', '/')}.py"
+    assert file.is_file()
+    enabled = {topic.name for topic in TOPICS if deployed.policy_for(topic.name) is not None}
+    assert enabled == {topic.name for topic in TOPICS} - {"demo.archive"}
+
+
+def test_the_composed_grafana_finds_prometheus_and_the_dashboard() -> None:
+    grafana = service("grafana")
+    mounted = {}
+    for volume in grafana["volumes"]:
+        source, target, _ = volume.split(":")
+        mounted[target] = ROOT / "deploy" / source
+    folder = "/etc/grafana/provisioning"
+    (source,) = yaml.safe_load(mounted[f"{folder}/datasources/retentiond.yaml"].read_text())[
+        "datasources"
+    ]
+    assert (source["type"], source["url"]) == ("prometheus", "http://prometheus:9090")
+    assert service("prometheus")["ports"] == ["127.0.0.1:9090:9090"]
+    (provider,) = yaml.safe_load(mounted[f"{folder}/dashboards/retentiond.yaml"].read_text())[
+        "providers"
+    ]
+    home = grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert home == f"{provider['options']['path']}/retentiond.json"
+    assert json.loads(mounted[home].read_text())["title"] == "retentiond"
 
 
 def test_the_composed_daemon_deletes_nothing_until_told_to(deployed: Config) -> None:

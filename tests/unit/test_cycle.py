@@ -518,3 +518,12 @@ def test_a_cycle_tells_when_commits_moved_and_for_how_long_a_group_is_missing(
     assert run(kafka, tmp_path).standing.vanished_ms == {"billing": 0}
     kafka.commit("billing", {AT: 8})
     assert run(kafka, tmp_path).standing.vanished_ms == {}
+
+
+def test_a_cycle_tells_which_groups_have_members(kafka: Counting, tmp_path: Path) -> None:
+    kafka.commit("search", {AT: 4})
+    kafka.join("search", ["orders"])
+    assert run(kafka, tmp_path).standing.is_live == {"billing": False, "search": True}
+    kafka.leave("search")
+    kafka.delete_group("billing")
+    assert run(kafka, tmp_path).standing.is_live == {"search": False}

@@ -23,7 +23,7 @@ from retentiond.errors import (
     StateOfOtherCluster,
     StateReplaced,
 )
-from retentiond.model import DeletionOutcome, Outcome
+from retentiond.model import DeletionOutcome, Outcome, Reason
 from retentiond.state.state import LastComplete, write_last_complete
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport, figures
@@ -365,6 +365,25 @@ def test_a_restart_does_not_forget_the_last_complete_cycle(tmp_path: Path) -> No
         assert known.replace("cluster-a", "") in shown
 
     live(play, settings(tmp_path, metrics={"cluster": "orders"}))
+
+
+def test_a_hold_goes_on_after_a_restart(tmp_path: Path) -> None:
+    held = report([row("orders", 0, Reason.NO_GROUP)])
+    shown: list[float] = []
+
+    def play(bench: Bench) -> None:
+        for _ in range(2):
+            bench.later_s += 600
+            bench.tick(lambda: held)
+        text = bench.get("/metrics").text
+        name = 'retentiond_topic_held_seconds{reason="no_group",topic="orders"} '
+        (line,) = (line for line in text.splitlines() if line.startswith(name))
+        shown.append(float(line.removeprefix(name)))
+
+    for _ in range(2):
+        live(play, settings(tmp_path))
+    assert shown[0] == pytest.approx(600, abs=60)
+    assert shown[1] == pytest.approx(1800, abs=120)
 
 
 def test_once_the_files_of_the_state_are_back_nobody_says_that_nothing_is_deleted() -> None:

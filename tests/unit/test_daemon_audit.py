@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from retentiond.errors import KafkaUnavailable, StateError
+from retentiond.model import Outcome
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
 from tests.support.builders.daemons import Bench, live, settings
+from tests.support.builders.reports import outcome, report, row
 
 
 def counted(bench: Bench) -> list[str]:
@@ -66,3 +70,23 @@ def test_the_size_of_the_audit_log_is_a_metric(tmp_path: Path) -> None:
         assert "retentiond_audit_log_bytes 6.0" in bench.get("/metrics").text
 
     live(play, settings(tmp_path))
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_each_deletion_is_a_line_of_the_log_where_that_is_wanted(wanted: bool) -> None:
+    rows = [row("orders", at) for at in range(3)]
+    failed = replace(outcome("orders", 1), outcome=Outcome.FAILED, low_watermark=None, error="why")
+    done = report(rows, [outcome("orders", 0), failed])
+    bench = live(lambda bench: bench.tick(lambda: done), settings(audit={"log": wanted}))
+    lines = bench.events(logs.DELETION)
+    if not wanted:
+        assert lines == []
+        return
+    told = [(line["topic"], line["partition"], line["outcome"], line["error"]) for line in lines]
+    assert told == [("orders", 0, "deleted", None), ("orders", 1, "failed", "why")]
+    assert lines[0]["cycle_id"] == done.plan.cycle_id
+    assert lines[0]["cluster_id"] == done.plan.cluster_id
+    assert lines[0]["log_level"] == "info"
+    of_row = {name: lines[0][name] for name in ("log_start_offset", "cutoff", "records", "owner")}
+    assert of_row == {"log_start_offset": 10, "cutoff": 100, "records": 90, "owner": None}
+    assert json.loads(json.dumps(lines)) == lines, "a line of JSON"

@@ -15,8 +15,16 @@ from rich.console import Console
 
 from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, printer, say
 from retentiond.cli.past.options import figure, past_document, say_past
-from retentiond.config.price import Price
-from retentiond.formatting import rfc3339, say_bytes, say_count, say_many, say_name, say_names
+from retentiond.config.price import MONTH_DAYS, Price
+from retentiond.formatting import (
+    rfc3339,
+    say_bytes,
+    say_count,
+    say_gib_days,
+    say_many,
+    say_name,
+    say_names,
+)
 from retentiond.history.ask.report import (
     GIB,
     HOUR_MS,
@@ -27,9 +35,8 @@ from retentiond.history.ask.report import (
     StoppedGroup,
     TopicSaving,
 )
+from retentiond.history.hourly import Values
 from retentiond.tell import charts
-
-MONTH_DAYS = 365.25 / 12
 
 SAVINGS = (
     Column("TOPIC", ColumnKind.NAME),
@@ -188,20 +195,16 @@ def summary(report: Report, price: Price | None) -> str:
         return f"Deleted {deleted}; the bytes of all topics together are not known."
     saved = f"Deleted {deleted}. That saved {say_bytes(total.saved_bytes)} of disk on average"
     if (gib_days := total.saved_gib_days) is not None:
-        saved += f", {_say_gib_days(gib_days)} GiB·days in all"
+        saved += f", {say_gib_days(gib_days)} GiB·days in all"
     if price is None:
         return f"{saved}."
-    in_all = "" if gib_days is None else f"{price.of(gib_days / MONTH_DAYS)} in all, and "
+    in_all = "" if gib_days is None else f"{price.of_gib_days(gib_days)} in all, and "
     return f"{saved}: {in_all}{price.of(total.saved_bytes / GIB)} a month at {price} a GiB."
-
-
-def _say_gib_days(gib_days: float) -> str:
-    return f"{gib_days:,.1f}" if gib_days < 10 else say_count(round(gib_days))
 
 
 def _saving_row(each: TopicSaving) -> list[str]:
     bytes_known = (each.mean_bytes, each.without_mean_bytes, each.saved_bytes)
-    days = "?" if each.saved_gib_days is None else _say_gib_days(each.saved_gib_days)
+    days = "?" if each.saved_gib_days is None else say_gib_days(each.saved_gib_days)
     return [each.topic, *map(figure, bytes_known), days, say_count(each.records_deleted)]
 
 
@@ -244,8 +247,7 @@ def html(report: Report, price: Price | None) -> str:
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True
     )
     pictures = [
-        _lines("On disk", report.bytes_by_topic, say_bytes, stacked=True),
-        _lines("On disk without retentiond", report.without_by_topic, say_bytes, stacked=True),
+        *on_disk(report.bytes_by_topic, report.without_by_topic),
         _bars("Records deleted", report.deleted_by_day),
         _lines("Log directories, percent used", report.used_by_log_dir, "{:.0f} %".format),
     ]
@@ -269,22 +271,60 @@ def _bounds(report: Report) -> tuple[int, int]:
     return period[0].entry.at_ms, period[-1].entry.at_ms
 
 
-def _lines(
-    title: str, lines: Mapping[str, Sequence[Point]], formatter: Any, *, stacked: bool = False
+def on_disk(
+    as_it_was: Mapping[str, Sequence[Point]], without: Mapping[str, Sequence[Point]]
+) -> list[str]:
+    """As it was, and without retentiond: on one scale and in the same colours, so that what was
+    saved is what lies between the two."""
+    both = [_over_time(each) for each in (as_it_was, without)]
+    top = max(charts.highest([*lines.values()], stacked=True) for _, lines in both)
+    order = charts.largest_first({name: v for _, lines in both for name, v in lines.items()})
+    titles = ("On disk", "On disk without retentiond")
+    return [
+        _drawn(title, times, lines, say_bytes, stacked=True, order=order, least_top=top)
+        for title, (times, lines) in zip(titles, both, strict=True)
+    ]
+
+
+def _over_time(
+    lines: Mapping[str, Sequence[Point]],
+) -> tuple[list[int], dict[str | None, Values]]:
+    """The times of all points together, and each line's value at each of them."""
+    times = sorted({point.at_ms for points in lines.values() for point in points})
+    by_time = {name: dict(points) for name, points in lines.items()}
+    return times, {name: [values.get(at) for at in times] for name, values in by_time.items()}
+
+
+def _lines(title: str, lines: Mapping[str, Sequence[Point]], formatter: Any) -> str:
+    return _drawn(title, *_over_time(lines), formatter)
+
+
+def _drawn(
+    title: str,
+    times: Sequence[int],
+    lines: Mapping[str | None, Values],
+    formatter: Any,
+    *,
+    stacked: bool = False,
+    order: Sequence[str] = (),
+    least_top: float = 0,
 ) -> str:
     if not lines:
         return ""
-    times = sorted({point.at_ms for points in lines.values() for point in points})
-    by_time = {name: dict(points) for name, points in lines.items()}
-    shown, rest = charts.largest_lines(
-        {name: [values.get(each) for each in times] for name, values in by_time.items()}
-    )
+    shown, rest = charts.largest_lines(lines, order)
     drawn = [*shown.items()]
     if stacked and rest is not None:
         drawn.append((f"{len(lines) - len(shown)} others", rest))
     labels = [rfc3339(each)[5:16].replace("T", " ") for each in times]
     chart = charts.line_chart(
-        drawn, labels, formatter, charts.REPORT_LOOK, title=title, stacked=stacked, of_bytes=stacked
+        drawn,
+        labels,
+        formatter,
+        charts.REPORT_LOOK,
+        title=title,
+        stacked=stacked,
+        of_bytes=stacked,
+        least_top=least_top,
     )
     return str(chart.render(is_unicode=True))
 

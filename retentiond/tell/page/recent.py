@@ -13,7 +13,16 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from retentiond.formatting import say_bytes, say_count, say_many, say_share
+from retentiond.config.price import Price
+from retentiond.formatting import (
+    GIB,
+    HOUR_MS,
+    say_bytes,
+    say_count,
+    say_gib_days,
+    say_many,
+    say_share,
+)
 from retentiond.history.hourly import SPANS, Hourly, Recent, TimeRange, Values
 from retentiond.history.keeper import HistoryKeeper
 
@@ -66,11 +75,12 @@ class RecentChart:
 
 @dataclass(frozen=True, slots=True)
 class RecentHistory:
-    """``notes``: what is missing, or why, a sentence each."""
+    """``notes``: what is missing, or why, a sentence each. ``saved``: disk, in a sentence."""
 
     span: TimeRange
     charts: tuple[RecentChart, ...]
     notes: tuple[str, ...]
+    saved: str | None = None
 
 
 def span_named(word: str | None) -> TimeRange:
@@ -83,7 +93,9 @@ class RecentCharts:
 
     def __init__(self, keeper: HistoryKeeper) -> None:
         self._keeper = keeper
-        self._drawn: dict[TimeRange, tuple[object, tuple[RecentChart, ...], str | None]] = {}
+        self._drawn: dict[
+            TimeRange, tuple[object, Recent, tuple[RecentChart, ...], str | None]
+        ] = {}
 
     def of(self, span: TimeRange, now_ms: int) -> RecentHistory:
         hourly = self._keeper.hourly
@@ -92,9 +104,22 @@ class RecentCharts:
         state = hourly.version, span.times(now_ms)
         drawn = self._drawn.get(span)
         if drawn is None or drawn[0] != state:
-            drawn = self._drawn[span] = (state, *_draw(hourly.recent(span, now_ms), span))
+            recent = hourly.recent(span, now_ms)
+            drawn = self._drawn[span] = (state, recent, *_draw(recent, span))
+        _, recent, charts, note = drawn
         notes = _notes(self._keeper, hourly)
-        return RecentHistory(span, drawn[1], (*notes, drawn[2]) if drawn[2] else notes)
+        saved = _saved(recent, span, self._keeper.config.history.price_per_gib_month)
+        return RecentHistory(span, charts, (*notes, note) if note else notes, saved)
+
+
+def _saved(recent: Recent, span: TimeRange, price: Price | None) -> str | None:
+    if not recent.saved_byte_ms:
+        return None
+    gib_days = recent.saved_byte_ms / GIB / (DAY_H * HOUR_MS)
+    said = f"Saved in the last {span.name}: about {say_gib_days(gib_days)} GiB·days of disk"
+    if price is None:
+        return f"{said}."
+    return f"{said}, {price.of_gib_days(gib_days)} at {price} a GiB and month."
 
 
 def _notes(keeper: HistoryKeeper, hourly: Hourly | None) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from grafana_foundation_sdk.models.dashboard import (
 from grafana_foundation_sdk.models.dashboard import Dashboard as Model
 
 from devkit.dashboard.panels import BAD, DAEMON, DATASOURCE, GOOD, WARN, runbook
-from devkit.dashboard.rows import ROWS
+from devkit.dashboard.rows import OWNED, ROWS
 
 RUNBOOK = "docs/runbook.md"
 """Where the runbook is: what publishes it elsewhere replaces this text, as in the alerts."""
@@ -54,7 +54,15 @@ def build() -> Model:
             )
         )
         .with_variable(
-            _labels("Topic", "topic", f"retentiond_partitions{{{DAEMON}}}").all_value(".*")
+            _labels("Owner", "owner", f"retentiond_topic_owner_info{{{DAEMON}}}").all_value(".*")
+        )
+        .with_variable(
+            _labels(
+                "Topic",
+                "topic",
+                '{__name__=~"retentiond_partitions|retentiond_topic_owner_info", '
+                f"{DAEMON}, {OWNED}}}",
+            ).all_value(".*")
         )
         .with_variable(TextBoxVariable("runbook").label("Runbook").default_value(RUNBOOK))
         .link(runbook("Runbook"))

@@ -26,6 +26,19 @@ Panels = Iterator[
 
 TOPIC = f'{DAEMON}, topic=~"$topic"'
 
+OWNED = 'owner=~"$owner"'
+"""Absent is empty, so where every owner is chosen, topics without one match, too."""
+
+
+def of_owner(expr: str, *, within: str = "") -> str:
+    """What is about topics of the chosen owners. ``within``: that were there in that time."""
+    each = [
+        f"retentiond_{name}{{{DAEMON}, {OWNED}}}" for name in ("partitions", "topic_owner_info")
+    ]
+    chosen = " or ".join(f"last_over_time({of}[{within}])" if within else of for of in each)
+    return f"({expr} and on (job, instance, topic) ({chosen}))"
+
+
 TOPIC_NAME = "{{kafka_cluster}} {{topic}}"
 """Of a series: two clusters may have topics of the same name."""
 
@@ -47,6 +60,11 @@ ENOUGH_S = 86_400
 
 LATE, VERY_LATE = 3, 12
 """Intervals without a complete cycle."""
+
+
+def _increase_in_range(counter: str) -> str:
+    increase = f"increase({counter}{{{TOPIC}}}[$__range])"
+    return f"sum({of_owner(increase, within='$__range')})"
 
 
 def _health() -> Panels:
@@ -95,12 +113,12 @@ def _health() -> Panels:
     )
     yield figure(
         About("Records deleted", "short", "In the time range of the dashboard."),
-        Query(f"sum(increase(retentiond_records_deleted_total{{{TOPIC}}}[$__range]))"),
+        Query(_increase_in_range("retentiond_records_deleted_total")),
         span=3,
     )
     yield figure(
         About("Bytes freed", "bytes", "On the disks of all replicas, in that time range."),
-        Query(f"sum(increase(retentiond_bytes_freed_total{{{TOPIC}}}[$__range]))"),
+        Query(_increase_in_range("retentiond_bytes_freed_total")),
         span=3,
     )
     yield figure(
@@ -110,7 +128,7 @@ def _health() -> Panels:
             "Nothing is deleted from these; see the reasons.",
             "RetentiondPartitionsHeld",
         ),
-        Query(f"sum(topic:retentiond_held_partitions:sum{{{TOPIC}}}) or vector(0)"),
+        Query(f"sum({of_owner(f'topic:retentiond_held_partitions:sum{{{TOPIC}}}')}) or vector(0)"),
         span=3,
         steps=((1, WARN),),
     )
@@ -152,7 +170,10 @@ def _health() -> Panels:
 def _deletion() -> Panels:
     yield graph(
         About("Records deleted", "cps", "By topic, over half an hour; the 20 with the most."),
-        Query(f"topk(20, topic:retentiond_records_deleted:rate30m{{{TOPIC}}})", TOPIC_NAME),
+        Query(
+            f"topk(20, {of_owner(f'topic:retentiond_records_deleted:rate30m{{{TOPIC}}}')})",
+            TOPIC_NAME,
+        ),
         stacked=True,
     )
     yield graph(
@@ -161,7 +182,7 @@ def _deletion() -> Panels:
             "short",
             "Still there after the last cycle; the 20 topics with the most.",
         ),
-        Query(f"topk(20, retentiond_reclaimable_records{{{TOPIC}}})", TOPIC_NAME),
+        Query(f"topk(20, {of_owner(f'retentiond_reclaimable_records{{{TOPIC}}}')})", TOPIC_NAME),
     )
     yield graph(
         About(
@@ -171,7 +192,8 @@ def _deletion() -> Panels:
             "RetentiondDeletionsFailing",
         ),
         Query(
-            f"sum by (outcome) (increase(retentiond_deletions_total{{{TOPIC}}}[1h]))",
+            "sum by (outcome) ("
+            f"{of_owner(f'increase(retentiond_deletions_total{{{TOPIC}}}[1h])')})",
             "{{outcome}}",
         ),
     )
@@ -181,7 +203,7 @@ def _deletion() -> Panels:
             "short",
             "From log start offset to high watermark; the 20 topics with the most.",
         ),
-        Query(f"topk(20, retentiond_log_records{{{TOPIC}}})", TOPIC_NAME),
+        Query(f"topk(20, {of_owner(f'retentiond_log_records{{{TOPIC}}}')})", TOPIC_NAME),
         stacked=True,
     )
 
@@ -194,7 +216,10 @@ def _holds() -> Panels:
             "By Kafka's own retention; the 20 groups with the least time. Negative is loss.",
             "RetentiondUnreadRecordsAtRisk",
         ),
-        Query(f"bottomk(20, retentiond_forced_retention_margin_seconds{{{TOPIC}}})", GROUP_NAME),
+        Query(
+            f"bottomk(20, {of_owner(f'retentiond_forced_retention_margin_seconds{{{TOPIC}}}')})",
+            GROUP_NAME,
+        ),
         steps=((LOST_S, BAD), (LITTLE_S, WARN), (ENOUGH_S, GOOD)),
     )
     yield graph(
@@ -204,11 +229,13 @@ def _holds() -> Panels:
             "Estimated, on all replicas.",
             "RetentiondGroupKeepsMuch",
         ),
-        Query(f"topk(10, group:retentiond_kept_bytes:sum{{{TOPIC}}})", GROUP_NAME),
+        Query(f"topk(10, {of_owner(f'group:retentiond_kept_bytes:sum{{{TOPIC}}}')})", GROUP_NAME),
     )
     yield graph(
         About("Records that one group alone keeps", "short", "On the partitions it binds."),
-        Query(f"topk(10, retentiond_binding_group_lag_records{{{TOPIC}}})", GROUP_NAME),
+        Query(
+            f"topk(10, {of_owner(f'retentiond_binding_group_lag_records{{{TOPIC}}}')})", GROUP_NAME
+        ),
     )
     yield graph(
         About(
@@ -218,7 +245,7 @@ def _holds() -> Panels:
             "RetentiondPartitionsHeld",
         ),
         Query(
-            f"sum by (verdict, reason) (retentiond_partitions{{{TOPIC}}})",
+            f"sum by (verdict, reason) ({of_owner(f'retentiond_partitions{{{TOPIC}}}')})",
             "{{verdict}}: {{reason}}",
         ),
         stacked=True,
@@ -229,7 +256,9 @@ def _holds() -> Panels:
             "short",
             "High watermark less least commit; the 20 topics with the most.",
         ),
-        Query(f"topk(20, retentiond_slowest_group_lag_records{{{TOPIC}}})", TOPIC_NAME),
+        Query(
+            f"topk(20, {of_owner(f'retentiond_slowest_group_lag_records{{{TOPIC}}}')})", TOPIC_NAME
+        ),
     )
     yield graph(
         About(
@@ -239,7 +268,8 @@ def _holds() -> Panels:
             "RetentiondPartitionsHeld",
         ),
         Query(
-            f"topk(20, retentiond_topic_held_seconds{{{TOPIC}}})", f"{TOPIC_NAME}: {{{{reason}}}}"
+            f"topk(20, {of_owner(f'retentiond_topic_held_seconds{{{TOPIC}}}')})",
+            f"{TOPIC_NAME}: {{{{reason}}}}",
         ),
     )
     yield graph(
@@ -268,8 +298,11 @@ def _disks() -> Panels:
             "bytes",
             "On the disks of all replicas; in remote storage by estimate. The 20 largest.",
         ),
-        Query(f"topk(20, retentiond_log_size_bytes{{{TOPIC}}})", TOPIC_NAME),
-        Query(f"topk(20, retentiond_remote_log_size_bytes{{{TOPIC}}})", f"{TOPIC_NAME}, remote"),
+        Query(f"topk(20, {of_owner(f'retentiond_log_size_bytes{{{TOPIC}}}')})", TOPIC_NAME),
+        Query(
+            f"topk(20, {of_owner(f'retentiond_remote_log_size_bytes{{{TOPIC}}}')})",
+            f"{TOPIC_NAME}, remote",
+        ),
         stacked=True,
     )
     yield graph(
@@ -278,8 +311,11 @@ def _disks() -> Panels:
             "bytes",
             "By the last plan's deletions; the 20 topics with the most.",
         ),
-        Query(f"topk(20, retentiond_predicted_bytes{{{TOPIC}}})", TOPIC_NAME),
-        Query(f"topk(20, retentiond_predicted_remote_bytes{{{TOPIC}}})", f"{TOPIC_NAME}, remote"),
+        Query(f"topk(20, {of_owner(f'retentiond_predicted_bytes{{{TOPIC}}}')})", TOPIC_NAME),
+        Query(
+            f"topk(20, {of_owner(f'retentiond_predicted_remote_bytes{{{TOPIC}}}')})",
+            f"{TOPIC_NAME}, remote",
+        ),
     )
     yield graph(
         About(
@@ -298,7 +334,7 @@ def _disks() -> Panels:
             "RetentiondRetentionStuck",
         ),
         Query(
-            f"sum by (cause) (retentiond_stuck_retention_partitions{{{TOPIC}}})"
+            f"sum by (cause) ({of_owner(f'retentiond_stuck_retention_partitions{{{TOPIC}}}')})"
             f" or 0 * count(retentiond_ready{{{DAEMON}}})",
             "{{cause}}",
         ),

@@ -37,6 +37,8 @@ every_case = pytest.mark.parametrize("values", VALUES, ids=lambda path: path.ste
 
 OLDEST, NEWEST = all_versions()[0], all_versions()[-1]
 
+CI_TEAMS = CHART / "ci" / "teams-values.yaml"
+
 OF_PROMETHEUS = "monitoring.coreos.com/v1"
 """Kubernetes has no schemas of these."""
 
@@ -409,6 +411,100 @@ def test_alerts_are_switched_off_by_name_and_have_the_thresholds_that_are_given(
         ("RetentiondStateVolumeFills", "< 2e+09"),
     ):
         assert threshold in exprs[alert]
+
+
+def test_an_alert_waits_and_is_as_bad_as_the_values_say() -> None:
+    groups = only(template(CI_TEAMS), "PrometheusRule")["spec"]["groups"]
+    rules = {rule.get("alert"): rule for group in groups for rule in group["rules"]}
+    assert rules["RetentiondNotReady"]["for"] == "30m"
+    assert rules["RetentiondGroupAbandoned"]["labels"]["severity"] == "critical"
+    assert rules["RetentiondGroupVanished"]["labels"]["severity"] == "warning"
+    full = rules["RetentiondDiskFillsUp"]["expr"]
+    assert "full_seconds < 7200" in full
+    assert "[1h], 7200)" in " ".join(full.split())
+    assert rules["RetentiondOrphanPartitions"]["expr"].endswith("> 10")
+    assert rules["RetentiondRetentionStuck"]["expr"].endswith("> 0")
+
+
+@pytest.mark.parametrize("of", ["for.RetentiondNone=5m", "severities.RetentiondNone=critical"])
+def test_an_alert_that_does_not_exist_is_refused_by_its_name(of: str) -> None:
+    done = helm(
+        *("template", RELEASE, CHART, "--values", CI_TEAMS, "--kube-version", KUBERNETES),
+        *("--set", f"rules.{of}"),
+    )
+    assert done.returncode != 0
+    assert f"rules.{of.partition('.')[0]}: there is no alert RetentiondNone" in done.stderr
+
+
+def test_the_runbook_is_at_the_chart_s_home_where_nobody_publishes_another(tmp_path: Path) -> None:
+    """As scripts/release packs the chart."""
+    chart = shutil.copytree(CHART, tmp_path / "retentiond")
+    described = yaml.safe_load((chart / "Chart.yaml").read_text())
+    described["home"] = "https://github.com/example/retentiond"
+    (chart / "Chart.yaml").write_text(yaml.safe_dump(described))
+    documents = template(CI_TEAMS, chart=chart)
+    place = f"{described['home']}/blob/v{described['version']}/docs/runbook.md#"
+    groups = only(documents, "PrometheusRule")["spec"]["groups"]
+    alerts = [rule for group in groups for rule in group["rules"] if "alert" in rule]
+    for rule in alerts:
+        assert rule["annotations"]["runbook_url"].startswith(place)
+    (board,) = [each for each in documents if "retentiond.json" in each.get("data", {})]
+    assert place.rstrip("#") in board["data"]["retentiond.json"]
+
+
+def test_names_and_job_follow_the_overrides() -> None:
+    documents = template(CI_TEAMS)
+    assert only(documents, "StatefulSet")["metadata"]["name"] == f"{RELEASE}-consumed-retention"
+    labels = only(documents, "Service")["metadata"]["labels"]
+    job = labels[only(documents, "ServiceMonitor")["spec"]["jobLabel"]]
+    text = json.dumps(only(documents, "PrometheusRule"))
+    assert f'up{{job=\\"{job}\\"}}' in text
+    named = template(CI_TEAMS, "--set", "fullnameOverride=retention-of-orders")
+    assert only(named, "StatefulSet")["metadata"]["name"] == "retention-of-orders"
+
+
+def test_a_scraped_endpoint_has_its_own_relabelings_and_those_of_the_values() -> None:
+    """In one list: of a key that comes twice, the API server takes the last alone."""
+    (endpoint,) = only(template(CI_TEAMS), "ServiceMonitor")["spec"]["endpoints"]
+    assert [each["targetLabel"] for each in endpoint["relabelings"]] == [
+        "instance",
+        "kafka_cluster",
+        "region",
+    ]
+    assert endpoint["scrapeTimeout"] == "10s"
+
+
+def test_what_a_platform_sets_for_its_pods_is_merged_into_what_the_chart_sets() -> None:
+    documents = template(CI_TEAMS, "--set", "securityContext.seLinuxOptions.level=s0")
+    for spec in pods(documents):
+        security = spec["securityContext"]
+        assert security["fsGroupChangePolicy"] == "Always"
+        assert (security["supplementalGroups"], security["fsGroup"]) == ([2000], 10001)
+        for each in spec["containers"]:
+            assert each["securityContext"]["seLinuxOptions"] == {"level": "s0"}
+            assert each["securityContext"]["readOnlyRootFilesystem"] is True
+        assert spec["topologySpreadConstraints"][0]["maxSkew"] == 1
+    assert [each["name"] for each in daemon(documents)["spec"]["initContainers"]] == [
+        "wait-for-kafka"
+    ]
+    assert "initContainers" not in only(documents, "Pod")["spec"]
+    stateful_set = only(documents, "StatefulSet")["metadata"]
+    assert stateful_set["annotations"] == {"reloader.stakater.com/auto": "true"}
+    account = only(documents, "ServiceAccount")["metadata"]
+    assert account["annotations"].keys() == {"eks.amazonaws.com/role-arn"}
+
+
+def test_the_ingress_leads_to_the_service_s_port() -> None:
+    documents = template(CI_TEAMS)
+    spec = only(documents, "Ingress")["spec"]
+    (rule,) = spec["rules"]
+    (path,) = rule["http"]["paths"]
+    service = path["backend"]["service"]
+    assert rule["host"] == spec["tls"][0]["hosts"][0] == "retentiond.example"
+    assert service["name"] == only(documents, "Service")["metadata"]["name"]
+    assert service["port"]["name"] in {
+        each["name"] for each in only(documents, "Service")["spec"]["ports"]
+    }
 
 
 def test_the_alerts_point_to_where_the_runbook_is_published() -> None:

@@ -238,3 +238,32 @@ def test_exit_code_and_output_go_with_another_file(files: Files, command: Comman
     path = files.write("new", f"{KAFKA}topics: [{{name: orders}}]\n")
     done = command("check", "--config", path, "--exit-code")
     assert (done.code, "--against OLD" in done.err) == (2, True)
+
+
+def test_entries_of_a_file_that_mean_the_same_share_a_line(files: Files, command: Command) -> None:
+    several = "".join(f"- {{name: pay.{at}, {ENABLED}, {HOURS}: 6}}\n" for at in range(1, 6))
+    path = files.write(
+        "new",
+        f"{KAFKA}policies: policies.d/*.yaml\n",
+        payments=f"owner: payments\ntopics:\n{several}- {{name: pay.audit}}\n",
+        search=f"owner: search\ntopics: [{{name: clicks, {ENABLED}, {HOURS}: 6}}]\n",
+    )
+    done = command("check", "--config", path)
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert [line.partition(": ")[0] for line in lines[:-1]] == [
+        "policies.d/payments.yaml, owner payments",
+        "pay.1, pay.2, pay.3 and 2 more",
+        "pay.audit",
+        "policies.d/search.yaml, owner search",
+        "clicks",
+    ]
+    assert lines[0].endswith("owner payments: 6 entries, 5 enabled.")
+    assert lines[3].endswith("owner search: 1 entry, 1 enabled.")
+
+
+def test_a_few_entries_that_mean_the_same_have_a_line_each(files: Files, command: Command) -> None:
+    entries = ", ".join(f"{{name: orders.{at}, {ENABLED}}}" for at in range(3))
+    path = files.write("new", f"{KAFKA}topics: [{entries}]\n")
+    lines = command("check", "--config", path).out.splitlines()
+    assert [line.partition(":")[0] for line in lines[:3]] == ["orders.0", "orders.1", "orders.2"]

@@ -66,15 +66,15 @@ def test_every_panel_says_what_it_shows_and_asks_the_chosen_prometheus(
     assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
 
 
-def test_the_dashboard_lets_choose_prometheus_cluster_instance_and_topic() -> None:
+def test_the_dashboard_lets_choose_prometheus_cluster_instance_owner_and_topic() -> None:
     names = [variable["name"] for variable in dashboard()["templating"]["list"]]
-    assert names == ["datasource", "job", "cluster", "instance", "topic", "runbook"]
+    assert names == ["datasource", "job", "cluster", "instance", "owner", "topic", "runbook"]
 
 
 def test_only_what_every_daemon_shows_may_be_chosen_by_a_pattern_for_all() -> None:
     """Of jobs and instances Grafana lists all that there are: `.*` would be every target."""
     for variable in dashboard()["templating"]["list"]:
-        everything = {"cluster": ".*", "topic": ".*"}.get(variable["name"])
+        everything = {"cluster": ".*", "owner": ".*", "topic": ".*"}.get(variable["name"])
         assert variable.get("allValue") == everything
 
 
@@ -129,6 +129,7 @@ ALIVE = {
     'retentiond_records_deleted_total{topic="orders"}': 7,
     'retentiond_bytes_freed_total{topic="orders"}': 7,
     "retentiond_history_failures_total": 0,
+    'retentiond_partitions{topic="orders"}': 1,
 }
 
 
@@ -159,6 +160,44 @@ def test_no_figure_is_green_while_a_daemon_is_down(
     (tmp_path / "figures.yml").write_text(yaml.safe_dump({"tests": [test]}))
     done = promtool("test", "rules", str(tmp_path / "figures.yml"))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("owner", "wanted"), [(".*", 3), ("payments", 1), ("payments|search", 2)])
+def test_every_query_about_topics_is_about_the_chosen_owners_alone(
+    tmp_path: Path, owner: str, wanted: int
+) -> None:
+    """Of three topics one has no owner: it shows where every owner is chosen."""
+    labels = 'job="retentiond", instance="a"'
+    values = [
+        {"series": f'{name}{{{labels}, topic="{topic}"}}', "values": "1x20"}
+        for topic in ("orders", "clicks", "of-nobody")
+        for name in ("retentiond_partitions", "retentiond_reclaimable_records")
+    ]
+    values += [
+        {
+            "series": f'retentiond_topic_owner_info{{{labels}, topic="{topic}", owner="{of}"}}',
+            "values": "1x20",
+        }
+        for topic, of in (("orders", "payments"), ("clicks", "search"))
+    ]
+    (expr,) = (expr for title, expr in queries() if title == "Records that may be deleted")
+    asked = f"count({everything_chosen(expr.replace('$owner', owner))})"
+    test = {
+        "interval": "1m",
+        "input_series": values,
+        "promql_expr_test": [
+            {
+                "expr": asked,
+                "eval_time": "15m",
+                "exp_samples": [{"labels": "{}", "value": wanted}],
+            }
+        ],
+    }
+    (tmp_path / "owners.yml").write_text(yaml.safe_dump({"tests": [test]}))
+    done = promtool("test", "rules", str(tmp_path / "owners.yml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    for title, each in queries():
+        assert ("$topic" in each) == ("$owner" in each), title
 
 
 def _with_instance(series: str, instance: str) -> str:

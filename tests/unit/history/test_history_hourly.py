@@ -23,6 +23,7 @@ from tests.support.builders.past_clusters import BEGIN, PastCluster, PastEntry
 
 DAY, WEEK, MONTH = SPANS
 HOUR_MS = 3_600_000
+GIB = 1 << 30
 NOW_MS = int(BEGIN.timestamp() * 1000) + 5 * 24 * HOUR_MS
 
 
@@ -254,3 +255,53 @@ def test_what_can_not_be_read_harms_no_entry(tmp_path: Path) -> None:
     assert keeper.hourly.problem == (
         "the history can't be read (RuntimeError: a bug); please report this"
     )
+
+
+@pytest.mark.parametrize(
+    ("hours", "forced_h", "consumed_h", "saved_h"),
+    [
+        (12, 48, 24, 12),  # it would still be there
+        (72, 48, 24, 24),  # Kafka would have deleted it after another day
+        (72, None, 24, 72),  # Kafka would have kept it for ever
+        (72, 24, 24, 0),  # it was Kafka's turn anyway
+    ],
+)
+def test_what_was_saved_is_bytes_times_how_long_kafka_would_have_kept_them(
+    tmp_path: Path, hours: int, forced_h: int | None, consumed_h: int, saved_h: int
+) -> None:
+    """Of 100 records in 10 GiB 50 go, half an hour after the hour; another request failed."""
+    row = {"topic": "orders", "partition": 0}
+    partition = row | {
+        "kind": RowKind.PARTITION.value,
+        "log_start_offset": 100,
+        "high_watermark": 200,
+        "size_bytes": 10 * GIB,
+        "consumed_retention_ms": consumed_h * HOUR_MS,
+        "forced_retention_ms": None if forced_h is None else forced_h * HOUR_MS,
+    }
+    deletion = row | {"kind": RowKind.DELETION.value, "records": 50, "outcome": "deleted"}
+    failed = deletion | {"outcome": "failed"}
+    past = PastCluster([PastEntry(HOUR_MS // 2, rows=[partition, deletion, failed])])
+    write(tmp_path, past)
+    found = Hourly()
+    now_ms = int(BEGIN.timestamp() * 1000) + HOUR_MS // 2 + hours * HOUR_MS
+    found.follow(HistoryTable.open(tmp_path), past.cluster_id, now_ms)
+    assert found.problem is None
+    assert found.recent(MONTH, now_ms).saved_byte_ms == 5 * GIB * saved_h * HOUR_MS
+
+
+def test_of_a_time_only_what_was_saved_in_it_counts(tmp_path: Path) -> None:
+    row = {"topic": "orders", "partition": 0}
+    sizes = {"log_start_offset": 0, "high_watermark": 1, "size_bytes": GIB}
+    rows = [
+        {"kind": RowKind.PARTITION.value, **row, **sizes},
+        {"kind": RowKind.DELETION.value, **row, "records": 1, "outcome": "deleted"},
+    ]
+    past = PastCluster([PastEntry(HOUR_MS // 2, rows=rows)])
+    write(tmp_path, past)
+    found = Hourly()
+    now_ms = int(BEGIN.timestamp() * 1000) + 4 * 24 * HOUR_MS
+    found.follow(HistoryTable.open(tmp_path), past.cluster_id, now_ms)
+    of_day = found.recent(DAY, now_ms)
+    assert of_day.saved_byte_ms == GIB * (now_ms - of_day.times[0])
+    assert Hourly().recent(DAY, now_ms).saved_byte_ms is None

@@ -70,6 +70,46 @@ def kept(audit: Audit) -> list[str]:
     return [each.cycle_id for each in read_cycles(audit.state_dir)]
 
 
+def used_bytes(audit: Audit) -> int:
+    (row,) = sql(
+        audit,
+        "SELECT (page_count - freelist_count) * page_size "
+        "FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
+    )
+    return int(str(row[0]))
+
+
+def test_above_its_most_bytes_the_oldest_cycles_go_however_young_they_are(
+    audit: Audit, host: Host
+) -> None:
+    cycle(audit, "open", None)
+    for number in range(60):
+        host.pass_days(0.01)
+        cycle(audit, f"cycle-{number:02}", *[Outcome.DELETED] * 20)
+    record_action(audit.state_dir, Action(1, "anna", "pause", None, "why"))
+    most = used_bytes(audit) // 2
+    audit.prune(None, GO, max_bytes=10 * most)
+    assert len(kept(audit)) == 61
+
+    audit.prune(None, GO, max_bytes=most)
+
+    assert used_bytes(audit) <= most
+    names = kept(audit)
+    assert "open" in names, "its outcome may still become known"
+    young = sorted(name for name in names if name != "open")
+    assert young == [f"cycle-{number:02}" for number in range(60 - len(young), 60)]
+    assert 10 < len(young) < 50
+    assert len(list(actions_in(audit.state_dir))) == 1
+
+
+def test_the_last_cycle_stays_whatever_it_takes(audit: Audit, host: Host) -> None:
+    cycle(audit, "old", Outcome.DELETED)
+    host.pass_days(0.01)
+    cycle(audit, "last", Outcome.DELETED)
+    audit.prune(None, GO, max_bytes=1)
+    assert kept(audit) == ["last"]
+
+
 def test_what_is_older_than_it_is_kept_goes_with_its_evidence(audit: Audit, host: Host) -> None:
     cycle(audit, "old", Outcome.DELETED, Outcome.FAILED)
     host.pass_days(1)

@@ -88,6 +88,7 @@ PROMISED = {
     "retentiond_forced_retention_margin_seconds": ("gauge", {"topic", "group"}),
     "retentiond_forced_retention_seconds": ("gauge", {"topic"}),
     "retentiond_group_last_commit_timestamp_seconds": ("gauge", {"group"}),
+    "retentiond_group_live": ("gauge", {"group"}),
     "retentiond_group_vanished_seconds": ("gauge", {"group"}),
     "retentiond_topic_held_seconds": ("gauge", {"topic", "reason"}),
     "retentiond_groups": ("gauge", {"kind", "state"}),
@@ -147,7 +148,12 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
     ]
     unread = LagReport({BILLING: 50}, {BILLING: 60.5})
     rows.append(row("views", reason=Reason.NO_GROUP))
-    stand = Standing({"orders": 3_600_000}, {"billing": 1_500}, {"search": 2_500})
+    stand = Standing(
+        {"orders": 3_600_000},
+        {"billing": 1_500},
+        {"search": 2_500},
+        {"billing": True, "old": False},
+    )
     cycle = replace(report(rows, [outcome("orders")]), disk=disk, lag=unread, standing=stand)
     metrics.observe_cycle(cycle)
     metrics.observe_request("list_offsets", "ok", 0.01)
@@ -583,6 +589,7 @@ def test_of_a_history_that_is_not_known_there_is_no_figure(registry: CollectorRe
 def test_how_groups_stand_is_shown_in_seconds(full: CollectorRegistry) -> None:
     assert series(full, "retentiond_forced_retention_seconds") == {("orders",): 3600}
     assert series(full, "retentiond_group_last_commit_timestamp_seconds") == {("billing",): 1.5}
+    assert series(full, "retentiond_group_live") == {("billing",): 1, ("old",): 0}
     assert series(full, "retentiond_group_vanished_seconds") == {("search",): 2.5}
 
 

@@ -1,12 +1,17 @@
+{{- define "retentiond.name" -}}
+{{- .Values.nameOverride | default "retentiond" | trunc 63 | trimSuffix "-" -}}
+{{- end }}
+
 {{/* 52: what a StatefulSet adds to its name must fit a label's 63. */}}
 {{- define "retentiond.fullname" -}}
-{{- $name := .Release.Name -}}
-{{- if not (contains "retentiond" $name) }}{{ $name = printf "%s-retentiond" $name }}{{ end -}}
+{{- $own := include "retentiond.name" . -}}
+{{- $name := .Values.fullnameOverride | default .Release.Name -}}
+{{- if not (or .Values.fullnameOverride (contains $own $name)) }}{{ $name = printf "%s-%s" $name $own }}{{ end -}}
 {{- $name | trunc 52 | trimSuffix "-" -}}
 {{- end }}
 
 {{- define "retentiond.release" -}}
-app.kubernetes.io/name: retentiond
+app.kubernetes.io/name: {{ include "retentiond.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
@@ -73,6 +78,14 @@ app.kubernetes.io/component: daemon
 {{ .Values.serviceAccountName | default (include "retentiond.fullname" .) }}
 {{- end }}
 
+{{/* Where the alerts and the dashboard say that the runbook is: at the chart's home, which a release
+knows, unless it is published elsewhere. */}}
+{{- define "retentiond.runbook" -}}
+{{- $default := "docs/runbook.md" -}}
+{{- with .Chart.Home }}{{ $default = printf "%s/blob/v%s/docs/runbook.md" . $.Chart.AppVersion }}{{ end -}}
+{{- .Values.rules.runbookUrl | default $default -}}
+{{- end }}
+
 {{/* What every pod has: no rights, a user who is not root, and the files of the configuration. */}}
 {{- define "retentiond.pod" -}}
 serviceAccountName: {{ include "retentiond.service-account" . }}
@@ -81,15 +94,12 @@ enableServiceLinks: false
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
-securityContext:
-  runAsNonRoot: true
-  {{- with .Values.user }}
-  runAsUser: {{ int64 . }}
-  runAsGroup: {{ int64 . }}
-  fsGroup: {{ int64 . }}
-  fsGroupChangePolicy: OnRootMismatch
-  {{- end }}
-  seccompProfile: {type: RuntimeDefault}
+{{- $security := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") -}}
+{{- with .Values.user -}}
+{{- $user := int64 . -}}
+{{- $security = merge $security (dict "runAsUser" $user "runAsGroup" $user "fsGroup" $user "fsGroupChangePolicy" "OnRootMismatch") -}}
+{{- end }}
+securityContext: {{- toYaml (mergeOverwrite $security .Values.podSecurityContext) | nindent 2 }}
 {{- with .Values.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
@@ -102,15 +112,16 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- with .Values.affinity }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .Values.topologySpreadConstraints }}
+topologySpreadConstraints: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{- define "retentiond.container" -}}
 image: {{ include "retentiond.image" . }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
-securityContext:
-  allowPrivilegeEscalation: false
-  readOnlyRootFilesystem: true
-  capabilities: {drop: [ALL]}
+{{- $security := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) }}
+securityContext: {{- toYaml (mergeOverwrite $security .Values.securityContext) | nindent 2 }}
 {{- with .Values.env }}
 env: {{- toYaml . | nindent 2 }}
 {{- end }}
