@@ -19,7 +19,7 @@ from retentiond.disks.log_dirs import (
     no_disk_reading,
 )
 from retentiond.disks.predictions import Remote, record_bytes, remote_logs
-from retentiond.disks.pressure import LogDirKey, LogDirRelief, Pressure, pressure
+from retentiond.disks.pressure import LogDirKey, LogDirRelief, Pressure, RemovedSegments, pressure
 from retentiond.disks.stuck import (
     DiskHistory,
     Patience,
@@ -101,6 +101,7 @@ class BrokerDisks:
         self._first: ReadingTime | None = None
         self._record_bytes: dict[str, float] = {}
         self._space_history = SpaceHistory()
+        self._removed = RemovedSegments()
 
     @property
     def can_tell(self) -> bool:
@@ -130,7 +131,8 @@ class BrokerDisks:
         moment is not. ``before``: those that were; ``awaited``: of earlier deletions."""
         reading = self.reading(snapshot)
         followed = follow(awaited, reading, offsets_of(snapshot), snapshot.taken_at_ms)
-        return pressure(reading, rules, before, followed)
+        removed = self._removed.bytes_by_log_dir(reading, uptime().ms)
+        return pressure(reading, rules, before, followed, removed)
 
     def remote(
         self, snapshot: Snapshot, reading: DiskReading

@@ -3,8 +3,9 @@
 Kafka tells the total and the usable bytes of a directory's disk (KIP-827, 3.3). Unknown, stale or
 contradictory space is no pressure.
 
-Bytes come off late: a broker removes a segment at its next look, ``file.delete.delay.ms`` after the
-log start has passed it. What earlier deletions are to free is on its way, and counts as free.
+Bytes come off late. A broker takes a segment out of its log at its next look after the log start
+has passed it, and off the disk ``file.delete.delay.ms`` after that. Both are on their way, and
+count as free: what earlier deletions are to free, and what has left the logs and not the disk.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from retentiond.config.disk_pressure import DiskPressure
 from retentiond.disks.freed import FreedProgress
 from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, ReplicaKey
 from retentiond.disks.predictions import Predictions
+from retentiond.formatting import MINUTE_MS
 from retentiond.model import TopicPartition
 from retentiond.snapshot import Snapshot, partitions_of
 
@@ -25,13 +27,16 @@ SAME_DISK = 0.001
 """Directories of one broker lie on one disk if its size is the same and its usable bytes differ by
 less than this part of it: the broker reads them one after the other, while others write."""
 
+REMOVED_WINDOW_MS = 10 * MINUTE_MS
+"""For how long what has left a log may still be on the disk; Kafka's default is a minute."""
+
 LogDirKey: TypeAlias = "tuple[int, str]"
 """A broker's id, and the path of a log directory."""
 
 
 class PressedLogDir(NamedTuple):
     """A log directory under pressure, in bytes. ``until_bytes``: with so much usable space it is
-    under pressure no more. ``awaited_bytes``: what earlier deletions are to free there."""
+    under pressure no more. ``awaited_bytes``: what is on its way off the disk."""
 
     broker: int
     log_dir: str
@@ -107,10 +112,12 @@ def pressure(
     rules: DiskPressure,
     before: Collection[LogDirKey],
     followed: FreedProgress,
+    removed: Mapping[LogDirKey, int],
 ) -> Pressure:
     """What a reading of this cycle says. ``before``: `Pressure.remembered` of the cycle before;
-    ``followed``: what has become of earlier deletions, by this reading."""
-    awaited: defaultdict[LogDirKey, int] = defaultdict(int)
+    ``followed``: what has become of earlier deletions, by this reading; ``removed``: of
+    `RemovedSegments`."""
+    awaited: defaultdict[LogDirKey, int] = defaultdict(int, removed)
     for replica, awaited_bytes in followed.awaited_bytes.items():
         awaited[replica.broker, replica.log_dir] += awaited_bytes
     known = [each for each in reading.space if _is_plausible(each)]
@@ -145,9 +152,12 @@ def bytes_by_log_dir(
     return freed
 
 
-def disks(log_dirs: Iterable[PressedLogDir]) -> list[list[PressedLogDir]]:
+SomeLogDir = TypeVar("SomeLogDir", PressedLogDir, LogDirCapacity)
+
+
+def disks(log_dirs: Iterable[SomeLogDir]) -> list[list[SomeLogDir]]:
     """The log directories, those of one disk together."""
-    found: list[list[PressedLogDir]] = []
+    found: list[list[SomeLogDir]] = []
     for each in log_dirs:
         for disk in found:
             first = disk[0]
@@ -160,3 +170,50 @@ def disks(log_dirs: Iterable[PressedLogDir]) -> list[list[PressedLogDir]]:
         else:
             found.append([each])
     return found
+
+
+class _Seen(NamedTuple):
+    """``beside_bytes``: what the disk holds beside the logs; ``left_bytes``: what has left the logs
+    since the reading before."""
+
+    at_ms: int
+    beside_bytes: int
+    left_bytes: int
+
+
+class RemovedSegments:
+    """What has left the logs, and not the disk yet, by the readings of one process.
+
+    A segment that a broker removes is renamed first, and no longer counts in its log's size. Until
+    it is gone, the disk holds that much more beside the logs than it did lately. That is taken for
+    removed segments as far as the logs have shrunk; other files may have grown.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: dict[LogDirKey, Mapping[tuple[str, int, bool], int]] = {}
+        self._seen: dict[tuple[LogDirKey, ...], list[_Seen]] = {}
+
+    def bytes_by_log_dir(self, reading: DiskReading, now_ms: int) -> dict[LogDirKey, int]:
+        """With what this reading adds; of several directories on a disk the first one has it.
+        ``now_ms``: on a clock that nobody sets."""
+        found: dict[LogDirKey, int] = {}
+        for disk in disks(each for each in reading.space if _is_plausible(each)):
+            keys = tuple((each.broker, each.log_dir) for each in disk)
+            in_logs = sum(sum(reading.sizes.get(key, {}).values()) for key in keys)
+            used = disk[0].total_bytes - disk[0].usable_bytes
+            left = sum(self._left(key, reading.sizes.get(key, {})) for key in keys)
+            lately = [
+                each
+                for each in self._seen.get(keys, [])
+                if each.at_ms >= now_ms - REMOVED_WINDOW_MS
+            ]
+            lately.append(_Seen(now_ms, used - in_logs, left))
+            beside = used - in_logs - min(each.beside_bytes for each in lately)
+            found[keys[0]] = min(beside, sum(each.left_bytes for each in lately))
+            self._seen[keys] = lately
+        self._sizes |= reading.sizes
+        return found
+
+    def _left(self, key: LogDirKey, sizes: Mapping[tuple[str, int, bool], int]) -> int:
+        before = self._sizes.get(key, {})
+        return sum(max(0, size - sizes.get(folder, size)) for folder, size in before.items())

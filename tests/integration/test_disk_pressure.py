@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ import pytest
 from confluent_kafka import Producer
 
 from devkit.embedded.small_disks import MIB, CannotMount, small_disks
-from retentiond.kafka.interface import LogDir
-from retentiond.model import Failure, Verdict
+from retentiond.kafka.interface import LogDir, LogDirs, OffsetBound
+from retentiond.model import Failure, Reason, TopicPartition, Verdict
 from retentiond.spark.session import SparkSessions
+from retentiond.tell.pressure import say_relief
 from retentiond.tell.report import CycleReport
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.support.brokers.command import Document
@@ -93,11 +94,20 @@ def fill(driver: RealDriver, topic: str, size: int, partition: int = 0) -> int:
     return written
 
 
+def directories(found: LogDirs) -> Sequence[LogDir]:
+    """Those of the only broker."""
+    (of_broker,) = found.brokers.values()
+    assert not isinstance(of_broker, Failure)
+    return of_broker
+
+
+def is_offline(log_dir: LogDir) -> bool:
+    return log_dir.failure is not None
+
+
 def free_share(driver: RealDriver) -> dict[str, float]:
     """By log directory, by the broker's own account."""
-    (found,) = driver.kafka.log_dirs().brokers.values()
-    assert not isinstance(found, Failure)
-    return {each.path: share_of(each) for each in found}
+    return {each.path: share_of(each) for each in directories(driver.kafka.log_dirs())}
 
 
 def share_of(log_dir: LogDir) -> float:
@@ -113,6 +123,16 @@ def sooner(report: CycleReport) -> list[int]:
         for row in report.plan.rows
         if row.verdict is Verdict.DELETE and row.consumed_retention_ms == 0
     ]
+
+
+def directory_of(driver: RealDriver, topic: str) -> dict[int, str]:
+    """Where each partition lies."""
+    return {
+        replica.partition: each.path
+        for each in directories(driver.kafka.log_dirs())
+        for replica in each.replicas
+        if replica.topic == topic
+    }
 
 
 def test_consumed_records_go_as_far_as_a_full_disk_needs_and_stay_otherwise(
@@ -150,3 +170,68 @@ def test_consumed_records_go_as_far_as_a_full_disk_needs_and_stay_otherwise(
     assert not any(row.under_pressure for row in last.plan.rows)
     assert row_of(last, topic_name, chosen[0]).log_start_offset
     assert [each.row.partition for each in retentiond.audit] == chosen
+
+
+def test_only_the_directory_that_runs_full_is_relieved(
+    small_kafka: Any, spark: SparkSessions, tmp_path: Path, topic_name: str
+) -> None:
+    driver: RealDriver = small_kafka(2)
+    driver.create_topic(topic_name, 4, {"segment.bytes": str(MIB)})
+    lies = directory_of(driver, topic_name)
+    full = min(lies.values())  # it has the metadata, too, and the broker ends without it
+    here = [number for number, directory in lies.items() if directory == full]
+    assert len(here) == 2
+    ends = {
+        number: fill(driver, topic_name, (21 if number in here else 5) * MIB, number)
+        for number in range(4)
+    }
+    driver.commit("readers", {(topic_name, number): end for number, end in ends.items()})
+    retentiond = Retentiond(driver.kafka, spark, tmp_path, relaxed(topic_name), disk_pressure=RULES)
+
+    report = retentiond.cycle()
+
+    print(free_share(driver), *report.plan.rows, sep="\n")
+    assert [each.log_dir.log_dir for each in report.disk.relief or ()] == [full]
+    assert {row.partition for row in report.plan.rows if row.under_pressure} == set(here)
+    assert set(sooner(report)) < {*here, None}
+    assert sooner(report)
+
+    (other,) = {*lies.values()} - {full}
+    there = next(number for number in range(4) if number not in here)
+    fill(driver, topic_name, 80 * MIB, there)  # more than it takes: Kafka takes it offline
+    eventually(driver.kafka.log_dirs, lambda found: any(map(is_offline, directories(found))))
+    fill(driver, topic_name, 20 * MIB, here[0])
+    (end,) = driver.kafka.offsets(
+        [TopicPartition(topic_name, here[0])], OffsetBound.HIGH_WATERMARK
+    ).values()
+    driver.commit("readers", {(topic_name, here[0]): end})
+
+    report = retentiond.cycle()
+
+    print(*report.plan.rows, *report.disk.problems, sep="\n")
+    assert any(other in problem for problem in report.disk.problems)
+    assert [each.log_dir.log_dir for each in report.disk.relief or ()] == [full]
+
+
+def test_no_record_goes_that_a_group_has_yet_to_read_however_full_the_disk_is(
+    small_kafka: Any, spark: SparkSessions, tmp_path: Path, topic_name: str
+) -> None:
+    driver: RealDriver = small_kafka()
+    driver.create_topic(topic_name, 2, {"segment.bytes": str(MIB)})
+    ends = {number: fill(driver, topic_name, 22 * MIB, number) for number in range(2)}
+    driver.commit("fast", {(topic_name, number): end for number, end in ends.items()})
+    driver.commit("slow", {(topic_name, 0): 250, (topic_name, 1): 0})
+    retentiond = Retentiond(driver.kafka, spark, tmp_path, relaxed(topic_name), disk_pressure=RULES)
+
+    report = retentiond.cycle()
+
+    assert sooner(report) == [0]
+    assert row_of(report, topic_name, 0).cutoff == 250
+    assert row_of(report, topic_name, 1).reason is Reason.NOT_CONSUMED
+    (relief,) = report.disk.relief or ()
+    assert relief.short_bytes > 0
+    assert list(relief.kept_bytes) == ["slow"]
+    assert "most is kept for slow" in say_relief(relief)
+    assert driver.kafka.offsets(
+        [TopicPartition(topic_name, number) for number in range(2)], OffsetBound.LOG_START
+    ) == {(topic_name, 0): 250, (topic_name, 1): 0}

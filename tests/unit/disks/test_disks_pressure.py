@@ -7,7 +7,7 @@ import pytest
 from retentiond.config.disk_pressure import DiskPressure
 from retentiond.disks.freed import FreedProgress, PendingFree
 from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, ReplicaKey
-from retentiond.disks.pressure import PressedLogDir, disks, pressure
+from retentiond.disks.pressure import PressedLogDir, RemovedSegments, disks, pressure
 from retentiond.model import TopicPartition
 
 RULES = DiskPressure(below_free=20.0, until_free=25.0)
@@ -19,7 +19,7 @@ def under_pressure(
     *space: tuple[str, int, int], before: frozenset[tuple[int, str]] = frozenset()
 ) -> list[str]:
     reading = DiskReading(space=tuple(LogDirCapacity(1, *each) for each in space))
-    return [each.log_dir for each in pressure(reading, RULES, before, FreedProgress()).log_dirs]
+    return [each.log_dir for each in pressure(reading, RULES, before, FreedProgress(), {}).log_dirs]
 
 
 def test_it_begins_below_one_line_and_ends_at_another() -> None:
@@ -37,21 +37,21 @@ def test_space_that_contradicts_itself_is_no_pressure(contradiction: tuple[str, 
 
 
 def test_what_is_not_known_now_is_no_pressure_and_is_not_forgotten() -> None:
-    found = pressure(DiskReading(), RULES, {HERE}, FreedProgress())
+    found = pressure(DiskReading(), RULES, {HERE}, FreedProgress(), {})
     assert found.log_dirs == ()
     assert found.remembered == {HERE}
     space = (LogDirCapacity(1, "/a", 100, 24),)
-    assert pressure(DiskReading(space=space), RULES, found.remembered, FreedProgress()).log_dirs
+    assert pressure(DiskReading(space=space), RULES, found.remembered, FreedProgress(), {}).log_dirs
 
 
 def test_what_is_on_its_way_off_counts_as_free() -> None:
     replica = ReplicaKey(TopicPartition("orders", 0), 1, "/a")
     awaited = PendingFree("cycle", replica, "id", 0, 9, 8, 50, 10, asked_at_ms=0)
     reading = DiskReading(space=(LogDirCapacity(1, "/a", 100, 10),))
-    (found,) = pressure(reading, RULES, (), FreedProgress((awaited,))).log_dirs
+    (found,) = pressure(reading, RULES, (), FreedProgress((awaited,)), {}).log_dirs
     assert (found.awaited_bytes, found.needed_bytes) == (8, 7)
     freed = FreedProgress((awaited._replace(freed_bytes=8),))
-    (found,) = pressure(reading, RULES, (), freed).log_dirs
+    (found,) = pressure(reading, RULES, (), freed, {}).log_dirs
     assert (found.awaited_bytes, found.needed_bytes) == (0, 15)
 
 
@@ -63,3 +63,32 @@ def test_two_directories_of_a_broker_on_one_disk_are_told_by_its_space() -> None
         [elsewhere],
     ]
     assert disks([a, b._replace(broker=2)]) == [[a], [b._replace(broker=2)]]
+
+
+def reading(log_bytes: int, usable: int) -> DiskReading:
+    """A disk of 1000 with one log."""
+    return DiskReading(
+        space=(LogDirCapacity(*HERE, 1000, usable),),
+        sizes={HERE: {("orders", 0, False): log_bytes}},
+    )
+
+
+def test_what_has_left_the_logs_and_not_the_disk_is_on_its_way() -> None:
+    removed = RemovedSegments()
+
+    def seen(log_bytes: int, usable: int, minutes: float) -> int:
+        return removed.bytes_by_log_dir(reading(log_bytes, usable), int(minutes * 60_000))[HERE]
+
+    assert seen(800, 100, 0) == 0  # 100 lie beside the logs
+    assert seen(500, 100, 0.5) == 300  # renamed, and still there
+    assert seen(520, 80, 1) == 300  # as 20 were written
+    assert seen(520, 280, 1.5) == 100  # two thirds are gone
+    assert seen(520, 380, 2) == 0
+
+
+def test_other_files_on_the_disk_are_not_taken_for_removed_segments() -> None:
+    removed = RemovedSegments()
+    assert removed.bytes_by_log_dir(reading(800, 100), 0) == {HERE: 0}
+    assert removed.bytes_by_log_dir(reading(800, 40), 60_000) == {HERE: 0}  # 60 of something else
+    assert removed.bytes_by_log_dir(reading(780, 40), 120_000) == {HERE: 20}
+    assert removed.bytes_by_log_dir(reading(780, 40), 20 * 60_000) == {HERE: 0}
