@@ -169,6 +169,7 @@ def _report(
         group_states(snapshot),
         unseen_readers(snapshot.visible_topics, snapshot.groups).evidence,
         snapshot.unnamed_readers,
+        evidence_ages_s=tuple(done.evidence_ages_s),
     )
 
 
@@ -209,7 +210,7 @@ def _read(
         first=first,
         coordinators=context.coordinators,
         cluster_id=remembered.cluster_id,
-        remembered_topics=remembered.topic_names(),
+        remembered_topics=remembered.topic_names() if only is None else frozenset(),
         wait_until=wait_until,
     )
     return recalled(snapshot, remembered)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from retentiond.config import Limits
 from retentiond.formatting import say_many
-from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
+from retentiond.model import PlanRow, Reason, TopicPartition, Verdict, in_turn
 
 
 def allowed(
@@ -62,13 +62,11 @@ def within_limits(
     """Without deletions that don't fit. Those that are ``waiting`` have the first turn. A row that
     doesn't fit takes nothing from the limits, so smaller ones after it may still go."""
     records, partitions = limits.records_per_cycle, limits.partitions_per_cycle
-    found = list(rows)
-    records_taken = partitions_taken = 0
-    turns = {partition: turn for turn, partition in enumerate(waiting)}
-    for position in sorted(
-        range(len(rows)), key=lambda at: turns.get(rows[at].topic_partition, len(turns))
-    ):
-        row = rows[position]
+    found: dict[TopicPartition, PlanRow] = {}
+    records_taken = 0
+    partitions_taken = 0
+    for planned in in_turn(rows, waiting):
+        row = planned
         if row.verdict is Verdict.DELETE:
             if partitions is not None and partitions_taken >= partitions:
                 row = _held(row, f"limits.partitions_per_cycle ({partitions}) is reached")
@@ -85,8 +83,8 @@ def within_limits(
         if row.verdict is Verdict.DELETE:
             records_taken += row.records
             partitions_taken += 1
-        found[position] = row
-    return tuple(found)
+        found[row.topic_partition] = row
+    return tuple(found[row.topic_partition] for row in rows)
 
 
 def _held(row: PlanRow, why: str, reason: Reason = Reason.LIMIT_REACHED) -> PlanRow:

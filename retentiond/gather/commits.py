@@ -17,12 +17,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.interface import Kafka, left_out
+from retentiond.kafka.interface import NOT_ANSWERED, Kafka
 from retentiond.model import Commit, Failure, TopicPartition
 
 MORE_PARTITIONS = Failure("PARTITIONS_ADDED", "it has got partitions while the groups were read")
-
-NOT_ANSWERED = left_out("broker", "topic")
 
 
 class CommitReader:

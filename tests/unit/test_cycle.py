@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from retentiond import cycle
-from retentiond.act import carry_out, guard
+from retentiond.act import carry_out, guard, slices
 from retentiond.act.evidence import Evidence
 from retentiond.act.guard import arranged
 from retentiond.act.request import Requester
@@ -25,7 +25,7 @@ from retentiond.cycle import CycleContext, run_cycle
 from retentiond.errors import KafkaUnavailable, OtherCluster, StateError
 from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.interface import ListedGroup, TopicConfig
-from retentiond.model import Failure, Outcome, PlanRow, Reason, TopicPartition, Verdict
+from retentiond.model import Commit, Failure, Outcome, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit import Audit
@@ -92,7 +92,8 @@ def run(
             "kafka": {"bootstrap.servers": "fake:9092"},
             "state_dir": str(folder / "state"),
             "dry_run": dry_run,
-            "topics": [{"name": name, **rule} for name in ("orders", "views", "zones", "zulu")],
+            "topics": [{"name": name, **rule} for name in ("orders", "views", "zones", "zulu")]
+            + [{"pattern": "(stage|orders)[.].*", **rule}],
         }
     )
     context = CycleContext(
@@ -167,9 +168,76 @@ def test_the_guard_judges_a_dry_run_too(
 # Slice by slice
 
 
+class Slow(Counting):
+    """Each partition that a group is asked about takes ``pace_s``, each commit of a group that
+    tells all as long."""
+
+    def __init__(self, topics: int, groups: int) -> None:
+        super().__init__()
+        self.pace_s = 0.0
+        self.late_s = 0.0
+        self.names = [f"stage.{number:03d}" for number in range(topics)]
+        at = [TopicPartition(name, number) for name in self.names for number in range(2)]
+        for name in self.names:
+            self.create_topic(name, 2)
+            for number in range(2):
+                self.produce(name, number, 10)
+        self.names_of_groups = [f"group-{number}" for number in range(groups)]
+        for group in self.names_of_groups:
+            self.commit(group, dict.fromkeys(at, 7))
+
+    def elapsed(self) -> float:
+        return seconds_since_boot() + self.late_s
+
+    def commits(
+        self, groups: Collection[str], on: Collection[TopicPartition] | None = None
+    ) -> Mapping[str, Sequence[Commit] | Failure]:
+        found = super().commits(groups, on)
+        told = (len(on) if on is not None else len(answer) for answer in found.values())
+        self.late_s += self.pace_s * sum(told)
+        return found
+
+    def log_starts(self) -> list[int]:
+        return [self.partition(name, number).log_start for name in self.names for number in (0, 1)]
+
+
+def test_commits_that_can_not_be_read_at_once_in_time_are_read_slice_by_slice(
+    tmp_path: Path,
+) -> None:
+    """All of them take a minute. Each request is in time, and nothing is left."""
+    kafka = Slow(topics=30, groups=20)
+    kafka.pace_s = 60 / (30 * 2 * 20)
+    report = run(kafka, tmp_path, elapsed=kafka.elapsed)
+    assert {*kafka.log_starts()} == {7}
+    assert report.result == "ok"
+    assert len(report.evidence_ages_s) == len(kafka.deletions) > 12
+    assert max(report.evidence_ages_s) <= 5
+
+
+def test_what_can_not_be_read_in_time_at_all_is_left_and_told_and_the_others_are_deleted(
+    tmp_path: Path,
+) -> None:
+    """One topic takes too long, and comes first."""
+    kafka = Slow(topics=6, groups=20)
+    kafka.create_topic("orders.large", 100)
+    large = [TopicPartition("orders.large", number) for number in range(100)]
+    for at in large:
+        kafka.produce(*at, 10)
+    for group in kafka.names_of_groups:
+        kafka.commit(group, dict.fromkeys(large, 7))
+    kafka.pace_s = 0.02
+    report = run(kafka, tmp_path, elapsed=kafka.elapsed)
+    outcomes = {at: each.outcome for at, each in report.outcomes.items()}
+    assert {outcomes[at] for at in large} == {Outcome.NOT_ATTEMPTED}
+    assert {outcomes[at] for at in outcomes.keys() - {*large}} == {Outcome.DELETED}
+    assert report.result == "incomplete"
+    assert all("longer than 5.0 s" in str(report.outcomes[at].error) for at in large)
+    assert {*read_waiting(tmp_path / "state")} == {*large}
+
+
 def by_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """One partition in each."""
-    monkeypatch.setattr(carry_out, "SLICE_SIZE", 1)
+    monkeypatch.setattr(slices, "MOST_PARTITIONS", 1)
 
 
 def with_topic(kafka: FakeCluster, topic: str) -> None:

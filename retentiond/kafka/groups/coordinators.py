@@ -48,8 +48,6 @@ COMMITS_PER_OFFSET_FETCH = 500_000
 FIND_COORDINATOR_BATCHED = 4
 """FindCoordinator takes many groups since this version (KIP-699, Kafka 3.0)."""
 
-NOT_ALL_ANSWERED = left_out("coordinator", "partitions of some topic")
-
 NO_COORDINATOR = Failure("COORDINATOR_NOT_AVAILABLE", "no broker coordinates the group")
 
 
@@ -182,7 +180,7 @@ def read_commits(answer: BatchedOffsets) -> dict[str, GroupCommits]:
 def _commits_or_failure(group: GroupOffsets) -> GroupCommits:
     if group.error_code:
         return failure_of_code(group.error_code)
-    return group.commits if group.is_whole else NOT_ALL_ANSWERED
+    return group.commits if group.is_whole else NOT_ANSWERED
 
 
 def share_offsets(client: Client, groups: Collection[str]) -> Mapping[str, GroupCommits]:

@@ -8,7 +8,13 @@ import pytest
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.gather.commits import MORE_PARTITIONS
-from retentiond.memory.remembered import GroupOnTopic, KnownTopic, Remembered, RememberedReader
+from retentiond.memory.remembered import (
+    NOTHING,
+    GroupOnTopic,
+    KnownTopic,
+    Remembered,
+    RememberedReader,
+)
 from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.snapshot import VANISHED, Snapshot
 from tests.support.builders.gather_worlds import (
@@ -58,7 +64,7 @@ def kafka() -> Asked:
 
 
 def second(
-    kafka: Asked, first: Snapshot, remembered: Remembered = Remembered(), *, about: TopicPartition
+    kafka: Asked, first: Snapshot, remembered: Remembered = NOTHING, *, about: TopicPartition
 ) -> Snapshot:
     kafka.all.clear()
     kafka.on.clear()
