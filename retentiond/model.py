@@ -297,10 +297,11 @@ class Plan:
     guard_problems: tuple[str, ...] = ()  # why the guard's evidence was not complete, likewise
 
 
-def in_turn(rows: Iterable[PlanRow], waiting: Sequence[TopicPartition]) -> list[PlanRow]:
-    """Those that are ``waiting`` first, in their order; then the others in theirs."""
+def in_turn(rows: Sequence[PlanRow], waiting: Sequence[TopicPartition]) -> list[int]:
+    """The rows' positions: those that are ``waiting`` first, in their order; then the others in
+    theirs."""
     turns = {partition: turn for turn, partition in enumerate(waiting)}
-    return sorted(rows, key=lambda row: turns.get(row.topic_partition, len(turns)))
+    return sorted(range(len(rows)), key=lambda at: turns.get(rows[at].topic_partition, len(turns)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class PlanExecutor:
         until the request.
         """
         done = CarriedOut(plan)
-        rows = in_turn(plan.rows, waiting)
+        rows = [plan.rows[position] for position in in_turn(plan.rows, waiting)]
         if plan.dry_run:
             deletions = tuple(row for row in rows if row.verdict is Verdict.DELETE)
             with self.times.step("guard"):

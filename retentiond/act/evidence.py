@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -150,8 +151,14 @@ def _by_partition(
 ) -> tuple[dict[int, dict[str, int | None]], bool]:
     """Commits (`COMMIT_SCHEMA`) of those partitions; and whether one of them was overwritten."""
     table = _on(table, positions)
-    commits: defaultdict[int, dict[str, int | None]] = defaultdict(dict)
-    columns = (table[name].to_pylist() for name in ("group_id", "partition_id", "offset"))
-    for group, position, offset in zip(*columns, strict=True):
-        commits[position][names[group]] = offset
-    return dict(commits), table.num_rows != sum(map(len, commits.values()))
+    partitions = table["partition_id"].to_numpy()
+    table = table.take(pa.array(np.argsort(partitions, kind="stable")))
+    found, starts = np.unique(np.sort(partitions), return_index=True)
+    groups = [names[group] for group in table["group_id"].to_pylist()]
+    offsets = table["offset"].to_pylist()
+    ends = [*starts[1:].tolist(), len(offsets)]
+    commits = {
+        position: dict(zip(groups[start:end], offsets[start:end], strict=True))
+        for position, start, end in zip(found.tolist(), starts.tolist(), ends, strict=False)
+    }
+    return commits, table.num_rows != sum(map(len, commits.values()))

@@ -62,11 +62,11 @@ def within_limits(
     """Without deletions that don't fit. Those that are ``waiting`` have the first turn. A row that
     doesn't fit takes nothing from the limits, so smaller ones after it may still go."""
     records, partitions = limits.records_per_cycle, limits.partitions_per_cycle
-    found: dict[TopicPartition, PlanRow] = {}
+    found = list(rows)
     records_taken = 0
     partitions_taken = 0
-    for planned in in_turn(rows, waiting):
-        row = planned
+    for position in in_turn(rows, waiting):
+        row = rows[position]
         if row.verdict is Verdict.DELETE:
             if partitions is not None and partitions_taken >= partitions:
                 row = _held(row, f"limits.partitions_per_cycle ({partitions}) is reached")
@@ -83,8 +83,8 @@ def within_limits(
         if row.verdict is Verdict.DELETE:
             records_taken += row.records
             partitions_taken += 1
-        found[row.topic_partition] = row
-    return tuple(found[row.topic_partition] for row in rows)
+        found[position] = row
+    return tuple(found)
 
 
 def _held(row: PlanRow, why: str, reason: Reason = Reason.LIMIT_REACHED) -> PlanRow:

@@ -8,7 +8,7 @@ memory tells them apart. So whoever was once seen to read a topic is remembered,
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -98,6 +98,23 @@ class Remembered:
 
 
 NOTHING = Remembered()
+
+
+class ByTopic:
+    """What is remembered, found by topic: most of it has no bearing on a slice's few topics."""
+
+    def __init__(self, remembered: Remembered) -> None:
+        self._remembered = remembered
+        self._topics: defaultdict[str, dict[GroupOnTopic, RememberedReader]] = defaultdict(dict)
+        for at, last in remembered.commits.items():
+            self._topics[at.topic][at] = last
+
+    def about(self, topics: Iterable[str]) -> Remembered:
+        """The same, but the readers of these topics alone."""
+        commits: dict[GroupOnTopic, RememberedReader] = {}
+        for topic in topics:
+            commits |= self._topics.get(topic, {})
+        return replace(self._remembered, commits=commits)
 
 
 def is_forgotten(policy: TopicPolicy | PolicyConflict, last: RememberedReader) -> bool:

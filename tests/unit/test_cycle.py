@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -326,6 +327,22 @@ def test_what_ends_the_deletions_during_a_slice_keeps_the_next_ones_back(
     }
     (recorded,) = read_deletions(tmp_path / "state")
     assert recorded.outcome is Outcome.DELETED
+    assert kafka.listings == 2  # the next ones are not read again
+
+
+def test_a_cluster_that_answers_no_slice_any_more_is_not_asked_about_all_of_them(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_slices(monkeypatch)
+    for number in range(8):
+        with_topic(kafka, f"stage.{number}")
+    for reading in range(3, 12):
+        kafka.at_topics[reading] = lambda: raise_(KafkaUnavailable("nobody answers"))
+    report = run(kafka, tmp_path)
+    assert kafka.readings == 2 + 3
+    errors = Counter(each.error for each in report.outcomes.values())
+    assert errors == {None: 1, "nobody answers": 8}
+    assert report.result == "incomplete"
 
 
 def test_where_the_first_slice_can_not_be_read_again_the_cycle_fails(

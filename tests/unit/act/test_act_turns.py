@@ -33,7 +33,7 @@ def done(row: PlanRow, outcome: Outcome = Outcome.DELETED) -> DeletionOutcome:
 
 def test_those_that_wait_are_requested_first_in_the_order_of_their_waiting() -> None:
     rows = [row(partition) for partition in range(4)]
-    assert [each.partition for each in in_turn(rows, at(3, 7, 1))] == [3, 1, 0, 2]
+    assert in_turn(rows, at(3, 7, 1)) == [3, 1, 0, 2]
 
 
 def test_whose_batch_came_too_late_waits_as_well() -> None:
