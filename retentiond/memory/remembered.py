@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 
 from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.model import GroupKind
-from retentiond.snapshot import Snapshot
+from retentiond.snapshot import NOWHERE, Integers, Snapshot
 
 
 class ReaderName(NamedTuple):
@@ -65,6 +66,12 @@ class RememberedReader:
         """Who reads the topic stays known when the topic that it read is gone."""
         return replace(self, offsets={}, moved_at_ms={}, stale=frozenset())
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether a reader whose commits have not moved has nothing to add."""
+        is_dated = self.offsets.keys() <= self.moved_at_ms.keys()
+        return self.absent_since_ms is None and is_dated and not self.stale
+
     def stale_offsets(self) -> dict[int, int]:
         return {at: offset for at, offset in self.offsets.items() if at in self.stale}
 
@@ -78,7 +85,59 @@ class KnownTopic:
     agreed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+KINDS = {kind: number for number, kind in enumerate(GroupKind)}
+
+
+class KnownReaders:
+    """The remembered readers as arrays, to be compared with a reading at once.
+
+    ``at``: all of them, in the order of the arrays. ``readers``, ``topics``: each name once.
+    """
+
+    def __init__(self, commits: Mapping[GroupOnTopic, RememberedReader]) -> None:
+        self.at = [*commits]
+        readers: dict[tuple[str, bool], int] = {}
+        topics: dict[str, int] = {}
+        count = len(commits)
+        self._reader_of = np.fromiter(
+            (readers.setdefault((name, ext), len(readers)) for name, _, ext in commits), int, count
+        )
+        self._topic_of = np.fromiter(
+            (topics.setdefault(topic, len(topics)) for _, topic, _ in commits), int, count
+        )
+        self._kinds = np.fromiter((KINDS[last.kind] for last in commits.values()), int, count)
+        self._is_settled = np.fromiter((last.is_settled for last in commits.values()), bool, count)
+        self.readers = [ReaderName(*each) for each in readers]
+        self.topics = [*topics]
+
+    def pairs(self, snapshot: Snapshot) -> Integers:
+        """Each one's position in the snapshot, as `group_and_topic` has it; `NOWHERE`: it is not
+        there."""
+        groups = {
+            ReaderName(group.name, group.is_external): position
+            for position, group in enumerate(snapshot.groups)
+        }
+        topics = {topic.name: position for position, topic in enumerate(snapshot.topics)}
+        group_at = np.array([groups.get(each, NOWHERE) for each in self.readers], int)
+        topic_at = np.array([topics.get(each, NOWHERE) for each in self.topics], int)
+        if not self.at:
+            return np.empty(0, int)
+        group, topic = group_at[self._reader_of], topic_at[self._topic_of]
+        is_there = (group != NOWHERE) & (topic != NOWHERE)
+        return np.where(is_there, group * len(snapshot.topics) + topic, NOWHERE)
+
+    def unchanged(self, snapshot: Snapshot, quiet: Integers) -> npt.NDArray[np.bool_]:
+        """Who has nothing to add to what is remembered, of those whose commits are ``quiet``: these
+        pairs have commits, and all of them are where they were."""
+        pairs = self.pairs(snapshot)
+        kinds = np.array([KINDS[group.kind] for group in snapshot.groups], int)
+        found = self._is_settled & np.isin(pairs, quiet) & (pairs != NOWHERE)
+        if len(kinds) and len(snapshot.topics):
+            found &= self._kinds == kinds[pairs // len(snapshot.topics)]
+        return found
+
+
+@dataclass(frozen=True)  # without slots: what is worked out is kept
 class Remembered:
     """``topics`` by name. ``lost``: why groups may be missing here, in a sentence.
 
@@ -91,6 +150,10 @@ class Remembered:
     lost: str | None = None
     cluster_id: str | None = None
     gone_ms: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def readers(self) -> KnownReaders:
+        return KnownReaders(self.commits)
 
     def topic_names(self) -> frozenset[str]:
         """All that anything is kept about."""
@@ -133,7 +196,7 @@ def known_topics(
     ``agreed`` counts complete readings in a row with the same groups, this one included, up to
     ``settle_cycles``: a topic that has settled stays so until it is recreated.
     """
-    readers = readers_by_topic(snapshot)
+    readers: Mapping[int, set[str]] | None = None
     is_complete = snapshot.complete
     known = {}
     for position, topic in enumerate(snapshot.topics):
@@ -146,7 +209,8 @@ def known_topics(
             last = KnownTopic(topic.topic_id)
         known[topic.name] = last
         if is_complete and last.agreed < settle_cycles:
-            now = tuple(sorted(readers[position]))
+            readers = readers_by_topic(snapshot) if readers is None else readers
+            now = tuple(sorted(readers.get(position, ())))
             agreed = last.agreed + 1 if now == last.groups else 1
             known[topic.name] = replace(last, groups=now, agreed=agreed)
     return known
@@ -177,8 +241,14 @@ def readers_by_topic(snapshot: Snapshot) -> defaultdict[int, set[str]]:
 
 def traces(snapshot: Snapshot, commits: pa.Table) -> set[tuple[int, int]]:
     """Who has a commit on which topic, by their positions."""
-    pairs = np.unique(group_and_topic(snapshot, commits)).tolist()
+    pairs = unique_runs(group_and_topic(snapshot, commits)).tolist()
     return {divmod(pair, len(snapshot.topics)) for pair in pairs}
+
+
+def unique_runs(numbers: Integers) -> Integers:
+    """Each of the numbers once, ascending. Equal ones mostly stand together."""
+    is_another = np.diff(numbers, prepend=NOWHERE - 1) != 0
+    return np.unique(numbers[is_another])
 
 
 def group_and_topic(snapshot: Snapshot, commits: pa.Table) -> npt.NDArray[np.int64]:
