@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from retentiond.config import TopicPolicy
+from retentiond.memory.known_readers import KnownReaders
 from retentiond.memory.present import (
     TopicsByReader,
     moved_at_ms,
@@ -20,7 +21,6 @@ from retentiond.memory.present import (
 from retentiond.memory.remembered import (
     NOTHING,
     GroupOnTopic,
-    KnownReaders,
     KnownTopic,
     ReaderName,
     Remembered,

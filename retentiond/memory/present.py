@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from retentiond.memory.known_readers import KnownReaders
 from retentiond.memory.remembered import (
     GroupOnTopic,
-    KnownReaders,
     ReaderName,
     RememberedReader,
     group_and_topic,

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.memory.known_readers import KnownReaders
 from retentiond.model import GroupKind
 from retentiond.snapshot import NOWHERE, Integers, Snapshot
 
@@ -83,58 +84,6 @@ class KnownTopic:
     topic_id: str
     groups: tuple[str, ...] = ()
     agreed: int = 0
-
-
-KINDS = {kind: number for number, kind in enumerate(GroupKind)}
-
-
-class KnownReaders:
-    """The remembered readers as arrays, to be compared with a reading at once.
-
-    ``at``: all of them, in the order of the arrays. ``readers``, ``topics``: each name once.
-    """
-
-    def __init__(self, commits: Mapping[GroupOnTopic, RememberedReader]) -> None:
-        self.at = [*commits]
-        readers: dict[tuple[str, bool], int] = {}
-        topics: dict[str, int] = {}
-        count = len(commits)
-        self._reader_of = np.fromiter(
-            (readers.setdefault((name, ext), len(readers)) for name, _, ext in commits), int, count
-        )
-        self._topic_of = np.fromiter(
-            (topics.setdefault(topic, len(topics)) for _, topic, _ in commits), int, count
-        )
-        self._kinds = np.fromiter((KINDS[last.kind] for last in commits.values()), int, count)
-        self._is_settled = np.fromiter((last.is_settled for last in commits.values()), bool, count)
-        self.readers = [ReaderName(*each) for each in readers]
-        self.topics = [*topics]
-
-    def pairs(self, snapshot: Snapshot) -> Integers:
-        """Each one's position in the snapshot, as `group_and_topic` has it; `NOWHERE`: it is not
-        there."""
-        groups = {
-            ReaderName(group.name, group.is_external): position
-            for position, group in enumerate(snapshot.groups)
-        }
-        topics = {topic.name: position for position, topic in enumerate(snapshot.topics)}
-        group_at = np.array([groups.get(each, NOWHERE) for each in self.readers], int)
-        topic_at = np.array([topics.get(each, NOWHERE) for each in self.topics], int)
-        if not self.at:
-            return np.empty(0, int)
-        group, topic = group_at[self._reader_of], topic_at[self._topic_of]
-        is_there = (group != NOWHERE) & (topic != NOWHERE)
-        return np.where(is_there, group * len(snapshot.topics) + topic, NOWHERE)
-
-    def unchanged(self, snapshot: Snapshot, quiet: Integers) -> npt.NDArray[np.bool_]:
-        """Who has nothing to add to what is remembered, of those whose commits are ``quiet``: these
-        pairs have commits, and all of them are where they were."""
-        pairs = self.pairs(snapshot)
-        kinds = np.array([KINDS[group.kind] for group in snapshot.groups], int)
-        found = self._is_settled & np.isin(pairs, quiet) & (pairs != NOWHERE)
-        if len(kinds) and len(snapshot.topics):
-            found &= self._kinds == kinds[pairs // len(snapshot.topics)]
-        return found
 
 
 @dataclass(frozen=True)  # without slots: what is worked out is kept

@@ -21,7 +21,9 @@ from retentiond.memory.remembered import (
     RememberedReader,
 )
 from retentiond.model import Failure, GroupKind, TopicPartition
-from tests.support.builders.guard_readings import Reading, group, partition, topic
+from retentiond.snapshot import VANISHED, partitions_of
+from tests.support.builders.guard_readings import POLICY, Reading, group, partition, topic
+from tests.support.builders.remembered import known_commits
 
 GROUPS = ("billing", "etl", "search")
 TOPICS = ("clicks", "orders")
@@ -90,6 +92,46 @@ def test_both_ways_see_the_same(reading: Reading, before: Remembered, cycles: in
     by_arrays = changes(snapshot, before, cycles, 10)
     assert by_arrays == changes(snapshot, one_by_one(before), cycles, 10)
     event(f"changes: {bool(by_arrays)}")
+
+
+@given(readings(), memories(), st.sampled_from([None, 3, 4]))
+def test_what_is_remembered_is_put_into_a_reading_as_it_is_one_by_one(
+    reading: Reading, before: Remembered, patience_ms: int | None
+) -> None:
+    policy = replace(POLICY, forget_vanished_after_ms=patience_ms)
+    reading.change_topic("clicks", policy=policy)
+    read = reading.snapshot()
+    snapshot = recalled(read, before)
+    names = {(each.name, each.is_external): each.group_id for each in snapshot.groups}
+    known = known_commits(snapshot, before)
+    there = partitions_of(snapshot)
+    assert sorted(
+        (snapshot.groups[row["group_id"]].group_id, there[row["partition_id"]], row["offset"])
+        for row in snapshot.remembered.to_pylist()
+    ) == sorted(
+        (names[each.reader], TopicPartition(each.topic, number), offset)
+        for each, last in known.items()
+        for number, offset in last.offsets.items()
+        if TopicPartition(each.topic, number) in there
+    )
+    assert {
+        (snapshot.groups[pair.group].group_id, snapshot.topics[pair.topic].name)
+        for pair in snapshot.remembered_readers
+    } == {
+        (names[each.reader], each.topic)
+        for each, last in known.items()
+        if not {TopicPartition(each.topic, number) for number in last.offsets} & {*there}
+    }
+    listed = {(each.name, each.is_external) for each in read.groups}
+    assert names.keys() == listed | {tuple(each.reader) for each in known}
+    for each in snapshot.groups:
+        if each.state == VANISHED:
+            of_name = [
+                last.kind
+                for at, last in known.items()
+                if at.reader == (each.name, each.is_external)
+            ]
+            assert each.kind == of_name[-1]
 
 
 @given(readings(), memories())
