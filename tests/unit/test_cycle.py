@@ -177,6 +177,7 @@ class Slow(Counting):
         super().__init__()
         self.pace_s = 0.0
         self.late_s = 0.0
+        self.asked: list[tuple[tuple[str, ...], bool]] = []  # groups, and whether by name
         self.names = [f"stage.{number:03d}" for number in range(topics)]
         at = [TopicPartition(name, number) for name in self.names for number in range(2)]
         for name in self.names:
@@ -194,6 +195,7 @@ class Slow(Counting):
         self, groups: Collection[str], on: Collection[TopicPartition] | None = None
     ) -> Mapping[str, Sequence[Commit] | Failure]:
         found = super().commits(groups, on)
+        self.asked.append((tuple(groups), on is not None))
         told = (len(on) if on is not None else len(answer) for answer in found.values())
         self.late_s += self.pace_s * sum(told)
         return found
@@ -213,6 +215,46 @@ def test_commits_that_can_not_be_read_at_once_in_time_are_read_slice_by_slice(
     assert report.result == "ok"
     assert len(report.evidence_ages_s) == len(kafka.deletions) > 12
     assert max(report.evidence_ages_s) <= 5
+
+
+@pytest.mark.parametrize("when", ["before the listing", "after the listing"])
+@pytest.mark.parametrize(
+    ("what", "detail"),
+    [
+        ("rewinds", "group group-1 moved back from 7 to 2"),
+        ("is deleted", "group group-1 was there for the plan and is gone"),
+        ("loses a commit", "group group-1 has no commit on the partition"),
+    ],
+)
+def test_what_a_group_does_until_its_commits_are_asked_by_name_holds_what_it_reads(
+    tmp_path: Path, when: str, what: str, detail: str
+) -> None:
+    kafka = Slow(topics=3, groups=2)  # six commits each, and slices of two partitions
+    at = TopicPartition("stage.001", 0)
+
+    def happens() -> None:
+        if what == "rewinds":
+            kafka.commit("group-1", {at: 2})
+        elif what == "is deleted":
+            kafka.delete_group("group-1")
+        else:
+            del kafka.groups["group-1"].commits[at]
+
+    def in_the_second_reading() -> None:
+        if when == "before the listing":
+            happens()
+        else:
+            kafka.script.after("list_groups", happens)
+
+    # The plan's reading, then a slice for each topic: the second is the one about it.
+    kafka.at_listing[3] = in_the_second_reading
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slices, "MOST_PARTITIONS", 2)
+        report = run(kafka, tmp_path)
+    held = {row.topic_partition: row.detail for row in report.plan.rows if row.verdict == "hold"}
+    assert any(on for _, on in kafka.asked), "nobody was asked by name"
+    assert held[at] == detail
+    assert kafka.partition(*at).log_start == 0
 
 
 def test_what_can_not_be_read_in_time_at_all_is_left_and_told_and_the_others_are_deleted(

@@ -157,6 +157,7 @@ class NamedOffsetFetchRequest(BatchedOffsetFetchRequest, init=False):  # type: i
 
     def __init__(self, groups: Sequence[str], named: NamedPartitions) -> None:
         super().__init__(min_version=BATCHED_OFFSETS, max_version=BATCHED_OFFSETS)
+        self.group_ids = tuple(groups)
         self.response = _NamedResponse(named)
         parts = [length_of(len(groups))]
         for group in groups:
