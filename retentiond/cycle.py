@@ -28,7 +28,7 @@ from retentiond.history.entries import FinishedCycle
 from retentiond.kafka.interface import Kafka
 from retentiond.memory.changes import Changes, changes, known_readers, newly_seen
 from retentiond.memory.recall import recalled
-from retentiond.memory.remembered import Remembered
+from retentiond.memory.remembered import NOTHING, ByTopic, Remembered
 from retentiond.model import Plan, PlanRow, TopicPartition
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
@@ -169,6 +169,7 @@ def _report(
         group_states(snapshot),
         unseen_readers(snapshot.visible_topics, snapshot.groups).evidence,
         snapshot.unnamed_readers,
+        evidence_ages_s=tuple(done.evidence_ages_s),
     )
 
 
@@ -209,7 +210,7 @@ def _read(
         first=first,
         coordinators=context.coordinators,
         cluster_id=remembered.cluster_id,
-        remembered_topics=remembered.topic_names(),
+        remembered_topics=remembered.topic_names() if only is None else frozenset(),
         wait_until=wait_until,
     )
     return recalled(snapshot, remembered)
@@ -291,15 +292,20 @@ def _executor(
 ) -> PlanExecutor:
     known = {} if config.dry_run else known_readers(first, stored.remembered)
     remembered = stored.remembered
+    by_topic = ByTopic(NOTHING if config.dry_run else remembered)
 
     def read_again(partitions: Collection[TopicPartition]) -> Snapshot:
         """For the same moment in time. Readers that only this reading shows, of whatever topic, are
         remembered before anything is deleted, and count from then on."""
-        nonlocal remembered
+        nonlocal remembered, by_topic
         at_ms = first.taken_at_ms
-        second = _read(context, config, remembered, at_ms, only=partitions, first=first)
+        about = by_topic.about({partition.topic for partition in partitions})
+        second = _read(context, config, about, at_ms, only=partitions, first=first)
         seen = newly_seen(second, known, remembered)
-        remembered = state.memory.remember_newcomers(seen, remembered)
+        before = remembered
+        remembered = state.memory.remember_newcomers(seen, before)
+        if remembered is not before:
+            by_topic = ByTopic(remembered)
         return second
 
     return PlanExecutor(

@@ -17,7 +17,7 @@ high watermark".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -295,6 +295,13 @@ class Plan:
     rows: tuple[PlanRow, ...]  # sorted by topic and partition
     paused: str | None = None  # why an operator lets nothing be deleted
     guard_problems: tuple[str, ...] = ()  # why the guard's evidence was not complete, likewise
+
+
+def in_turn(rows: Sequence[PlanRow], waiting: Sequence[TopicPartition]) -> list[int]:
+    """The rows' positions: those that are ``waiting`` first, in their order; then the others in
+    theirs."""
+    turns = {partition: turn for turn, partition in enumerate(waiting)}
+    return sorted(range(len(rows)), key=lambda at: turns.get(rows[at].topic_partition, len(turns)))
 
 
 @dataclass(frozen=True, slots=True)

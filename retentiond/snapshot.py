@@ -195,7 +195,8 @@ class Snapshot:
     - ``changelogs``: streams groups and the topics that they restore their state from.
     - ``other_topics``: by group, the names of topics that the policy enables and that are not among
       ``topics``: those that it wants to read and that are not there yet; and, by the guard's
-      reading, all others of the plan's that it reads or has commits on.
+      reading, all others of the plan's that it reads or was found to have commits on.
+    - ``commit_counts``: by group, how many commits it was found to have, on whatever topics.
 
     What earlier cycles saw, put in by `retentiond.memory.recall`:
 
@@ -222,6 +223,7 @@ class Snapshot:
     negative_commits: Mapping[tuple[str, TopicPartition], int] = field(default_factory=dict)
     changelogs: frozenset[GroupTopic] = frozenset()
     other_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    commit_counts: Mapping[str, int] = field(default_factory=dict)
     remembered: pa.Table = field(default_factory=COMMIT_SCHEMA.empty_table)
     remembered_readers: frozenset[GroupTopic] = frozenset()
     stale: pa.Table = field(default_factory=COMMIT_SCHEMA.empty_table)

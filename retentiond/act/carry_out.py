@@ -1,4 +1,5 @@
-"""From a plan to what became of it: slice by slice, each read again, verified and deleted.
+"""From a plan to what became of it: slice by slice, each read again, verified and deleted. How the
+plan is cut up is for `retentiond.act.slices` to say.
 
 Invariant: what was deleted is told, whatever ends the work. What ends it before anything was is
 raised; what comes later is `CarriedOut.failure`, and what was left has not been attempted.
@@ -14,6 +15,7 @@ from threading import Event
 from retentiond.act.approved import Approved, Journal
 from retentiond.act.delete import MAX_EVIDENCE_AGE_S, EvidenceAge, execute
 from retentiond.act.guard import Verified, arranged, verify
+from retentiond.act.slices import Estimate, Slices
 from retentiond.clock import StepTimes, Stop, Stopped
 from retentiond.errors import KafkaUnavailable, RetentiondError
 from retentiond.kafka.interface import Kafka
@@ -25,29 +27,44 @@ from retentiond.model import (
     Reason,
     TopicPartition,
     Verdict,
+    in_turn,
 )
 from retentiond.snapshot import Snapshot
 
-SLICE_SIZE = 5000
-"""Partitions in one request; each takes the broker 0.05 to 0.25 ms."""
-
-READINGS = 2
-"""How often a slice is read before the guard gives it up as too old."""
+UNANSWERED = 3
+"""How many slices in a row can't be read before the rest is left for the next cycle."""
 
 
 @dataclass(slots=True)
 class CarriedOut:
     """The plan as the guard left it, what became of each deletion that it approved, and what has
-    ended it too soon."""
+    ended it too soon. ``evidence_ages_s``: how old the second reading of each slice was when the
+    last request that rests on it went out."""
 
     plan: Plan
     outcomes: list[DeletionOutcome] = field(default_factory=list)
     failure: Exception | None = None
+    has_begun: bool = False
+    evidence_ages_s: list[float] = field(default_factory=list)
 
     @property
     def has_deleted(self) -> bool:
         """Or may have."""
         return any(each.outcome is not Outcome.NOT_ATTEMPTED for each in self.outcomes)
+
+    def leave(self, rows: Iterable[PlanRow], why: str | None = None) -> None:
+        """For the next cycle."""
+        self.outcomes += [
+            DeletionOutcome(row.topic, row.partition, Outcome.NOT_ATTEMPTED, error=why)
+            for row in rows
+            if row.verdict is Verdict.DELETE
+        ]
+
+    def take_over(self, rows: Iterable[PlanRow]) -> None:
+        """Some of the plan's rows, as the guard left them."""
+        by_partition = {row.topic_partition: row for row in rows}
+        merged = (by_partition.get(row.topic_partition, row) for row in self.plan.rows)
+        self.plan = replace(self.plan, rows=tuple(merged))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,47 +97,87 @@ class PlanExecutor:
         until the request.
         """
         done = CarriedOut(plan)
-        size = len(plan.rows) if plan.dry_run else SLICE_SIZE
-        for part in _slices(in_turn(plan.rows, waiting), size):
-            if done.failure is not None:
-                done.outcomes += _not_attempted(part, str(done.failure))
-                continue
+        rows = [plan.rows[position] for position in in_turn(plan.rows, waiting)]
+        if plan.dry_run:
+            deletions = tuple(row for row in rows if row.verdict is Verdict.DELETE)
+            with self.times.step("guard"):
+                verified = verify(deletions, first, first)
+            done.take_over(verified.rows)
+            done.leave(verified.rows)
+            return done
+        slices = Slices(rows, Estimate(first))
+        unanswered = 0
+        while slices:
+            if done.outcomes and (why := self._why_no_more()):
+                done.leave(slices.rest(), why)
+                break
+            part = slices.take()
             try:
                 with self.times.step("guard"):
                     verified, evidence = self._verified(part, first, done)
+                unanswered = 0
             except (KafkaUnavailable, Stopped) as error:
                 if not done.outcomes:
                     raise
-                done.outcomes += _not_attempted(part, str(error))
-                continue
+                unanswered += 1
+                done.leave(part, str(error))
+                if unanswered >= UNANSWERED or isinstance(error, Stopped):
+                    done.leave(slices.rest(), str(error))
             except Exception as error:
                 if not done.has_deleted:
                     raise
                 done.failure = error
-                done.outcomes += _not_attempted(part, str(error))
-                continue
-            done.plan = replace(done.plan, rows=_with(done.plan.rows, verified.rows))
-            if plan.dry_run:
-                done.outcomes += _not_attempted(verified.rows)
-            elif verified.approved:
-                with self.times.step("delete"), _set(self.deleting):
-                    self._delete(verified.approved, evidence, done)
+                done.leave((*part, *slices.rest()), str(error))
+            else:
+                self._request(part, verified, evidence, done, slices)
         return done
+
+    def _request(
+        self,
+        part: tuple[PlanRow, ...],
+        verified: Verified,
+        evidence: EvidenceAge,
+        done: CarriedOut,
+        slices: Slices,
+    ) -> None:
+        """What the guard has approved, if it was read in time; else it is cut up anew, or left."""
+        took_s = evidence.age_s(self.elapsed())
+        is_too_old = took_s > MAX_EVIDENCE_AGE_S
+        if is_too_old:
+            slices.learn(part, took_s)
+            if slices.put_back(part):
+                return
+        done.take_over(verified.rows)
+        if verified.approved:
+            with self.times.step("delete"), _set(self.deleting):
+                age_s = self._delete(verified.approved, evidence, done)
+            took_s = evidence.age_s(self.elapsed()) if age_s is None else age_s
+        if is_too_old:
+            done.leave(
+                slices.give_up(part),
+                f"reading the groups for a smaller part took {took_s:.1f} s, longer than "
+                f"{MAX_EVIDENCE_AGE_S:.1f} s",
+            )
+        else:
+            slices.learn(part, took_s)
+        if done.failure is not None:
+            done.leave(slices.rest(), str(done.failure))
+
+    def _why_no_more(self) -> str | None:
+        """Why nothing that is read again now could be requested."""
+        if self.stop.is_set():
+            return "retentiond is stopping"
+        reason = self.why_paused()
+        return str(reason) if reason else None
 
     def _verified(
         self, rows: Sequence[PlanRow], first: Snapshot, done: CarriedOut
     ) -> tuple[Verified, EvidenceAge]:
-        """What the guard says of those deletions. A reading that is too old already, because it
-        took so long or the process stood still, is done once more."""
-        if done.plan.dry_run:
-            return verify(rows, first, first), EvidenceAge(self.now(), self.elapsed())
+        """What the guard says of those deletions, and when its reading began."""
         by_plan = arranged(rows, first)
-        for _ in range(READINGS):
-            evidence = EvidenceAge(self.now(), self.elapsed())
-            second = self.read_again([row.topic_partition for row in rows])
-            verified = verify(rows, first, second, by_plan)
-            if self.elapsed() - evidence.read_at_seconds <= MAX_EVIDENCE_AGE_S:
-                break
+        evidence = EvidenceAge(self.now(), self.elapsed())
+        second = self.read_again([row.topic_partition for row in rows])
+        verified = verify(rows, first, second, by_plan)
         if not second.complete:
             problems = (*done.plan.guard_problems, *second.problems, *second.hidden)
             done.plan = replace(done.plan, guard_problems=tuple(dict.fromkeys(problems)))
@@ -128,11 +185,14 @@ class PlanExecutor:
 
     def _delete(
         self, approved: Sequence[Approved], evidence: EvidenceAge, done: CarriedOut
-    ) -> None:
+    ) -> float | None:
+        """How old the evidence was at the last request; None: none went out."""
+        age_s = None
         try:
-            if not done.outcomes:
+            if not done.has_begun:
                 self.begin(done.plan)
-            execute(
+                done.has_begun = True
+            age_s = execute(
                 approved,
                 self.kafka,
                 self.journal,
@@ -157,12 +217,9 @@ class PlanExecutor:
                 for each in approved
                 if each.topic_partition not in told
             ]
-
-
-def in_turn(rows: Iterable[PlanRow], waiting: Sequence[TopicPartition]) -> list[PlanRow]:
-    """Those that are ``waiting`` first, in their order; then the others in theirs."""
-    turns = {partition: turn for turn, partition in enumerate(waiting)}
-    return sorted(rows, key=lambda row: turns.get(row.topic_partition, len(turns)))
+        if age_s is not None:
+            done.evidence_ages_s.append(age_s)
+        return age_s
 
 
 def still_waiting(
@@ -189,28 +246,6 @@ def still_waiting(
         if partition in late or reason is Reason.LIMIT_REACHED
     ]
     return tuple(dict.fromkeys((*before, *now)))
-
-
-def _slices(rows: Sequence[PlanRow], size: int) -> Iterator[tuple[PlanRow, ...]]:
-    """The deletions among them, so many at a time. Each slice is read anew right before it goes
-    out, so that the evidence of each is young."""
-    deletions = [row for row in rows if row.verdict is Verdict.DELETE]
-    for start in range(0, len(deletions), max(1, size)):
-        yield tuple(deletions[start : start + size])
-
-
-def _with(rows: Iterable[PlanRow], changed: Iterable[PlanRow]) -> tuple[PlanRow, ...]:
-    """The same rows, some of them as the guard left them."""
-    by_partition = {row.topic_partition: row for row in changed}
-    return tuple(by_partition.get(row.topic_partition, row) for row in rows)
-
-
-def _not_attempted(rows: Iterable[PlanRow], why: str | None = None) -> list[DeletionOutcome]:
-    return [
-        DeletionOutcome(row.topic, row.partition, Outcome.NOT_ATTEMPTED, error=why)
-        for row in rows
-        if row.verdict is Verdict.DELETE
-    ]
 
 
 @contextmanager

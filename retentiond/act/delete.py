@@ -16,7 +16,7 @@ decided still stands: no pause, no new configuration, evidence that is young eno
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,8 +30,8 @@ from retentiond.act.request import (
 )
 from retentiond.clock import Stop
 from retentiond.errors import OtherCluster
-from retentiond.kafka.interface import Kafka
-from retentiond.model import DeletionOutcome, Outcome
+from retentiond.kafka.interface import DeleteAnswer, DeleteFailure, Kafka, RequestResult
+from retentiond.model import DeletionOutcome, Outcome, TopicPartition
 
 MAX_EVIDENCE_AGE_S = 5.0
 """How long after the second reading began a request may still go out."""
@@ -45,13 +45,19 @@ class EvidenceAge:
     read_at_ms: int
     read_at_seconds: float
 
+    def age_s(self, now_s: float) -> float:
+        return now_s - self.read_at_seconds
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class _Run:
+    """``age_s``: of the evidence, when the last request was handed over."""
+
     elapsed: Callable[[], float]
     stop: Stop
     evidence: EvidenceAge
     why_paused: Callable[[], object]
+    age_s: float | None = None
 
     @property
     def not_after(self) -> float:
@@ -64,10 +70,23 @@ class _Run:
             return "retentiond is stopping"
         if reason := self.why_paused():
             return str(reason)
-        age_s = self.elapsed() - self.evidence.read_at_seconds
+        age_s = self.evidence.age_s(self.elapsed())
         if age_s > MAX_EVIDENCE_AGE_S:
             return f"the groups were read {age_s:.1f} s ago, longer than {MAX_EVIDENCE_AGE_S:.1f} s"
         return None
+
+    def send(
+        self, kafka: Kafka, cutoffs: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, DeleteAnswer]:
+        age_s = self.evidence.age_s(self.elapsed())
+        answers = kafka.delete_records(cutoffs, not_after=self.not_after)
+        if not all(map(_was_not_sent, answers.values())):
+            self.age_s = age_s
+        return answers
+
+
+def _was_not_sent(answer: DeleteAnswer) -> bool:
+    return isinstance(answer, DeleteFailure) and answer.result is RequestResult.NOT_SENT
 
 
 def execute(
@@ -82,9 +101,12 @@ def execute(
     stop: Stop,
     why_paused: Callable[[], object],
     outcomes: list[DeletionOutcome],
-) -> None:
+) -> float | None:
     """Asks for all of them in one request. ``outcomes`` gets one for each, in order, as soon as it
     is known, so that it is not lost with what is raised.
+
+    Returns how old the evidence was, in seconds, when the last request that rests on it was handed
+    over; None: none was.
 
     ``now`` gives epoch milliseconds, ``elapsed`` the seconds that the evidence's age is told by.
     Nothing goes out once ``stop`` is set, or while ``why_paused`` gives a reason; a request that
@@ -96,10 +118,10 @@ def execute(
     objection = run.objection()
     if objection is not None:
         outcomes.extend(not_attempted(each.topic_partition, objection) for each in approved)
-        return
+        return None
     requester = Requester(
         look=kafka.look_before_deleting,
-        send=partial(kafka.delete_records, not_after=run.not_after),
+        send=partial(run.send, kafka),
         read_back=partial(read_log_starts, kafka),
         stop=stop,
         objection=run.objection,
@@ -116,6 +138,7 @@ def execute(
         raise
     outcomes.extend(settled)
     journal.settle(cycle_id, settled, now())
+    return run.age_s
 
 
 def reconcile(journal: Journal, kafka: Kafka, now_ms: int) -> tuple[DeletionOutcome, ...]:

@@ -10,11 +10,14 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from retentiond.model import GroupKind, TopicPartition
 from retentiond.snapshot import ABSENT, VANISHED, PartitionReading, Snapshot, TopicReading
+
+Flags = npt.NDArray[np.bool_]
 
 CommittedByGroup = Mapping[str, int | None]
 """A partition's committed offset by group; None: there is one, and it could not be read."""
@@ -72,14 +75,15 @@ class Evidence:
                 if (name := snapshot.topics[topic_id].name) in wanted:
                     of_topic[name].add(snapshot.groups[group].group_id)
 
-        positions = pa.array(self._positions.values(), pa.int32())
+        is_here = np.zeros(len(snapshot.partitions), np.bool_)
+        is_here[list(self._positions.values())] = True
         names = [group.group_id for group in snapshot.groups]
-        self._commits, repeated = _by_partition(snapshot.commits, positions, names)
-        self._remembered, _ = _by_partition(snapshot.remembered, positions, names)
+        self._commits, repeated = _by_partition(snapshot.commits, is_here, names)
+        self._remembered, _ = _by_partition(snapshot.remembered, is_here, names)
         self._doubtful: defaultdict[int, dict[str, dict[str, Any] | None]] = defaultdict(dict)
-        for row in _on(snapshot.epochs, positions).to_pylist():
+        for row in _on(snapshot.epochs, is_here).to_pylist():
             self._doubtful[row["partition_id"]][names[row["group_id"]]] = row
-        for row in _on(snapshot.stale, positions).to_pylist():
+        for row in _on(snapshot.stale, is_here).to_pylist():
             self._doubtful[row["partition_id"]][names[row["group_id"]]] = None
         self.is_ambiguous = repeated or len(self.groups) != len(snapshot.groups)
 
@@ -140,18 +144,24 @@ class Evidence:
         return frozenset(self._restorers.get(topic, ()))
 
 
-def _on(table: pa.Table, positions: pa.Array) -> pa.Table:
-    """The rows about those partitions."""
-    return table.filter(pc.is_in(table["partition_id"], value_set=positions))
+def _on(table: pa.Table, is_here: Flags) -> pa.Table:
+    """The rows about those partitions, flagged by their positions."""
+    return table.filter(pa.array(is_here[table["partition_id"].to_numpy()]))
 
 
 def _by_partition(
-    table: pa.Table, positions: pa.Array, names: list[str]
+    table: pa.Table, is_here: Flags, names: list[str]
 ) -> tuple[dict[int, dict[str, int | None]], bool]:
     """Commits (`COMMIT_SCHEMA`) of those partitions; and whether one of them was overwritten."""
-    table = _on(table, positions)
-    commits: defaultdict[int, dict[str, int | None]] = defaultdict(dict)
-    columns = (table[name].to_pylist() for name in ("group_id", "partition_id", "offset"))
-    for group, position, offset in zip(*columns, strict=True):
-        commits[position][names[group]] = offset
-    return dict(commits), table.num_rows != sum(map(len, commits.values()))
+    table = _on(table, is_here)
+    partitions = table["partition_id"].to_numpy()
+    table = table.take(pa.array(np.argsort(partitions, kind="stable")))
+    found, starts = np.unique(np.sort(partitions), return_index=True)
+    groups = [names[group] for group in table["group_id"].to_pylist()]
+    offsets = table["offset"].to_pylist()
+    ends = [*starts[1:].tolist(), len(offsets)]
+    commits = {
+        position: dict(zip(groups[start:end], offsets[start:end], strict=True))
+        for position, start, end in zip(found.tolist(), starts.tolist(), ends, strict=False)
+    }
+    return commits, table.num_rows != sum(map(len, commits.values()))

@@ -8,7 +8,8 @@ and a figure or a group that is missing, unreadable or contradictory is one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from typing import TypeGuard
 
 from retentiond.act.evidence import CommittedByGroup, Evidence
 from retentiond.config import PolicyConflict, TopicPolicy
@@ -135,8 +136,11 @@ def check_partition(
     reading = evidence.partitions[at]
     _check_retention(reading, evidence.topics[at.topic].policy, retention_ms)
     log_start, high_watermark = _check_bounds(reading, cutoff)
-    committed_offsets: list[int] = []
     on_replaced_records = evidence.commits_on_replaced_records(at)
+    every = [*map(evidence.commits(at).get, groups)]
+    if _bear_out(every, cutoff, high_watermark) and on_replaced_records.keys().isdisjoint(groups):
+        return log_start, every
+    committed_offsets: list[int] = []
     for group_id, committed in zip(groups, map(evidence.commits(at).get, groups), strict=True):
         if committed is None:
             raise _absence(evidence, at, group_id)
@@ -170,6 +174,18 @@ def _check_retention(
             f"the plan goes by a consumed retention of {retention_ms} ms, and the reading by "
             f"{in_force_ms} ms"
         )
+
+
+def _bear_out(
+    committed_offsets: Sequence[int | None], cutoff: int, high_watermark: int
+) -> TypeGuard[list[int]]:
+    """Whether there is nothing to look for among them, one by one."""
+    known = [offset for offset in committed_offsets if offset is not None]
+    return (
+        0 < len(known) == len(committed_offsets)
+        and min(known) >= cutoff
+        and max(known) <= high_watermark
+    )
 
 
 def _check_bounds(reading: PartitionReading, cutoff: int) -> tuple[int, int]:

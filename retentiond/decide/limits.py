@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from retentiond.config import Limits
 from retentiond.formatting import say_many
-from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
+from retentiond.model import PlanRow, Reason, TopicPartition, Verdict, in_turn
 
 
 def allowed(
@@ -63,11 +63,9 @@ def within_limits(
     doesn't fit takes nothing from the limits, so smaller ones after it may still go."""
     records, partitions = limits.records_per_cycle, limits.partitions_per_cycle
     found = list(rows)
-    records_taken = partitions_taken = 0
-    turns = {partition: turn for turn, partition in enumerate(waiting)}
-    for position in sorted(
-        range(len(rows)), key=lambda at: turns.get(rows[at].topic_partition, len(turns))
-    ):
+    records_taken = 0
+    partitions_taken = 0
+    for position in in_turn(rows, waiting):
         row = rows[position]
         if row.verdict is Verdict.DELETE:
             if partitions is not None and partitions_taken >= partitions:

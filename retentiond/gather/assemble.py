@@ -238,7 +238,7 @@ def commit_rows(
     unreadable = np.concatenate([np.empty(0, np.bool_), *(each.unreadable for each in columns)])
     epochs = np.concatenate([np.empty(0, np.int64), *(each.leader_epochs for each in columns)])
     at = np.full(len(on), NOWHERE)
-    at[on != NOWHERE] = _positions(on[on != NOWHERE], numbers[on != NOWHERE], partitions)
+    at[on != NOWHERE] = positions_of(on[on != NOWHERE], numbers[on != NOWHERE], partitions)
     is_there = at != NOWHERE
     is_unknown = (on != NOWHERE) & ~is_there
     rows = pa.Table.from_arrays(
@@ -266,7 +266,7 @@ def _topics_of(columns: Sequence[CommitColumns], topic_ids: Mapping[str, int]) -
     )
 
 
-def _positions(
+def positions_of(
     topics: Integers, numbers: Integers, partitions: Sequence[PartitionReading]
 ) -> Integers:
     """Where the numbered partitions of those topics stand among ``partitions``.

@@ -12,6 +12,7 @@ from retentiond.clock import Time, earlier_time
 from retentiond.config import Config, ExternalReader
 from retentiond.errors import StateOfOtherCluster
 from retentiond.gather.assemble import assemble, external_readers
+from retentiond.gather.commits import CommitReader
 from retentiond.gather.external_reads import FOR_A_PLAN_S, FOR_THE_GUARD_S, start_reading
 from retentiond.gather.groups import (
     GroupListing,
@@ -67,6 +68,7 @@ def gather(
     before = coordinators.before(kafka, again=only is not None)
     refuse_another_cluster(cluster_id, before.cluster_id, config.state_dir)
     stood_still_at = time.monotonic() + coordinators.seconds_to_wait(before)
+    counts = first.commit_counts if first is not None else {}
 
     def stand_still(listed_at: float) -> None:
         """The guard's reading waits here, and not after the commits, which would grow old."""
@@ -76,8 +78,11 @@ def gather(
         cluster_time = executor.submit(kafka.cluster_time) if only is None else None
         names = None if only is None else {partition.topic for partition in only}
         topics_to_come = executor.submit(_topics, kafka, config, names, remembered_topics)
+        commits = CommitReader(kafka, counts, lambda: topics_to_come.result()[0])
         wait_until(stood_still_at)
-        listing = read_groups(kafka) if only is None else read_groups(kafka, stand_still)
+        listing = (
+            read_groups(kafka) if only is None else read_groups(kafka, stand_still, commits.read)
+        )
         topics, gone, listed = topics_to_come.result()
         asked = _asked(topics, only)
         log_starts = executor.submit(kafka.offsets, asked, OffsetBound.LOG_START)
@@ -98,7 +103,9 @@ def gather(
             kafka, {at: in_force[at] for at in asked if at in in_force}, clock.now_ms
         )
         external = positions()
+        unchanged = executor.submit(commits.unless_more_partitions, topics)
         listing = with_completeness(listing, kafka, before, coordinators, wait_until)
+        topics = unchanged.result()
         reads = OffsetReads(
             log_starts.result(),
             high_watermarks,
@@ -123,7 +130,11 @@ def gather(
     else:
         others = {}
     snapshot = replace(
-        snapshot, gone_topics=gone, other_topics=others, visible_topics=listed or frozenset()
+        snapshot,
+        gone_topics=gone,
+        other_topics=others,
+        visible_topics=listed or frozenset(),
+        commit_counts={group: len(found) for group, found in listing.commits.items()},
     )
     return with_epochs(snapshot, kafka)
 

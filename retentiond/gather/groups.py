@@ -10,7 +10,7 @@ and after, in the same leader epoch, was at work in between.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -129,12 +129,18 @@ def _compiled(pattern: str) -> Pattern | None:
         return None
 
 
+ReadCommits = Callable[[Collection[str]], Mapping[str, Sequence[Commit] | Failure]]
+
+
 def read_groups(
-    kafka: Kafka, between: Callable[[float], None] = lambda _listed_at: None
+    kafka: Kafka,
+    between: Callable[[float], None] = lambda _listed_at: None,
+    read_commits: ReadCommits | None = None,
 ) -> GroupListing:
     """All groups; whether none was hidden is for `with_completeness` to say.
 
-    ``between`` the listing and the commits something else may happen, a wait for one.
+    ``read_commits`` is asked about each listed group that commits, in place of all that it has
+    committed. ``between`` the listing and the commits something else may happen, a wait for one.
 
     Never raises `KafkaUnavailable`: what can't be asked makes the listing incomplete.
     """
@@ -147,7 +153,8 @@ def read_groups(
         listed = kafka.list_groups()
         listed_at = time.monotonic()
         between(listed_at)
-        commits |= kafka.commits([g.group_id for g in listed if g.kind in COMMITTING])
+        committing = [g.group_id for g in listed if g.kind in COMMITTING]
+        commits |= (read_commits or kafka.commits)(committing)
         shares = [g.group_id for g in listed if g.kind is GroupKind.SHARE]
         commits |= kafka.share_offsets(shares)
         members = kafka.members([g for g in listed if _reads(g) and g.kind in READABLE])

@@ -126,8 +126,10 @@ class KafkaCluster:
     def list_groups(self) -> Sequence[ListedGroup]:
         return self._timed("list_groups", listing.list_groups, self._client)
 
-    def commits(self, group_ids: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
-        return self._timed("offset_fetch", coordinators.commits, self._client, group_ids)
+    def commits(
+        self, group_ids: Collection[str], on: Collection[TopicPartition] | None = None
+    ) -> Mapping[str, Sequence[Commit] | Failure]:
+        return self._timed("offset_fetch", coordinators.commits, self._client, group_ids, on)
 
     def share_offsets(self, group_ids: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
         return self._timed("share_offsets", coordinators.share_offsets, self._client, group_ids)

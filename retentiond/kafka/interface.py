@@ -271,10 +271,15 @@ class Kafka(Protocol):
     def list_groups(self) -> Sequence[ListedGroup]:
         """Groups of all kinds. Raises `KafkaUnavailable` if a broker did not answer."""
 
-    def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
-        """All commits of each group. A real cluster's are `CommitColumns`, a sequence for a million
-        of them. It has a file of its own, `retentiond.kafka.groups.commit_columns`, so that only
-        who reads commits loads numpy."""
+    def commits(
+        self, groups: Collection[str], on: Collection[TopicPartition] | None = None
+    ) -> Mapping[str, Sequence[Commit] | Failure]:
+        """All commits of each group, or those ``on`` some partitions, of which none is named twice.
+        Of these alone, a commit of offset -1 can't be told from none.
+
+        A real cluster's are `CommitColumns`, a sequence for a million of them. It has a file of its
+        own, `retentiond.kafka.groups.commit_columns`, so that only who reads commits loads numpy.
+        """
 
     def share_offsets(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
         """The start offset of every share-partition of share groups, as commits (KIP-932)."""

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from retentiond.config import TopicPolicy
+from retentiond.memory.known_readers import KnownReaders
+from retentiond.memory.present import (
+    TopicsByReader,
+    moved_at_ms,
+    present_readers,
+    reader_at,
+    stale_by_reader,
+)
 from retentiond.memory.remembered import (
+    NOTHING,
     GroupOnTopic,
     KnownTopic,
     ReaderName,
@@ -20,10 +28,9 @@ from retentiond.memory.remembered import (
     group_and_topic,
     is_forgotten,
     known_topics,
-    traces,
+    unique_runs,
 )
-from retentiond.model import GroupKind
-from retentiond.snapshot import ABSENT, NOWHERE, VANISHED, Snapshot, offsets_beside
+from retentiond.snapshot import ABSENT, VANISHED, Snapshot
 
 DROP_AFTER_MS = 24 * 60 * 60 * 1000
 """For how long a topic must have been observed to be gone before nothing is kept of it. One that is
@@ -82,14 +89,20 @@ def changes(
     ``observed_ms``: how much time has certainly passed since the last complete reading.
     """
     void = {topic.name for topic in snapshot.topics if topic.recreated}
-    known = {
-        at: last.without_commits() if at.topic in void else last
-        for at, last in before.commits.items()
-    }
-    present = _present(snapshot, known)
+    known = (
+        before.commits
+        if not void
+        else {
+            at: last.without_commits() if at.topic in void else last
+            for at, last in before.commits.items()
+        }
+    )
+    present, unchanged = present_readers(snapshot, known, before.readers)
+    others = [before.readers.at[at] for at in np.flatnonzero(~unchanged).tolist()]
+    not_unchanged = {at: known[at] for at in others}
     topics = known_topics(snapshot, before, settle_cycles)
     policies = {topic.name: topic.policy for topic in snapshot.topics if topic.failure is None}
-    missing = _missing_readers(snapshot, known, present)
+    missing = _missing_readers(snapshot, not_unchanged, present)
     gone_ms = _gone_ms(snapshot, before, observed_ms)
     return Changes(
         cluster_id=snapshot.cluster_id,
@@ -102,7 +115,7 @@ def changes(
         found={at: last for at, last in present.items() if at not in known},
         seen={
             **{at: last for at, last in present.items() if at in known and last != known[at]},
-            **_back_in_doubt(snapshot, known, present),
+            **_back_in_doubt(snapshot, not_unchanged, present),
         },
         absent=tuple(at for at, last in missing.items() if last.absent_since_ms is None),
         still_absent=tuple(at for at, last in missing.items() if last.absent_since_ms is not None),
@@ -115,14 +128,12 @@ def changes(
     )
 
 
-TopicsByReader = Mapping[ReaderName, Set[str]]
-"""Readers, and the topics that each of them reads."""
-
-
 def known_readers(first: Snapshot, before: Remembered) -> TopicsByReader:
     """Who needs no second reading to be remembered: the plan's has shown it, or an earlier one."""
     topics: defaultdict[ReaderName, set[str]] = defaultdict(set)
-    for at in (*before.commits, *_seen(first)):
+    for group_id, topic, is_external in before.commits:
+        topics[ReaderName(group_id, is_external)].add(topic)
+    for at in _seen(first, before.readers):
         topics[at.reader].add(at.topic)
     for group_id, names in first.other_topics.items():
         topics[ReaderName(group_id)] |= names
@@ -143,12 +154,12 @@ def newly_seen(second: Snapshot, known: TopicsByReader, before: Remembered) -> N
     guard's, which is in ``before``; and what is not known of the commits as they stand. Whoever an
     operator has released since the cycle began is no new reader, although the reading may still
     show it."""
-    found = _present(second, {}, known)
+    found = present_readers(second, {}, NOTHING.readers, known).readers
     return NewlySeen(
         {at: last for at, last in found.items() if at not in before.commits},
         {
             at: offsets
-            for at, offsets in _stale(second).items()
+            for at, offsets in stale_by_reader(second).items()
             if (last := before.commits.get(at)) is None
             or not offsets.items() <= last.stale_offsets().items()
         },
@@ -161,21 +172,18 @@ def with_stale(last: RememberedReader, offsets: Mapping[int, int], now_ms: int) 
     return replace(
         last,
         offsets={**last.offsets, **offsets},
-        moved_at_ms=_moved_at_ms(last, offsets, now_ms),
+        moved_at_ms=moved_at_ms(last, offsets, now_ms),
         stale=last.stale | offsets.keys(),
     )
 
 
-def _seen(snapshot: Snapshot) -> set[GroupOnTopic]:
-    """Who has a commit on one of its topics, or may read it."""
-    return {
-        _reader(snapshot, *pair) for pair in traces(snapshot, snapshot.commits) | snapshot.readers
-    }
-
-
-def _reader(snapshot: Snapshot, group: int, topic: int) -> GroupOnTopic:
-    reading = snapshot.groups[group]
-    return GroupOnTopic(reading.name, snapshot.topics[topic].name, reading.is_external)
+def _seen(snapshot: Snapshot, known: KnownReaders) -> set[GroupOnTopic]:
+    """Who has a commit on one of its topics, or may read it, and is not known."""
+    width = len(snapshot.topics)
+    may_read = np.array([each.group * width + each.topic for each in snapshot.readers], np.int64)
+    pairs = unique_runs(np.append(group_and_topic(snapshot, snapshot.commits), may_read))
+    news = np.setdiff1d(pairs, known.pairs(snapshot)).tolist()
+    return {reader_at(snapshot, *divmod(pair, width)) for pair in news}
 
 
 def _gone_ms(snapshot: Snapshot, before: Remembered, observed_ms: int) -> dict[str, int]:
@@ -191,120 +199,6 @@ def _gone_ms(snapshot: Snapshot, before: Remembered, observed_ms: int) -> dict[s
 def _gone_topics(snapshot: Snapshot) -> frozenset[str]:
     """Topics that are gone, and that no group waits for."""
     return snapshot.gone_topics.difference(*snapshot.other_topics.values())
-
-
-NOBODY: TopicsByReader = {}
-
-
-def _present(
-    snapshot: Snapshot, known: Mapping[GroupOnTopic, RememberedReader], but: TopicsByReader = NOBODY
-) -> dict[GroupOnTopic, RememberedReader]:
-    """What is to be remembered of the groups that have a commit on a topic, or may read it; ``but``
-    those."""
-    pairs = group_and_topic(snapshot, snapshot.commits)
-    offset_now = snapshot.commits["offset"].fill_null(NOWHERE - 1).to_numpy()
-    has_moved = offsets_beside(snapshot.commits, snapshot.remembered) != offset_now
-    moved = {*pairs[has_moved].tolist()}
-    stale = _stale(snapshot)
-    present: dict[GroupOnTopic, RememberedReader] = {}
-    changed: dict[int, GroupOnTopic] = {}
-    for pair in np.unique(pairs).tolist():
-        group_id, topic_id = divmod(pair, len(snapshot.topics))
-        group, at = snapshot.groups[group_id], _reader(snapshot, group_id, topic_id)
-        if at.topic in but.get(at.reader, ()):
-            continue
-        last = known.get(at, RememberedReader(group.kind, {}, seen_at_ms=snapshot.taken_at_ms))
-        present[at] = last
-        if pair in moved or last.stale or at in stale or not _is_up_to_date(last, group.kind):
-            changed[pair] = at
-    offsets: dict[GroupOnTopic, dict[int, int]] = {at: {} for at in changed.values()}
-    is_changed = np.isin(pairs, [*changed])
-    rows = snapshot.commits.filter(pa.array(is_changed))
-    columns = (rows[name].to_pylist() for name in ("partition_id", "offset"))
-    for pair, partition_id, offset in zip(pairs[is_changed].tolist(), *columns, strict=True):
-        if offset is not None:
-            offsets[changed[pair]][partition_id] = offset
-    for pair, at in changed.items():
-        kind = snapshot.groups[pair // len(snapshot.topics)].kind
-        present[at] = _renewed(
-            snapshot, present[at], kind, offsets[at], frozenset(stale.get(at, ()))
-        )
-    kinds = {ReaderName(group.name, group.is_external): group.kind for group in snapshot.groups}
-    readers = {_reader(snapshot, *each) for each in snapshot.readers} | {
-        GroupOnTopic(group, topic)
-        for group, topics in snapshot.other_topics.items()
-        for topic in topics
-    }
-    for at in readers - present.keys():
-        if at.topic in but.get(at.reader, ()):
-            continue
-        kind = kinds[at.reader]
-        last = known.get(at, RememberedReader(kind, {}, seen_at_ms=snapshot.taken_at_ms))
-        present[at] = replace(last, kind=kind, absent_since_ms=None, absent_ms=0)
-    return present
-
-
-def _stale(snapshot: Snapshot) -> dict[GroupOnTopic, dict[int, int]]:
-    """The stale commits by partition."""
-    found: defaultdict[GroupOnTopic, dict[int, int]] = defaultdict(dict)
-    columns = (snapshot.stale[name].to_pylist() for name in ("group_id", "partition_id", "offset"))
-    for group, position, offset in zip(*columns, strict=True):
-        reading = snapshot.partitions[position]
-        found[_reader(snapshot, group, reading.topic)][reading.partition] = offset
-    return dict(found)
-
-
-def _is_up_to_date(last: RememberedReader, kind: GroupKind) -> bool:
-    """Whether a group that has not moved has nothing to add."""
-    is_dated = last.offsets.keys() <= last.moved_at_ms.keys()
-    return last.kind is kind and last.absent_since_ms is None and is_dated
-
-
-def _renewed(
-    snapshot: Snapshot,
-    last: RememberedReader,
-    kind: GroupKind,
-    now: Mapping[int, int],
-    stale: frozenset[int],
-) -> RememberedReader:
-    """With the offsets of ``now``, which is by the partition's position; ``stale``: the numbers of
-    the partitions whose offset is stale."""
-    offsets = {}
-    for partition_id, offset in now.items():
-        reading = snapshot.partitions[partition_id]
-        before = last.offsets.get(reading.partition)
-        offsets[reading.partition] = _offset_to_remember(offset, before, reading.log_start_offset)
-    return RememberedReader(
-        kind,
-        {**last.offsets, **offsets},
-        moved_at_ms=_moved_at_ms(last, offsets, snapshot.taken_at_ms),
-        seen_at_ms=last.seen_at_ms,
-        stale=(last.stale - offsets.keys()) | stale,
-    )
-
-
-def _moved_at_ms(
-    before: RememberedReader, offsets: Mapping[int, int], now_ms: int
-) -> dict[int, int]:
-    """When each commit was first seen where it is remembered."""
-    return {
-        **before.moved_at_ms,
-        **{
-            partition: now_ms
-            for partition, offset in offsets.items()
-            if offset != before.offsets.get(partition) or partition not in before.moved_at_ms
-        },
-    }
-
-
-def _offset_to_remember(offset: int, before: int | None, log_start: int | None) -> int:
-    """The commit of now, unless the group went back to where its records are gone.
-
-    That must stay visible for as long as it lasts, so the higher commit stays remembered.
-    """
-    if before is None or log_start is None or offset >= min(before, log_start):
-        return offset
-    return before
 
 
 def _back_in_doubt(

@@ -5,7 +5,6 @@ Invariant: it adds readers, and commits that must be reached; it takes nothing a
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -13,17 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from retentiond.gather.assemble import commit_rows
-from retentiond.kafka.groups.commit_columns import CommitColumns
-from retentiond.memory.remembered import (
-    GroupOnTopic,
-    ReaderName,
-    Remembered,
-    RememberedReader,
-    is_forgotten,
-)
+from retentiond.gather.assemble import positions_of
+from retentiond.memory.known_readers import Flags, Reader
+from retentiond.memory.remembered import Remembered, is_forgotten
+from retentiond.model import GroupKind
 from retentiond.snapshot import (
     ABSENT,
+    COMMIT_SCHEMA,
+    NOWHERE,
     VANISHED,
     GroupReading,
     GroupTopic,
@@ -39,29 +35,48 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
     """The snapshot that a cycle decides by: with `Snapshot.remembered`, ``remembered_readers`` and
     ``stale``, the groups that have vanished, the topics that were recreated, and what was lost."""
     topics = tuple(_recognised(topic, remembered) for topic in snapshot.topics)
-    known = known_commits(topics, remembered)
-    snapshot = _with_vanished(replace(snapshot, topics=topics), known)
-    group_ids = {
-        ReaderName(group.name, group.is_external): position
-        for position, group in enumerate(snapshot.groups)
-    }
-    topic_ids = {topic.name: position for position, topic in enumerate(topics)}
+    readers = remembered.readers
+    topic_of = readers.topics_in([topic.name for topic in topics])
+    counts = topic_of != NOWHERE
+    for each in readers.absent:
+        last = remembered.commits[readers.at[each]]
+        if counts[each] and is_forgotten(topics[topic_of[each]].policy, last):
+            counts[each] = False  # the policy has given up waiting for it
+    snapshot = _with_vanished(replace(snapshot, topics=topics), readers.kinds_by_name(counts))
+    group_of = readers.groups_in(snapshot)
+    # Commits on a topic that was recreated say nothing any more, but who has read it does.
+    recreated = np.array([topic.recreated for topic in topics], np.bool_)
+    has_commits = counts.copy()
+    has_commits[counts] = ~recreated[topic_of[counts]]
+    commits = readers.commits
+    rows = np.flatnonzero(has_commits[commits.owners])
+    owners = commits.owners[rows]
+    # A partition that the metadata lacks has no decision to bear on.
+    at = positions_of(topic_of[owners], commits.partitions[rows], snapshot.partitions)
+    is_there = at != NOWHERE
+    rows, owners, at = rows[is_there], owners[is_there], at[is_there]
 
-    def table(commits: Mapping[GroupOnTopic, Mapping[int, int]]) -> pa.Table:
-        """`COMMIT_SCHEMA`; a partition that the metadata lacks has no decision to bear on."""
-        by_group: defaultdict[int, dict[str, Mapping[int, int]]] = defaultdict(dict)
-        for at, offsets in commits.items():
-            by_group[group_ids[at.reader]][at.topic] = offsets
-        columns = {group: CommitColumns.by_topic(offsets) for group, offsets in by_group.items()}
-        return commit_rows(columns, topic_ids, snapshot.partitions)[0]
+    def table(some: Flags) -> pa.Table:
+        """`COMMIT_SCHEMA`"""
+        return pa.Table.from_arrays(
+            [
+                pa.array(group_of[owners[some]], COMMIT_SCHEMA.field("group_id").type),
+                pa.array(at[some], COMMIT_SCHEMA.field("partition_id").type),
+                pa.array(commits.offsets[rows[some]]),
+                pa.nulls(int(some.sum()), COMMIT_SCHEMA.field("leader_epoch").type),
+            ],
+            schema=COMMIT_SCHEMA,
+        )
 
-    stale_before = table({at: last.stale_offsets() for at, last in known.items()})
+    has_commit_here = np.zeros(len(counts), np.bool_)
+    has_commit_here[owners] = True
+    others = np.flatnonzero(counts & ~has_commit_here)
+    stale_before = table(commits.is_stale[rows])
     return replace(
         snapshot,
-        remembered=table({at: last.offsets for at, last in known.items()}),
+        remembered=table(np.ones(len(rows), np.bool_)),
         remembered_readers=frozenset(
-            GroupTopic(group_ids[at.reader], topic_ids[at.topic])
-            for at in _readers_without_commit(snapshot, known)
+            map(GroupTopic, group_of[others].tolist(), topic_of[others].tolist())
         ),
         stale=stale_commits(snapshot.commits, stale_before, topics, snapshot.partitions),
         problems=snapshot.problems + ((remembered.lost,) if remembered.lost else ()),
@@ -75,50 +90,26 @@ def _recognised(topic: TopicReading, remembered: Remembered) -> TopicReading:
     return replace(topic, recreated=True) if is_another else topic
 
 
-def known_commits(
-    topics: Iterable[TopicReading], remembered: Remembered
-) -> dict[GroupOnTopic, RememberedReader]:
-    """What is remembered about these topics, less what says nothing any more: commits on a
-    topic that was recreated, and readers that the policy has given up waiting for."""
-    by_name = {topic.name: topic for topic in topics}
-    return {
-        at: last.without_commits() if by_name[at.topic].recreated else last
-        for at, last in remembered.commits.items()
-        if at.topic in by_name and not is_forgotten(by_name[at.topic].policy, last)
-    }
-
-
-def _readers_without_commit(
-    snapshot: Snapshot, known: Mapping[GroupOnTopic, RememberedReader]
-) -> list[GroupOnTopic]:
-    """The others count by their commits."""
-    partitions: defaultdict[str, set[int]] = defaultdict(set)
-    for each in snapshot.partitions:
-        partitions[snapshot.topics[each.topic].name].add(each.partition)
-    return [at for at, last in known.items() if partitions[at.topic].isdisjoint(last.offsets)]
-
-
-def _with_vanished(snapshot: Snapshot, known: Mapping[GroupOnTopic, RememberedReader]) -> Snapshot:
+def _with_vanished(snapshot: Snapshot, kinds: Mapping[Reader, GroupKind]) -> Snapshot:
     """With the remembered groups that are not listed; all groups are sorted by name again.
+    ``kinds``: of the remembered readers, by name.
 
     A group and an external reader of one name are two readers, also one after the other: the one
     that has vanished goes by `namesake_id` while the other has the name.
     """
     readings = {group.group_id: group for group in snapshot.groups}
-    kinds = {at.reader: last.kind for at, last in known.items()}
-    names = {reader.group_id for reader in kinds}
+    names = {name for name, _ in kinds}
     vanished: dict[str, GroupReading] = {}
     for reader in sorted(kinds):
-        of_name = vanished.get(reader.group_id) or readings.get(reader.group_id)
+        name, is_external = reader
+        of_name = vanished.get(name) or readings.get(name)
         if of_name is None or of_name.state == ABSENT:
-            vanished[reader.group_id] = GroupReading(reader.group_id, kinds[reader], VANISHED)
-        elif of_name.is_external != reader.is_external:
-            group_id = namesake_id(reader.group_id, is_external=reader.is_external)
+            vanished[name] = GroupReading(name, kinds[reader], VANISHED)
+        elif of_name.is_external != is_external:
+            group_id = namesake_id(name, is_external=is_external)
             while group_id in readings or group_id in vanished or group_id in names:
                 group_id += "*"  # no reader is to be taken for another
-            vanished[group_id] = GroupReading(
-                group_id, kinds[reader], VANISHED, namesake_of=reader.group_id
-            )
+            vanished[group_id] = GroupReading(group_id, kinds[reader], VANISHED, namesake_of=name)
     if not vanished:
         return snapshot
     groups = tuple(reading for _, reading in sorted({**readings, **vanished}.items()))

@@ -8,8 +8,9 @@ memory tells them apart. So whoever was once seen to read a topic is remembered,
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.memory.known_readers import KnownReaders
 from retentiond.model import GroupKind
-from retentiond.snapshot import Snapshot
+from retentiond.snapshot import NOWHERE, Integers, Snapshot
 
 
 class ReaderName(NamedTuple):
@@ -65,6 +67,12 @@ class RememberedReader:
         """Who reads the topic stays known when the topic that it read is gone."""
         return replace(self, offsets={}, moved_at_ms={}, stale=frozenset())
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether a reader whose commits have not moved has nothing to add."""
+        is_dated = self.offsets.keys() <= self.moved_at_ms.keys()
+        return self.absent_since_ms is None and is_dated and not self.stale
+
     def stale_offsets(self) -> dict[int, int]:
         return {at: offset for at, offset in self.offsets.items() if at in self.stale}
 
@@ -78,7 +86,7 @@ class KnownTopic:
     agreed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: what is worked out is kept
 class Remembered:
     """``topics`` by name. ``lost``: why groups may be missing here, in a sentence.
 
@@ -92,12 +100,33 @@ class Remembered:
     cluster_id: str | None = None
     gone_ms: Mapping[str, int] = field(default_factory=dict)
 
+    @cached_property
+    def readers(self) -> KnownReaders:
+        return KnownReaders(self.commits)
+
     def topic_names(self) -> frozenset[str]:
         """All that anything is kept about."""
         return frozenset({*self.topics, *self.gone_ms, *(at.topic for at in self.commits)})
 
 
 NOTHING = Remembered()
+
+
+class ByTopic:
+    """What is remembered, found by topic: most of it has no bearing on a slice's few topics."""
+
+    def __init__(self, remembered: Remembered) -> None:
+        self._remembered = remembered
+        self._topics: defaultdict[str, dict[GroupOnTopic, RememberedReader]] = defaultdict(dict)
+        for at, last in remembered.commits.items():
+            self._topics[at.topic][at] = last
+
+    def about(self, topics: Iterable[str]) -> Remembered:
+        """The same, but the readers of these topics alone."""
+        commits: dict[GroupOnTopic, RememberedReader] = {}
+        for topic in topics:
+            commits |= self._topics.get(topic, {})
+        return replace(self._remembered, commits=commits)
 
 
 def is_forgotten(policy: TopicPolicy | PolicyConflict, last: RememberedReader) -> bool:
@@ -116,7 +145,7 @@ def known_topics(
     ``agreed`` counts complete readings in a row with the same groups, this one included, up to
     ``settle_cycles``: a topic that has settled stays so until it is recreated.
     """
-    readers = readers_by_topic(snapshot)
+    readers: Mapping[int, set[str]] | None = None
     is_complete = snapshot.complete
     known = {}
     for position, topic in enumerate(snapshot.topics):
@@ -129,7 +158,8 @@ def known_topics(
             last = KnownTopic(topic.topic_id)
         known[topic.name] = last
         if is_complete and last.agreed < settle_cycles:
-            now = tuple(sorted(readers[position]))
+            readers = readers_by_topic(snapshot) if readers is None else readers
+            now = tuple(sorted(readers.get(position, ())))
             agreed = last.agreed + 1 if now == last.groups else 1
             known[topic.name] = replace(last, groups=now, agreed=agreed)
     return known
@@ -160,8 +190,14 @@ def readers_by_topic(snapshot: Snapshot) -> defaultdict[int, set[str]]:
 
 def traces(snapshot: Snapshot, commits: pa.Table) -> set[tuple[int, int]]:
     """Who has a commit on which topic, by their positions."""
-    pairs = np.unique(group_and_topic(snapshot, commits)).tolist()
+    pairs = unique_runs(group_and_topic(snapshot, commits)).tolist()
     return {divmod(pair, len(snapshot.topics)) for pair in pairs}
+
+
+def unique_runs(numbers: Integers) -> Integers:
+    """Each of the numbers once, ascending. Equal ones mostly stand together."""
+    is_another = np.diff(numbers, prepend=NOWHERE - 1) != 0
+    return np.unique(numbers[is_another])
 
 
 def group_and_topic(snapshot: Snapshot, commits: pa.Table) -> npt.NDArray[np.int64]:

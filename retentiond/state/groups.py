@@ -90,6 +90,8 @@ class GroupMemory:
         self._unwritten_found: dict[GroupOnTopic, RememberedReader] = {}
         self._unwritten_seen: dict[GroupOnTopic, RememberedReader] = {}
         """What cycles saw while the file could not be written; see `Changes`."""
+        self._last_read: tuple[int, Remembered] | None = None
+        """What the file held, and SQLite's number of that: it moves with what others write."""
 
     @classmethod
     def open(cls, state_dir: Path, *, shared: bool = False) -> Self:
@@ -108,9 +110,16 @@ class GroupMemory:
         self._connection.close()
 
     def recall(self) -> Remembered:
+        """The file is read again only where it may hold something else than the last time."""
         with _errors_translated(self._path):
             groups_file.check_place(self._path, self._place)
-            remembered = read_all(self._connection)
+            # Asked before the reading: who writes meanwhile is read once more the next time.
+            ((version,),) = self._connection.execute("PRAGMA data_version").fetchall()
+            if self._last_read is None or self._last_read[0] != version:
+                self._last_read = (version, read_all(self._connection))
+            remembered = self._last_read[1]
+        if not self._unwritten_found and not self._unwritten_seen:
+            return remembered
         commits = {**remembered.commits, **self._unwritten_found}
         seen = {at: last for at, last in self._unwritten_seen.items() if at in commits}
         return replace(remembered, commits={**commits, **seen})
@@ -254,6 +263,7 @@ class GroupMemory:
         """Its end is in the file itself: SQLite takes a log that is gone, cut or damaged for one
         with nothing in it, or less."""
         groups_file.check_place(self._path, self._place)
+        self._last_read = None
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield

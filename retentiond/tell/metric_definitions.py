@@ -340,6 +340,12 @@ REQUEST_SECONDS = Definition(
     "Seconds that Kafka took to answer, by api and result (ok, failed).",
     ("api", "result"),
 )
+EVIDENCE_AGE_SECONDS = Definition(
+    "retentiond_evidence_age_seconds",
+    HISTOGRAM,
+    "Seconds from the beginning of the second reading, before it asks for the first commit, until "
+    "the last request that rests on it. Nothing is requested on one that is older than 5 seconds.",
+)
 LOOK_TO_REQUEST_SECONDS = Definition(
     "retentiond_look_to_request_duration_seconds",
     HISTOGRAM,
@@ -420,6 +426,7 @@ ALL: tuple[Definition, ...] = (
     LOG_DIR_KEPT,
     GROUPS,
     REQUEST_SECONDS,
+    EVIDENCE_AGE_SECONDS,
     LOOK_TO_REQUEST_SECONDS,
     THROTTLED_SECONDS,
     DRY_RUN,

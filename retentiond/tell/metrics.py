@@ -57,6 +57,7 @@ class Metrics(Collector):
         for result in ("ok", "incomplete", "failed"):
             self.cycles.labels(result)
         self._cycle_seconds = metric_definitions.CYCLE_SECONDS.histogram(registry)
+        self._evidence_age = metric_definitions.EVIDENCE_AGE_SECONDS.histogram(registry)
         self._request_seconds = metric_definitions.REQUEST_SECONDS.histogram(registry)
         self._in_place_of_requests = {
             LOOK_TO_REQUEST: metric_definitions.LOOK_TO_REQUEST_SECONDS.histogram(registry),
@@ -121,6 +122,8 @@ class Metrics(Collector):
         for step, seconds in report.seconds.items():
             self._cycle_seconds.labels(step).observe(seconds)
         self._cycle_seconds.labels("all").observe(sum(report.seconds.values()))
+        for seconds in report.evidence_ages_s:
+            self._evidence_age.observe(seconds)
         if report.plan.cluster_id != self._cluster_id:
             self.restore(LastComplete(report.plan.cluster_id, 0))
         if report.result == "ok":

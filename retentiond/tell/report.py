@@ -64,7 +64,8 @@ class CycleReport:
     brokers' disks. ``lag``: what groups have not read; empty after `plan`. ``tool_options``:
     how Kafka's own tools reach the cluster, for remedies. ``failure``: what ended it after it had
     deleted already. ``group_states``: by group, as in ``groups``. ``unseen``: what speaks for
-    readers that commit nothing, a sentence each.
+    readers that commit nothing, a sentence each. ``evidence_ages_s``: how old each second reading
+    was when the last request that rests on it went out.
     """
 
     plan: Plan
@@ -79,6 +80,7 @@ class CycleReport:
     unseen: tuple[str, ...] = ()
     unnamed_readers: tuple[str, ...] = ()  # see `Snapshot`
     standing: Standing = NOTHING_KNOWN
+    evidence_ages_s: tuple[float, ...] = ()
 
     def outcome(self, row: PlanRow) -> DeletionOutcome:
         """What became of a row; no request went out for one that has no outcome."""

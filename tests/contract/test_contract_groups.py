@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from retentiond.kafka.interface import ListedGroup
-from retentiond.model import Commit, Failure, GroupKind
+from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from tests.contract.driver import Driver
 from tests.support.waiting import eventually
 
@@ -144,6 +144,21 @@ def test_more_groups_than_fit_into_one_request_are_all_answered(
         driver.commit(group, {(topic_name, 0): offset})
     assert driver.kafka.commits(list(groups)) == {
         name: [Commit(topic_name, 0, offset)] for name, offset in groups.items()
+    }
+
+
+def test_asked_about_some_partitions_it_tells_the_commits_on_these_alone(
+    any_driver: Driver, topic_name: str
+) -> None:
+    """Also of a partition that is not there, and of a group that has committed nothing."""
+    other = f"{topic_name}-other"
+    any_driver.create_topic(topic_name, 3)
+    any_driver.create_topic(other)
+    any_driver.commit(topic_name, {(topic_name, 0): 5, (topic_name, 2): 7, (other, 0): 9})
+    on = [TopicPartition(topic_name, number) for number in (0, 1, 4)]
+    assert any_driver.kafka.commits([topic_name, other], on) == {
+        topic_name: [Commit(topic_name, 0, 5)],
+        other: [],
     }
 
 

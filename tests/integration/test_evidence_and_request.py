@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-import retentiond.act.carry_out
+import retentiond.act.slices
 import retentiond.cycle
 from devkit.embedded import EmbeddedKafka
 from retentiond.clock import now_ms, seconds_since_boot
@@ -340,7 +340,7 @@ def test_each_slice_of_a_large_cycle_has_a_reading_of_its_own(
         clusters.a.produce(topic_name, [clusters.a.now_ms] * 3, partition)
         clusters.a.commit("reader", {(topic_name, partition): 2})
     clusters.forwarder.fail_over(clusters.a.broker.bootstrap_servers)
-    monkeypatch.setattr(retentiond.act.carry_out, "SLICE_SIZE", 2)
+    monkeypatch.setattr(retentiond.act.slices, "MOST_PARTITIONS", 2)
     work = Work(clusters.forwarder.address, tmp_path, topic_name)
     with closing(work.kafka):
         report = work.cycle()

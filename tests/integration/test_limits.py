@@ -60,7 +60,7 @@ def test_a_batch_that_came_too_late_goes_first_in_the_next_cycle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of slices of one partition only the first is in time, in every cycle."""
-    monkeypatch.setattr("retentiond.act.carry_out.SLICE_SIZE", 1)
+    monkeypatch.setattr("retentiond.act.slices.MOST_PARTITIONS", 1)
     retentiond = Retentiond(driver.kafka, spark, tmp_path, *busy)
 
     turns = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import Any, cast
 import pytest
 
 from retentiond import cycle
-from retentiond.act import carry_out, guard
+from retentiond.act import carry_out, guard, slices
 from retentiond.act.evidence import Evidence
 from retentiond.act.guard import arranged
 from retentiond.act.request import Requester
@@ -25,7 +26,7 @@ from retentiond.cycle import CycleContext, run_cycle
 from retentiond.errors import KafkaUnavailable, OtherCluster, StateError
 from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.interface import ListedGroup, TopicConfig
-from retentiond.model import Failure, Outcome, PlanRow, Reason, TopicPartition, Verdict
+from retentiond.model import Commit, Failure, Outcome, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit import Audit
@@ -92,7 +93,8 @@ def run(
             "kafka": {"bootstrap.servers": "fake:9092"},
             "state_dir": str(folder / "state"),
             "dry_run": dry_run,
-            "topics": [{"name": name, **rule} for name in ("orders", "views", "zones", "zulu")],
+            "topics": [{"name": name, **rule} for name in ("orders", "views", "zones", "zulu")]
+            + [{"pattern": "(stage|orders)[.].*", **rule}],
         }
     )
     context = CycleContext(
@@ -167,9 +169,118 @@ def test_the_guard_judges_a_dry_run_too(
 # Slice by slice
 
 
+class Slow(Counting):
+    """Each partition that a group is asked about takes ``pace_s``, each commit of a group that
+    tells all as long."""
+
+    def __init__(self, topics: int, groups: int) -> None:
+        super().__init__()
+        self.pace_s = 0.0
+        self.late_s = 0.0
+        self.asked: list[tuple[tuple[str, ...], bool]] = []  # groups, and whether by name
+        self.names = [f"stage.{number:03d}" for number in range(topics)]
+        at = [TopicPartition(name, number) for name in self.names for number in range(2)]
+        for name in self.names:
+            self.create_topic(name, 2)
+            for number in range(2):
+                self.produce(name, number, 10)
+        self.names_of_groups = [f"group-{number}" for number in range(groups)]
+        for group in self.names_of_groups:
+            self.commit(group, dict.fromkeys(at, 7))
+
+    def elapsed(self) -> float:
+        return seconds_since_boot() + self.late_s
+
+    def commits(
+        self, groups: Collection[str], on: Collection[TopicPartition] | None = None
+    ) -> Mapping[str, Sequence[Commit] | Failure]:
+        found = super().commits(groups, on)
+        self.asked.append((tuple(groups), on is not None))
+        told = (len(on) if on is not None else len(answer) for answer in found.values())
+        self.late_s += self.pace_s * sum(told)
+        return found
+
+    def log_starts(self) -> list[int]:
+        return [self.partition(name, number).log_start for name in self.names for number in (0, 1)]
+
+
+def test_commits_that_can_not_be_read_at_once_in_time_are_read_slice_by_slice(
+    tmp_path: Path,
+) -> None:
+    """All of them take a minute. Each request is in time, and nothing is left."""
+    kafka = Slow(topics=30, groups=20)
+    kafka.pace_s = 60 / (30 * 2 * 20)
+    report = run(kafka, tmp_path, elapsed=kafka.elapsed)
+    assert {*kafka.log_starts()} == {7}
+    assert report.result == "ok"
+    assert len(report.evidence_ages_s) == len(kafka.deletions) > 12
+    assert max(report.evidence_ages_s) <= 5
+
+
+@pytest.mark.parametrize("when", ["before the listing", "after the listing"])
+@pytest.mark.parametrize(
+    ("what", "detail"),
+    [
+        ("rewinds", "group group-1 moved back from 7 to 2"),
+        ("is deleted", "group group-1 was there for the plan and is gone"),
+        ("loses a commit", "group group-1 has no commit on the partition"),
+    ],
+)
+def test_what_a_group_does_until_its_commits_are_asked_by_name_holds_what_it_reads(
+    tmp_path: Path, when: str, what: str, detail: str
+) -> None:
+    kafka = Slow(topics=3, groups=2)  # six commits each, and slices of two partitions
+    at = TopicPartition("stage.001", 0)
+
+    def happens() -> None:
+        if what == "rewinds":
+            kafka.commit("group-1", {at: 2})
+        elif what == "is deleted":
+            kafka.delete_group("group-1")
+        else:
+            del kafka.groups["group-1"].commits[at]
+
+    def in_the_second_reading() -> None:
+        if when == "before the listing":
+            happens()
+        else:
+            kafka.script.after("list_groups", happens)
+
+    # The plan's reading, then a slice for each topic: the second is the one about it.
+    kafka.at_listing[3] = in_the_second_reading
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slices, "MOST_PARTITIONS", 2)
+        report = run(kafka, tmp_path)
+    held = {row.topic_partition: row.detail for row in report.plan.rows if row.verdict == "hold"}
+    assert any(on for _, on in kafka.asked), "nobody was asked by name"
+    assert held[at] == detail
+    assert kafka.partition(*at).log_start == 0
+
+
+def test_what_can_not_be_read_in_time_at_all_is_left_and_told_and_the_others_are_deleted(
+    tmp_path: Path,
+) -> None:
+    """One topic takes too long, and comes first."""
+    kafka = Slow(topics=6, groups=20)
+    kafka.create_topic("orders.large", 100)
+    large = [TopicPartition("orders.large", number) for number in range(100)]
+    for at in large:
+        kafka.produce(*at, 10)
+    for group in kafka.names_of_groups:
+        kafka.commit(group, dict.fromkeys(large, 7))
+    kafka.pace_s = 0.02
+    report = run(kafka, tmp_path, elapsed=kafka.elapsed)
+    outcomes = {at: each.outcome for at, each in report.outcomes.items()}
+    assert {outcomes[at] for at in large} == {Outcome.NOT_ATTEMPTED}
+    assert {outcomes[at] for at in outcomes.keys() - {*large}} == {Outcome.DELETED}
+    assert report.result == "incomplete"
+    assert all("longer than 5.0 s" in str(report.outcomes[at].error) for at in large)
+    assert {*read_waiting(tmp_path / "state")} == {*large}
+
+
 def by_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """One partition in each."""
-    monkeypatch.setattr(carry_out, "SLICE_SIZE", 1)
+    monkeypatch.setattr(slices, "MOST_PARTITIONS", 1)
 
 
 def with_topic(kafka: FakeCluster, topic: str) -> None:
@@ -258,6 +369,22 @@ def test_what_ends_the_deletions_during_a_slice_keeps_the_next_ones_back(
     }
     (recorded,) = read_deletions(tmp_path / "state")
     assert recorded.outcome is Outcome.DELETED
+    assert kafka.listings == 2  # the next ones are not read again
+
+
+def test_a_cluster_that_answers_no_slice_any_more_is_not_asked_about_all_of_them(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_slices(monkeypatch)
+    for number in range(8):
+        with_topic(kafka, f"stage.{number}")
+    for reading in range(3, 12):
+        kafka.at_topics[reading] = lambda: raise_(KafkaUnavailable("nobody answers"))
+    report = run(kafka, tmp_path)
+    assert kafka.readings == 2 + 3
+    errors = Counter(each.error for each in report.outcomes.values())
+    assert errors == {None: 1, "nobody answers": 8}
+    assert report.result == "incomplete"
 
 
 def test_where_the_first_slice_can_not_be_read_again_the_cycle_fails(

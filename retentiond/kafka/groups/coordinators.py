@@ -14,6 +14,7 @@ given up, so it is the group's bound.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from kafka.protocol.consumer import OffsetFetchRequest
@@ -28,8 +29,10 @@ from retentiond.kafka.wire.by_hand import (
     BATCHED_OFFSETS,
     BatchedOffsetFetchRequest,
     BatchedOffsets,
+    GroupOffsets,
 )
-from retentiond.model import Commit, Failure
+from retentiond.kafka.wire.named_offsets import NamedOffsetFetchRequest, NamedPartitions
+from retentiond.model import Commit, Failure, TopicPartition
 
 T = TypeVar("T")
 
@@ -38,6 +41,9 @@ GROUPS_PER_REQUEST = 100
 
 GROUPS_PER_OFFSET_FETCH = 300
 """A commit takes some 23 bytes of an answer: a megabyte and a half where each group has 200."""
+
+COMMITS_PER_OFFSET_FETCH = 500_000
+"""Where partitions are named, each takes 20 bytes of an answer for each group."""
 
 FIND_COORDINATOR_BATCHED = 4
 """FindCoordinator takes many groups since this version (KIP-699, Kafka 3.0)."""
@@ -129,15 +135,30 @@ async def find_coordinators(
 GroupCommits = Sequence[Commit] | Failure
 
 
-def commits(client: Client, groups: Collection[str]) -> Mapping[str, GroupCommits]:
-    """All commits of each group. A failure on one partition is a commit without offset."""
+def commits(
+    client: Client, groups: Collection[str], on: Collection[TopicPartition] | None = None
+) -> Mapping[str, GroupCommits]:
+    """All commits of each group, or those ``on`` some partitions. A failure on one partition is a
+    commit without offset."""
+    request, size = offset_fetch, GROUPS_PER_OFFSET_FETCH
+    if on is not None:
+        named = NamedPartitions(_by_topic(on))
+        request = partial(NamedOffsetFetchRequest, named=named)
+        size = max(1, min(size, COMMITS_PER_OFFSET_FETCH // max(1, named.count)))
 
     async def ask(network: NetworkClient) -> dict[str, GroupCommits]:
         return await ask_coordinators(
-            network, groups, offset_fetch, read_commits, groups_per_request=GROUPS_PER_OFFSET_FETCH
+            network, groups, request, read_commits, groups_per_request=size
         )
 
     return client.run(ask) if groups else {}
+
+
+def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for name, number in partitions:
+        topics.setdefault(name, []).append(number)
+    return topics
 
 
 def offset_fetch(groups: Sequence[str]) -> Any:
@@ -153,10 +174,13 @@ def offset_fetch(groups: Sequence[str]) -> Any:
 
 def read_commits(answer: BatchedOffsets) -> dict[str, GroupCommits]:
     """The response to `offset_fetch`, by group."""
-    return {
-        group.group_id: failure_of_code(group.error_code) if group.error_code else group.commits
-        for group in answer.groups
-    }
+    return {group.group_id: _commits_or_failure(group) for group in answer.groups}
+
+
+def _commits_or_failure(group: GroupOffsets) -> GroupCommits:
+    if group.error_code:
+        return failure_of_code(group.error_code)
+    return group.commits if group.is_whole else NOT_ANSWERED
 
 
 def share_offsets(client: Client, groups: Collection[str]) -> Mapping[str, GroupCommits]:

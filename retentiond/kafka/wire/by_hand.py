@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -75,16 +75,16 @@ class ListOffsets(ListOffsetsRequest, init=False):  # type: ignore[misc,call-arg
 
 
 def _encoded(isolation: int, topics: Mapping[str, Sequence[OffsetQuery]]) -> bytes:
-    parts = [INT32.pack(A_CLIENT), bytes([isolation]), _length(len(topics))]
+    parts = [INT32.pack(A_CLIENT), bytes([isolation]), length_of(len(topics))]
     for name, partitions in topics.items():
-        parts += (_text(name), _length(len(partitions)))
+        parts += (text_of(name), length_of(len(partitions)))
         parts += [_PARTITION.pack(*each, NO_TAGS) for each in partitions]
         parts.append(bytes([NO_TAGS]))
     parts.append(bytes([NO_TAGS]))
     return b"".join(parts)
 
 
-def _length(size: int) -> bytes:
+def length_of(size: int) -> bytes:
     """How the length of a string or a list is encoded."""
     rest, written = size + 1, bytearray()
     while rest >= LONG:
@@ -93,9 +93,9 @@ def _length(size: int) -> bytes:
     return bytes([*written, rest])
 
 
-def _text(value: str) -> bytes:
+def text_of(value: str) -> bytes:
     encoded = value.encode()
-    return _length(len(encoded)) + encoded
+    return length_of(len(encoded)) + encoded
 
 
 BATCHED_OFFSETS = 8
@@ -109,6 +109,7 @@ class GroupOffsets:
     group_id: str
     error_code: int
     commits: CommitColumns
+    is_whole: bool = True  # False: partitions that were asked for are missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,50 +122,56 @@ class BatchedOffsets:
     error_code: int = 0  # the protocol has none for the whole response
 
 
+class OffsetsResponse:
+    """What kafka-python's parser calls for a response: the header first, then the rest."""
+
+    def parse_header(self, data: Any) -> Any:
+        return OffsetFetchResponse[BATCHED_OFFSETS].parse_header(data)
+
+    def decode(self, data: Any) -> BatchedOffsets:
+        return decode_offsets(data.read())
+
+
 class BatchedOffsetFetchRequest(OffsetFetchRequest, init=False):  # type: ignore[misc,call-arg]  # untyped base
     """kafka-python's own request, whose response `decode_offsets` decodes."""
+
+    response = OffsetsResponse()
 
     def with_header(self, *args: Any, **kwargs: Any) -> None:
         super().with_header(*args, **kwargs)
         made = self.header
         self._header = _Header(**{name: getattr(made, name) for name in _HEADER})
+        self._header.response = self.response
 
 
 class _Header(RequestHeader, init=False):  # type: ignore[misc,call-arg]  # untyped base
-    def get_response_class(self) -> type[_Response]:
-        return _Response
+    response: OffsetsResponse
+
+    def get_response_class(self) -> OffsetsResponse:
+        return self.response
 
 
 _HEADER = ("request_api_key", "request_api_version", "correlation_id", "client_id")
 
 
-class _Response:
-    """What kafka-python's parser calls for a response: the header first, then the rest."""
-
-    @staticmethod
-    def parse_header(data: Any) -> Any:
-        return OffsetFetchResponse[BATCHED_OFFSETS].parse_header(data)
-
-    @staticmethod
-    def decode(data: Any) -> BatchedOffsets:
-        return decode_offsets(data.read())
-
-
-def decode_offsets(body: bytes) -> BatchedOffsets:
+def decode_offsets(
+    body: bytes, read_group: Callable[[Reader], GroupOffsets] | None = None
+) -> BatchedOffsets:
     """A response of version 8 behind its header.
 
     Raises ValueError or `struct.error` for anything else.
     """
     reader = Reader(body)
     throttle_time_ms = reader.integer(INT32)
-    groups = [_group(reader) for _ in range(reader.length() or 0)]
+    groups = [(read_group or group_offsets)(reader) for _ in range(reader.length() or 0)]
     reader.skip_tags()
     if reader.at != len(body):
         raise ValueError(f"{len(body) - reader.at} bytes too many in an OffsetFetch response")
     return BatchedOffsets(groups, throttle_time_ms)
 
 
-def _group(reader: Reader) -> GroupOffsets:
+def group_offsets(reader: Reader) -> GroupOffsets:
+    """The next group of a response."""
     group_id = reader.text() or ""
     topics: list[tuple[str, int]] = []
     blocks: list[tuple[int, bytes]] = []

@@ -20,7 +20,7 @@ from devkit.bench import (
     page,
     requests,
 )
-from devkit.bench.layouts import LAYOUTS, L, Layout
+from devkit.bench.layouts import LAYOUTS, XXL, Layout, M
 from devkit.bench.result import RESULTS, Measurement, Result
 from devkit.bench.seed import seed
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
@@ -29,7 +29,7 @@ from retentiond.tell import logs
 PARTS = ("gather", "others", "decide", "delete", "daemon", "history")
 
 LAYOUTS_OF = {
-    "gather": ("M", "L", "XL"),
+    "gather": ("M", "L", "XL", "XXL"),
     "others": ("M", "L"),
     "delete": ("M", "L"),
     "daemon": ("L", "XL"),
@@ -41,7 +41,9 @@ DAYS = 30
 DAEMON_CYCLES = 100
 
 BROKER = ("-Xmx2g", "-XX:TieredStopAtLevel=4")
-"""XL's 20,000 partitions don't fit into the usual half of a gigabyte. And a broker that lives for
+LARGE_BROKER = ("-Xmx4g", "-XX:TieredStopAtLevel=4")
+"""XL's 20,000 partitions don't fit into the usual half of a gigabyte, nor XXL's ten million commits
+into two. And a broker that lives for
 months has Java's optimizing compiler, which those of the tests do without."""
 
 
@@ -87,7 +89,7 @@ def _measured(
             if part == "gather":
                 yield cycles.measure(kafka, layout, folder)
                 yield requests.measure(kafka, layout, folder)
-                if layout is L:
+                if layout is not M:
                     yield cycles.measure_deleting(kafka, layout, folder)
             elif part == "others":
                 yield others.measure(kafka, layout, folder, console.print)
@@ -101,7 +103,8 @@ def _measured(
 def _seeded(layout: Layout) -> Iterator[tuple[EmbeddedKafka, Path]]:
     """A broker with that layout, and a folder for as long."""
     folder = tempfile.TemporaryDirectory(prefix="retentiond-bench-")
-    with folder as name, EmbeddedKafka(layout.brokers, java_options=BROKER) as kafka:
+    options = LARGE_BROKER if layout is XXL else BROKER
+    with folder as name, EmbeddedKafka(layout.brokers, java_options=options) as kafka:
         seed(kafka, layout)
         yield kafka, Path(name)
 

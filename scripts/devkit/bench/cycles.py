@@ -19,6 +19,7 @@ from devkit.bench.seed import commit
 from devkit.bench.settings import CONSUMED_RETENTION_MS, settings
 from devkit.bench.timing import RUNS, WARM_UP, default_garbage_collection, median, seconds
 from devkit.embedded import EmbeddedKafka
+from retentiond.act.delete import MAX_EVIDENCE_AGE_S
 from retentiond.config import Config
 from retentiond.engine import Engine, build_versions
 from retentiond.model import Outcome
@@ -29,10 +30,16 @@ from retentiond.tell.report import CycleReport
 STEPS = ("gather", "decide", "guard", "record")
 
 GATHER_AT_MOST_S = {"L": 0.4, "XL": 3.0}
-CYCLE_AT_MOST_S = {"L": 1.0}
-DELETING_AT_MOST_S = {"L": 2.0}
+CYCLE_AT_MOST_S = {"L": 1.0, "XL": 3.0, "XXL": 20.0}
+DELETING_AT_MOST_S = {"L": 2.0, "XL": 8.0, "XXL": 60.0}
+RECORD_AT_MOST_S = {"XL": 0.3, "XXL": 2.0}
 BROKER_AT_MOST_PERCENT = {"XL": 2.0}
 SCRAPE_AT_MOST_S = {"L": 0.1, "XL": 0.5}
+
+LARGE = 200_000
+"""Commits."""
+
+FEW_WARM_UP, FEW_RUNS = 3, 3
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 """What Prometheus asks for."""
@@ -41,7 +48,7 @@ OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     """Whole dry-run cycles, warm."""
     bare = _bare(kafka, layout)
-    runs = _dry_runs(kafka, folder)
+    runs = _dry_runs(kafka, layout, folder)
     right, all_of_them = _right(layout, runs.last)
     if right < all_of_them:
         raise ValueError(f"{layout.name}: minima right: {right} of {all_of_them}")
@@ -51,7 +58,15 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
         Result(f"{name}: the same requests through the bare clients", bare, "s"),
         Result(f"{name}: gather", steps["gather"], "s", GATHER_AT_MOST_S.get(name)),
         Result(f"{name}: gather against the bare clients", steps["gather"] / bare, "x"),
-        *(Result(f"{name}: {step}", steps[step], "s") for step in STEPS[1:]),
+        *(
+            Result(
+                f"{name}: {step}",
+                steps[step],
+                "s",
+                RECORD_AT_MOST_S.get(name) if step == "record" else None,
+            )
+            for step in STEPS[1:]
+        ),
         Result(f"{name}: whole dry-run cycle", runs.whole_s, "s", CYCLE_AT_MOST_S.get(name)),
         Result(
             f"{name}: the broker's CPU for a dry-run cycle each minute (of one core)",
@@ -65,30 +80,47 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     ]
 
 
-def gather_s(kafka: EmbeddedKafka, folder: Path) -> float:
+def gather_s(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> float:
     """Seconds that the gather of a cycle takes, as `measure` finds them."""
-    return _dry_runs(kafka, folder).median_of("gather")
+    return _dry_runs(kafka, layout, folder).median_of("gather")
 
 
 def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     """Whole cycles that delete a record of every partition, and read back that it is gone; the
     broker is at rest before each."""
     config = requests.config(kafka, folder, dry_run=False)
+    warm_up, runs = _numbers(layout)
     engine = Engine(config, threading.Event(), lambda *_: None)
     with closing(engine), open_state(folder) as state:
         rest = load.at_rest(kafka)
 
-        def cycle(number: int) -> tuple[float, float]:
+        def cycle(number: int) -> tuple[float, float, CycleReport]:
             commit(kafka.bootstrap_servers, layout, lambda *_: number)
             return _deleting(kafka, layout, rest, lambda: engine.run_cycle(state).report)
 
-        measured = [cycle(number) for number in range(1, WARM_UP + RUNS + 1)][WARM_UP:]
+        measured = [cycle(number) for number in range(1, warm_up + runs + 1)][warm_up:]
         with requests.counted(kafka) as sent:
-            cycle(WARM_UP + RUNS + 1)
-    took_s, cpu_s = (statistics.median(figures) for figures in zip(*measured, strict=True))
+            cycle(warm_up + runs + 1)
+    took_s = statistics.median(took_s for took_s, _, _ in measured)
+    cpu_s = statistics.median(cpu_s for _, cpu_s, _ in measured)
+    reports = [report for _, _, report in measured]
     name, deleting = layout.name, f"with {layout.topics * layout.partitions:,} deletions"
     return [
         Result(f"{name}: whole cycle {deleting}, read back", took_s, "s", DELETING_AT_MOST_S[name]),
+        *(
+            Result(
+                f"{name}: {step} {deleting}",
+                statistics.median(report.seconds[step] for report in reports),
+                "s",
+            )
+            for step in ("guard", "delete")
+        ),
+        Result(
+            f"{name}: the oldest evidence of a request",
+            max(max(report.evidence_ages_s) for report in reports),
+            "s",
+            MAX_EVIDENCE_AGE_S,
+        ),
         Result(
             f"{name}: the broker's CPU for a cycle {deleting} each minute (of one core)",
             100 * cpu_s / 60,
@@ -100,8 +132,9 @@ def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list
 
 def _deleting(
     kafka: EmbeddedKafka, layout: Layout, rest: float, cycle: Callable[[], CycleReport]
-) -> tuple[float, float]:
-    """The seconds that it takes, and those of CPU that it costs the broker, until that rests again.
+) -> tuple[float, float, CycleReport]:
+    """The seconds that it takes, and those of CPU that it costs the broker, until that rests again;
+    and what it tells.
 
     Raises ValueError unless it has deleted from every partition.
     """
@@ -116,7 +149,12 @@ def _deleting(
     deleted = sum(each.outcome is Outcome.DELETED for each in report.outcomes.values())
     if deleted < layout.topics * layout.partitions:
         raise ValueError(f"{layout.name}: only {deleted} partitions had a record deleted")
-    return took_s, cost_s
+    return took_s, cost_s, report
+
+
+def _numbers(layout: Layout) -> tuple[int, int]:
+    """How many cycles warm up, and how many count: fewer where each takes many seconds."""
+    return (WARM_UP, RUNS) if layout.commits < LARGE else (FEW_WARM_UP, FEW_RUNS)
 
 
 @dataclass(frozen=True)
@@ -141,25 +179,27 @@ class _DryRuns:
         return statistics.median(report.seconds.get(step, 0.0) for _, report in self.timed)
 
 
-def _dry_runs(kafka: EmbeddedKafka, folder: Path) -> _DryRuns:
+def _dry_runs(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> _DryRuns:
+    warm_up, runs = _numbers(layout)
     config = Config.model_validate(settings(kafka.bootstrap_servers, folder, dry_run=True))
     engine = Engine(config, threading.Event(), lambda *_: None)
     with closing(engine), open_state(folder) as state:
-        for _ in range(WARM_UP):
+        for _ in range(warm_up):
             engine.run_cycle(state)
         rest = load.at_rest(kafka)
         timed, cost_s = load.cost(
             kafka,
             rest,
-            lambda: [seconds(lambda: engine.run_cycle(state).report) for _ in range(RUNS)],
+            lambda: [seconds(lambda: engine.run_cycle(state).report) for _ in range(runs)],
         )
-    return _DryRuns(timed, cost_s / RUNS, rest)
+    return _DryRuns(timed, cost_s / runs, rest)
 
 
 def _bare(kafka: EmbeddedKafka, layout: Layout) -> float:
+    warm_up, runs = _numbers(layout)
     with default_garbage_collection(), closing(BareClients(kafka.bootstrap_servers)) as clients:
         since_ms = int(time.time() * 1000) - CONSUMED_RETENTION_MS
-        return median(lambda: clients.read(layout, since_ms))
+        return median(lambda: clients.read(layout, since_ms), runs, warm_up)
 
 
 def _scrape(report: CycleReport) -> float:

@@ -20,8 +20,8 @@ from devkit.bench.result import Result
 from devkit.bench.timing import RUNS, seconds
 from devkit.embedded import EmbeddedKafka, tools
 from retentiond.act.approved import Approved, GroupEvidence
-from retentiond.act.carry_out import SLICE_SIZE
 from retentiond.act.delete import EvidenceAge, execute
+from retentiond.act.slices import MOST_PARTITIONS
 from retentiond.clock import seconds_since_boot
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.settings.properties import translate
@@ -97,9 +97,9 @@ def _ours(kafka: EmbeddedKafka, layout: Layout, folder: Path, offsets: Iterator[
             )
             outcomes: list[DeletionOutcome] = []
             evidence = EvidenceAge(now_ms, seconds_since_boot())
-            for start in range(0, number, SLICE_SIZE):
+            for start in range(0, number, MOST_PARTITIONS):
                 execute(
-                    approved[start : start + SLICE_SIZE],
+                    approved[start : start + MOST_PARTITIONS],
                     cluster,
                     audit,
                     cycle_id=cycle_id,

@@ -6,6 +6,12 @@ its number and the partition's. `Layout.minimum` works the smallest one out by i
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = TypeVar("Numbers", int, npt.NDArray[np.int64])
 
 RECORDS = 80
 """Records in each partition."""
@@ -45,7 +51,7 @@ class Layout:
         """Evenly spread: each topic is read by as many groups, give or take one."""
         return ((group * self.topics_each + at) % self.topics for at in range(self.topics_each))
 
-    def committed(self, group: int, topic: int, partition: int) -> int:
+    def committed(self, group: int, topic: int, partition: Numbers) -> Numbers:
         return FIRST + (group * 31 + topic * 17 + partition * 7) % (RECORDS - FIRST)
 
     def offsets(self) -> dict[tuple[str, str, int], int]:
@@ -61,14 +67,18 @@ class Layout:
 
     def minima(self) -> dict[tuple[str, int], int]:
         """The smallest committed offset of every partition that a group reads."""
-        found: dict[tuple[str, int], int] = {}
+        partitions = np.arange(self.partitions)
+        none = np.iinfo(np.int64).max
+        found = np.full((self.topics, self.partitions), none)
         for group in range(self.groups):
             for topic in self.topics_of(group):
-                for partition in range(self.partitions):
-                    key = self.topic(topic), partition
-                    offset = self.committed(group, topic, partition)
-                    found[key] = min(offset, found.get(key, offset))
-        return found
+                found[topic] = np.minimum(found[topic], self.committed(group, topic, partitions))
+        return {
+            (self.topic(topic), partition): int(found[topic, partition])
+            for topic in range(self.topics)
+            for partition in partitions.tolist()
+            if found[topic, partition] < none
+        }
 
 
 M = Layout("M", topics=100, partitions=10, groups=100, topics_each=10)
@@ -76,4 +86,7 @@ L = Layout("L", topics=200, partitions=20, groups=300, topics_each=10)
 XL = Layout("XL", topics=1_000, partitions=20, groups=1_000, topics_each=25, brokers=2)
 """Two brokers: one keeps a file of each partition open, and many machines allow 20,000."""
 
-LAYOUTS = {layout.name: layout for layout in (M, L, XL)}
+XXL = Layout("XXL", topics=1_000, partitions=20, groups=1_000, topics_each=500, brokers=2)
+"""Ten million commits: each partition has five hundred groups."""
+
+LAYOUTS = {layout.name: layout for layout in (M, L, XL, XXL)}

@@ -15,7 +15,7 @@ def measure(
     """``say`` is told what is left out, and why."""
     name = layout.name
     program = klag_build.program(say)
-    gather = cycles.gather_s(kafka, folder)
+    gather = cycles.gather_s(kafka, layout, folder)
     results = [Result(f"{name}: gather, right before the others", gather, "s")]
     if program is not None:
         refresh = klag.measure(program, kafka, layout, folder)

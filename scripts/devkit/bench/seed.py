@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from kafka import KafkaAdminClient
-from kafka.protocol.consumer import OffsetCommitRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
-from devkit.bench.layouts import RECORDS, Layout
+from devkit.bench.commits import PARTITIONS_AT_A_TIME, Offsets, requests
+from devkit.bench.layouts import RECORDS, Layout, Numbers
 from devkit.embedded import EmbeddedKafka
 
 TIMEOUT_S = 120.0
@@ -16,8 +17,8 @@ IN_FLIGHT = 64
 TOPICS_AT_A_TIME = 100
 POLL_S = 0.05
 
-Committed = Callable[[int, int, int], int]
-"""The offset that a group has committed on a topic's partition, all by their numbers."""
+Committed = Callable[[int, int, Numbers], Numbers | int]
+"""The offsets that a group has committed on a topic's partitions, all by their numbers."""
 
 
 def seed(kafka: EmbeddedKafka, layout: Layout) -> None:
@@ -59,7 +60,7 @@ def _produce(servers: str, layout: Layout, names: list[str]) -> None:
 
 
 def commit(servers: str, layout: Layout, committed: Committed) -> None:
-    """One OffsetCommit a group, as a consumer without a member sends it."""
+    """All groups' commits, as consumers without a member send them."""
     admin = KafkaAdminClient(
         bootstrap_servers=servers, max_in_flight_requests_per_connection=2 * IN_FLIGHT
     )
@@ -73,17 +74,14 @@ def commit(servers: str, layout: Layout, committed: Committed) -> None:
             )
             answer = await manager.send(lookup)
             nodes = {row.key: row.node_id for row in answer.coordinators if not row.error_code}
-            for names in _windows([name for name in left if name in nodes]):
+            for names in _windows([name for name in left if name in nodes], layout):
                 sent = [
-                    (
-                        name,
-                        manager.send(_request(layout, left[name], committed), node_id=nodes[name]),
-                    )
+                    (name, [manager.send(each, node_id=nodes[name]) for each in requests(name, of)])
                     for name in names
+                    for of in [_offsets(layout, left[name], committed)]
                 ]
-                for name, future in sent:
-                    answer = await future
-                    if not any(row.error_code for t in answer.topics for row in t.partitions):
+                for name, futures in sent:
+                    if all([(await future).is_done for future in futures]):
                         del left[name]
             if left:
                 await manager._net.sleep(POLL_S)
@@ -94,34 +92,16 @@ def commit(servers: str, layout: Layout, committed: Committed) -> None:
         admin.close()
 
 
-def _windows(names: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(names), IN_FLIGHT):
-        yield names[start : start + IN_FLIGHT]
+def _windows(names: list[str], layout: Layout) -> Iterator[list[str]]:
+    commits_each = layout.topics_each * layout.partitions
+    size = max(1, IN_FLIGHT // (1 + commits_each // PARTITIONS_AT_A_TIME))
+    for start in range(0, len(names), size):
+        yield names[start : start + size]
 
 
-def _request(layout: Layout, group: int, committed: Committed) -> OffsetCommitRequest:
-    topic_type = OffsetCommitRequest.OffsetCommitRequestTopic
-    partition_type = topic_type.OffsetCommitRequestPartition
-    return OffsetCommitRequest(
-        group_id=layout.group(group),
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        group_instance_id=None,
-        retention_time_ms=-1,
-        topics=[
-            topic_type(
-                name=layout.topic(topic),
-                partitions=[
-                    partition_type(
-                        partition_index=partition,
-                        committed_offset=committed(group, topic, partition),
-                        committed_leader_epoch=-1,
-                        committed_metadata="",
-                    )
-                    for partition in range(layout.partitions)
-                ],
-            )
-            for topic in layout.topics_of(group)
-        ],
-        max_version=9,
-    )
+def _offsets(layout: Layout, group: int, committed: Committed) -> Offsets:
+    partitions = np.arange(layout.partitions)
+    return {
+        layout.topic(topic): np.broadcast_to(committed(group, topic, partitions), layout.partitions)
+        for topic in layout.topics_of(group)
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable
 from types import SimpleNamespace
@@ -18,7 +19,6 @@ from retentiond.kafka.settings.properties import USUAL_IN_FLIGHT
 from retentiond.kafka.wire.by_hand import (
     BATCHED_OFFSETS,
     BatchedOffsetFetchRequest,
-    decode_offsets,
 )
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ class Brokers:
         if isinstance(answer, OffsetFetchResponse) and isinstance(
             request, BatchedOffsetFetchRequest
         ):
-            answer = decode_offsets(answer.encode(version=BATCHED_OFFSETS))
+            answer = request.response.decode(io.BytesIO(answer.encode(version=BATCHED_OFFSETS)))
         if isinstance(answer, Exception):
             future.failure(answer)
         else:

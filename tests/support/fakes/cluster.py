@@ -227,9 +227,11 @@ class FakeCluster(World):
         ]
 
     @_call
-    def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
+    def commits(
+        self, groups: Collection[str], on: Collection[TopicPartition] | None = None
+    ) -> Mapping[str, Sequence[Commit] | Failure]:
         self._need_a_broker()
-        return {name: self._committed(name) for name in groups}
+        return {name: self._committed(name, on) for name in groups}
 
     @_call
     def share_offsets(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
@@ -340,12 +342,14 @@ class FakeCluster(World):
         log = topic.partitions[at.partition]
         return log if self._is_up(log.leader) else NO_LEADER
 
-    def _committed(self, name: str) -> Sequence[Commit] | Failure:
+    def _committed(
+        self, name: str, on: Collection[TopicPartition] | None = None
+    ) -> Sequence[Commit] | Failure:
         if failure := self._failure("commits", name):
             return failure
         if not self._is_up(self.coordinator(name)[1].leader):
             return NO_COORDINATOR
-        return self.groups[name].committed() if name in self.groups else []
+        return self.groups[name].committed(on) if name in self.groups else []
 
     def _members(self, listed: ListedGroup) -> GroupMembers | Failure:
         if failure := self._failure("members", listed.group_id):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from retentiond.kafka.interface import GroupMembers, ListedGroup
@@ -71,12 +72,14 @@ class FakeGroup:
         protocol = "" if self.simple else self.protocol or PROTOCOL_TYPES[self.kind]
         return ListedGroup(self.group_id, self.kind, self.state, protocol)
 
-    def committed(self) -> list[Commit]:
+    def committed(self, on: Collection[TopicPartition] | None = None) -> list[Commit]:
+        """Asked about partitions by their names, Kafka answers -1 where there is no commit."""
         return [
             Commit(*at, None)
             if offset is None or offset < 0
             else Commit(*at, offset, self.leader_epochs.get(at))
             for at, offset in sorted(self.commits.items())
+            if on is None or (at in on and offset != -1)
         ]
 
     def described(self) -> GroupMembers | Failure:

@@ -630,7 +630,7 @@ def test_the_age_is_looked_at_after_the_topics_and_right_before_the_request(stag
     stage.execute(P0)
 
     before_request = stage.kafka.calls[: stage.kafka.calls.index("delete_records")]
-    assert before_request[-2:] == ["look_before_deleting", "clock"]
+    assert before_request[-3:] == ["look_before_deleting", "clock", "clock"]
 
 
 def test_evidence_that_grew_old_before_a_second_attempt_is_not_used(stage: Stage) -> None:

@@ -6,8 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from retentiond.act.carry_out import SLICE_SIZE, _slices, in_turn, still_waiting
-from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition, Verdict
+from retentiond.act.carry_out import still_waiting
+from retentiond.model import (
+    DeletionOutcome,
+    Outcome,
+    PlanRow,
+    Reason,
+    TopicPartition,
+    Verdict,
+    in_turn,
+)
 from tests.support.builders.guard_readings import deletion
 
 
@@ -25,12 +33,7 @@ def done(row: PlanRow, outcome: Outcome = Outcome.DELETED) -> DeletionOutcome:
 
 def test_those_that_wait_are_requested_first_in_the_order_of_their_waiting() -> None:
     rows = [row(partition) for partition in range(4)]
-    assert [each.partition for each in in_turn(rows, at(3, 7, 1))] == [3, 1, 0, 2]
-
-
-def test_five_thousand_partitions_are_read_again_and_requested_at_a_time() -> None:
-    slices = list(_slices([row(partition) for partition in range(5001)], SLICE_SIZE))
-    assert [len(each) for each in slices] == [5000, 1]
+    assert in_turn(rows, at(3, 7, 1)) == [3, 1, 0, 2]
 
 
 def test_whose_batch_came_too_late_waits_as_well() -> None:

@@ -32,6 +32,7 @@ NOT_SHOWN = {
     "retentiond_history_last_write_timestamp_seconds",  # what could not be written is
     "retentiond_kafka_throttled_duration_seconds",  # for who looks into a slow cycle
     "retentiond_look_to_request_duration_seconds",  # as above
+    "retentiond_evidence_age_seconds",  # as above
     "retentiond_log_lines_dropped_total",  # a line says so once the log flows again
     "retentiond_orphan_log_partitions",  # their bytes are
 }

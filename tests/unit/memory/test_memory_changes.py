@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentiond.memory.changes import DROP_AFTER_MS, Changes, changes, known_readers, newly_seen
-from retentiond.memory.recall import known_commits
 from retentiond.memory.remembered import (
     GroupOnTopic,
     KnownTopic,
@@ -21,6 +20,7 @@ from retentiond.memory.remembered import (
 from retentiond.model import Failure, GroupKind, TopicPartition
 from retentiond.snapshot import COMMIT_SCHEMA, PartitionReading, Snapshot, partitions_of
 from tests.support.builders.guard_readings import POLICY, Reading, group, topic
+from tests.support.builders.remembered import known_commits
 
 ORDERS_0 = TopicPartition("orders", 0)
 LOST = Failure("TIMED_OUT", "no answer")
@@ -284,7 +284,7 @@ def recalling(snapshot: Snapshot, before: Remembered) -> Snapshot:
             "partition_id": places.index(TopicPartition(at.topic, partition)),
             "offset": offset,
         }
-        for at, last in known_commits(snapshot.topics, before).items()
+        for at, last in known_commits(snapshot, before).items()
         if at.group_id in groups
         for partition, offset in last.offsets.items()
     ]

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
-from retentiond.memory.recall import stale_commits
+from retentiond.memory.recall import recalled, stale_commits
 from retentiond.memory.remembered import (
     NOTHING,
+    ByTopic,
     GroupOnTopic,
     KnownTopic,
     Remembered,
@@ -283,3 +284,27 @@ def test_a_commit_that_was_stale_is_told_by_its_group_and_its_partition(kafka: F
     assert stale(taken(kafka, known)) == {("search", ORDERS_1): 3}
     kafka.commit("search", {ORDERS_1: 4})
     assert stale(taken(kafka, known)) == {}
+
+
+def test_what_is_remembered_of_a_slices_topics_is_all_that_bears_on_its_reading() -> None:
+    """Also of a group that has vanished, of one of another name, and what was lost."""
+    kafka = healthy()
+    of_orders = ghost(kafka)
+    elsewhere = RememberedReader(GroupKind.CONSUMER, {0: 1})
+    every = replace(
+        of_orders,
+        commits={
+            **of_orders.commits,
+            GroupOnTopic("ghost", "clicks"): elsewhere,
+            GroupOnTopic("other", "clicks"): elsewhere,
+            GroupOnTopic("reader", "orders", is_external=True): replace(
+                elsewhere, kind=GroupKind.EXTERNAL
+            ),
+        },
+        lost="a file was damaged",
+    )
+    about = ByTopic(every).about(["orders", "unknown"])
+    assert {at.topic for at in about.commits} == {"orders"}
+    first = take(kafka)
+    second = take(kafka, only=[ORDERS_0], first=first)
+    assert recalled(second, about) == recalled(second, every)

@@ -42,7 +42,7 @@ from tests.support.builders.group_memories import BILLING, cycle, remember, take
 from tests.support.fakes import FakeCluster
 from tests.unit.state.test_state_audit import CYCLE
 
-READING = ("SELECT", "PRAGMA user_version", "PRAGMA table_info")
+READING = ("SELECT", "PRAGMA user_version", "PRAGMA table_info", "PRAGMA data_version")
 
 ROOT = Path(__file__).parents[3]
 
@@ -182,6 +182,24 @@ def test_only_what_has_changed_is_written(memory: GroupMemory, kafka: FakeCluste
     written = [each for each in statements if not each.startswith(READING)]
     assert [each.split()[0] for each in written] == ["BEGIN", "UPDATE", "COMMIT", "PRAGMA"]
     assert "billing" in written[1]
+
+
+def test_what_nobody_has_written_since_is_not_read_again(
+    tmp_path: Path, memory: GroupMemory, kafka: FakeCluster
+) -> None:
+    """Neither this process nor another one."""
+    cycle(memory, kafka)
+    first = memory.recall()
+    assert memory.recall() is first
+    with closing(GroupMemory.open(tmp_path, shared=True)) as operator:
+        assert memory.recall() is first
+        assert operator.forget("billing") == ("orders",)
+    assert memory.recall().commits == {
+        at: last for at, last in first.commits.items() if at != BILLING
+    }
+    kafka.commit("billing", {ORDERS_0: 4})
+    cycle(memory, kafka)
+    assert memory.recall().commits[BILLING].offsets == {0: 4, 1: 4}
 
 
 # Half of a transaction

@@ -105,6 +105,7 @@ PROMISED = {
     "retentiond_high_watermark": ("gauge", {"topic", "partition"}),
     "retentiond_kafka_request_duration_seconds": ("histogram", {"api", "result"}),
     "retentiond_kafka_throttled_duration_seconds": ("histogram", set()),
+    "retentiond_evidence_age_seconds": ("histogram", set()),
     "retentiond_look_to_request_duration_seconds": ("histogram", set()),
     "retentiond_last_complete_cycle_timestamp_seconds": ("gauge", set()),
     "retentiond_log_records": ("gauge", {"topic"}),

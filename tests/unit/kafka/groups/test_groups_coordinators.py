@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import kafka.errors as kp_errors
@@ -13,7 +13,8 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, Met
 from retentiond.kafka.groups import coordinators as module
 from retentiond.kafka.groups.coordinators import GROUPS_PER_OFFSET_FETCH, GroupCommits, commits
 from retentiond.kafka.settings.properties import USUAL_IN_FLIGHT
-from retentiond.model import Commit, Failure
+from retentiond.kafka.wire.named_offsets import NamedOffsetFetchRequest
+from retentiond.model import Commit, Failure, TopicPartition
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, names
 
 Group = OffsetFetchResponse.OffsetFetchResponseGroup
@@ -36,6 +37,8 @@ def group(name: str, *partitions: Any, error_code: int = 0) -> Any:
 
 def asked(request: Any) -> list[str]:
     """The groups that a request names."""
+    if isinstance(request, NamedOffsetFetchRequest):
+        return list(request.group_ids)
     return [each.group_id for each in request.groups]
 
 
@@ -63,9 +66,11 @@ class Coordinators:
         return answer
 
 
-def read(answer: Coordinators) -> tuple[Mapping[str, GroupCommits], Brokers]:
+def read(
+    answer: Coordinators, on: Collection[TopicPartition] | None = None
+) -> tuple[Mapping[str, GroupCommits], Brokers]:
     brokers = Brokers(answer)
-    return commits(BrokersClient(brokers), list(answer.nodes)), brokers
+    return commits(BrokersClient(brokers), list(answer.nodes), on), brokers
 
 
 SEVEN = [Commit("orders", 0, 7)]
@@ -200,3 +205,54 @@ def test_a_request_names_no_more_groups_than_it_may() -> None:
     assert [len(asked(each)) for each in brokers.sent(OffsetFetchRequest)] == [
         GROUPS_PER_OFFSET_FETCH
     ] * 3 + [25]
+
+
+# On named partitions
+
+ORDERS = [TopicPartition("orders", number) for number in range(2)]
+
+
+def test_partitions_without_a_commit_are_left_out_of_those_that_were_named() -> None:
+    on_both = group("billing", partition(0, 7), partition(1, -1))
+    answers, _ = read(Coordinators({"billing": 1}, billing=on_both), ORDERS)
+    assert answers == {"billing": SEVEN}
+
+
+def test_a_group_whose_answer_lacks_a_named_partition_is_unreadable_and_asked_again() -> None:
+    """Else it would look as if it had never read there."""
+    nodes = {"billing": 1, "search": 1}
+    whole = group("search", partition(1, 4), partition(0, 7))
+    answers, brokers = read(Coordinators(nodes, search=whole), ORDERS)
+    assert isinstance(answers["billing"], Failure)
+    assert answers["billing"].code == "NOT_ANSWERED"
+    assert answers["search"] == [Commit("orders", 1, 4), *SEVEN]
+    assert [asked(each) for each in brokers.sent(OffsetFetchRequest)] == [
+        ["billing", "search"],
+        ["billing"],
+    ]
+
+
+@pytest.mark.parametrize("error_code", [NOT_COORDINATOR, GROUP_AUTHORIZATION_FAILED])
+def test_a_group_that_is_refused_by_name_fails_alone(error_code: int) -> None:
+    nodes = {"billing": 1, "search": 1}
+    whole = group("search", partition(0, 7), partition(1, -1))
+    refused = group("billing", error_code=error_code)
+    answers, _ = read(Coordinators(nodes, search=whole, billing=refused), ORDERS)
+    assert isinstance(answers["billing"], Failure)
+    assert answers["search"] == SEVEN
+
+
+def test_a_named_partition_that_may_not_be_seen_is_a_commit_without_an_offset() -> None:
+    hidden = group("billing", partition(0, 7), partition(1, -1, 29))
+    answers, _ = read(Coordinators({"billing": 1}, billing=hidden), ORDERS)
+    assert answers["billing"] == [*SEVEN, Commit("orders", 1, None)]
+
+
+def test_a_request_asks_for_no_more_commits_than_fit_into_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "COMMITS_PER_OFFSET_FETCH", 7)
+    nodes = dict.fromkeys(names("group", range(8)), 1)
+    _, brokers = read(Coordinators(nodes), ORDERS)
+    first = [asked(each) for each in brokers.sent(OffsetFetchRequest)][:3]
+    assert [len(each) for each in first] == [3, 3, 2]

@@ -1,0 +1,125 @@
+"""The remembered readers and their commits as arrays, to be compared with a reading at once.
+
+They say what `retentiond.memory.remembered.Remembered` says, and are made from it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from retentiond.model import GroupKind
+from retentiond.snapshot import NOWHERE, Integers, Snapshot
+
+if TYPE_CHECKING:
+    from retentiond.memory.remembered import GroupOnTopic, RememberedReader
+
+Flags = npt.NDArray[np.bool_]
+
+KINDS = (*GroupKind,)
+
+_NUMBER_OF = {kind: number for number, kind in enumerate(KINDS)}
+
+Reader = tuple[str, bool]
+"""A `ReaderName`: the group's, and whether it is an external reader."""
+
+
+class KnownCommits(NamedTuple):
+    """The remembered commits, one after the other: whose it is, by the order of the readers; its
+    partition and its offset; and whether it may be older than the log."""
+
+    owners: Integers
+    partitions: Integers
+    offsets: Integers
+    is_stale: Flags
+
+
+class KnownReaders:
+    """``at``: all readers, in the order of the arrays."""
+
+    def __init__(self, commits: Mapping[GroupOnTopic, RememberedReader]) -> None:
+        self.at = [*commits]
+        self._last = commits
+        readers: dict[Reader, int] = {}
+        topics: dict[str, int] = {}
+        count = len(commits)
+        self.reader_of = np.fromiter(
+            (readers.setdefault((name, ext), len(readers)) for name, _, ext in commits), int, count
+        )
+        self.topic_of = np.fromiter(
+            (topics.setdefault(topic, len(topics)) for _, topic, _ in commits), int, count
+        )
+        self.names = [*readers]
+        self._topics = [*topics]
+        self._kinds = np.fromiter((_NUMBER_OF[last.kind] for last in commits.values()), int, count)
+        self._is_settled = np.fromiter((last.is_settled for last in commits.values()), bool, count)
+
+    @cached_property
+    def commits(self) -> KnownCommits:
+        every = [last.offsets for last in self._last.values()]
+        counts = np.fromiter(map(len, every), int, len(every))
+        count = int(counts.sum())
+        partitions = np.fromiter(chain.from_iterable(every), np.int64, count)
+        offsets = np.fromiter(chain.from_iterable(each.values() for each in every), np.int64, count)
+        starts = np.cumsum(counts) - counts
+        is_stale = np.zeros(count, bool)
+        for at, last in enumerate(self._last.values()):
+            if last.stale:
+                rows = slice(int(starts[at]), int(starts[at] + counts[at]))
+                is_stale[rows] = np.isin(partitions[rows], [*last.stale])
+        return KnownCommits(np.repeat(np.arange(len(every)), counts), partitions, offsets, is_stale)
+
+    @cached_property
+    def absent(self) -> Sequence[int]:
+        """Which of them are missing, by the order of the arrays."""
+        return [
+            at for at, last in enumerate(self._last.values()) if last.absent_since_ms is not None
+        ]
+
+    def topics_in(self, topics: Sequence[str]) -> Integers:
+        """The position of each reader's topic among those; `NOWHERE`: it is not one of them."""
+        return _taken(_positions_of(self._topics, topics), self.topic_of)
+
+    def kinds_by_name(self, of: Flags) -> dict[Reader, GroupKind]:
+        """Of some of the readers: of what kind each name is, where it was remembered last."""
+        kinds = np.full(len(self.names), NOWHERE)
+        kinds[self.reader_of[of]] = self._kinds[of]
+        named = zip(self.names, kinds.tolist(), strict=True)
+        return {name: KINDS[kind] for name, kind in named if kind != NOWHERE}
+
+    def groups_in(self, snapshot: Snapshot) -> Integers:
+        """The position of each reader's group in the snapshot; `NOWHERE`: it is not there."""
+        names = [(group.name, group.is_external) for group in snapshot.groups]
+        return _taken(_positions_of(self.names, names), self.reader_of)
+
+    def pairs(self, snapshot: Snapshot) -> Integers:
+        """The positions of each reader's group and topic, as
+        `retentiond.memory.remembered.group_and_topic` has them; `NOWHERE`: one is not there."""
+        topics = self.topics_in([topic.name for topic in snapshot.topics])
+        groups = self.groups_in(snapshot)
+        is_there = (groups != NOWHERE) & (topics != NOWHERE)
+        return np.where(is_there, groups * len(snapshot.topics) + topics, NOWHERE)
+
+    def unchanged(self, snapshot: Snapshot, quiet: Integers) -> Flags:
+        """Who has nothing to add to what is remembered, of those whose commits are ``quiet``: these
+        pairs have commits, and all of them are where they were."""
+        pairs = self.pairs(snapshot)
+        kinds = np.array([_NUMBER_OF[group.kind] for group in snapshot.groups], int)
+        found = self._is_settled & np.isin(pairs, quiet) & (pairs != NOWHERE)
+        if len(kinds) and len(snapshot.topics):
+            found &= self._kinds == kinds[pairs // len(snapshot.topics)]
+        return found
+
+
+def _positions_of(names: Sequence[object], among: Sequence[object]) -> Integers:
+    positions = {name: position for position, name in enumerate(among)}
+    return np.array([positions.get(name, NOWHERE) for name in names], np.int64)
+
+
+def _taken(numbers: Integers, at: Integers) -> Integers:
+    return numbers[at] if len(at) else np.empty(0, np.int64)
