@@ -201,9 +201,9 @@ def test_only_the_directory_that_runs_full_is_relieved(
     fill(driver, topic_name, 80 * MIB, there)  # more than it takes: Kafka takes it offline
     eventually(driver.kafka.log_dirs, lambda found: any(map(is_offline, directories(found))))
     fill(driver, topic_name, 20 * MIB, here[0])
-    (end,) = driver.kafka.offsets(
-        [TopicPartition(topic_name, here[0])], OffsetBound.HIGH_WATERMARK
-    ).values()
+    at = TopicPartition(topic_name, here[0])
+    end = driver.kafka.offsets([at], OffsetBound.HIGH_WATERMARK)[at]
+    assert not isinstance(end, Failure)
     driver.commit("readers", {(topic_name, here[0]): end})
 
     report = retentiond.cycle()

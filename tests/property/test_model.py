@@ -13,11 +13,16 @@ import pytest
 
 import retentiond.act.carry_out
 import retentiond.state.state
+import tests.property.model.daemon
 from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.act.guard import Verified
+from retentiond.config.disk_pressure import DiskPressure
+from retentiond.disks.log_dirs import DiskReading
+from retentiond.disks.pressure import Pressure, pressure
 from retentiond.model import GroupKind, Outcome, PlanRow, Reason, Verdict
 from retentiond.state.groups import GroupMemory
-from tests.property.model.walk import told, walk
+from tests.property.model.walk import live, told, walk
+from tests.property.model.world import FULL_DISK
 from tests.support.tiers import runs
 
 STEPS = runs(20_000, quick=4_000)
@@ -59,6 +64,8 @@ def test_no_reader_loses_a_record_whatever_happens() -> None:
     assert met["requests"] >= STEPS / 50
     assert {reason for reason in Reason if met[reason]} >= OFTEN
     assert met[f"outcome {Outcome.FAILED}"]
+    assert met["cycles under pressure"]
+    assert met["deletions that only pressure allows"]
     assert sum(count for name, count in met.items() if name.startswith("killed at")) >= 50
 
 
@@ -96,3 +103,18 @@ def test_the_model_finds(
     monkeypatch.setattr(owner, part, stand_in)
 
     assert walk(seed=1, steps=STEPS, may=())[1] is not None
+
+
+def test_the_model_finds_a_daemon_that_takes_every_disk_for_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    always = DiskPressure(below_free=50.0, until_free=50.0)
+
+    def full(reading: DiskReading, _rules: DiskPressure, *rest: Any) -> Pressure:
+        return pressure(reading, always, *rest)
+
+    monkeypatch.setattr(tests.property.model.daemon, "pressure", full)
+
+    _, harmed = walk(seed=1, steps=STEPS, may=(FULL_DISK,))
+    assert harmed is not None
+    assert "records are too young" in str(live(harmed)[1])

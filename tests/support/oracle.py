@@ -343,6 +343,8 @@ def row(
             None
             if isinstance(topic.reading.policy, PolicyConflict)
             else topic.reading.policy.consumed_retention_ms
+            if at.pressure_retention_ms is None
+            else at.pressure_retention_ms
         ),
         owner=topic.reading.policy.owner,
         is_compacted="compact" in topic.reading.cleanup_policy,

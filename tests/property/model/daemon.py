@@ -20,13 +20,17 @@ from unittest import mock
 from retentiond.act.delete import reconcile
 from retentiond.clock import Stopped, Uptime
 from retentiond.config import Config
+from retentiond.config.disk_pressure import DiskPressure
 from retentiond.cycle import CycleContext, run_cycle
 from retentiond.disks.broker_disks import BrokerDisks
+from retentiond.disks.freed import FreedProgress
+from retentiond.disks.log_dirs import DiskReading, disk_reading
+from retentiond.disks.pressure import Pressure, pressure
 from retentiond.errors import KafkaUnavailable, RetentiondError
 from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.model import PlanRow, Reason, Verdict
-from retentiond.snapshot import Snapshot
+from retentiond.snapshot import Snapshot, partitions_of
 from retentiond.spark.session import SparkSessions
 from retentiond.state.groups import GroupMemory
 from retentiond.state.operator_actions import Pause, remove_pause, write_pause
@@ -106,7 +110,7 @@ class Daemon:
                 now=lambda: self.world.host_now_ms,
                 stop=Stop(self),
                 coordinators=LastCoordinators(),
-                disks=NoDisks(),
+                disks=NoDisks(self.world),
                 lag=NoLag(),
             )
             if self.state_dir not in self._configs:
@@ -133,6 +137,7 @@ class Daemon:
         report = None
         self.judge.begin()
         self.world.in_cycle = True
+        self.world.full_in_cycle = self.world.full
         self.world.met["cycles"] += 1
         try:
             with self._in_the_world(plan):
@@ -423,9 +428,24 @@ class Stepping:
 
 
 class NoDisks(BrokerDisks):
-    """Reads nothing: the real one does so on a thread, and bears on no promise."""
+    """Reads nothing: the real one does so on a thread. Which disks are full it is told at once."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
 
     def begin(self, kafka: Any) -> None: ...
+
+    def pressure(
+        self, snapshot: Snapshot, rules: DiskPressure, before: Any, awaited: Any
+    ) -> Pressure:
+        try:
+            found = disk_reading(self._world.here.log_dirs(), partitions_of(snapshot))
+        except KafkaUnavailable:
+            found = DiskReading()
+        pressed = pressure(found, rules, before, FreedProgress(), {})
+        self._world.met["cycles under pressure"] += bool(pressed.log_dirs)
+        return pressed
 
 
 class NoLag(LagReader):

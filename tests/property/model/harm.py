@@ -11,7 +11,8 @@ the readers' words:
 2. A reader that goes back is to be found there once an answer has shown it, or after
    `LOOK_WITHIN_MS`.
 3. Records that are truly younger than the consumed retention are there, and those of undecided
-   transactions.
+   transactions. Where a disk that holds them is full, at any time of the cycle, it is the pressure
+   retention that counts.
 4. Nothing is deleted from topics that no operator has enabled, in a dry run, or during a pause.
 
 A commit that is older than its topic tells retentiond apart from no other where it has never seen
@@ -174,6 +175,13 @@ class Judge:
         self.requests += self.under_way
         self.note()
 
+    def _age_ms(self, cluster: FakeCluster, log: FakePartition) -> int:
+        """Shorter only while the disk of a broker that holds the log is full."""
+        is_full = any((cluster.id, broker) in self.world.full_in_cycle for broker in log.replicas)
+        if is_full and self.rules.pressure_ms is not None:
+            return self.rules.pressure_ms
+        return self.rules.age_ms
+
     def _judge(
         self, cluster: FakeCluster, at: TopicPartition, log: FakePartition, cutoff: int
     ) -> None:
@@ -184,10 +192,14 @@ class Judge:
             raise Harm(f"{what}: nothing was to be deleted")
         if cutoff > log.last_stable:
             raise Harm(f"{what}: {log.last_stable} is of an undecided transaction")
-        young_ms = self.world.now_ms - self.rules.age_ms
+        age_ms = self._age_ms(cluster, log)
+        young_ms = self.world.now_ms - age_ms
         gone = log.records[log.log_start : cutoff]
-        if self.rules.age_ms and any(record.timestamp_ms >= young_ms for record in gone):
+        if age_ms and any(record.timestamp_ms >= young_ms for record in gone):
             raise Harm(f"{what}: records are too young")
+        normal_ms = self.world.now_ms - self.rules.age_ms
+        if self.rules.age_ms and any(record.timestamp_ms >= normal_ms for record in gone):
+            self.world.met["deletions that only pressure allows"] += 1
         for reader in self.world.agents.values():
             if want := reader.wants.get(log):
                 is_excused = self._is_older_than_all_looks(cluster, at, reader, want)

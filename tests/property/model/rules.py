@@ -20,9 +20,11 @@ EXCLUDED = "console-1"
 
 @dataclass(frozen=True)
 class Rules:
-    """Of both enabled topics. ``required`` names g1; ``forget_ms``: forget_vanished_after."""
+    """Of both enabled topics. ``required`` names g1; ``forget_ms``: forget_vanished_after;
+    ``pressure_ms``: the age while a disk is full."""
 
     age_ms: int = 0
+    pressure_ms: int | None = None
     required: bool = False
     min_groups: int = 1
     forget_ms: int | None = None
@@ -33,9 +35,13 @@ class Rules:
 
     def config(self, state_dir: Path) -> Config:
         """``a`` by its name, ``b`` by a pattern."""
+        pressure = {}
+        if self.pressure_ms is not None:
+            pressure = {"retention.commitoffset.pressure.ms": self.pressure_ms}
         section: dict[str, Any] = {
             "retention.commitoffset.enable": True,
             "retention.commitoffset.ms": self.age_ms,
+            **pressure,
             "groups": {
                 "required": ["g1"] if self.required else [],
                 "min": self.min_groups,
@@ -49,6 +55,7 @@ class Rules:
                 "state_dir": str(state_dir),
                 "schedule": {"interval": "3h"},
                 "dry_run": self.dry_run,
+                "disk_pressure": {"below_free": "5%", "until_free": "8%"},
                 "limits": {
                     "records_per_cycle": self.records,
                     "partitions_per_cycle": self.partitions,
@@ -63,8 +70,10 @@ def some_rules(random: Random) -> Rules:
     def mostly(usual: Any, *others: Any) -> Any:
         return random.choice([usual] * (4 * len(others)) + list(others))
 
+    age_ms = random.choice([0, MINUTE_MS, 2 * HOUR_MS])
     return Rules(
-        age_ms=random.choice([0, 0, MINUTE_MS, 2 * HOUR_MS]),
+        age_ms=age_ms,
+        pressure_ms=random.choice([None, 0, age_ms // 2]),
         required=mostly(False, True),
         min_groups=mostly(1, 2),
         forget_ms=random.choice([None, None, 2 * HOUR_MS]),

@@ -29,6 +29,7 @@ from tests.property.model.world import (
     EVERYTHING,
     FAILOVER,
     FROZEN,
+    FULL_DISK,
     OTHER_STATE,
     STALE_COMMIT,
     UNDESCRIBED,
@@ -289,6 +290,18 @@ def _busy(random: Random) -> Step:
     return ("busy", random.randint(1, 4), random.choice(AGES_MS), random.choice((0, 0, 1, 2)), but)
 
 
+def _fills_up(random: Random) -> tuple[Step, ...]:
+    """What is written and read just now fills the disks, and somebody may go back in it."""
+    full = [("fill_disk", number, broker) for number in (0, 1) for broker in (1, 2, 3)]
+    return (
+        ("heal",),
+        ("resume",),
+        ("busy", random.randint(2, 6), 0, random.choice((0, 0, 1)), ""),
+        *random.sample(full, random.randint(3, 6)),
+        _cycle(random, (FULL_DISK,)),
+    )
+
+
 def _produce(random: Random) -> Step:
     where = (random.choice((0, 0, 1)), random.choice(TOPICS), random.choice((0, 1)))
     return ("produce", *where, random.randint(1, 6), random.choice(AGES_MS))
@@ -335,6 +348,9 @@ MENU: tuple[tuple[int, Callable[[Random], tuple[Any, ...]], str | None], ...] = 
     (2, lambda r: ("lapse", r.choice(SKEWS_MS)), WRONG_CLOCK),
     (4, _missed_by_a_wrong_clock, WRONG_CLOCK),
     (2, lambda r: ("truncate", _topic(r), r.choice((0, 1)), r.randint(1, 6)), STALE_COMMIT),
+    (3, _fills_up, FULL_DISK),
+    (2, lambda r: ("fill_disk", r.choice((0, 0, 1)), r.randint(1, 3)), FULL_DISK),
+    (2, lambda r: ("empty_disk", r.choice((0, 0, 1)), r.randint(1, 3)), FULL_DISK),
     (4, lambda r: ("fail_over", r.choice(CLIENTS), r.choice((0, 1))), FAILOVER),
     (4, lambda _: ("detour",), OTHER_STATE),
     (1, lambda _: ("restart", 1, 0), OTHER_STATE),

@@ -16,6 +16,7 @@ from tests.property.model.agents import Agent
 from tests.property.model.failures import Failures
 from tests.property.model.rules import EXCLUDED, HOUR_MS, TOPICS
 from tests.support.fakes import FakeCluster, FakePartition, Transaction
+from tests.support.fakes.world import RECORD_BYTES
 
 ABSENT_READER = "a reader without a commit goes"
 FAILOVER = "an address comes to lead to another cluster"
@@ -25,6 +26,7 @@ UNDESCRIBED = "a streams group can't be described"
 WRONG_CLOCK = "the host's clock is wrong"
 STALE_COMMIT = "a commit outlives its log"
 FROZEN = "the process is frozen amid a cycle"
+FULL_DISK = "a broker's disk runs full"
 EVERYTHING = (
     ABSENT_READER,
     FAILOVER,
@@ -34,8 +36,12 @@ EVERYTHING = (
     WRONG_CLOCK,
     STALE_COMMIT,
     FROZEN,
+    FULL_DISK,
 )
 """What may happen in a world beside the usual: switches, so that each can be seen by itself."""
+
+SMALL_SEGMENTS = {"segment.bytes": str(RECORD_BYTES)}
+"""Each record is one, so that deletions free some."""
 
 MOST_PARTITIONS = 3
 MOST_RECORDS = 150
@@ -59,6 +65,7 @@ class World:
         self.met: Counter[str] = Counter()
         self.visible_since: dict[Presence, int] = {}  # since when a listing would show it so
         self.known: set[Presence] = set()  # whose commits retentiond was shown in a whole cycle
+        self.full_in_cycle: set[tuple[str, int]] = set()  # clusters and brokers, at any time of it
         self._transactions: list[Transaction] = []
         first, second = self.clusters
         self.agents = {
@@ -78,7 +85,7 @@ class World:
         cluster.id = f"cluster-{'AB'[number]}"
         cluster.number_topics_from(1000 * number)
         for topic, partitions in zip(TOPICS, (2, 1, 1), strict=True):
-            cluster.create_topic(topic, partitions, replication_factor=2)
+            cluster.create_topic(topic, partitions, SMALL_SEGMENTS, replication_factor=2)
         return cluster
 
     @property
@@ -118,6 +125,19 @@ class World:
     def set_clock(self, skew_ms: int) -> None:
         if WRONG_CLOCK in self.may:
             self.skew_ms = skew_ms
+
+    # Disks
+
+    @property
+    def full(self) -> set[tuple[str, int]]:
+        return {(each.id, broker) for each in self.clusters for broker in each.usable_bytes}
+
+    def fill_disk(self, number: int, broker: int) -> None:
+        self.clusters[number].usable_bytes[broker] = 1
+        self.full_in_cycle |= self.full
+
+    def empty_disk(self, number: int, broker: int) -> None:
+        self.clusters[number].usable_bytes.pop(broker, None)
 
     # Readers
 
@@ -264,7 +284,7 @@ class World:
         kept = {name: dict(group.commits) for name, group in cluster.groups.items()}
         if topic in cluster.topics:
             cluster.delete_topic(topic)
-        cluster.create_topic(topic, partitions, replication_factor=2)
+        cluster.create_topic(topic, partitions, SMALL_SEGMENTS, replication_factor=2)
         self._find_partitions()
         if keeps_commits and STALE_COMMIT in self.may:
             for name, commits in kept.items():
@@ -337,9 +357,9 @@ class World:
         for cluster in self.clusters:
             for topic in TOPICS:
                 if topic in cluster.topics:
-                    cluster.topics[topic].config.clear()
+                    cluster.topics[topic].config = dict(SMALL_SEGMENTS)
                 elif not self.in_cycle or RECREATION in self.may:
-                    cluster.create_topic(topic, 1, replication_factor=2)
+                    cluster.create_topic(topic, 1, SMALL_SEGMENTS, replication_factor=2)
         self._find_partitions()
 
     # Who is there

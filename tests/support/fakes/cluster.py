@@ -312,13 +312,14 @@ class FakeCluster(World):
             return Failure("KafkaConnectionError", f"broker {broker} does not answer")
         if not self.may_describe_cluster:
             return Failure("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed")
+        usable = self.usable_bytes.get(broker, 10**11)
         replicas = [
             Replica(*at, RECORD_BYTES * (log.high_watermark - log.log_start), 0)
             for at, on in self._assigned().items()
             if broker in on
             for log in [self.topics[at.topic].partitions[at.partition]]
         ]
-        return [LogDir("/kafka", (*replicas, *self.orphans.get(broker, ())), 10**12, 10**11)]
+        return [LogDir("/kafka", (*replicas, *self.orphans.get(broker, ())), 10**12, usable)]
 
     def _configured(self, name: str) -> TopicConfig | Failure:
         if failure := self._failure("topic_configs", name):

@@ -64,6 +64,8 @@ class World:
         """Partitions of the offsets topic whose leader is not at work as a coordinator yet."""
         self.orphans: dict[int, list[Replica]] = {}
         """Folders that a broker shows and no metadata account for."""
+        self.usable_bytes: dict[int, int] = {}
+        """Of a terabyte, by broker; a tenth of it where it has none here."""
         self.may_describe_cluster = True
         self.may_describe_offsets = True
         self._failures: dict[tuple[str, Hashable], Failure] = {}
