@@ -364,6 +364,24 @@ def _disks() -> Panels:
     )
     yield graph(
         About(
+            "Disks under pressure",
+            "bytes",
+            "What must go beyond what the plan deletes, of each directory under pressure, and the "
+            "20 groups for which most is kept there.",
+            "RetentiondDiskPressureShort",
+        ),
+        Query(
+            f"retentiond_log_dir_short_bytes{{{DAEMON}}}"
+            f" and retentiond_log_dir_under_pressure{{{DAEMON}}} == 1",
+            f"{LOG_DIR_NAME}: too little",
+        ),
+        Query(
+            f"topk(20, retentiond_log_dir_kept_bytes{{{DAEMON}}})",
+            f"{LOG_DIR_NAME}: for {{{{group}}}}",
+        ),
+    )
+    yield graph(
+        About(
             "History and audit log",
             "bytes",
             "What cycles have seen and done, as it is kept: `history.keep` and `audit.keep`.",
