@@ -110,7 +110,7 @@ class KnownReaders:
         pairs have commits, and all of them are where they were."""
         pairs = self.pairs(snapshot)
         kinds = np.array([_NUMBER_OF[group.kind] for group in snapshot.groups], int)
-        found = self._is_settled & np.isin(pairs, quiet) & (pairs != NOWHERE)
+        found: Flags = self._is_settled & np.isin(pairs, quiet) & (pairs != NOWHERE)
         if len(kinds) and len(snapshot.topics):
             found &= self._kinds == kinds[pairs // len(snapshot.topics)]
         return found
