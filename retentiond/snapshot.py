@@ -22,6 +22,8 @@ from retentiond.model import Failure, GroupKind, TopicPartition
 Integers = npt.NDArray[np.int64]
 """Positions, offsets or times, one after the other."""
 
+Flags = npt.NDArray[np.bool_]
+
 COMMIT_SCHEMA = pa.schema(
     [
         pa.field("group_id", pa.int32(), nullable=False),  # position in Snapshot.groups

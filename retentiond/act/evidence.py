@@ -11,13 +11,17 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from retentiond.model import GroupKind, TopicPartition
-from retentiond.snapshot import ABSENT, VANISHED, PartitionReading, Snapshot, TopicReading
-
-Flags = npt.NDArray[np.bool_]
+from retentiond.snapshot import (
+    ABSENT,
+    VANISHED,
+    Flags,
+    PartitionReading,
+    Snapshot,
+    TopicReading,
+)
 
 CommittedByGroup = Mapping[str, int | None]
 """A partition's committed offset by group; None: there is one, and it could not be read."""

@@ -49,7 +49,11 @@ class Bill(NamedTuple):
     deletions: int = 0
 
     def and_also(self, other: Bill) -> Bill:
-        return Bill(*map(sum, zip(self, other, strict=True)))
+        return Bill(
+            self.partitions + other.partitions,
+            self.judged + other.judged,
+            self.deletions + other.deletions,
+        )
 
 
 class Estimate:

@@ -11,21 +11,18 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from retentiond.model import GroupKind
-from retentiond.snapshot import NOWHERE, Integers, Snapshot
+from retentiond.snapshot import NOWHERE, Flags, Integers, Snapshot
 
 if TYPE_CHECKING:
     from retentiond.memory.remembered import GroupOnTopic, RememberedReader
-
-Flags = npt.NDArray[np.bool_]
 
 KINDS = (*GroupKind,)
 
 _NUMBER_OF = {kind: number for number, kind in enumerate(KINDS)}
 
-Reader = tuple[str, bool]
+ReaderKey = tuple[str, bool]
 """A `ReaderName`: the group's, and whether it is an external reader."""
 
 
@@ -45,7 +42,7 @@ class KnownReaders:
     def __init__(self, commits: Mapping[GroupOnTopic, RememberedReader]) -> None:
         self.at = [*commits]
         self._last = commits
-        readers: dict[Reader, int] = {}
+        readers: dict[ReaderKey, int] = {}
         topics: dict[str, int] = {}
         count = len(commits)
         self.reader_of = np.fromiter(
@@ -85,7 +82,7 @@ class KnownReaders:
         """The position of each reader's topic among those; `NOWHERE`: it is not one of them."""
         return _taken(_positions_of(self._topics, topics), self.topic_of)
 
-    def kinds_by_name(self, of: Flags) -> dict[Reader, GroupKind]:
+    def kinds_by_name(self, of: Flags) -> dict[ReaderKey, GroupKind]:
         """Of some of the readers: of what kind each name is, where it was remembered last."""
         kinds = np.full(len(self.names), NOWHERE)
         kinds[self.reader_of[of]] = self._kinds[of]
@@ -110,7 +107,7 @@ class KnownReaders:
         pairs have commits, and all of them are where they were."""
         pairs = self.pairs(snapshot)
         kinds = np.array([_NUMBER_OF[group.kind] for group in snapshot.groups], int)
-        found = self._is_settled & np.isin(pairs, quiet) & (pairs != NOWHERE)
+        found: Flags = self._is_settled & np.isin(pairs, quiet) & (pairs != NOWHERE)
         if len(kinds) and len(snapshot.topics):
             found &= self._kinds == kinds[pairs // len(snapshot.topics)]
         return found

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.gather.assemble import positions_of
-from retentiond.memory.known_readers import Flags, Reader
+from retentiond.memory.known_readers import ReaderKey
 from retentiond.memory.remembered import Remembered, is_forgotten
 from retentiond.model import GroupKind
 from retentiond.snapshot import (
@@ -21,6 +21,7 @@ from retentiond.snapshot import (
     COMMIT_SCHEMA,
     NOWHERE,
     VANISHED,
+    Flags,
     GroupReading,
     GroupTopic,
     PartitionReading,
@@ -90,7 +91,7 @@ def _recognised(topic: TopicReading, remembered: Remembered) -> TopicReading:
     return replace(topic, recreated=True) if is_another else topic
 
 
-def _with_vanished(snapshot: Snapshot, kinds: Mapping[Reader, GroupKind]) -> Snapshot:
+def _with_vanished(snapshot: Snapshot, kinds: Mapping[ReaderKey, GroupKind]) -> Snapshot:
     """With the remembered groups that are not listed; all groups are sorted by name again.
     ``kinds``: of the remembered readers, by name.
 

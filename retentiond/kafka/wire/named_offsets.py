@@ -114,10 +114,10 @@ class NamedPartitions:
         offsets = block[self._offsets_at].view(">i8")[:, 0].astype(np.int64)
         epochs = block[self._epochs_at].view(">i4")[:, 0].astype(np.int64)
         has_commit = offsets != NO_COMMIT
-        counts = (
-            np.add.reduceat(has_commit, self._topic_starts, dtype=np.int64) if self.count else []
-        )
-        topics = [(name, int(n)) for name, n in zip(self.partitions, counts, strict=True) if n]
+        counts: list[int] = []
+        if self.count:
+            counts = np.add.reduceat(has_commit, self._topic_starts, dtype=np.int64).tolist()
+        topics = [(name, n) for name, n in zip(self.partitions, counts, strict=True) if n]
         offsets = offsets[has_commit]
         return GroupOffsets(
             group_id,
@@ -152,7 +152,7 @@ class NamedPartitions:
         )
 
 
-class NamedOffsetFetchRequest(BatchedOffsetFetchRequest, init=False):  # type: ignore[misc]  # untyped base
+class NamedOffsetFetchRequest(BatchedOffsetFetchRequest, init=False):  # type: ignore[call-arg]  # untyped base
     """The same partitions of each of the groups."""
 
     def __init__(self, groups: Sequence[str], named: NamedPartitions) -> None:

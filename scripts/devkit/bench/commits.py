@@ -48,7 +48,7 @@ def requests(group: str, offsets: Offsets) -> Iterator[HandEncodedCommit]:
         yield HandEncodedCommit(group, some)
 
 
-class HandEncodedCommit(OffsetCommitRequest, init=False):  # type: ignore[misc]  # untyped base
+class HandEncodedCommit(OffsetCommitRequest, init=False):  # type: ignore[misc,call-arg]  # untyped base
     """kafka-python's own request with another encoder, and `is_done` for a response."""
 
     def __init__(self, group: str, offsets: Offsets) -> None:

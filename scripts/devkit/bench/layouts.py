@@ -11,7 +11,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-Numbers = TypeVar("Numbers", int, npt.NDArray[np.int64])
+Integers = npt.NDArray[np.int64]
+
+Numbers = TypeVar("Numbers", int, Integers)
 
 RECORDS = 80
 """Records in each partition."""

@@ -9,7 +9,7 @@ from kafka import KafkaAdminClient
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
 from devkit.bench.commits import PARTITIONS_AT_A_TIME, Offsets, requests
-from devkit.bench.layouts import RECORDS, Layout, Numbers
+from devkit.bench.layouts import RECORDS, Integers, Layout
 from devkit.embedded import EmbeddedKafka
 
 TIMEOUT_S = 120.0
@@ -17,7 +17,7 @@ IN_FLIGHT = 64
 TOPICS_AT_A_TIME = 100
 POLL_S = 0.05
 
-Committed = Callable[[int, int, Numbers], Numbers | int]
+Committed = Callable[[int, int, Integers], Integers | int]
 """The offsets that a group has committed on a topic's partitions, all by their numbers."""
 
 

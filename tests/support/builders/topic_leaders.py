@@ -170,7 +170,9 @@ class Leaders:
     def list_groups(self) -> Sequence[ListedGroup]:
         raise NotImplementedError
 
-    def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
+    def commits(
+        self, groups: Collection[str], on: Collection[TopicPartition] | None = None
+    ) -> Mapping[str, Sequence[Commit] | Failure]:
         raise NotImplementedError
 
     def cluster_time(self) -> int | Failure | None:
