@@ -24,6 +24,7 @@ from retentiond.snapshot import (
     Flags,
     GroupReading,
     GroupTopic,
+    Integers,
     PartitionReading,
     Snapshot,
     TopicReading,
@@ -69,19 +70,24 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
             schema=COMMIT_SCHEMA,
         )
 
-    has_commit_here = np.zeros(len(counts), np.bool_)
-    has_commit_here[owners] = True
-    others = np.flatnonzero(counts & ~has_commit_here)
+    others = _readers_without_commit(counts, owners)
     stale_before = table(commits.is_stale[rows])
     return replace(
         snapshot,
         remembered=table(np.ones(len(rows), np.bool_)),
         remembered_readers=frozenset(
-            map(GroupTopic, group_of[others].tolist(), topic_of[others].tolist())
+            GroupTopic(int(group_of[each]), int(topic_of[each])) for each in others
         ),
         stale=stale_commits(snapshot.commits, stale_before, topics, snapshot.partitions),
         problems=snapshot.problems + ((remembered.lost,) if remembered.lost else ()),
     )
+
+
+def _readers_without_commit(counts: Flags, owners: Integers) -> list[int]:
+    """Of the readers that count, those that own none of the commits; the others count by these."""
+    has_commit = np.zeros(len(counts), np.bool_)
+    has_commit[owners] = True
+    return np.flatnonzero(counts & ~has_commit).tolist()
 
 
 def _recognised(topic: TopicReading, remembered: Remembered) -> TopicReading:

@@ -65,6 +65,7 @@ PURE = {
     "count_groups",
     "finished",
     "group_states",
+    "in_turn",
     "known_readers",
     "limited",
     "newly_seen",

@@ -298,7 +298,10 @@ WITHOUT: dict[str, tuple[tuple[str, Any], ...]] = {
     "a reader of another topic adds this one, and crashes before it commits here": (NO_READERS,),
     "a reader by pattern crashes before its first commit": (NO_READERS,),
     "a reader that only the second reading shows crashes before its first commit": (
-        ("retentiond.state.groups.GroupMemory.remember_newcomers", lambda *given: given[-1]),
+        (
+            "retentiond.state.groups.GroupMemory.remember_newcomers",
+            lambda _memory, _seen, before: before,
+        ),
     ),
     "only the second reading shows a reader of a topic of which nothing goes, and it crashes": (
         NOBODY_BESIDE,
