@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentiond.decide.pressure import partitions_to_relieve
+from retentiond.decide.pressure import partitions_to_relieve, relief, relieved
 from retentiond.disks.log_dirs import ReplicaKey
 from retentiond.disks.predictions import Predictions
-from retentiond.disks.pressure import PressedLogDir
-from retentiond.model import TopicPartition
+from retentiond.disks.pressure import PressedLogDir, Pressure
+from retentiond.model import Reason, TopicPartition, Verdict
+from tests.support.builders.disk_readings import AT, deletion, reading, tiered
 
 A, B = PressedLogDir(1, "/a", 1000, 100, 250), PressedLogDir(2, "/b", 2000, 500, 600)
 
@@ -87,3 +90,34 @@ def test_each_of_several_disks_is_given_what_it_needs_as_far_as_there_is_any(
         on_disk = {at: on.get(disk, 0) for at, on in more.items()}
         freed = sum(on_disk[at] for at in found)
         assert freed >= min(disk.needed_bytes, sum(on_disk.values()))
+
+
+def test_a_deletion_that_frees_remote_storage_alone_is_not_chosen() -> None:
+    """Of records 0 to 1000 the disks hold those from 800 on."""
+    taken = tiered()
+    disk = PressedLogDir(1, "/a", 10_000, 100, 5_000)
+    pressed = Pressure((disk,), reading=reading({1: 4000}), eager=taken)
+    nothing = replace(
+        deletion(0), verdict=Verdict.NOTHING, reason=Reason.TOO_YOUNG, records=0, cutoff=0
+    )
+
+    remote = relieved([nothing], taken, [deletion(700)], pressed)
+    local = relieved([nothing], taken, [deletion(1000)], pressed)
+
+    assert [row.verdict for row in remote.rows] == [Verdict.NOTHING]
+    assert [row.verdict for row in local.rows] == [Verdict.DELETE]
+    assert all(row.under_pressure for row in (*remote.rows, *local.rows))
+
+
+def test_what_may_not_go_is_said_with_the_group_that_keeps_it() -> None:
+    taken = tiered(local_start=0, segment=100)
+    disk = PressedLogDir(1, "/a", 10_000, 100, 5_000)
+    pressed = Pressure((disk,), reading=reading({1: 4000}))
+    behind = replace(deletion(250), binding_group="slow", binding_committed_offset=250)
+
+    (found,) = relief([behind], taken, pressed)
+
+    assert found.planned_bytes == 1000
+    assert found.short_bytes == 5_000 - 100 - 1000
+    assert found.kept_bytes == {"slow": 3000}
+    assert found.sizes == {AT: 4000}

@@ -6,9 +6,10 @@ import pytest
 
 from retentiond.config.disk_pressure import DiskPressure
 from retentiond.disks.freed import FreedProgress, PendingFree
-from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, ReplicaKey
+from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, ReplicaKey, disk_reading
 from retentiond.disks.pressure import PressedLogDir, RemovedSegments, disks, pressure
-from retentiond.model import TopicPartition
+from retentiond.kafka.interface import LogDir, LogDirs
+from retentiond.model import Failure, TopicPartition
 
 RULES = DiskPressure(below_free=20.0, until_free=25.0)
 
@@ -92,3 +93,13 @@ def test_other_files_on_the_disk_are_not_taken_for_removed_segments() -> None:
     assert removed.bytes_by_log_dir(reading(800, 40), 60_000) == {HERE: 0}  # 60 of something else
     assert removed.bytes_by_log_dir(reading(780, 40), 120_000) == {HERE: 20}
     assert removed.bytes_by_log_dir(reading(780, 40), 20 * 60_000) == {HERE: 0}
+
+
+def test_a_broker_that_does_not_answer_hides_no_pressure_on_the_others() -> None:
+    full = LogDir("/a", (), total_bytes=100, usable_bytes=1)
+    offline = LogDir("/b", failure=Failure("KAFKA_STORAGE_ERROR", "the disk is gone"))
+    silent = Failure("REQUEST_TIMED_OUT", "no answer")
+    read = disk_reading(LogDirs({1: silent, 2: (full, offline)}, {}), ())
+    found = pressure(read, RULES, {HERE}, FreedProgress(), {})
+    assert [each.key for each in found.log_dirs] == [(2, "/a")]
+    assert found.remembered == {HERE, (2, "/a")}

@@ -23,49 +23,19 @@ from retentiond.disks.predictions import (
     with_remote,
 )
 from retentiond.formatting import say_estimate, say_stored
-from retentiond.model import PlanRow, TopicPartition
+from retentiond.model import TopicPartition
 from retentiond.snapshot import Snapshot
 from retentiond.tell.explain.sentences import CleanerIntervals, on_disk
 from retentiond.tell.first_look import FirstLook
 from retentiond.tell.metrics import Metrics
 from retentiond.tell.report import CycleReport, document
-from tests.support.builders.disk_readings import AT, reading
+from tests.support.builders.disk_readings import AT, deletion, reading, tiered
 from tests.support.builders.gather_worlds import config as policy
 from tests.support.builders.gather_worlds import entry, healthy, snapshot
 from tests.support.builders.page_visitor import Visitor
 from tests.support.builders.reports import report, row
 
 MIB = 1 << 20
-
-
-def tiered(
-    *, log_start: int = 0, local_start: int | None = 800, end: int = 1000, segment: int = 1000
-) -> Snapshot:
-    """Of ``orders`` alone."""
-    taken = snapshot(healthy(), policy(entry("orders")))
-    (topic,) = taken.topics
-    assert topic.config is not None
-    config = replace(topic.config, remote_storage=True, segment_bytes=segment, segment_ms=None)
-    changed = replace(topic, config=config)
-    partition = replace(
-        taken.partitions[0],
-        log_start_offset=log_start,
-        local_start_offset=local_start,
-        high_watermark=end,
-        last_stable_offset=end,
-        retention_offset=end,
-    )
-    return replace(taken, topics=(changed,), partitions=(partition,))
-
-
-def deletion(cutoff: int, log_start: int = 0, end: int = 1000) -> PlanRow:
-    return replace(
-        row("orders"),
-        log_start_offset=log_start,
-        cutoff=cutoff,
-        high_watermark=end,
-        records=cutoff - log_start,
-    )
 
 
 def predicted(cutoff: int, of: Snapshot, size: int) -> tuple[int | None, int | None]:
