@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,6 +80,14 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
             "orders:retention.commitoffset.hours=6; may be given several times.",
         ),
     ] = None,
+    under_pressure: Annotated[
+        bool,
+        typer.Option(
+            "--under-pressure",
+            help="As if every disk had been under pressure all the time: the most that "
+            "disk_pressure could have deleted.",
+        ),
+    ] = False,
     topic: TopicPatterns = None,
     cluster: ClusterId = None,
     output: OutputFormat = Output.TABLE,
@@ -108,6 +117,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     in_force = load(path)
     asked, is_asked = period(since, until), matching(topic)
     tried = tried_policy(load(policy, "--policy") if policy else in_force, changes or ())
+    tried = replace(tried, under_pressure=under_pressure)
 
     def question(past: Past, session: SparkSession) -> Simulation:
         refuse_unseen(past, asked, tried.changes)

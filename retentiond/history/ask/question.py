@@ -9,7 +9,7 @@ judged: then everything counts as kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -125,17 +125,21 @@ def _question(
 
 @dataclass(frozen=True, slots=True)
 class TriedPolicy:
-    """``changes``: of single topics, which beat those of the configuration."""
+    """``changes``: of single topics, which beat those of the configuration. ``under_pressure``: as
+    if every disk had been under pressure all the time."""
 
     config: Config
     changes: dict[str, TopicPolicy]
+    under_pressure: bool = False
 
     def policy_for(self, topic: str) -> TopicPolicy | PolicyConflict | None:
         """As `Config.policy_for`."""
-        changed = self.changes.get(topic)
-        if changed is None:
-            return self.config.policy_for(topic)
-        return changed if changed.enabled else None
+        policy = self.changes.get(topic) or self.config.policy_for(topic)
+        if not isinstance(policy, TopicPolicy):
+            return policy
+        if self.under_pressure and policy.pressure_retention_ms is not None:
+            policy = replace(policy, consumed_retention_ms=policy.pressure_retention_ms)
+        return policy if policy.enabled else None
 
     @property
     def longest_ms(self) -> int:

@@ -116,3 +116,25 @@ def test_only_can_be_tried_by_set() -> None:
 
 def replace_place(reader: ExternalReader) -> ExternalReader:
     return reader.model_copy(update={"offsets": "/other.json"})
+
+
+def test_under_pressure_the_pressure_retention_is_tried_where_there_is_one() -> None:
+    enabled = {"retention.commitoffset.enable": True, "retention.commitoffset.hours": 1}
+    pressed = enabled | {"retention.commitoffset.pressure.minutes": 2}
+    config = Config.model_validate(
+        {
+            "kafka": {"bootstrap.servers": "kafka:9092"},
+            "topics": [{"name": "orders", **pressed}, {"name": "views", **enabled}],
+        }
+    )
+    tried = replace(
+        tried_policy(config, ["clicks:retention.commitoffset.ms=9"]), under_pressure=True
+    )
+
+    def retention_ms(topic: str) -> int:
+        policy = tried.policy_for(topic)
+        assert isinstance(policy, TopicPolicy)
+        return policy.consumed_retention_ms
+
+    assert (retention_ms("orders"), retention_ms("views")) == (120_000, 3_600_000)
+    assert tried.policy_for("clicks") is None  # `--set` alone enables nothing
