@@ -15,7 +15,7 @@ PRODUCT = Path(__file__).parents[3] / "retentiond"
 CHANGES = re.compile(r"^(alter|create|delete|elect|incremental|remove|reset|set|update|abort)_")
 
 READING = re.compile(
-    r"(ApiVersions|Metadata|Fetch|ListOffsets|OffsetForLeaderEpoch|FindCoordinator|(Batched)?OffsetFetch"
+    r"(ApiVersions|Metadata|Fetch|ListOffsets|OffsetForLeaderEpoch|FindCoordinator|(Batched|Named)?OffsetFetch"
     r"|ListGroups|\w*Describe\w*)Request"
 )
 
