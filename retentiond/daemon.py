@@ -112,6 +112,7 @@ class Daemon:
         self._metrics.restore_held(read_held(config.state_dir))
         raise_open_files()
         self._status = DaemonStatus(config.schedule.interval_ms, clock)
+        self._status.pressure_interval_ms = config.schedule.under_pressure_ms
         self._clock = ClockChanges(date, clock)
         metric_definitions.READY.gauge(registry).set_function(
             lambda: 0 if self._status.unready() else 1
@@ -345,6 +346,7 @@ class Daemon:
     def _put_in_force(self, config: Config) -> None:
         self._in_force = config
         self._status.interval_ms = config.schedule.interval_ms
+        self._status.pressure_interval_ms = config.schedule.under_pressure_ms
         self._metrics.observe_config(config)
         self._schedule(config)
 

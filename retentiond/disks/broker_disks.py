@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+
+import numpy as np
 
 from retentiond.clock import uptime
 from retentiond.config.disk_pressure import DiskPressure
-from retentiond.disks.freed import PendingFree, follow, offsets_of
+from retentiond.disks.freed import FreedProgress, PendingFree, follow, offsets_of
 from retentiond.disks.log_dirs import (
     DiskReader,
     DiskReading,
@@ -19,7 +20,14 @@ from retentiond.disks.log_dirs import (
     no_disk_reading,
 )
 from retentiond.disks.predictions import Remote, record_bytes, remote_logs
-from retentiond.disks.pressure import LogDirKey, LogDirRelief, Pressure, RemovedSegments, pressure
+from retentiond.disks.pressure import (
+    LogDirKey,
+    LogDirRelief,
+    Pressure,
+    RemovedSegments,
+    pressure,
+    sizes_by_log_dir,
+)
 from retentiond.disks.stuck import (
     DiskHistory,
     Patience,
@@ -32,13 +40,17 @@ from retentiond.disks.stuck import (
     unmoved_log_starts,
 )
 from retentiond.formatting import DAY_MS, HOUR_MS, MINUTE_MS
-from retentiond.kafka.interface import Kafka
+from retentiond.kafka.interface import Kafka, LogDirs
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import Snapshot, partitions_of
 
 CHECK_INTERVAL_MS = 5 * MINUTE_MS
 """``log.retention.check.interval.ms`` by default: records older than the forced retention may
 stay for that long."""
+
+STALE_MS = MINUTE_MS
+"""A reading that began longer ago, as the process stood still for one, does not tell how full a
+disk is."""
 
 SPACING_MS = 10 * MINUTE_MS
 """No more readings are remembered than one in this time."""
@@ -79,13 +91,11 @@ class SpaceHistory:
 def trend(points: Sequence[tuple[int, int]]) -> float:
     """The slope of points in the order of their times, two of them at least."""
     half = len(points) // 2
-    slopes = [
-        (later[1] - earlier[1]) / (later[0] - earlier[0])
-        for earlier in points[:half]
-        for later in points[half:]
-        if later[0] > earlier[0]
-    ]
-    return median(slopes) if slopes else 0.0
+    times, values = np.array(points, np.float64).T
+    passed = times[half:, None] - times[:half]
+    gone = values[half:, None] - values[:half]
+    slopes = gone[passed > 0] / passed[passed > 0]
+    return float(np.median(slopes)) if len(slopes) else 0.0
 
 
 class BrokerDisks:
@@ -95,6 +105,8 @@ class BrokerDisks:
         self, patience: Patience | None = None, check_interval_ms: int = CHECK_INTERVAL_MS
     ) -> None:
         self._reader = DiskReader()
+        self._begun_ms = 0  # when, by the uptime
+        self._read: tuple[LogDirs, DiskReading] | None = None
         self._patience = patience or Patience()
         self._check_interval_ms = check_interval_ms
         self._history = DiskHistory()
@@ -111,6 +123,7 @@ class BrokerDisks:
 
     def begin(self, kafka: Kafka) -> None:
         """Starts reading on the side."""
+        self._begun_ms = uptime().ms
         self._reader.begin(kafka.log_dirs)
 
     def reading(self, snapshot: Snapshot) -> DiskReading:
@@ -118,7 +131,9 @@ class BrokerDisks:
         found = self._reader.result()
         if isinstance(found, Failure):
             return no_disk_reading(found)
-        return disk_reading(found, partitions_of(snapshot))
+        if self._read is None or self._read[0] is not found:  # a cycle asks twice under pressure
+            self._read = (found, disk_reading(found, partitions_of(snapshot)))
+        return self._read[1]
 
     def pressure(
         self,
@@ -128,10 +143,14 @@ class BrokerDisks:
         awaited: Sequence[PendingFree],
     ) -> Pressure:
         """Which log directories are under pressure by this cycle's reading; what is not known in a
-        moment is not. ``before``: those that were; ``awaited``: of earlier deletions."""
-        reading = self.reading(snapshot)
+        moment is not, nor what was read long ago. ``before``: those that were; ``awaited``: of
+        earlier deletions."""
+        found, reading, now_ms = self._reader.result(), self.reading(snapshot), uptime().ms
+        if isinstance(found, Failure) or now_ms - self._begun_ms > STALE_MS:
+            return pressure(DiskReading(), rules, before, FreedProgress(), {})
         followed = follow(awaited, reading, offsets_of(snapshot), snapshot.taken_at_ms)
-        removed = self._removed.bytes_by_log_dir(reading, uptime().ms)
+        sizes = sizes_by_log_dir(found)
+        removed = self._removed.bytes_by_log_dir(reading.space, sizes, now_ms)
         return pressure(reading, rules, before, followed, removed)
 
     def remote(

@@ -54,7 +54,6 @@ class DiskReading:
     - ``log_bytes``: of all that lies in the log directories of all brokers; None where one of
       them could not be read.
     - ``space``: of each log directory where it is told, sorted by broker and directory.
-    - ``sizes``: by log directory, what each folder in it takes, by its name; whatever is there.
     - ``problems``: what could not be read, a sentence each.
     """
 
@@ -64,9 +63,6 @@ class DiskReading:
     log_bytes: int | None = None
     space: tuple[LogDirCapacity, ...] = ()
     problems: tuple[str, ...] = ()
-    sizes: Mapping[tuple[int, str], Mapping[tuple[str, int, bool], int]] = field(
-        default_factory=dict
-    )
 
     def replicas(self, at: TopicPartition) -> Folders | None:
         """The folders in use, on every broker that is to hold one; None where one is not known."""
@@ -100,7 +96,6 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
     orphans: list[Orphans] = []
     space: list[LogDirCapacity] = []
     problems: list[str] = []
-    sizes: dict[tuple[int, str], dict[tuple[str, int, bool], int]] = {}
     log_bytes = 0
     for broker, answer in sorted(found.brokers.items()):
         if isinstance(answer, Failure):
@@ -116,10 +111,6 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
                 if at in wanted and not replica.is_orphan:
                     folders[at].append(_folder(broker, directory, replica))
             orphans.append(_orphans(broker, directory))
-            sizes[broker, directory.path] = {
-                (each.topic, each.partition, each.is_future): each.size_bytes
-                for each in directory.replicas
-            }
             if directory.total_bytes is not None and directory.usable_bytes is not None:
                 space.append(
                     LogDirCapacity(
@@ -135,7 +126,6 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
         log_bytes=None if problems else log_bytes,
         space=tuple(space),
         problems=tuple(problems),
-        sizes=sizes,
     )
 
 

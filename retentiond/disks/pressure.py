@@ -11,7 +11,7 @@ count as free: what earlier deletions are to free, and what has left the logs an
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -20,7 +20,8 @@ from retentiond.disks.freed import FreedProgress
 from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, ReplicaKey
 from retentiond.disks.predictions import Predictions
 from retentiond.formatting import MINUTE_MS
-from retentiond.model import TopicPartition
+from retentiond.kafka.interface import LogDirs
+from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import Snapshot, partitions_of
 
 SAME_DISK = 0.001
@@ -172,6 +173,26 @@ def disks(log_dirs: Iterable[SomeLogDir]) -> list[list[SomeLogDir]]:
     return found
 
 
+Folder: TypeAlias = "tuple[str, int, bool]"
+"""Topic, partition, and whether it is to take another's place."""
+
+SizesByLogDir: TypeAlias = "Mapping[LogDirKey, Mapping[Folder, int]]"
+
+
+def sizes_by_log_dir(found: LogDirs) -> SizesByLogDir:
+    """Bytes of each folder in the directories that could be read."""
+    return {
+        (broker, log_dir.path): {
+            (each.topic, each.partition, each.is_future): each.size_bytes
+            for each in log_dir.replicas
+        }
+        for broker, answer in found.brokers.items()
+        if not isinstance(answer, Failure)
+        for log_dir in answer
+        if log_dir.failure is None
+    }
+
+
 class _Seen(NamedTuple):
     """``beside_bytes``: what the disk holds beside the logs; ``left_bytes``: what has left the logs
     since the reading before."""
@@ -190,18 +211,20 @@ class RemovedSegments:
     """
 
     def __init__(self) -> None:
-        self._sizes: dict[LogDirKey, Mapping[tuple[str, int, bool], int]] = {}
+        self._sizes: SizesByLogDir = {}
         self._seen: dict[tuple[LogDirKey, ...], list[_Seen]] = {}
 
-    def bytes_by_log_dir(self, reading: DiskReading, now_ms: int) -> dict[LogDirKey, int]:
+    def bytes_by_log_dir(
+        self, space: Sequence[LogDirCapacity], sizes: SizesByLogDir, now_ms: int
+    ) -> dict[LogDirKey, int]:
         """With what this reading adds; of several directories on a disk the first one has it.
         ``now_ms``: on a clock that nobody sets."""
         found: dict[LogDirKey, int] = {}
-        for disk in disks(each for each in reading.space if _is_plausible(each)):
-            keys = tuple((each.broker, each.log_dir) for each in disk)
-            in_logs = sum(sum(reading.sizes.get(key, {}).values()) for key in keys)
+        for disk in disks(each for each in space if _is_plausible(each)):
+            keys = tuple(each[:2] for each in disk)
+            in_logs = sum(sum(sizes[key].values()) for key in keys)
             used = disk[0].total_bytes - disk[0].usable_bytes
-            left = sum(self._left(key, reading.sizes.get(key, {})) for key in keys)
+            left = sum(self._left(key, sizes[key]) for key in keys)
             lately = [
                 each
                 for each in self._seen.get(keys, [])
@@ -211,9 +234,10 @@ class RemovedSegments:
             beside = used - in_logs - min(each.beside_bytes for each in lately)
             found[keys[0]] = min(beside, sum(each.left_bytes for each in lately))
             self._seen[keys] = lately
-        self._sizes |= reading.sizes
+        self._sizes = sizes
         return found
 
-    def _left(self, key: LogDirKey, sizes: Mapping[tuple[str, int, bool], int]) -> int:
+    def _left(self, key: LogDirKey, sizes: Mapping[Folder, int]) -> int:
+        """A folder that is gone, of a deleted topic for one, has left with all it had."""
         before = self._sizes.get(key, {})
-        return sum(max(0, size - sizes.get(folder, size)) for folder, size in before.items())
+        return sum(max(0, size - sizes.get(folder, 0)) for folder, size in before.items())

@@ -64,6 +64,7 @@ class DaemonStatus:
     report: CycleReport | None = None
     problem: str | None = None  # why the last try brought no plan
     needs_restart: str | None = None  # why no try will succeed until an operator settles it
+    pressure_interval_ms: int | None = None  # in force while a disk is under pressure
     history_problem: Callable[[], str | None] = lambda: None  # it doesn't bear on cycles
     _complete: _Complete | None = None
     _heartbeat: _Heartbeat | None = None

@@ -71,6 +71,10 @@ def relaxed(topic: str) -> Document:
     }
 
 
+def relieving(driver: RealDriver, spark: SparkSessions, folder: Path, topic: str) -> Retentiond:
+    return Retentiond(driver.kafka, spark, folder, relaxed(topic), disk_pressure=RULES)
+
+
 def fill(driver: RealDriver, topic: str, size: int, partition: int = 0) -> int:
     """So many bytes; the number of records that were written, fewer once the disk is full."""
     written = 0
@@ -142,7 +146,7 @@ def test_consumed_records_go_as_far_as_a_full_disk_needs_and_stay_otherwise(
     driver.create_topic(topic_name, 4, {"segment.bytes": str(MIB)})
     ends = {number: fill(driver, topic_name, 9 * MIB, number) for number in range(4)}
     driver.commit("readers", {(topic_name, number): end for number, end in ends.items()})
-    retentiond = Retentiond(driver.kafka, spark, tmp_path, relaxed(topic_name), disk_pressure=RULES)
+    retentiond = relieving(driver, spark, tmp_path, topic_name)
     (before,) = free_share(driver).values()
     assert before < 0.6
 
@@ -186,7 +190,7 @@ def test_only_the_directory_that_runs_full_is_relieved(
         for number in range(4)
     }
     driver.commit("readers", {(topic_name, number): end for number, end in ends.items()})
-    retentiond = Retentiond(driver.kafka, spark, tmp_path, relaxed(topic_name), disk_pressure=RULES)
+    retentiond = relieving(driver, spark, tmp_path, topic_name)
 
     report = retentiond.cycle()
 
@@ -221,7 +225,7 @@ def test_no_record_goes_that_a_group_has_yet_to_read_however_full_the_disk_is(
     ends = {number: fill(driver, topic_name, 22 * MIB, number) for number in range(2)}
     driver.commit("fast", {(topic_name, number): end for number, end in ends.items()})
     driver.commit("slow", {(topic_name, 0): 250, (topic_name, 1): 0})
-    retentiond = Retentiond(driver.kafka, spark, tmp_path, relaxed(topic_name), disk_pressure=RULES)
+    retentiond = relieving(driver, spark, tmp_path, topic_name)
 
     report = retentiond.cycle()
 

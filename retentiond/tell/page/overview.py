@@ -62,8 +62,13 @@ def judge_health(status: DaemonStatus, pause: Pause | None) -> Health:
         tuple(notes[:MOST_NOTES]),
         max(0, len(notes) - MOST_NOTES),
         report.plan.planned_at_ms if report else None,
-        report.plan.planned_at_ms + status.interval_ms if report and not status.problem else None,
+        _next_ms(status, report) if report and not status.problem else None,
     )
+
+
+def _next_ms(status: DaemonStatus, report: CycleReport) -> int:
+    interval_ms = status.pressure_interval_ms if report.disk.relief else None
+    return report.plan.planned_at_ms + (interval_ms or status.interval_ms)
 
 
 def _findings(
@@ -225,12 +230,12 @@ class TopicItem:
 
 
 class LogDirItem(NamedTuple):
-    """A log directory. ``full_ms``: when it is full if it goes on like that; None: it does not
-    fill, or nobody can tell yet."""
+    """A log directory. ``full_s``: in how many seconds it is full if it goes on like that; None: it
+    does not fill, or nobody can tell yet."""
 
     log_dir: LogDirCapacity
     is_under_pressure: bool
-    full_ms: float | None
+    full_s: float | None
 
     @property
     def left(self) -> str:
@@ -273,12 +278,7 @@ def overview(report: CycleReport, wanted: TopicFilter) -> Overview:
 def log_dir_items(disk: DiskReport) -> Sequence[LogDirItem]:
     pressed = {each.log_dir.key for each in disk.relief or ()}
     fullest = sorted(disk.space, key=lambda each: each.usable_bytes / max(1, each.total_bytes))
-    full_s = {each[:2]: disk.full_s.get(each[:2]) for each in fullest}
-    return [
-        LogDirItem(each, each[:2] in pressed, None if s is None else 1000 * s)
-        for each in fullest
-        for s in (full_s[each[:2]],)
-    ]
+    return [LogDirItem(each, each[:2] in pressed, disk.full_s.get(each[:2])) for each in fullest]
 
 
 def topic_item(report: CycleReport, topic: TopicAnswer) -> TopicItem:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.disks.broker_disks import SpaceHistory, trend
+from retentiond.clock import Uptime
+from retentiond.config.disk_pressure import DiskPressure
+from retentiond.disks import broker_disks
+from retentiond.disks.broker_disks import BrokerDisks, SpaceHistory, trend
 from retentiond.disks.log_dirs import LogDirCapacity
+from tests.support.builders.gather_worlds import config as policy
+from tests.support.builders.gather_worlds import entry, healthy, snapshot
+from tests.support.fakes import FakeCluster
 
 HOUR_MS = 3_600_000
 AT = (1, "/kafka")
@@ -62,3 +68,25 @@ def test_the_trend_of_a_sawtooth_is_not_that_of_a_tooth() -> None:
     assert trend(sawtooth(300, 3600)[:-5]) == 0
     assert trend(sawtooth(300, 3000)) == pytest.approx(-50)
     assert trend(sawtooth(300, 0)) == pytest.approx(-300)
+
+
+def test_a_reading_that_has_grown_old_is_no_pressure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the process stood still between its question and its decision."""
+    now_ms = 0
+    monkeypatch.setattr(broker_disks, "uptime", lambda: Uptime("the-host", now_ms))
+    cluster = FakeCluster()
+    cluster.usable_bytes[1] = 1
+    taken = snapshot(healthy(), policy(entry("orders")))
+    rules = DiskPressure(below_free=20.0, until_free=25.0)
+
+    def pressed() -> list[tuple[int, str]]:
+        found = disks.pressure(taken, rules, (), ())
+        return [each.key for each in found.log_dirs]
+
+    disks = BrokerDisks()
+    disks.begin(cluster)
+    assert pressed() == [AT]
+    now_ms = 61_000
+    assert pressed() == []
+    disks.begin(cluster)
+    assert pressed() == [AT]

@@ -66,33 +66,29 @@ def test_two_directories_of_a_broker_on_one_disk_are_told_by_its_space() -> None
     assert disks([a, b._replace(broker=2)]) == [[a], [b._replace(broker=2)]]
 
 
-def reading(log_bytes: int, usable: int) -> DiskReading:
-    """A disk of 1000 with one log."""
-    return DiskReading(
-        space=(LogDirCapacity(*HERE, 1000, usable),),
-        sizes={HERE: {("orders", 0, False): log_bytes}},
-    )
+def on_its_way(removed: RemovedSegments, log_bytes: int | None, usable: int, at_s: int) -> int:
+    """On a disk of 1000 with one log, or none."""
+    space = [LogDirCapacity(*HERE, 1000, usable)]
+    logs = {} if log_bytes is None else {("orders", 0, False): log_bytes}
+    return removed.bytes_by_log_dir(space, {HERE: logs}, 1000 * at_s)[HERE]
 
 
 def test_what_has_left_the_logs_and_not_the_disk_is_on_its_way() -> None:
     removed = RemovedSegments()
-
-    def seen(log_bytes: int, usable: int, minutes: float) -> int:
-        return removed.bytes_by_log_dir(reading(log_bytes, usable), int(minutes * 60_000))[HERE]
-
-    assert seen(800, 100, 0) == 0  # 100 lie beside the logs
-    assert seen(500, 100, 0.5) == 300  # renamed, and still there
-    assert seen(520, 80, 1) == 300  # as 20 were written
-    assert seen(520, 280, 1.5) == 100  # two thirds are gone
-    assert seen(520, 380, 2) == 0
+    assert on_its_way(removed, 800, 100, 0) == 0  # 100 lie beside the logs
+    assert on_its_way(removed, 500, 100, 30) == 300  # renamed, and still there
+    assert on_its_way(removed, 520, 80, 60) == 300  # as 20 were written
+    assert on_its_way(removed, 520, 280, 90) == 100  # two thirds are gone
+    assert on_its_way(removed, 520, 380, 120) == 0
+    assert on_its_way(removed, None, 380, 150) == 520  # the topic was deleted
 
 
 def test_other_files_on_the_disk_are_not_taken_for_removed_segments() -> None:
     removed = RemovedSegments()
-    assert removed.bytes_by_log_dir(reading(800, 100), 0) == {HERE: 0}
-    assert removed.bytes_by_log_dir(reading(800, 40), 60_000) == {HERE: 0}  # 60 of something else
-    assert removed.bytes_by_log_dir(reading(780, 40), 120_000) == {HERE: 20}
-    assert removed.bytes_by_log_dir(reading(780, 40), 20 * 60_000) == {HERE: 0}
+    assert on_its_way(removed, 800, 100, 0) == 0
+    assert on_its_way(removed, 800, 40, 60) == 0  # 60 of something else
+    assert on_its_way(removed, 780, 40, 120) == 20
+    assert on_its_way(removed, 780, 40, 1200) == 0
 
 
 def test_a_broker_that_does_not_answer_hides_no_pressure_on_the_others() -> None:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from retentiond.disks.broker_disks import DiskReport
+from retentiond.disks.log_dirs import LogDirCapacity
+from retentiond.disks.pressure import LogDirRelief, PressedLogDir
 from retentiond.errors import StateError
 from retentiond.model import DeletionOutcome, Outcome, Reason, TopicPartition
 from retentiond.state.operator_actions import Pause, write_pause
@@ -310,3 +313,31 @@ def test_what_speaks_for_readers_that_commit_nothing_is_said(tmp_path: Path) -> 
     assert "Unseen readers" not in Visitor(tmp_path, report).see("/").text
     text = Visitor(tmp_path, replace(report, unseen=(sign,))).see("/").text
     assert f"Unseen readers there may be some: {sign}" in text
+
+
+def test_each_disk_says_what_is_left_and_one_under_pressure_what_is_done_for_it(
+    tmp_path: Path,
+) -> None:
+    gib = 2**30
+    pressed = PressedLogDir(1, "/data-1", 100 * gib, 10 * gib, 25 * gib)
+    disk = DiskReport(
+        space=(
+            LogDirCapacity(2, "/data-2", 100 * gib, 60 * gib),
+            LogDirCapacity(1, "/data-1", 100 * gib, 10 * gib),
+        ),
+        full_s={(1, "/data-1"): 2 * 3600.0},
+        relief=(LogDirRelief(pressed, 3 * gib, 12 * gib, {"billing": 9 * gib}, {}),),
+    )
+    visitor = Visitor(tmp_path, replace(scenes.many_topics(1), disk=disk))
+    visitor.status.pressure_interval_ms = 90_000
+
+    text = visitor.see("/").text
+
+    assert "/data-1 of broker 1 under pressure 10% left of 100 GiB, full in 2 hours" in text
+    assert text.index("10% left of 100 GiB") < text.index("60% left of 100 GiB")
+    assert "12.0 GiB of that may not go; most is kept for billing (9.0 GiB)" in text
+    assert "Last cycle 1 min ago, next in 18 s" in text
+
+
+def test_where_no_broker_tells_its_space_there_are_no_disks(tmp_path: Path) -> None:
+    assert "Disks" not in Visitor(tmp_path, scenes.many_topics(1)).see("/").text
