@@ -173,10 +173,10 @@ def disks(log_dirs: Iterable[SomeLogDir]) -> list[list[SomeLogDir]]:
     return found
 
 
-Folder: TypeAlias = "tuple[str, int, bool]"
+FolderKey: TypeAlias = "tuple[str, int, bool]"
 """Topic, partition, and whether it is to take another's place."""
 
-SizesByLogDir: TypeAlias = "Mapping[LogDirKey, Mapping[Folder, int]]"
+SizesByLogDir: TypeAlias = "Mapping[LogDirKey, Mapping[FolderKey, int]]"
 
 
 def sizes_by_log_dir(found: LogDirs) -> SizesByLogDir:
@@ -237,7 +237,7 @@ class RemovedSegments:
         self._sizes = sizes
         return found
 
-    def _left(self, key: LogDirKey, sizes: Mapping[Folder, int]) -> int:
+    def _left(self, key: LogDirKey, sizes: Mapping[FolderKey, int]) -> int:
         """A folder that is gone, of a deleted topic for one, has left with all it had."""
         before = self._sizes.get(key, {})
         return sum(max(0, size - sizes.get(folder, 0)) for folder, size in before.items())
