@@ -21,7 +21,7 @@ from retentiond.decide.pressure import relief, relieved
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.disks.pressure import NO_PRESSURE, LogDirRelief, Pressure
 from retentiond.errors import StateError
-from retentiond.gather.gather import gather
+from retentiond.gather.gather import gather, gather_again
 from retentiond.gather.groups import LastCoordinators
 from retentiond.gather.offsets import under_pressure
 from retentiond.history.entries import FinishedCycle
@@ -70,6 +70,11 @@ class CycleContext:
     lag: LagReader = field(default_factory=LagReader)
     elapsed: Callable[[], float] = seconds_since_boot
     superseded: Callable[[Config], str | None] = lambda _config: None
+
+    def wait_until(self, instant: float) -> None:
+        """Sleeps until a `time.monotonic` instant. Raises `Stopped` when the process is to end."""
+        if self.stop.wait(max(0.0, instant - time.monotonic())):
+            raise Stopped("retentiond is stopping")
 
 
 class CycleEnd(NamedTuple):
@@ -187,31 +192,16 @@ def _finished(
     )
 
 
-def _read(
-    context: CycleContext,
-    config: Config,
-    remembered: Remembered,
-    now_ms: int,
-    *,
-    only: Collection[TopicPartition] | None = None,
-    first: Snapshot | None = None,
-) -> Snapshot:
+def _read(context: CycleContext, config: Config, remembered: Remembered, now_ms: int) -> Snapshot:
     """The cluster as it is, and what earlier cycles saw of it."""
-
-    def wait_until(instant: float) -> None:
-        if context.stop.wait(max(0.0, instant - time.monotonic())):
-            raise Stopped("retentiond is stopping")
-
     snapshot = gather(
         context.kafka,
         config,
         now_ms,
-        only=only,
-        first=first,
         coordinators=context.coordinators,
         cluster_id=remembered.cluster_id,
-        remembered_topics=remembered.topic_names() if only is None else frozenset(),
-        wait_until=wait_until,
+        remembered_topics=remembered.topic_names(),
+        wait_until=context.wait_until,
     )
     return recalled(snapshot, remembered)
 
@@ -298,9 +288,17 @@ def _executor(
         """For the same moment in time. Readers that only this reading shows, of whatever topic, are
         remembered before anything is deleted, and count from then on."""
         nonlocal remembered, by_topic
-        at_ms = first.taken_at_ms
         about = by_topic.about({partition.topic for partition in partitions})
-        second = _read(context, config, about, at_ms, only=partitions, first=first)
+        second = gather_again(
+            context.kafka,
+            config,
+            first,
+            frozenset(partitions),
+            coordinators=context.coordinators,
+            cluster_id=about.cluster_id,
+            wait_until=context.wait_until,
+        )
+        second = recalled(second, about)
         seen = newly_seen(second, known, remembered)
         before = remembered
         remembered = state.memory.remember_newcomers(seen, before)

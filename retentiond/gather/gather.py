@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from retentiond.clock import Time, earlier_time
+from retentiond.clock import earlier_time
 from retentiond.config import Config, ExternalReader
 from retentiond.errors import StateOfOtherCluster
 from retentiond.gather.assemble import assemble, external_readers
@@ -21,17 +22,10 @@ from retentiond.gather.groups import (
     standstill_s,
     with_completeness,
 )
-from retentiond.gather.offsets import (
-    OffsetReads,
-    ends,
-    retention_offsets,
-    retentions,
-    tiered_among,
-    with_epochs,
-)
+from retentiond.gather.offsets import read_offsets, retentions, with_epochs
 from retentiond.gather.topics import EnabledTopic, enabled_topics, topics_gone
 from retentiond.kafka.groups.commit_columns import CommitColumns
-from retentiond.kafka.interface import Kafka, OffsetBound
+from retentiond.kafka.interface import Kafka
 from retentiond.model import TopicPartition
 from retentiond.snapshot import Snapshot
 
@@ -43,8 +37,6 @@ def gather(
     config: Config,
     now_ms: int,
     *,
-    only: Collection[TopicPartition] | None = None,
-    first: Snapshot | None = None,
     coordinators: LastCoordinators | None = None,
     cluster_id: str | None = None,
     remembered_topics: Set[str] = frozenset(),
@@ -52,91 +44,129 @@ def gather(
 ) -> Snapshot:
     """One snapshot of the enabled topics and of all groups, without what earlier cycles saw.
 
-    ``now_ms`` is the host's time. ``only`` asks for the offsets of those partitions alone,
-    not of their topics' other ones: the guard's second reading, and then ``now_ms``
-    is the moment that the first one is about. ``first`` is that one: its retentions are in force,
-    and who reads its other topics is in `Snapshot.other_topics`. ``coordinators``: as the reading
-    before this one left them; a first reading waits longer. ``cluster_id``: the cluster that
-    state_dir belongs to, None: any. ``remembered_topics`` are looked for where the listing lacks
-    them.
+    ``now_ms`` is the host's time. ``coordinators``: as the reading before this one left them; a
+    first reading waits longer. ``cluster_id``: the cluster that state_dir belongs to, None: any.
+    ``remembered_topics`` are looked for where the listing lacks them. ``wait_until`` sleeps until
+    a `time.monotonic` instant.
 
     Raises `KafkaUnavailable` when the cluster or its topics can't be asked, and
     `StateOfOtherCluster` when it is another cluster; everything else that fails holds what it
     touches.
     """
     coordinators = coordinators or LastCoordinators()
-    before = coordinators.before(kafka, again=only is not None)
+    before = coordinators.before(kafka)
     refuse_another_cluster(cluster_id, before.cluster_id, config.state_dir)
     stood_still_at = time.monotonic() + coordinators.seconds_to_wait(before)
-    counts = first.commit_counts if first is not None else {}
+    with _executor() as executor:
+        cluster_time = executor.submit(kafka.cluster_time)
+        topics_to_come = executor.submit(_topics, kafka, config, remembered_topics)
+        wait_until(stood_still_at)
+        listing = read_groups(kafka)
+        topics = topics_to_come.result()
+        positions = start_reading(
+            external_readers(topics.enabled) | _spark_queries(config),
+            now_ms,
+            kafka,
+            most_seconds=FOR_A_PLAN_S,
+        )
+        clock = earlier_time(now_ms, cluster_time.result())
+        offsets = read_offsets(
+            kafka,
+            topics.enabled,
+            _partitions(topics.enabled),
+            executor,
+            retentions_ms=retentions(topics.enabled),
+            now_ms=clock.now_ms,
+        )
+        external = positions()
+        listing = with_completeness(listing, kafka, before, coordinators, wait_until)
+    snapshot = assemble(
+        before.cluster_id,
+        clock.now_ms,
+        topics.enabled,
+        offsets.readings(topics.enabled),
+        replace(listing, problems=listing.problems + clock.problems),
+        external=external,
+    )
+    existing = topics.listed | {each.reading.name for each in topics.enabled}
+    snapshot = replace(
+        snapshot,
+        gone_topics=topics.gone,
+        visible_topics=topics.listed,
+        other_topics=_awaited(listing, config, existing, topics.gone),
+        commit_counts={group: len(found) for group, found in listing.commits.items()},
+    )
+    return with_epochs(snapshot, kafka)
+
+
+def gather_again(
+    kafka: Kafka,
+    config: Config,
+    first: Snapshot,
+    only: Set[TopicPartition],
+    *,
+    coordinators: LastCoordinators | None = None,
+    cluster_id: str | None = None,
+    wait_until: Callable[[float], None],
+) -> Snapshot:
+    """The guard's reading: all groups once more, and the offsets of those partitions alone.
+
+    It is about the moment of the ``first`` one, whose retentions are in force. Who reads the other
+    topics of that one is in `Snapshot.other_topics`. The rest is as for `gather`.
+    """
+    coordinators = coordinators or LastCoordinators()
+    before = coordinators.before_again(kafka)
+    refuse_another_cluster(cluster_id, before.cluster_id, config.state_dir)
+    stood_still_at = time.monotonic() + coordinators.seconds_to_wait(before)
+    now_ms = first.taken_at_ms
 
     def stand_still(listed_at: float) -> None:
-        """The guard's reading waits here, and not after the commits, which would grow old."""
+        """The wait comes here, and not after the commits, which would grow old."""
         wait_until(listed_at + standstill_s(before))
 
-    with ThreadPoolExecutor(WORKERS, thread_name_prefix="gather") as executor:
-        cluster_time = executor.submit(kafka.cluster_time) if only is None else None
-        names = None if only is None else {partition.topic for partition in only}
-        topics_to_come = executor.submit(_topics, kafka, config, names, remembered_topics)
-        commits = CommitReader(kafka, counts, lambda: topics_to_come.result()[0])
+    with _executor() as executor:
+        names = {partition.topic for partition in only}
+        topics_to_come = executor.submit(enabled_topics, kafka, config, names)
+        commits = CommitReader(kafka, first.commit_counts, topics_to_come.result)
         wait_until(stood_still_at)
-        listing = (
-            read_groups(kafka) if only is None else read_groups(kafka, stand_still, commits.read)
-        )
-        topics, gone, listed = topics_to_come.result()
-        asked = _asked(topics, only)
-        log_starts = executor.submit(kafka.offsets, asked, OffsetBound.LOG_START)
-        tiered = tiered_among(topics, asked)
-        local_starts = (
-            executor.submit(kafka.offsets, tiered, OffsetBound.LOCAL_START) if tiered else None
-        )
+        listing = read_groups(kafka, stand_still, commits.read)
+        topics = topics_to_come.result()
         positions = start_reading(
             external_readers(topics) | _spark_queries(config),
             now_ms,
             kafka,
-            most_seconds=FOR_A_PLAN_S if only is None else FOR_THE_GUARD_S,
+            most_seconds=FOR_THE_GUARD_S,
         )
-        high_watermarks, last_stable = ends(kafka, asked, executor)
-        clock = earlier_time(now_ms, cluster_time.result()) if cluster_time else Time(now_ms)
-        in_force = retentions(topics, first)
-        by_time = retention_offsets(
-            kafka, {at: in_force[at] for at in asked if at in in_force}, clock.now_ms
+        offsets = read_offsets(
+            kafka,
+            topics,
+            [partition for partition in _partitions(topics) if partition in only],
+            executor,
+            retentions_ms=retentions(topics, first),
+            now_ms=now_ms,
         )
         external = positions()
         unchanged = executor.submit(commits.unless_more_partitions, topics)
         listing = with_completeness(listing, kafka, before, coordinators, wait_until)
         topics = unchanged.result()
-        reads = OffsetReads(
-            log_starts.result(),
-            high_watermarks,
-            last_stable,
-            by_time,
-            local_starts.result() if local_starts else {},
-            in_force,
-            first,
-        )
     snapshot = assemble(
         before.cluster_id,
-        clock.now_ms,
+        now_ms,
         topics,
-        reads.readings(topics, asked),
-        replace(listing, problems=listing.problems + clock.problems),
+        offsets.readings(topics, first),
+        listing,
         external=external,
     )
-    if listed is not None:
-        others = _awaited(listing, config, listed | {each.reading.name for each in topics}, gone)
-    elif first is not None:
-        others = _readers_of_other_topics(snapshot, listing, config, first)
-    else:
-        others = {}
     snapshot = replace(
         snapshot,
-        gone_topics=gone,
-        other_topics=others,
-        visible_topics=listed or frozenset(),
+        other_topics=_readers_of_other_topics(snapshot, listing, config, first),
         commit_counts={group: len(found) for group, found in listing.commits.items()},
     )
     return with_epochs(snapshot, kafka)
+
+
+def _executor() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(WORKERS, thread_name_prefix="gather")
 
 
 def _spark_queries(config: Config) -> frozenset[ExternalReader]:
@@ -199,24 +229,23 @@ def _readers_of_other_topics(
     return readers
 
 
-def _topics(
-    kafka: Kafka, config: Config, only: Collection[str] | None, remembered: Set[str]
-) -> tuple[tuple[EnabledTopic, ...], frozenset[str], frozenset[str] | None]:
-    """The enabled topics; those that are remembered and gone, by a first reading; and all that it
-    has listed."""
-    if only is not None:
-        return enabled_topics(kafka, config, only), frozenset(), None
-    listed = kafka.topic_names()
+class _Topics(NamedTuple):
+    """``enabled``: with those that the policy names and that may not be seen; ``gone``: those that
+    are remembered and deleted; ``listed``: the names of all."""
+
+    enabled: tuple[EnabledTopic, ...]
+    gone: frozenset[str]
+    listed: frozenset[str]
+
+
+def _topics(kafka: Kafka, config: Config, remembered: Set[str]) -> _Topics:
+    listed = frozenset(kafka.topic_names())
     unlisted = config.exact_names - listed
     enabled = enabled_topics(kafka, config, listed | unlisted)
     # A topic that the policy names, and that may not be seen, is a topic with a failure.
     found = tuple(each for each in enabled if not (each.reading.name in unlisted and each.is_gone))
-    return found, topics_gone(kafka, remembered - listed), listed
+    return _Topics(found, topics_gone(kafka, remembered - listed), listed)
 
 
-def _asked(
-    topics: Sequence[EnabledTopic], only: Collection[TopicPartition] | None
-) -> list[TopicPartition]:
-    every = [TopicPartition(each.reading.name, at) for each in topics for at in each.partitions]
-    wanted = None if only is None else set(only)
-    return every if wanted is None else [partition for partition in every if partition in wanted]
+def _partitions(topics: Sequence[EnabledTopic]) -> list[TopicPartition]:
+    return [TopicPartition(each.reading.name, at) for each in topics for at in each.partitions]

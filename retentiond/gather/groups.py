@@ -63,18 +63,19 @@ class LastCoordinators:
     def __init__(self) -> None:
         self.last: CoordinatorState | None = None
 
-    def before(self, kafka: Kafka, *, again: bool) -> CoordinatorState:
-        """How they stand before a listing.
+    def before(self, kafka: Kafka) -> CoordinatorState:
+        """How they stand before a listing: who leads, what may be seen, and who is at work.
 
-        Who was at work after the last reading and is after this one, in the same leader epoch,
-        was so all the time. So a cycle's second reading (``again``) begins with how the first one
-        left them, and another asks who leads, and what may be seen, but not who is at work.
+        Who was at work after the last reading, and is after this one in the same leader epoch, was
+        so all the time, and is not asked twice.
         """
-        if again and self.last:
-            return self.last
         if self.last is None or self.last.not_at_work:  # or could not be asked
             return kafka.coordinator_state()
         return kafka.coordinators_since(self.last)
+
+    def before_again(self, kafka: Kafka) -> CoordinatorState:
+        """The same for a cycle's second reading, which begins with how the first one left them."""
+        return self.last or self.before(kafka)
 
     def seconds_to_wait(self, state: CoordinatorState) -> float:
         """How long after ``state`` was read a listing has to wait."""

@@ -39,20 +39,13 @@ Read = Mapping[TopicPartition, int | Failure]
 ReadByTime = Mapping[TopicPartition, int | Failure | None]
 
 
-def ends(
-    kafka: Kafka, partitions: Collection[TopicPartition], executor: Executor
-) -> tuple[Read, Read]:
-    """High watermarks and last stable offsets."""
-    high_watermarks = executor.submit(kafka.offsets, partitions, OffsetBound.HIGH_WATERMARK)
-    last_stable = kafka.offsets(partitions, OffsetBound.LAST_STABLE)
-    return high_watermarks.result(), last_stable
-
-
-def retentions(topics: Sequence[EnabledTopic], first: Snapshot | None) -> dict[TopicPartition, int]:
+def retentions(
+    topics: Sequence[EnabledTopic], first: Snapshot | None = None
+) -> dict[TopicPartition, int]:
     """The consumed retention in force, in milliseconds, of each partition whose topic has one.
 
-    ``first``: a reading of the same cycle; where pressure has shortened the retention by that, it
-    is as short by this one. None: nothing is under pressure.
+    ``first``: the cycle's first reading. Where pressure has shortened a retention by that reading,
+    it is as short here. None: nothing is under pressure.
     """
     in_force = {
         TopicPartition(topic.reading.name, partition): topic.reading.policy.consumed_retention_ms
@@ -121,40 +114,28 @@ def under_pressure(snapshot: Snapshot, kafka: Kafka, positions: Collection[int])
     return replace(snapshot, partitions=tuple(partitions))
 
 
-def tiered_among(
-    topics: Sequence[EnabledTopic], partitions: Collection[TopicPartition]
-) -> list[TopicPartition]:
-    """Those whose logs have a part in remote storage."""
-    tiered = {
-        topic.reading.name
-        for topic in topics
-        if topic.reading.config and topic.reading.config.remote_storage
-    }
-    return [at for at in partitions if at.topic in tiered] if tiered else []
-
-
 @dataclass(frozen=True, slots=True)
 class OffsetReads:
-    """The answers of all look-ups, by partition. ``retentions_ms``: those that were looked up by,
-    of `retentions`; ``first``: as there."""
+    """The answers of all look-ups, by partition. ``asked``: the partitions that they are about;
+    ``retentions_ms``: the retentions in force, of `retentions`."""
 
+    asked: frozenset[TopicPartition]
     log_starts: Read
     high_watermarks: Read
     last_stable: Read
     by_time: ReadByTime
     local_starts: Read
     retentions_ms: Mapping[TopicPartition, int]
-    first: Snapshot | None = None
 
     def readings(
-        self, topics: Sequence[EnabledTopic], asked: Collection[TopicPartition]
+        self, topics: Sequence[EnabledTopic], first: Snapshot | None = None
     ) -> tuple[PartitionReading, ...]:
-        """One reading for each partition of the topics, sorted by topic and partition."""
-        wanted = set(asked)
-        pressure_ms = {} if self.first is None else _under_pressure(self.first, wanted)
+        """One reading for each partition of the topics, sorted by topic and partition.
+        ``first``: as for `retentions`."""
+        pressure_ms = {} if first is None else _under_pressure(first, self.asked)
         return tuple(
             self._reading(position, topic, partition, pressure_ms)
-            if (topic.reading.name, partition) in wanted
+            if (topic.reading.name, partition) in self.asked
             else PartitionReading(position, partition, None, None, None, None, NOT_ASKED)
             for position, topic in enumerate(topics)
             for partition in topic.partitions
@@ -205,6 +186,49 @@ class OffsetReads:
         if isinstance(last_stable, Failure):
             return last_stable
         return min(high_watermark, last_stable)
+
+
+def read_offsets(
+    kafka: Kafka,
+    topics: Sequence[EnabledTopic],
+    asked: Collection[TopicPartition],
+    executor: Executor,
+    *,
+    retentions_ms: Mapping[TopicPartition, int],
+    now_ms: int,
+) -> OffsetReads:
+    """What the leaders say of the asked partitions of the topics, the look-ups by time last."""
+    log_starts = executor.submit(kafka.offsets, asked, OffsetBound.LOG_START)
+    tiered = _tiered_among(topics, asked)
+    local_starts = (
+        executor.submit(kafka.offsets, tiered, OffsetBound.LOCAL_START) if tiered else None
+    )
+    high_watermarks = executor.submit(kafka.offsets, asked, OffsetBound.HIGH_WATERMARK)
+    last_stable = kafka.offsets(asked, OffsetBound.LAST_STABLE)
+    ends = high_watermarks.result()
+    in_force = {at: retentions_ms[at] for at in asked if at in retentions_ms}
+    by_time = retention_offsets(kafka, in_force, now_ms)
+    return OffsetReads(
+        frozenset(asked),
+        log_starts.result(),
+        ends,
+        last_stable,
+        by_time,
+        local_starts.result() if local_starts else {},
+        retentions_ms,
+    )
+
+
+def _tiered_among(
+    topics: Sequence[EnabledTopic], partitions: Collection[TopicPartition]
+) -> list[TopicPartition]:
+    """Those whose logs have a part in remote storage."""
+    tiered = {
+        topic.reading.name
+        for topic in topics
+        if topic.reading.config and topic.reading.config.remote_storage
+    }
+    return [at for at in partitions if at.topic in tiered] if tiered else []
 
 
 def with_epochs(snapshot: Snapshot, kafka: Kafka) -> Snapshot:

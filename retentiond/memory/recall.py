@@ -98,8 +98,10 @@ def _recognised(topic: TopicReading, remembered: Remembered) -> TopicReading:
 
 
 def _with_vanished(snapshot: Snapshot, kinds: Mapping[ReaderKey, GroupKind]) -> Snapshot:
-    """With the remembered groups that are not listed; all groups are sorted by name again.
-    ``kinds``: of the remembered readers, by name.
+    """With the remembered groups that are not listed. ``kinds``: of the remembered, by name.
+
+    All groups are sorted by name again, so positions change: a gather knows nothing of the memory,
+    and of groups that bind alike Spark takes the smallest position for the first by name.
 
     A group and an external reader of one name are two readers, also one after the other: the one
     that has vanished goes by `namesake_id` while the other has the name.

@@ -26,6 +26,7 @@ from tests.support.brokers.gathering import (
     groups,
     partitions,
     policy,
+    second_snapshot,
     snapshot,
 )
 from tests.support.brokers.three import OFFSETS_TOPIC
@@ -174,7 +175,8 @@ def test_a_topic_recreated_in_the_midst_of_it_keeps_the_id_that_was_read(
 
     kafka: Any = Interrupted(driver.kafka, "offsets", recreate)
     first = snapshot(kafka, policy(topic_name))
-    second = snapshot(driver.kafka, policy(topic_name), only=[TopicPartition(topic_name, 0)])
+    only = [TopicPartition(topic_name, 0)]
+    second = second_snapshot(driver.kafka, policy(topic_name), first, only)
     assert first.topics[0].topic_id != second.topics[0].topic_id
 
 
@@ -185,9 +187,10 @@ def test_a_second_reading_sees_what_has_changed_since_the_first(
     driver.create_topic(topic_name, 2)
     old_and_young(driver, topic_name, partition=1)
     driver.commit(topic_name, {at: 4})
-    assert commits(snapshot(driver.kafka, policy(topic_name)))[topic_name, at] == 4
+    first = snapshot(driver.kafka, policy(topic_name))
+    assert commits(first)[topic_name, at] == 4
     driver.commit(topic_name, {at: 2})
-    taken = snapshot(driver.kafka, policy(topic_name), only=[at])
+    taken = second_snapshot(driver.kafka, policy(topic_name), first, [at])
     assert commits(taken)[topic_name, at] == 2
     assert partitions(taken)[at] == PartitionReading(0, 1, 0, 6, 6, 4)
     unasked = partitions(taken)[TopicPartition(topic_name, 0)]

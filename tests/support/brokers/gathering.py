@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from retentiond.config import Config
-from retentiond.gather.gather import gather
+from retentiond.gather.gather import gather, gather_again
 from retentiond.kafka.interface import Kafka
 from retentiond.model import TopicPartition
 from retentiond.snapshot import GroupReading, PartitionReading, Snapshot
@@ -32,16 +32,19 @@ def policy(*topics: str, minutes: int = 60) -> Config:
     )
 
 
-def snapshot(
-    kafka: Kafka, config: Config, *, only: Collection[TopicPartition] | None = None
+def sleep_until(instant: float) -> None:
+    time.sleep(max(0.0, instant - time.monotonic()))
+
+
+def snapshot(kafka: Kafka, config: Config) -> Snapshot:
+    return gather(kafka, config, time.time_ns() // 1_000_000, wait_until=sleep_until)
+
+
+def second_snapshot(
+    kafka: Kafka, config: Config, first: Snapshot, only: Collection[TopicPartition]
 ) -> Snapshot:
-    return gather(
-        kafka,
-        config,
-        time.time_ns() // 1_000_000,
-        only=only,
-        wait_until=lambda instant: time.sleep(max(0.0, instant - time.monotonic())),
-    )
+    """As the guard reads it."""
+    return gather_again(kafka, config, first, frozenset(only), wait_until=sleep_until)
 
 
 def partitions(taken: Snapshot) -> dict[TopicPartition, PartitionReading]:

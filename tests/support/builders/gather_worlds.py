@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from retentiond.config import Config
-from retentiond.gather.gather import gather
+from retentiond.gather.gather import gather, gather_again
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.model import GroupKind, TopicPartition
@@ -74,8 +74,6 @@ def snapshot(
     kafka: FakeCluster,
     policy: Config | None = None,
     *,
-    only: Collection[TopicPartition] | None = None,
-    first: Snapshot | None = None,
     remembered: Remembered = NOTHING,
     wait_until: Callable[[float], None] | None = None,
 ) -> Snapshot:
@@ -83,11 +81,29 @@ def snapshot(
         kafka,
         policy or config(),
         kafka.now_ms,
-        only=only,
-        first=first,
         cluster_id=remembered.cluster_id,
         remembered_topics=remembered.topic_names(),
         wait_until=wait_until or Waits(),
+    )
+    return recalled(read, remembered)
+
+
+def second_snapshot(
+    kafka: FakeCluster,
+    first: Snapshot,
+    only: Collection[TopicPartition],
+    policy: Config | None = None,
+    *,
+    remembered: Remembered = NOTHING,
+) -> Snapshot:
+    """As the guard reads it."""
+    read = gather_again(
+        kafka,
+        policy or config(),
+        first,
+        frozenset(only),
+        cluster_id=remembered.cluster_id,
+        wait_until=Waits(),
     )
     return recalled(read, remembered)
 

@@ -28,6 +28,7 @@ from tests.support.builders.gather_worlds import (
     healthy,
     partitions,
     readers,
+    second_snapshot,
     snapshot,
     topic,
 )
@@ -253,7 +254,9 @@ def test_each_topic_is_asked_at_its_own_retention_before_now() -> None:
 
 def test_a_second_reading_asks_about_the_doomed_partitions_alone() -> None:
     kafka = healthy()
-    taken = snapshot(kafka, only=[ORDERS_1])
+    first = snapshot(kafka)
+    kafka.script.calls.clear()
+    taken = second_snapshot(kafka, first, [ORDERS_1])
     assert asked_offsets(kafka) == {ORDERS_1}
     assert [each.name for each in taken.topics] == ["orders"]
     found = partitions(taken)
@@ -264,7 +267,8 @@ def test_a_second_reading_asks_about_the_doomed_partitions_alone() -> None:
 
 def test_a_second_reading_takes_the_same_census_as_the_first() -> None:
     kafka = healthy()
-    first, second = snapshot(kafka), snapshot(kafka, only=[ORDERS_1])
+    first = snapshot(kafka)
+    second = second_snapshot(kafka, first, [ORDERS_1])
     assert second.groups == first.groups
     assert commits(second) == {
         key: offset for key, offset in commits(first).items() if key[1].topic == "orders"
@@ -283,7 +287,7 @@ def test_a_second_reading_tells_also_who_reads_enabled_topics_that_it_is_not_abo
     kafka.join("early", ["later"])
     policy = config(entry("orders"), entry("later"), pattern("cl.*ks"))
     first = snapshot(kafka, policy)
-    taken = snapshot(kafka, policy, only=[ORDERS_0], first=first)
+    taken = second_snapshot(kafka, first, [ORDERS_0], policy)
     assert {each.name for each in first.topics} == {"clicks", "orders"}
     assert elsewhere(taken) == {
         ("early", "later"),  # a topic that is not there yet
@@ -296,8 +300,9 @@ def test_a_second_reading_tells_also_who_reads_enabled_topics_that_it_is_not_abo
 
 def test_a_second_reading_of_a_topic_that_is_gone_does_not_invent_it() -> None:
     kafka = healthy()
+    first = snapshot(kafka)
     kafka.delete_topic("orders")
-    taken = snapshot(kafka, only=[ORDERS_1])
+    taken = second_snapshot(kafka, first, [ORDERS_1])
     (gone,) = taken.topics
     assert gone.failure is not None
     assert (gone.failure.code, gone.topic_id) == ("UNKNOWN_TOPIC_OR_PART", None)

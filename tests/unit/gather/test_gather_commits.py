@@ -25,6 +25,7 @@ from tests.support.builders.gather_worlds import (
     groups,
     healthy,
     readers,
+    second_snapshot,
     snapshot,
     topic,
 )
@@ -68,7 +69,7 @@ def second(
 ) -> Snapshot:
     kafka.all.clear()
     kafka.on.clear()
-    return snapshot(kafka, only=[about], first=first, remembered=remembered)
+    return second_snapshot(kafka, first, [about], remembered=remembered)
 
 
 def test_the_plans_reading_asks_every_group_for_all_it_has(kafka: Asked) -> None:

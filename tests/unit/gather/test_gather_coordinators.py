@@ -8,7 +8,7 @@ import pytest
 
 from retentiond.config import Config
 from retentiond.errors import OtherCluster
-from retentiond.gather.gather import gather
+from retentiond.gather.gather import gather, gather_again
 from retentiond.gather.groups import (
     LONG_STANDSTILL_S,
     STANDSTILL_S,
@@ -47,12 +47,10 @@ def read(cluster: FakeCluster, watch: LastCoordinators) -> Snapshot:
     return gather(cluster, CONFIG, cluster.now_ms, coordinators=watch, wait_until=lambda _: None)
 
 
-def reread(cluster: FakeCluster, watch: LastCoordinators) -> Snapshot:
+def reread(cluster: FakeCluster, first: Snapshot, watch: LastCoordinators) -> Snapshot:
     """As the guard does."""
-    only = [TopicPartition("orders", 0)]
-    return gather(
-        cluster, CONFIG, cluster.now_ms, only=only, coordinators=watch, wait_until=lambda _: None
-    )
+    only = {TopicPartition("orders", 0)}
+    return gather_again(cluster, CONFIG, first, only, coordinators=watch, wait_until=lambda _: None)
 
 
 def move_coordinator(cluster: FakeCluster) -> None:
@@ -96,10 +94,11 @@ def test_after_a_move_during_a_reading_the_next_one_waits_although_nothing_moves
 def test_a_second_reading_begins_as_the_first_one_has_left_them(
     cluster: FakeCluster, watch: LastCoordinators
 ) -> None:
-    assert read(cluster, watch).complete
+    first = read(cluster, watch)
+    assert first.complete
     cluster.script.calls.clear()
 
-    assert reread(cluster, watch).complete
+    assert reread(cluster, first, watch).complete
     assert cluster.script.apis.count("coordinator_state") == 1
 
 
@@ -129,7 +128,7 @@ def test_where_coordinators_may_not_be_asked_an_earlier_reading_proves_nothing(
 ) -> None:
     watch.last = replace(cluster.coordinator_state(), not_at_work=(0, 1, 2, 3), may_ask=False)
 
-    assert watch.before(cluster, again=False) == cluster.coordinator_state()
+    assert watch.before(cluster) == cluster.coordinator_state()
 
 
 @pytest.mark.parametrize("right", ["may_describe_cluster", "may_describe_offsets"])
@@ -146,10 +145,10 @@ def test_rights_are_asked_for_before_each_listing(
 def test_a_coordinator_that_moves_between_the_two_readings_makes_the_second_incomplete(
     cluster: FakeCluster, watch: LastCoordinators
 ) -> None:
-    read(cluster, watch)
+    first = read(cluster, watch)
     move_coordinator(cluster)
 
-    moved = reread(cluster, watch)
+    moved = reread(cluster, first, watch)
 
     assert moved.problems == ("group coordinators moved while the groups were listed",)
 

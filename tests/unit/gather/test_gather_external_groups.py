@@ -21,6 +21,7 @@ from tests.support.builders.gather_worlds import (
     groups,
     healthy,
     readers,
+    second_snapshot,
     snapshot,
 )
 from tests.support.fakes import FakeCluster
@@ -191,7 +192,7 @@ def test_a_spark_query_counts_on_every_topic_that_its_checkpoint_names(
         "the position of external reader lake names topic clicks, whose groups.external does not "
         "name the reader: it counts there all the same",
     )
-    second = snapshot(kafka, policy, only=[CLICKS_0])
+    second = second_snapshot(kafka, first, [CLICKS_0], policy)
     assert of(second, "lake") == {CLICKS_0: 1}
     named = config(entry("orders", **query(place)), entry("clicks", **query(place)))
     assert snapshot(kafka, named).unnamed_readers == ()

@@ -33,6 +33,7 @@ from tests.support.builders.gather_worlds import (
     healthy,
     partitions,
     readers,
+    second_snapshot,
     topic,
 )
 from tests.support.builders.gather_worlds import snapshot as take
@@ -306,5 +307,5 @@ def test_what_is_remembered_of_a_slices_topics_is_all_that_bears_on_its_reading(
     about = ByTopic(every).about(["orders", "unknown"])
     assert {at.topic for at in about.commits} == {"orders"}
     first = take(kafka)
-    second = take(kafka, only=[ORDERS_0], first=first)
+    second = second_snapshot(kafka, first, [ORDERS_0])
     assert recalled(second, about) == recalled(second, every)

@@ -18,7 +18,7 @@ from retentiond.snapshot import Snapshot
 from retentiond.state.audit import Audit
 from retentiond.state.groups import GroupMemory, recall
 from retentiond.state.state import open_state
-from tests.support.builders.gather_worlds import CLICKS_0, ORDERS_0, healthy, snapshot
+from tests.support.builders.gather_worlds import CLICKS_0, ORDERS_0, healthy, second_snapshot
 from tests.support.builders.group_memories import BILLING, cycle, remember, taken
 from tests.support.fakes import FakeCluster
 from tests.unit.state.test_state_audit import CYCLE
@@ -227,7 +227,7 @@ def test_a_reading_that_is_about_another_topic_leaves_what_was_seen_of_this_one(
     readers = known_readers(first, before)
     kafka.commit("late", {ORDERS_0: 3, CLICKS_0: 1})
     for at in (ORDERS_0, CLICKS_0, ORDERS_0):
-        second = snapshot(kafka, only=[at], first=first)
+        second = second_snapshot(kafka, first, [at])
         before = memory.remember_newcomers(newly_seen(second, readers, before), before)
 
     found = memory.recall().commits
