@@ -19,7 +19,7 @@ from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.interface import NOT_ANSWERED, Kafka
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Failure, PlanRow
-from retentiond.snapshot import Integers, Snapshot, TopicReading, partitions_of
+from retentiond.snapshot import NOWHERE, Integers, Snapshot, TopicReading, partitions_of
 from retentiond.tell.group_answers import LagReport
 from retentiond.tell.lag.positions import (
     Booleans,
@@ -97,13 +97,15 @@ def lag_rows(snapshot: Snapshot, positions: CommittedPositions) -> LagRows:
         & (log_starts[positions.partition] >= 0)
         & np.isfinite(limits[topics[positions.partition]])
     )
-    keys, series = np.unique(
-        topics[rows.partition] * max(1, len(snapshot.groups)) + rows.group, return_inverse=True
-    )
+    width = max(1, len(snapshot.groups))
+    key_of_row = topics[rows.partition] * width + rows.group
+    is_named = np.zeros(len(snapshot.topics) * width, np.bool_)
+    is_named[key_of_row] = True
+    series = (np.cumsum(is_named) - 1)[key_of_row]
     return LagRows(
         names=tuple(
             GroupOnTopic(snapshot.groups[group].group_id, snapshot.topics[topic].name)
-            for topic, group in (divmod(int(key), max(1, len(snapshot.groups))) for key in keys)
+            for topic, group in (divmod(key, width) for key in np.flatnonzero(is_named).tolist())
         ),
         series=series,
         partition=rows.partition,
@@ -125,7 +127,7 @@ def _or_nan(offset: int | None) -> float:
 
 def margin_bounds(of: LagRows, time_stamps: KnownTimeStamps, now_ms: int) -> MarginBounds:
     """What is known by now. A record that is dated in the future counts as one of this moment."""
-    stamps = time_stamps.last_stamps(of.partition, of.offset, of.log_start)
+    stamps = time_stamps.last_stamps(of.partition, of.offset)
     least, most, presumed = (
         np.minimum(stamp, now_ms) + of.retention_ms - now_ms
         for stamp in (stamps.not_before, stamps.before, stamps.presumed)
@@ -249,11 +251,15 @@ class LagReader:
     ) -> LagReport:
         now_ms = snapshot.taken_at_ms
         names = partitions_of(snapshot)
-        ends = [each.high_watermark or 0 for each in snapshot.partitions]
-        topic_ids = (snapshot.topics[each.topic].topic_id for each in snapshot.partitions)
-        self._time_stamps.rearrange(
-            [*zip(topic_ids, names, strict=True)], np.array(ends, dtype=np.int64)
+        log_starts, ends = (
+            np.array([offset or 0 for offset in offsets], np.int64)
+            for offsets in (
+                [each.log_start_offset for each in snapshot.partitions],
+                [each.high_watermark for each in snapshot.partitions],
+            )
         )
+        topic_ids = (snapshot.topics[each.topic].topic_id for each in snapshot.partitions)
+        self._time_stamps.rearrange([*zip(topic_ids, names, strict=True)], log_starts, ends)
         rows = lag_rows(snapshot, where)
         known = margin_bounds(rows, self._time_stamps, now_ms)
         silent = {  # a look-up would be a remote read, which consumers want, too
@@ -272,11 +278,16 @@ class LagReader:
             except KafkaUnavailable as error:
                 report = replace(report, problem=str(error))
                 break
-            for at, time_ms in asked.items():
-                found = answers.get(names[at], NOT_ANSWERED)
-                if isinstance(found, Failure):
-                    silent.add(at)
-                else:
-                    self._time_stamps.learn(at, time_ms, found, ends[at])
+            found = {at: answers.get(names[at], NOT_ANSWERED) for at in asked}
+            silent |= {at for at, offset in found.items() if isinstance(offset, Failure)}
+            told = {
+                at: NOWHERE if offset is None else offset
+                for at, offset in found.items()
+                if not isinstance(offset, Failure)
+            }
+            partitions = np.array([*told], np.int64)
+            times_ms = np.array([asked[at] for at in told], np.int64)
+            offsets = np.array([*told.values()], np.int64)
+            self._time_stamps.learn(partitions, times_ms, offsets, ends[partitions])
             known = margin_bounds(rows, self._time_stamps, now_ms)
         return replace(report, margins=smallest_margins(rows, known))

@@ -40,11 +40,9 @@ def positions(snapshot: Snapshot) -> CommittedPositions:
     remembered one."""
     now = _readable_commits(snapshot.commits)
     before = _readable_commits(snapshot.remembered)
-    has_commit = pc.is_in(
-        _group_and_partition_keys(before, snapshot),
-        value_set=_group_and_partition_keys(now, snapshot),
+    silent = ~np.isin(
+        _group_and_partition_keys(before, snapshot), _group_and_partition_keys(now, snapshot)
     )
-    silent = ~has_commit.to_numpy(zero_copy_only=False)
     every = CommittedPositions(
         np.concatenate([now.group, before.group[silent]]),
         np.concatenate([now.partition, before.partition[silent]]),
@@ -65,8 +63,8 @@ def _readable_commits(commits: pa.Table) -> CommittedPositions:
     return CommittedPositions(*(column.astype(np.int64) for column in columns))
 
 
-def _group_and_partition_keys(of: CommittedPositions, snapshot: Snapshot) -> pa.Array:
-    return pa.array(of.group * len(snapshot.partitions) + of.partition)
+def _group_and_partition_keys(of: CommittedPositions, snapshot: Snapshot) -> Integers:
+    return of.group * len(snapshot.partitions) + of.partition
 
 
 def _group_counts(snapshot: Snapshot, of: CommittedPositions) -> Booleans:

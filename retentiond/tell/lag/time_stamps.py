@@ -13,14 +13,13 @@ once and rests on what is there need not be asked again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retentiond.snapshot import Integers
-from retentiond.tell.lag.positions import Booleans
+from retentiond.snapshot import NOWHERE, Integers
 
 Times = NDArray[np.float64]
 """Epoch milliseconds; infinite where nothing is known."""
@@ -28,26 +27,24 @@ Times = NDArray[np.float64]
 MOST_TIMES_KEPT = 16
 """How many pairs of an offset and a time are kept for a partition."""
 
+SEARCH_STEPS = (8, 4, 2, 1, 1)
+"""Those of a binary search among that many: together they are as many."""
+
 
 class TimeFacts:
     """Pairs of an offset and a time, `MOST_TIMES_KEPT` for each partition at most.
 
-    The pair that has been of no use for longest makes room for a new one.
+    A pair is a lower bound of the times from its offset on (``lower``), or an upper bound of the
+    times below its offset. The pair that has been of no use for longest makes room for a new one.
     """
 
-    def __init__(
-        self,
-        applies: Callable[[Any, Any], Booleans],  # of a fact's offset to an offset asked about
-        better: Callable[[Any, Any], Booleans],  # one time than another
-        nothing: float,
-    ) -> None:
-        self._applies = applies
-        self._better = better
-        self._nothing = nothing
+    def __init__(self, *, lower: bool) -> None:
+        self._lower = lower
+        self._nothing = -np.inf if lower else np.inf
         self._offsets: Integers = np.empty((0, MOST_TIMES_KEPT), np.int64)
         self._times: Times = np.empty((0, MOST_TIMES_KEPT))
         self._used: Integers = np.empty((0, MOST_TIMES_KEPT), np.int64)
-        self._now = 0  # a count of questions, as a clock
+        self._now = 1  # a count of questions, as a clock
 
     def rearrange(self, rows: Integers, largest: Integers) -> None:
         """The partitions from now on: where each one was before, -1 for a new one; and the largest
@@ -57,28 +54,57 @@ class TimeFacts:
         self._used = _rows_taken(self._used, rows, 0)
         self._times[self._offsets > largest[:, np.newaxis]] = self._nothing
 
-    def put(self, partition: int, offset: int, time: float) -> None:
-        same = np.flatnonzero(self._times[partition] == time)
-        column = int(same[0] if len(same) else self._used[partition].argmin())
-        self._offsets[partition, column] = offset
-        self._times[partition, column] = time
-        self._used[partition, column] = self._now
+    def put(self, partitions: Integers, offsets: Integers, times: Times) -> None:
+        """One pair for each of these partitions."""
+        is_same = self._times[partitions] == times[:, np.newaxis]
+        oldest = self._used[partitions].argmin(axis=1)
+        columns = np.where(is_same.any(axis=1), is_same.argmax(axis=1), oldest)
+        self._offsets[partitions, columns] = offsets
+        self._times[partitions, columns] = times
+        self._used[partitions, columns] = self._now
 
-    def best(self, partitions: Integers, offsets: Integers, smallest: Integers | int = 0) -> Times:
-        """The best time of the facts that apply to each of these offsets, and whose own offset is
-        not smaller than that."""
+    def best(
+        self, partitions: Integers, offsets: Integers, smallest: Integers | None = None
+    ) -> Times:
+        """The closest bound for each of these offsets. ``smallest``: by partition, the smallest
+        offset whose pair counts."""
         self._now += 1
-        best = np.full(len(partitions), self._nothing)
-        columns = np.zeros(len(partitions), np.int64)
-        for column in range(MOST_TIMES_KEPT):
-            times = self._times[partitions, column]
-            found = self._offsets[partitions, column]
-            taken = self._applies(found, offsets) & (found >= smallest)
-            taken &= self._better(times, best)
-            best[taken], columns[taken] = times[taken], column
-        known = best != self._nothing
-        self._used[partitions[known], columns[known]] = self._now
+        times = self._times
+        if smallest is not None:
+            times = np.where(self._offsets >= smallest[:, np.newaxis], times, self._nothing)
+        order = np.argsort(self._offsets, axis=1, kind="stable")
+        found = np.take_along_axis(self._offsets, order, axis=1)
+        bounds, columns = self._closest(np.take_along_axis(times, order, axis=1), order)
+        at = partitions * (MOST_TIMES_KEPT + 1) + _not_above(found, partitions, offsets)
+        best: Times = bounds.ravel()[at]
+        is_used = np.zeros(bounds.size, np.bool_)
+        is_used[at] = True
+        used = np.flatnonzero(is_used & (bounds.ravel() != self._nothing))
+        self._used[used // (MOST_TIMES_KEPT + 1), columns.ravel()[used]] = self._now
         return best
+
+    def _closest(self, times: Times, order: Integers) -> tuple[Times, Integers]:
+        """By partition, and by how many pairs are not above an offset: the closest bound, and its
+        column before the pairs were put in ``order``."""
+        if not self._lower:
+            times, order = times[:, ::-1], order[:, ::-1]
+        accumulate = np.maximum.accumulate if self._lower else np.minimum.accumulate
+        closest = accumulate(times, axis=1)
+        holders = np.where(times == closest, np.arange(MOST_TIMES_KEPT), 0)
+        columns = np.take_along_axis(order, np.maximum.accumulate(holders, axis=1), axis=1)
+        bounds = np.insert(closest, 0, self._nothing, axis=1)
+        columns = np.insert(columns, 0, 0, axis=1)
+        return (bounds, columns) if self._lower else (bounds[:, ::-1], columns[:, ::-1])
+
+
+def _not_above(sorted_offsets: Integers, partitions: Integers, offsets: Integers) -> Integers:
+    """How many of its partition's sorted offsets are not above each of the offsets: a binary
+    search of all at once."""
+    flat, first = sorted_offsets.ravel(), partitions * MOST_TIMES_KEPT
+    count = np.zeros(len(offsets), np.int64)
+    for step in SEARCH_STEPS:
+        count += step * (flat[first + count + (step - 1)] <= offsets)
+    return count
 
 
 def _rows_taken(array: NDArray[Any], rows: Integers, nothing: float) -> NDArray[Any]:
@@ -103,30 +129,35 @@ class KnownTimeStamps:
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        self._not_before = TimeFacts(np.less_equal, np.greater, -np.inf)
-        self._before = TimeFacts(np.greater, np.less, np.inf)
+        self._not_before = TimeFacts(lower=True)
+        self._before = TimeFacts(lower=False)
+        self._log_starts: Integers = np.empty(0, np.int64)
 
-    def rearrange(self, partitions: Sequence[Hashable], ends: Integers) -> None:
+    def rearrange(
+        self, partitions: Sequence[Hashable], log_starts: Integers, ends: Integers
+    ) -> None:
         """What it is about from now on, in this order, and the ends (high watermarks); what is
         known of others is forgotten."""
+        self._log_starts = log_starts
         rows = np.fromiter((self._numbers.get(each, -1) for each in partitions), np.int64)
         self._not_before.rearrange(rows, ends - 1)
         self._before.rearrange(rows, ends)
         self._numbers = {each: number for number, each in enumerate(partitions)}
 
-    def learn(self, partition: int, time_ms: int, found: int | None, end: int) -> None:
-        """An answer: the first offset whose record is at or after the time; None where no record
-        below the ``end``, read before, is."""
-        if found is not None:
-            self._not_before.put(partition, found, time_ms)
-        self._before.put(partition, end if found is None else found, time_ms)
+    def learn(
+        self, partitions: Integers, times_ms: Integers, found: Integers, ends: Integers
+    ) -> None:
+        """Answers: the first offset whose record is at or after the time; `NOWHERE` where no record
+        below the end, read before, is."""
+        is_found = found != NOWHERE
+        times = times_ms.astype(np.float64)
+        self._not_before.put(partitions[is_found], found[is_found], times[is_found])
+        self._before.put(partitions, np.where(is_found, found, ends), times)
 
-    def last_stamps(
-        self, partitions: Integers, offsets: Integers, log_starts: Integers
-    ) -> LastStamps:
-        """The last stamp of each offset. The offsets' partitions begin at the log starts now."""
+    def last_stamps(self, partitions: Integers, offsets: Integers) -> LastStamps:
+        """The last stamp of each offset."""
         return LastStamps(
-            not_before=self._not_before.best(partitions, offsets, log_starts),
+            not_before=self._not_before.best(partitions, offsets, self._log_starts),
             before=self._before.best(partitions, offsets),
             presumed=self._not_before.best(partitions, offsets),
         )
