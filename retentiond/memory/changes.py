@@ -13,10 +13,10 @@ from retentiond.config import TopicPolicy
 from retentiond.memory.known_readers import KnownReaders
 from retentiond.memory.present import (
     TopicsByReader,
-    moved_at_ms,
     present_readers,
     reader_at,
     stale_by_reader,
+    with_numbers,
 )
 from retentiond.memory.remembered import (
     NOTHING,
@@ -169,12 +169,8 @@ def newly_seen(second: Snapshot, known: TopicsByReader, before: Remembered) -> N
 
 def with_stale(last: RememberedReader, offsets: Mapping[int, int], now_ms: int) -> RememberedReader:
     """With commits that are older than their log, by partition."""
-    return replace(
-        last,
-        offsets={**last.offsets, **offsets},
-        moved_at_ms=moved_at_ms(last, offsets, now_ms),
-        stale=last.stale | offsets.keys(),
-    )
+    seen = with_numbers(last, offsets, now_ms)
+    return replace(seen, stale=last.stale | offsets.keys())
 
 
 def _seen(snapshot: Snapshot, known: KnownReaders) -> set[GroupOnTopic]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from retentiond.model import GroupKind
 from retentiond.snapshot import NOWHERE, Flags, Integers, Snapshot
@@ -27,13 +27,22 @@ ReaderKey = tuple[str, bool]
 
 
 class KnownCommits(NamedTuple):
-    """The remembered commits, one after the other: whose it is, by the order of the readers; its
-    partition and its offset; and whether it may be older than the log."""
+    """The remembered commits, one after the other, sorted by owner and partition: whose it is, by
+    the order of the readers; its partition and its offset; when it was first seen there, `NOWHERE`
+    if that is not known; and whether it may be older than the log."""
 
     owners: Integers
     partitions: Integers
     offsets: Integers
+    moved_at_ms: Integers
     is_stale: Flags
+
+    def rows_of(self, owners: Integers, partitions: Integers) -> Integers:
+        """Where the commit of each of those stands; `NOWHERE` where there is none."""
+        known, asked = (self.owners << 32) + self.partitions, (owners << 32) + partitions
+        at = np.searchsorted(known, asked)
+        is_known = np.append(known, NOWHERE)[at] == asked  # behind the last there is none
+        return np.where(is_known, at, NOWHERE)
 
 
 class KnownReaders:
@@ -60,16 +69,17 @@ class KnownReaders:
     def commits(self) -> KnownCommits:
         every = [last.offsets for last in self._last.values()]
         counts = np.fromiter(map(len, every), int, len(every))
-        count = int(counts.sum())
-        partitions = np.fromiter(chain.from_iterable(every), np.int64, count)
-        offsets = np.fromiter(chain.from_iterable(each.values() for each in every), np.int64, count)
+        partitions = _joined([each.partitions for each in every])
+        offsets = _joined([each.numbers for each in every])
+        moved_at_ms = _joined([_times_of(last) for last in self._last.values()])
         starts = np.cumsum(counts) - counts
-        is_stale = np.zeros(count, bool)
+        is_stale = np.zeros(len(offsets), bool)
         for at, last in enumerate(self._last.values()):
             if last.stale:
                 rows = slice(int(starts[at]), int(starts[at] + counts[at]))
                 is_stale[rows] = np.isin(partitions[rows], [*last.stale])
-        return KnownCommits(np.repeat(np.arange(len(every)), counts), partitions, offsets, is_stale)
+        owners = np.repeat(np.arange(len(every)), counts)
+        return KnownCommits(owners, partitions, offsets, moved_at_ms, is_stale)
 
     @cached_property
     def absent(self) -> Sequence[int]:
@@ -111,6 +121,18 @@ class KnownReaders:
         if len(kinds) and len(snapshot.topics):
             found &= self._kinds == kinds[pairs // len(snapshot.topics)]
         return found
+
+
+def _joined(arrays: Sequence[npt.NDArray[Any]]) -> Integers:
+    return np.concatenate([np.empty(0, np.int64), *arrays]).astype(np.int64, copy=False)
+
+
+def _times_of(last: RememberedReader) -> Integers:
+    """When each of its commits was first seen where it is."""
+    offsets, times = last.offsets, last.moved_at_ms
+    if np.array_equal(times.partitions, offsets.partitions):
+        return times.numbers
+    return np.array([times.get(each, NOWHERE) for each in offsets], np.int64)
 
 
 def _positions_of(names: Sequence[object], among: Sequence[object]) -> Integers:

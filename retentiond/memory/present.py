@@ -7,14 +7,15 @@ arrays of positions, and only what is left becomes objects.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from retentiond.memory.by_partition import NONE, ByPartition
 from retentiond.memory.known_readers import KnownReaders
 from retentiond.memory.remembered import (
     GroupOnTopic,
@@ -23,7 +24,6 @@ from retentiond.memory.remembered import (
     group_and_topic,
     unique_runs,
 )
-from retentiond.model import GroupKind
 from retentiond.snapshot import NOWHERE, Integers, Snapshot, offsets_beside
 
 TopicsByReader = Mapping[ReaderName, Set[str]]
@@ -69,29 +69,28 @@ def present_readers(
         group, at = snapshot.groups[group_id], reader_at(snapshot, group_id, topic_id)
         if at.topic in but.get(at.reader, ()):
             continue
-        last = known.get(at, RememberedReader(group.kind, {}, seen_at_ms=snapshot.taken_at_ms))
+        last = known.get(at, RememberedReader(group.kind, NONE, seen_at_ms=snapshot.taken_at_ms))
         present[at] = last
         is_as_it_was = last.is_settled and last.kind is group.kind
         if pair in has_moved_pairs or at in stale or not is_as_it_was:
             changed[pair] = at
-    offsets: dict[GroupOnTopic, dict[int, int]] = {at: {} for at in changed.values()}
-    is_changed = np.isin(pairs, [*changed])
-    rows = snapshot.commits.filter(pa.array(is_changed))
-    columns = (rows[name].to_pylist() for name in ("partition_id", "offset"))
-    for pair, partition_id, offset in zip(pairs[is_changed].tolist(), *columns, strict=True):
-        if offset is not None:
-            offsets[changed[pair]][partition_id] = offset
+    renewed = _renewed(snapshot, index, pairs, [*changed])
     for pair, at in changed.items():
-        kind = snapshot.groups[pair // len(snapshot.topics)].kind
-        present[at] = _renewed(
-            snapshot, present[at], kind, offsets[at], frozenset(stale.get(at, ()))
+        last, is_stale = present[at], stale.get(at, {}).keys()
+        offsets, times = renewed.get(pair, (NONE, NONE))
+        present[at] = RememberedReader(
+            snapshot.groups[pair // len(snapshot.topics)].kind,
+            last.offsets.updated(offsets),
+            moved_at_ms=last.moved_at_ms.updated(times),
+            seen_at_ms=last.seen_at_ms,
+            stale=(last.stale - {*offsets} | is_stale) if last.stale or is_stale else last.stale,
         )
     kinds = {ReaderName(group.name, group.is_external): group.kind for group in snapshot.groups}
     for at in _members(snapshot, quiet) - present.keys():
         if at.topic in but.get(at.reader, ()):
             continue
         kind = kinds[at.reader]
-        last = known.get(at, RememberedReader(kind, {}, seen_at_ms=snapshot.taken_at_ms))
+        last = known.get(at, RememberedReader(kind, NONE, seen_at_ms=snapshot.taken_at_ms))
         present[at] = replace(last, kind=kind, absent_since_ms=None, absent_ms=0)
     return Present(present, unchanged)
 
@@ -118,50 +117,75 @@ def stale_by_reader(snapshot: Snapshot) -> dict[GroupOnTopic, dict[int, int]]:
 
 
 def _renewed(
-    snapshot: Snapshot,
-    last: RememberedReader,
-    kind: GroupKind,
-    now: Mapping[int, int],
-    stale: frozenset[int],
-) -> RememberedReader:
-    """With the offsets of ``now``, which is by the partition's position; ``stale``: the numbers of
-    the partitions whose offset is stale."""
-    offsets = {}
-    for partition_id, offset in now.items():
-        reading = snapshot.partitions[partition_id]
-        before = last.offsets.get(reading.partition)
-        offsets[reading.partition] = _offset_to_remember(offset, before, reading.log_start_offset)
-    return RememberedReader(
-        kind,
-        {**last.offsets, **offsets},
-        moved_at_ms=moved_at_ms(last, offsets, snapshot.taken_at_ms),
-        seen_at_ms=last.seen_at_ms,
-        stale=(last.stale - offsets.keys()) | stale,
+    snapshot: Snapshot, index: KnownReaders, pairs: Integers, changed: Sequence[int]
+) -> dict[int, tuple[ByPartition, ByPartition]]:
+    """What is to be remembered of the commits that can be read: their offsets, and when each was
+    first seen where it is. ``pairs``: of each commit; ``changed``: those that are asked about.
+
+    A group that went back to where its records are gone must stay visible for as long as that
+    lasts, so its higher commit stays remembered.
+    """
+    can_be_read = snapshot.commits["offset"].is_valid().to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(np.isin(pairs, changed) & can_be_read)
+    position = snapshot.commits["partition_id"].to_numpy()[rows]
+    order = np.lexsort((position, pairs[rows]))
+    rows, position = rows[order], position[order]
+    offset = snapshot.commits["offset"].to_numpy()[rows].astype(np.int64)
+    partition = np.array([each.partition for each in snapshot.partitions], np.int32)[position]
+    log_start = np.array([_or_nowhere(each.log_start_offset) for each in snapshot.partitions])
+    pair = pairs[rows]
+    before, moved_before = _known_commits(snapshot, index, pair, partition)
+    least = np.minimum(before, log_start[position])  # `NOWHERE` where one of them is not known
+    offset = np.where(offset < least, before, offset)
+    is_news = (offset != before) | (moved_before == NOWHERE)
+    moved = np.where(is_news, snapshot.taken_at_ms, moved_before)
+    begins = np.flatnonzero(np.diff(pair, prepend=NOWHERE))
+    found = {}
+    for begin, end in pairwise([*begins.tolist(), len(pair)]):
+        at = slice(begin, end)
+        here = partition[at]
+        found[int(pair[begin])] = ByPartition(here, offset[at]), ByPartition(here, moved[at])
+    return found
+
+
+def _known_commits(
+    snapshot: Snapshot, index: KnownReaders, pair: Integers, partition: Integers
+) -> tuple[Integers, Integers]:
+    """The remembered offset of each, and since when it stands there; `NOWHERE` where none is, or
+    where it was of another topic of that name."""
+    known = index.pairs(snapshot)
+    order = np.argsort(known)
+    place = np.searchsorted(known[order], pair)
+    owner = np.append(order, NOWHERE)[place]
+    is_known = np.append(known, NOWHERE)[owner] == pair
+    recreated = [at for at, topic in enumerate(snapshot.topics) if topic.recreated]
+    is_known &= ~np.isin(pair % max(1, len(snapshot.topics)), recreated)
+    at = np.where(is_known, index.commits.rows_of(owner, partition), NOWHERE)
+    commits = index.commits
+    return (
+        np.append(commits.offsets, NOWHERE)[at],
+        np.append(commits.moved_at_ms, NOWHERE)[at],
     )
 
 
-def moved_at_ms(
-    before: RememberedReader, offsets: Mapping[int, int], now_ms: int
-) -> dict[int, int]:
-    """When each commit was first seen where it is remembered."""
-    return {
-        **before.moved_at_ms,
-        **{
-            partition: now_ms
-            for partition, offset in offsets.items()
-            if offset != before.offsets.get(partition) or partition not in before.moved_at_ms
-        },
+def _or_nowhere(offset: int | None) -> int:
+    return NOWHERE if offset is None else offset
+
+
+def with_numbers(
+    last: RememberedReader, offsets: Mapping[int, int], now_ms: int
+) -> RememberedReader:
+    """With commits that were seen now, by partition."""
+    moved = {
+        partition: now_ms
+        for partition, offset in offsets.items()
+        if offset != last.offsets.get(partition) or partition not in last.moved_at_ms
     }
-
-
-def _offset_to_remember(offset: int, before: int | None, log_start: int | None) -> int:
-    """The commit of now, unless the group went back to where its records are gone.
-
-    That must stay visible for as long as it lasts, so the higher commit stays remembered.
-    """
-    if before is None or log_start is None or offset >= min(before, log_start):
-        return offset
-    return before
+    return replace(
+        last,
+        offsets=last.offsets.updated(ByPartition.of(offsets)),
+        moved_at_ms=last.moved_at_ms.updated(ByPartition.of(moved)),
+    )
 
 
 def reader_at(snapshot: Snapshot, group: int, topic: int) -> GroupOnTopic:

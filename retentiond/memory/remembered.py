@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.memory.by_partition import NONE, ByPartition
 from retentiond.memory.known_readers import KnownReaders
 from retentiond.model import GroupKind
 from retentiond.snapshot import NOWHERE, Integers, Snapshot
@@ -56,25 +57,25 @@ class RememberedReader:
     """
 
     kind: GroupKind
-    offsets: Mapping[int, int]
+    offsets: ByPartition
     absent_since_ms: int | None = None
-    moved_at_ms: Mapping[int, int] = field(default_factory=dict)
+    moved_at_ms: ByPartition = field(default_factory=lambda: NONE)
     absent_ms: int = 0
     seen_at_ms: int | None = None
     stale: frozenset[int] = frozenset()
 
     def without_commits(self) -> RememberedReader:
         """Who reads the topic stays known when the topic that it read is gone."""
-        return replace(self, offsets={}, moved_at_ms={}, stale=frozenset())
+        return replace(self, offsets=NONE, moved_at_ms=NONE, stale=frozenset())
 
     @property
     def is_settled(self) -> bool:
         """Whether a reader whose commits have not moved has nothing to add."""
-        is_dated = self.offsets.keys() <= self.moved_at_ms.keys()
+        is_dated = self.moved_at_ms.covers(self.offsets)
         return self.absent_since_ms is None and is_dated and not self.stale
 
     def stale_offsets(self) -> dict[int, int]:
-        return {at: offset for at, offset in self.offsets.items() if at in self.stale}
+        return {at: self.offsets[at] for at in sorted(self.stale) if at in self.offsets}
 
 
 @dataclass(frozen=True, slots=True)

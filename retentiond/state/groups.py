@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Self, TypeVar
 
 from retentiond.clock import Uptime, elapsed_ms, uptime
 from retentiond.errors import StateError
 from retentiond.gather.gather import refuse_another_cluster
+from retentiond.memory.by_partition import NONE
 from retentiond.memory.changes import Changes, NewlySeen, with_stale
 from retentiond.memory.remembered import (
     NOTHING,
@@ -91,7 +93,7 @@ class GroupMemory:
         self._unwritten_seen: dict[GroupOnTopic, RememberedReader] = {}
         """What cycles saw while the file could not be written; see `Changes`."""
         self._last_read: tuple[int, Remembered] | None = None
-        """What the file held, and SQLite's number of that: it moves with what others write."""
+        """What the file holds, and the `_version` of that."""
 
     @classmethod
     def open(cls, state_dir: Path, *, shared: bool = False) -> Self:
@@ -113,8 +115,7 @@ class GroupMemory:
         """The file is read again only where it may hold something else than the last time."""
         with _errors_translated(self._path):
             groups_file.check_place(self._path, self._place)
-            # Asked before the reading: who writes meanwhile is read once more the next time.
-            ((version,),) = self._connection.execute("PRAGMA data_version").fetchall()
+            version = self._version()  # asked before: who writes meanwhile is read the next time
             if self._last_read is None or self._last_read[0] != version:
                 self._last_read = (version, read_all(self._connection))
             remembered = self._last_read[1]
@@ -123,6 +124,11 @@ class GroupMemory:
         commits = {**remembered.commits, **self._unwritten_found}
         seen = {at: last for at, last in self._unwritten_seen.items() if at in commits}
         return replace(remembered, commits={**commits, **seen})
+
+    def _version(self) -> int:
+        """SQLite's number of what others have written: this connection does not move it."""
+        ((version,),) = self._connection.execute("PRAGMA data_version").fetchall()
+        return int(version)
 
     def observed_ms(self, most_ms: int) -> int:
         """How much time has certainly passed since the last complete reading. A cycle observes no
@@ -140,7 +146,9 @@ class GroupMemory:
         refuse_another_cluster(before.cluster_id, seen.cluster_id, self._path.parent)
         now = self.uptime()
         if seen or self._unwritten_found or self._unwritten_seen or before.cluster_id is None:
-            with _errors_translated(self._path), self._writing(seen.found, seen.seen):
+            rows = (seen.absent, seen.still_absent, seen.forgotten)
+            topics = {*seen.void_topics, *seen.dropped}
+            with _errors_translated(self._path), self._writing(seen.found, seen.seen, rows, topics):
                 if before.cluster_id is None:
                     groups_file.write_cluster(self._connection, seen.cluster_id)
                 self._apply(seen)
@@ -156,7 +164,7 @@ class GroupMemory:
         of_known = seen.stale.keys() - seen.found.keys()
         if not seen.found and not of_known:
             return before
-        with _errors_translated(self._path), self._writing(seen.found, {}):
+        with _errors_translated(self._path), self._writing(seen.found, {}, [of_known]):
             self._connection.executemany(_KEEP_COMMITS, _rows_of_commits(seen.found))
             renewed = {
                 at: with_stale(last, offsets, seen.now_ms)
@@ -207,9 +215,10 @@ class GroupMemory:
 
     def _apply(self, changed: Changes) -> None:
         run = self._connection.executemany
+        nothing = NONE.packed()
         run(
-            "UPDATE commits SET offsets = '{}', moved_at_ms = '{}', stale = '[]' WHERE topic = ?",
-            [(topic,) for topic in changed.void_topics],
+            "UPDATE commits SET offsets = ?, moved_at_ms = ?, stale = '[]' WHERE topic = ?",
+            [(nothing, nothing, topic) for topic in changed.void_topics],
         )
         run(
             _KEEP_TOPIC,
@@ -244,11 +253,17 @@ class GroupMemory:
         self,
         found: Mapping[GroupOnTopic, RememberedReader],
         seen: Mapping[GroupOnTopic, RememberedReader],
+        others: Iterable[Iterable[GroupOnTopic]] = (),
+        topics: Set[str] = frozenset(),
     ) -> Iterator[None]:
         """A transaction that first takes over what could not be written before. If it fails, these
-        wait for the next."""
+        wait for the next. ``others``, and all of the ``topics``: readers whose rows it writes, too.
+        """
+        written = {*found, *seen, *self._unwritten_found, *self._unwritten_seen, *chain(*others)}
+        if self._last_read is not None and topics:
+            written |= {at for at in self._last_read[1].commits if at.topic in topics}
         try:
-            with self._transaction():
+            with self._transaction(written):
                 self._connection.executemany(_KEEP_COMMITS, _rows_of_commits(self._unwritten_found))
                 self._connection.executemany(_RENEW_COMMITS, _rows_of_commits(self._unwritten_seen))
                 yield
@@ -259,14 +274,19 @@ class GroupMemory:
         self._unwritten_found, self._unwritten_seen = {}, {}
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, written: Set[GroupOnTopic] | None = None) -> Iterator[None]:
         """Its end is in the file itself: SQLite takes a log that is gone, cut or damaged for one
-        with nothing in it, or less."""
+        with nothing in it, or less. ``written``: the readers whose rows it writes, None: any."""
         groups_file.check_place(self._path, self._place)
-        self._last_read = None
+        known, self._last_read = self._last_read, None
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
+            news = None
+            if known is not None and written is not None:
+                # Of the version that it was: what others have written since is read by a recall.
+                version, before = known
+                news = version, groups_file.read_again(self._connection, before, written)
             self._connection.execute("COMMIT")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             groups_file.check_place(self._path, self._place)
@@ -274,6 +294,7 @@ class GroupMemory:
             if self._connection.in_transaction:  # SQLite itself rolls back when the disk is full
                 self._connection.execute("ROLLBACK")
             raise
+        self._last_read = news
 
 
 def recall(state_dir: Path) -> Remembered:
@@ -306,12 +327,12 @@ def cluster_of(state_dir: Path) -> str | None:
 
 def _rows_of_commits(
     commits: Mapping[GroupOnTopic, RememberedReader],
-) -> list[tuple[str, str, str, int | None, str, str, str, bool]]:
+) -> list[tuple[str, bytes, bytes, int | None, str, str, str, bool]]:
     return [
         (
             last.kind.value,
-            json.dumps(last.offsets),
-            json.dumps(last.moved_at_ms),
+            last.offsets.packed(),
+            last.moved_at_ms.packed(),
             last.seen_at_ms,
             json.dumps(sorted(last.stale)),
             *at,

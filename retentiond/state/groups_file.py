@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from retentiond.clock import Uptime
 from retentiond.errors import StateError, StateReplaced
+from retentiond.memory.by_partition import ByPartition
 from retentiond.memory.remembered import (
     GroupOnTopic,
     KnownTopic,
@@ -24,7 +27,7 @@ from retentiond.state.audit_file import AUDIT_NAME
 from retentiond.state.state_dir import DatabaseFiles, connect, created, version_of
 
 NAME = "groups.db"
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 # The key's columns come first: SQLite's quick_check takes others for missing where they don't.
 SCHEMA = """
@@ -40,9 +43,9 @@ CREATE TABLE commits (
     topic TEXT NOT NULL,
     is_external INTEGER NOT NULL DEFAULT 0,  -- 1 if kind is: a group of that name is another reader
     kind TEXT NOT NULL,
-    offsets TEXT NOT NULL,  -- JSON: {partition: committed offset}; {} of a reader without any
+    offsets BLOB NOT NULL,  -- by partition, see `ByPartition.unpacked`
     absent_since_ms INTEGER,  -- NULL while there is a trace of the group on the topic
-    moved_at_ms TEXT NOT NULL,  -- JSON: {partition: epoch ms at which the offset was first seen}
+    moved_at_ms BLOB NOT NULL,  -- by partition: epoch ms at which the offset was first seen
     absent_ms INTEGER NOT NULL DEFAULT 0,  -- how much of the absence was observed
     seen_at_ms INTEGER,  -- epoch ms at which it was first seen to read the topic; NULL: not known
     stale TEXT NOT NULL DEFAULT '[]',  -- JSON: [partition, ...]: see `RememberedReader`
@@ -250,6 +253,28 @@ def read_all(connection: sqlite3.Connection) -> Remembered:
     for group_id, topic, *stored in connection.execute(query):
         last = _last_commits(stored)
         commits[_reader(group_id, topic, last)] = last
+    return _with_commits(connection, commits)
+
+
+def read_again(
+    connection: sqlite3.Connection, before: Remembered, written: Iterable[GroupOnTopic]
+) -> Remembered:
+    """Everything, where nothing but the rows of the ``written`` readers has changed since
+    ``before`` was read. Raises as `read_all` does."""
+    commits = {**before.commits}
+    query = f"SELECT {STORED} FROM commits WHERE group_id = ? AND topic = ? AND is_external = ?"
+    for at in written:
+        stored = connection.execute(query, at).fetchone()
+        if stored is None:
+            commits.pop(at, None)
+        else:
+            commits[at] = _last_commits(stored)
+    return _with_commits(connection, commits)
+
+
+def _with_commits(
+    connection: sqlite3.Connection, commits: Mapping[GroupOnTopic, RememberedReader]
+) -> Remembered:
     losses = [sentence for (sentence,) in connection.execute("SELECT sentence FROM losses")]
     topics = connection.execute("SELECT topic, topic_id, groups, agreed FROM topics")
     return Remembered(
@@ -306,21 +331,15 @@ def topics_of_group(connection: sqlite3.Connection, group_id: str) -> dict[str, 
 def _last_commits(stored: Sequence[Any]) -> RememberedReader:
     """``stored``: a row's columns `STORED`."""
     kind, offsets, absent_since_ms, moved_at_ms, absent_ms, seen_at_ms, stale = stored
+    by_partition, times = ByPartition.unpacked(offsets), ByPartition.unpacked(moved_at_ms)
+    if np.array_equal(times.partitions, by_partition.partitions):
+        times = ByPartition(by_partition.partitions, times.numbers)  # one array for both
     return RememberedReader(
         GroupKind(kind),
-        _by_partition(json.loads(offsets)),
+        by_partition,
         absent_since_ms,
-        _by_partition(json.loads(moved_at_ms)),
+        times,
         absent_ms,
         seen_at_ms,
         frozenset(map(int, json.loads(stale))),
     )
-
-
-def _by_partition(written: Any) -> dict[int, int]:
-    """Offsets or times. JSON's keys are texts."""
-    if not isinstance(written, dict):
-        raise TypeError("what is kept by partition is no mapping")
-    if {*map(type, written.values())} - {int} or min(written.values(), default=0) < 0:
-        raise ValueError(f"{[*written.values()]} are not all offsets or times")
-    return dict(zip(map(int, written), written.values(), strict=True))

@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from retentiond.memory.by_partition import ByPartition
 from retentiond.memory.changes import changes, known_readers
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import (
@@ -58,9 +59,9 @@ def memories(draw: st.DrawFn) -> Remembered:
         absent = draw(st.sampled_from([None, None, None, 7]))
         return RememberedReader(
             GroupKind.EXTERNAL if is_external else draw(KINDS),
-            offsets,
+            ByPartition.of(offsets),
             absent,
-            dict.fromkeys(dated, 1),
+            ByPartition.of(dict.fromkeys(dated, 1)),
             0 if absent is None else 3,
             draw(st.sampled_from([None, 2])),
             frozenset(offsets) if draw(st.integers(0, 4)) == 0 else frozenset(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck, StuckCause
+from retentiond.memory.by_partition import ByPartition
 from retentiond.model import (
     VERDICT_OF,
     DeletionOutcome,
@@ -220,8 +220,9 @@ def remember(
             "INSERT INTO commits (group_id, topic, kind, offsets, absent_since_ms, moved_at_ms) "
             "VALUES (?, ?, 'consumer', ?, ?, ?)",
             [
-                (group, topic, json.dumps(offsets), NOW_MS - 2 * HOUR_MS if group in gone else None,
-                 json.dumps(dict.fromkeys(offsets, moved_at_ms)))
+                (group, topic, ByPartition.of(offsets).packed(),
+                 NOW_MS - 2 * HOUR_MS if group in gone else None,
+                 ByPartition.of(dict.fromkeys(offsets, moved_at_ms)).packed())
                 for group, offsets in commits.items()
             ],
         )  # fmt: skip

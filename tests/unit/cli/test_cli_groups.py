@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from retentiond.memory.by_partition import NONE, ByPartition
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.state.groups import GroupMemory, recall
 from retentiond.state.groups_file import NAME
@@ -286,7 +287,8 @@ def test_of_a_group_and_an_external_reader_of_one_name_the_operator_says_which(
     with closing(sqlite3.connect(state_dir / "groups.db")) as connection:
         connection.execute(
             "INSERT INTO commits (group_id, topic, is_external, kind, offsets, moved_at_ms) "
-            "VALUES ('billing', 'orders', 1, 'external', '{\"0\": 1}', '{}')"
+            "VALUES ('billing', 'orders', 1, 'external', ?, ?)",
+            (ByPartition.of({0: 1}).packed(), NONE.packed()),
         )
         connection.commit()
     done = command("groups", "forget", "billing", "--yes", "-c", config_file)

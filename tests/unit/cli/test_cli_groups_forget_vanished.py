@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
+from retentiond.memory.by_partition import ByPartition
 from retentiond.memory.remembered import GroupOnTopic, ReaderName, RememberedReader
 from retentiond.model import GroupKind
 from retentiond.state import groups_file
@@ -33,7 +34,7 @@ def remembered(state_dir: Path, group: str, topic: str = "orders", days: int | N
     """``days``: for how long it was observed to be gone; None: it is there."""
     at = GroupOnTopic(group, topic)
     with closing(groups_file.open_for_writing(state_dir / groups_file.NAME)) as connection:
-        rows = _rows_of_commits({at: RememberedReader(GroupKind.CLASSIC, {0: 3})})
+        rows = _rows_of_commits({at: RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 3}))})
         connection.executemany(_KEEP_COMMITS, rows)
         if days is not None:
             connection.execute(
@@ -143,7 +144,7 @@ def test_three_thousand_take_seconds_and_a_running_daemon_knows_it_at_once(
     command: Command, config: Path, state_dir: Path
 ) -> None:
     with closing(groups_file.open_for_writing(state_dir / groups_file.NAME)) as connection:
-        reader = RememberedReader(GroupKind.CLASSIC, {0: 3})
+        reader = RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 3}))
         every = {GroupOnTopic(f"job-{number}", "orders"): reader for number in range(MANY)}
         connection.execute("BEGIN")
         connection.executemany(_KEEP_COMMITS, _rows_of_commits(every))

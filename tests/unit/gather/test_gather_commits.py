@@ -8,6 +8,7 @@ import pytest
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.gather.commits import MORE_PARTITIONS
+from retentiond.memory.by_partition import ByPartition
 from retentiond.memory.remembered import (
     NOTHING,
     GroupOnTopic,
@@ -127,9 +128,10 @@ def test_a_commit_that_is_deleted_after_the_plan_is_not_read_and_is_remembered(
 ) -> None:
     first = snapshot(kafka)
     del kafka.groups["billing"].commits[ORDERS_0]
+    known = RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 3, 1: 4}))
     remembered = Remembered(
         {"orders": KnownTopic(kafka.topics["orders"].topic_id)},
-        {GroupOnTopic("billing", "orders"): RememberedReader(GroupKind.CLASSIC, {0: 3, 1: 4})},
+        {GroupOnTopic("billing", "orders"): known},
     )
     taken = second(kafka, first, remembered, about=ORDERS_0)
     assert kafka.on[0][0] == ("billing",)
@@ -140,9 +142,10 @@ def test_a_commit_that_is_deleted_after_the_plan_is_not_read_and_is_remembered(
 def test_a_group_that_is_gone_is_asked_nothing_and_has_vanished(kafka: Asked) -> None:
     first = snapshot(kafka)
     kafka.delete_group("billing")
+    known = RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 3, 1: 4}))
     remembered = Remembered(
         {"orders": KnownTopic(kafka.topics["orders"].topic_id)},
-        {GroupOnTopic("billing", "orders"): RememberedReader(GroupKind.CLASSIC, {0: 3, 1: 4})},
+        {GroupOnTopic("billing", "orders"): known},
     )
     taken = second(kafka, first, remembered, about=ORDERS_0)
     assert kafka.on == []

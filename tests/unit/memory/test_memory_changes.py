@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retentiond.memory.by_partition import ByPartition
 from retentiond.memory.changes import DROP_AFTER_MS, Changes, changes, known_readers, newly_seen
 from retentiond.memory.remembered import (
     GroupOnTopic,
@@ -64,7 +65,7 @@ def after(before: Remembered, changed: Changes) -> Remembered:
 
 
 def remembered_of(offset: int, absent_since_ms: int | None = None) -> Remembered:
-    last = RememberedReader(GroupKind.CLASSIC, {0: offset}, absent_since_ms)
+    last = RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: offset}), absent_since_ms)
     return Remembered({"orders": KnownTopic("id-of-orders")}, {A: last})
 
 
@@ -163,7 +164,7 @@ WAITS_FOR_LATER = {LATER.group_id: frozenset({LATER.topic})}
 def test_who_waits_for_a_topic_is_remembered_as_a_reader_of_it() -> None:
     waits = replace(reading({}, also_listed=["a"]).snapshot(), other_topics=WAITS_FOR_LATER)
     changed = changes(waits, Remembered(), 1)
-    reader = RememberedReader(GroupKind.CLASSIC, {}, seen_at_ms=waits.taken_at_ms)
+    reader = RememberedReader(GroupKind.CLASSIC, ByPartition.of({}), seen_at_ms=waits.taken_at_ms)
     assert changed.found == {LATER: reader}
 
     known = after(Remembered(), changed)
@@ -195,7 +196,9 @@ def test_a_newcomer_is_who_neither_the_first_reading_nor_an_earlier_cycle_has_se
         other_topics=dict.fromkeys(groups, frozenset({"later"})),
     )
     before = Remembered(
-        commits={GroupOnTopic("known", "later"): RememberedReader(GroupKind.SHARE, {})}
+        commits={
+            GroupOnTopic("known", "later"): RememberedReader(GroupKind.SHARE, ByPartition.of({}))
+        }
     )
     found = newly_seen(second, known_readers(first, before), before).found
     assert {at: last.offsets for at, last in found.items()} == {
@@ -395,7 +398,8 @@ def test_a_commit_stands_where_it_is_since_it_was_first_seen_there() -> None:
 def test_a_commit_that_is_unread_or_gone_below_the_log_start_has_not_moved() -> None:
     known = moved(moved(Remembered(), 5, 10), None, 20)
     known = moved(known, 2, 30, log_start=4)
-    assert (known.commits[A].offsets, known.commits[A].moved_at_ms) == ({0: 5}, {0: 10})
+    assert known.commits[A].offsets == {0: 5}
+    assert known.commits[A].moved_at_ms == {0: 10}
 
 
 def test_a_group_that_is_back_with_the_same_commit_has_not_moved() -> None:
@@ -404,5 +408,5 @@ def test_a_group_that_is_back_with_the_same_commit_has_not_moved() -> None:
     known = after(known, changes(gone, known, 1))
     assert known.commits[A].absent_since_ms == 20
     assert moved(known, 5, 30).commits[A] == RememberedReader(
-        GroupKind.CLASSIC, {0: 5}, None, {0: 10}, seen_at_ms=10
+        GroupKind.CLASSIC, ByPartition.of({0: 5}), None, ByPartition.of({0: 10}), seen_at_ms=10
     )

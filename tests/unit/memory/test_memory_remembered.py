@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
+from retentiond.memory.by_partition import ByPartition
 from retentiond.memory.recall import recalled, stale_commits
 from retentiond.memory.remembered import (
     NOTHING,
@@ -59,7 +60,9 @@ def ghost(
     """A group that was seen on a topic as it is now, or as it was under another id."""
     known = KnownTopic(topic_id or kafka.topics["orders"].topic_id)
     absent_since_ms = None if absent_ms is None else kafka.now_ms - 365 * DAY_MS
-    last = RememberedReader(GroupKind.CONSUMER, COMMITS, absent_since_ms, absent_ms=absent_ms or 0)
+    last = RememberedReader(
+        GroupKind.CONSUMER, ByPartition.of(COMMITS), absent_since_ms, absent_ms=absent_ms or 0
+    )
     return Remembered({"orders": known}, {at: last})
 
 
@@ -123,7 +126,9 @@ def test_what_is_remembered_of_a_topic_that_is_not_enabled_does_not_count(
 
 def test_commits_on_partitions_that_are_not_there_bear_on_no_decision(kafka: FakeCluster) -> None:
     known = ghost(kafka)
-    known = replace(known, commits={GHOST: RememberedReader(GroupKind.CLASSIC, {0: 2, 7: 5})})
+    known = replace(
+        known, commits={GHOST: RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 2, 7: 5}))}
+    )
 
     assert remembered(taken(kafka, known)) == {("ghost", ORDERS_0): 2}
 
@@ -143,7 +148,8 @@ def test_a_recreated_topic_is_marked_and_the_commits_that_were_known_are_dropped
 
 def test_a_reader_without_a_commit_is_a_reader_still(kafka: FakeCluster) -> None:
     known = {
-        at: RememberedReader(GroupKind.CLASSIC, {}) for at in (GHOST, GroupOnTopic("b", "gone"))
+        at: RememberedReader(GroupKind.CLASSIC, ByPartition.of({}))
+        for at in (GHOST, GroupOnTopic("b", "gone"))
     }
     snapshot = taken(kafka, replace(ghost(kafka), commits=known))
 
@@ -189,7 +195,9 @@ def test_a_vanished_group_is_waited_for_as_long_as_the_policy_says(
 
 
 def test_where_patterns_contradict_each_other_nothing_is_forgotten() -> None:
-    last = RememberedReader(GroupKind.CLASSIC, COMMITS, absent_since_ms=0, absent_ms=10**15)
+    last = RememberedReader(
+        GroupKind.CLASSIC, ByPartition.of(COMMITS), absent_since_ms=0, absent_ms=10**15
+    )
     assert not is_forgotten(PolicyConflict(("topics[0]", "topics[1]")), last)
     assert is_forgotten(TopicPolicy(forget_vanished_after_ms=1), last)
 
@@ -279,7 +287,7 @@ def test_all_that_stands_on_a_recreated_topic_when_it_is_first_seen_is_stale(
 def test_a_commit_that_was_stale_is_told_by_its_group_and_its_partition(kafka: FakeCluster) -> None:
     kafka.commit("billing", {ORDERS_0: 3, ORDERS_1: 3})
     kafka.commit("search", {ORDERS_0: 3, ORDERS_1: 3})
-    last = RememberedReader(GroupKind.CLASSIC, {0: 3, 1: 3}, stale=frozenset({1}))
+    last = RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 3, 1: 3}), stale=frozenset({1}))
     known = replace(ghost(kafka), commits={GroupOnTopic("search", "orders"): last})
 
     assert stale(taken(kafka, known)) == {("search", ORDERS_1): 3}
@@ -291,7 +299,7 @@ def test_what_is_remembered_of_a_slices_topics_is_all_that_bears_on_its_reading(
     """Also of a group that has vanished, of one of another name, and what was lost."""
     kafka = healthy()
     of_orders = ghost(kafka)
-    elsewhere = RememberedReader(GroupKind.CONSUMER, {0: 1})
+    elsewhere = RememberedReader(GroupKind.CONSUMER, ByPartition.of({0: 1}))
     every = replace(
         of_orders,
         commits={

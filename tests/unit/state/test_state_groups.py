@@ -407,12 +407,11 @@ def test_a_forgotten_group_that_still_commits_is_remembered_by_the_next_cycle(
 # Losses
 
 MALFORMED_ROWS = {
-    "offsets that are no JSON": "UPDATE commits SET offsets = '{'",
-    "offsets that are no mapping": "UPDATE commits SET offsets = '7'",
-    "an offset below zero": """UPDATE commits SET offsets = '{"0": -1}'""",
-    "an offset that is a text": """UPDATE commits SET offsets = '{"0": "7"}'""",
+    "offsets that are nothing": "UPDATE commits SET offsets = x''",
+    "offsets that are cut off": "UPDATE commits SET offsets = substr(offsets, 1, 12)",
+    "offsets with other bytes": "UPDATE commits SET offsets = CAST(x'00' || offsets AS BLOB)",
+    "times that are no numbers": "UPDATE commits SET moved_at_ms = CAST('{}' AS BLOB)",
     "a kind that there is not": "UPDATE commits SET kind = 'club'",
-    "a partition that is no number": """UPDATE commits SET offsets = '{"a": 1}'""",
     "stale commits that are no list": "UPDATE commits SET stale = '7'",
     "a stale commit of no partition": """UPDATE commits SET stale = '["a"]'""",
 }
@@ -702,3 +701,64 @@ def test_what_the_policy_excludes_does_not_hold_under_the_other_name(
         position = [each.group_id for each in judged.groups].index("billing (group)")
         excluded = excluded_groups(judged)["group_id"].to_pylist()
         assert (position not in excluded) is counts
+
+
+# What is kept of the file between two cycles
+
+
+def test_what_a_process_keeps_of_the_file_is_what_the_file_holds(
+    memory: GroupMemory, kafka: FakeCluster, tmp_path: Path
+) -> None:
+    """A cycle reads again only the rows that the one before has written."""
+    of_another = GroupOnTopic("pipeline", "clicks")
+
+    def another_process_forgets() -> None:
+        with closing(GroupMemory.open(tmp_path, shared=True)) as other:
+            other.forget("pipeline")
+
+    def recreate_orders() -> None:
+        kafka.delete_topic("orders")
+        kafka.create_topic("orders", 2)
+
+    events: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: kafka.commit("billing", {ORDERS_0: 4}),
+        lambda: kafka.commit("late", {ORDERS_1: 1}),
+        lambda: kafka.delete_group("billing"),
+        lambda: kafka.advance(3_600_000),  # it is absent still, and that is written
+        another_process_forgets,
+        lambda: memory.forget("search"),
+        recreate_orders,
+        lambda: kafka.delete_topic("clicks"),
+        lambda: kafka.advance(3_600_000),
+    ]
+    for happens in events:
+        happens()
+        cycle(memory, kafka)
+        assert memory.recall() == recall(tmp_path)
+    assert of_another in recall(tmp_path).commits  # it commits still, so it was seen again
+
+
+def test_rows_that_nobody_has_written_are_not_read_again(
+    memory: GroupMemory, kafka: FakeCluster
+) -> None:
+    cycle(memory, kafka)
+    before = memory.recall().commits
+    kafka.commit("billing", {ORDERS_0: 4})
+    cycle(memory, kafka)
+    after = memory.recall().commits
+    assert {at for at in before if after[at] is not before[at]} == {BILLING}
+
+
+def test_what_another_process_writes_in_the_midst_of_a_cycle_is_read(
+    memory: GroupMemory, kafka: FakeCluster, tmp_path: Path
+) -> None:
+    cycle(memory, kafka)
+    before = memory.recall()
+    kafka.commit("billing", {ORDERS_0: 4})
+    read = taken(kafka, before)
+    with closing(GroupMemory.open(tmp_path, shared=True)) as other:
+        other.forget("pipeline")
+    remember(memory, read, before)
+    assert memory.recall() == recall(tmp_path)
+    assert not any(at.group_id == "pipeline" for at in memory.recall().commits)

@@ -12,6 +12,7 @@ from retentiond.gather.groups import GroupListing
 from retentiond.gather.topics import NO_ID, EnabledTopic
 from retentiond.kafka.interface import GroupMembers
 from retentiond.kafka.topics import Operations
+from retentiond.memory.by_partition import ByPartition
 from retentiond.memory.remembered import NOTHING, GroupOnTopic, Remembered, RememberedReader
 from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.snapshot import GroupReading
@@ -280,7 +281,7 @@ def test_wherever_readers_are_said_to_be_there_those_that_commit_nothing_are_sai
 
 
 def test_a_group_that_is_remembered_to_read_a_topic_counts() -> None:
-    last = RememberedReader(GroupKind.CLASSIC, {0: 5})
+    last = RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 5}))
     remembered = Remembered(commits={GroupOnTopic("a", "orders"): last})
     assert bad(about_readers(ORDERS, listing(), remembered)) == []
     mine = config({"name": "orders", "groups": {"required": ["a"]}})

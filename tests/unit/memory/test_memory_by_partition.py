@@ -1,0 +1,67 @@
+"""Numbers by partition are a mapping, and come back from their packed form as they were."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retentiond.memory.by_partition import NONE, ByPartition
+
+numbers = st.dictionaries(st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1), max_size=9)
+
+
+@given(numbers)
+def test_it_is_the_mapping_that_it_was_made_of(of: dict[int, int]) -> None:
+    found = ByPartition.of(of)
+    assert found == of
+    assert (len(found), [*found]) == (len(of), sorted(of))
+    assert {at: found.get(at) for at in of} == of
+    assert found.get(5) == of.get(5)
+
+
+@given(numbers, numbers)
+def test_two_are_equal_if_they_say_the_same(one: dict[int, int], other: dict[int, int]) -> None:
+    assert (ByPartition.of(one) == ByPartition.of(other)) == (one == other)
+    assert ByPartition.of(one) == ByPartition.of({at: one[at] for at in reversed(one)})
+    assert ByPartition.of(one).covers(ByPartition.of(other)) == (one.keys() >= other.keys())
+
+
+@given(numbers, numbers)
+def test_news_replace_what_was_known(known: dict[int, int], news: dict[int, int]) -> None:
+    assert ByPartition.of(known).updated(ByPartition.of(news)) == {**known, **news}
+
+
+@given(numbers)
+def test_it_comes_back_from_its_packed_form(of: dict[int, int]) -> None:
+    assert ByPartition.unpacked(ByPartition.of(of).packed()) == of
+
+
+@pytest.mark.parametrize("spread", [0, 1, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32, 2**62])
+def test_numbers_of_any_spread_come_back(spread: int) -> None:
+    of = {0: 7, 1: 7 + spread}
+    assert ByPartition.unpacked(ByPartition.of(of).packed()) == of
+
+
+def test_equal_times_of_partitions_without_a_gap_take_no_room() -> None:
+    few, many = (dict.fromkeys(range(count), 1700000000000) for count in (2, 1000))
+    assert len(ByPartition.of(many).packed()) == len(ByPartition.of(few).packed())
+
+
+@given(numbers, st.data())
+def test_a_packed_form_with_another_bit_or_a_missing_byte_is_refused(
+    of: dict[int, int], data: st.DataObject
+) -> None:
+    packed = bytearray(ByPartition.of(of).packed())
+    at = data.draw(st.integers(0, len(packed) - 1))
+    if data.draw(st.booleans()):
+        packed[at] ^= 1 << data.draw(st.integers(0, 7))
+    else:
+        del packed[at:]
+    with pytest.raises(ValueError, match="checksum"):
+        ByPartition.unpacked(bytes(packed))
+
+
+def test_of_nothing_there_is_nothing() -> None:
+    assert NONE == {}
+    assert ByPartition.unpacked(NONE.packed()) == {}
