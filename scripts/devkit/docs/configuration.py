@@ -16,13 +16,14 @@ or an invalid regular expression is an error that names the path of the key. Pol
 
 - `retentiond check` says in words what a file means. It connects to nothing.
 - `retentiond check --example` prints `config/retentiond.yaml`, which explains every setting.
-- `retentiond check --schema` prints the JSON Schema, for editors that complete and check while you type.
+- `retentiond check --schema` prints the JSON Schema, for editors that complete and check while you
+  type.
 
 In values, `${NAME}` is replaced from the environment and `${file:PATH}` from a file. So the
 configuration needs no password in it.
 
-The daemon reads a changed file when it gets a [SIGHUP](operations.md#signals). `state_dir` and `http` are
-taken over at a restart only; the log then has `retentiond.config_needs_restart`.
+The daemon reads a changed file when it gets a [SIGHUP](operations.md#signals). Only a restart takes
+over a changed `state_dir` or `http`; the log then has `retentiond.config_needs_restart`.
 
 | key | what it is | default |
 | --- | --- | --- |
@@ -42,8 +43,8 @@ PROPERTIES_END = """
 `max_in_flight` is retentiond's own property: how many requests may wait for one broker's answer at
 a time ({in_flight} by default).
 
-Two mechanisms have properties of their own. With them retentiond gets the token itself and hands it to
-both clients ([security](security.md#logins)):
+Two mechanisms have properties of their own. With them retentiond gets the token itself and hands it
+to both clients ([security](security.md#logins)):
 
 - OAUTHBEARER: {oauth}
 - AWS_MSK_IAM: {aws}
