@@ -82,7 +82,7 @@ class TopicRules(Section):
     )
     """The pressure retention, in hours. It replaces the consumed retention while a log directory
     with a replica is under pressure (`disk_pressure`), as far as that is needed. At most the
-    consumed retention. By default there is none, and pressure changes nothing."""
+    consumed retention. By default none: pressure changes nothing."""
 
     pressure_minutes: Minutes | None = Field(
         default=None, alias="retention.commitoffset.pressure.minutes"
