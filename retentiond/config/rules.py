@@ -103,7 +103,7 @@ class TopicRules(Section):
 
     groups_visible: Visibility | None = None
     """`checked`: hold everything while Kafka may hide groups from retentiond's principal.
-    `assumed`: delete all the same, with a warning in each cycle. By default checked."""
+    `assumed`: delete anyway, with a warning in each cycle. By default checked."""
 
     @property
     def consumed_retention_ms(self) -> int | None:
