@@ -366,8 +366,8 @@ def _disks() -> Panels:
         About(
             "Disks under pressure",
             "bytes",
-            "For each directory under pressure: what the plan's deletions don't free and should, and "
-            "the 20 groups that keep the most there.",
+            "For each directory under pressure: what the plan's deletions should free and don't, "
+            "and the 20 groups that keep the most there.",
             "RetentiondDiskPressureShort",
         ),
         Query(
