@@ -82,7 +82,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     state_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Directory of the audit log, to go without a configuration.", show_default=False
+            help="Directory of the audit log; no configuration is read then.", show_default=False
         ),
     ] = None,
     debug: Debug = False,

@@ -13,14 +13,16 @@ from retentiond.cli.output.printing import printer, say
 
 def backup(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is not there yet.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder that does not exist yet.")
+    ],
     config: ConfigPath = None,
     debug: Debug = False,
 ) -> None:
     """Copy the audit log and the remembered groups to a new folder, while a daemon works on them.
 
-    The copy has a file `paused`: a daemon that is given it deletes nothing until somebody has
-    looked and run `retentiond resume`. The history is not in it.
+    The copy has a file `paused`: a daemon that starts with the copy deletes nothing until somebody
+    has looked and run `retentiond resume`. The copy has no history.
 
     Example: retentiond backup /backup/2026-11-25
     """

@@ -58,7 +58,7 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
         bool,
         typer.Option(
             "--no-secrets",
-            help="Ask for no environment variable and no secret file, as where CI has none.",
+            help="Read no environment variable and no secret file, as in a CI that has none.",
         ),
     ] = False,
     against: Annotated[

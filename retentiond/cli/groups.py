@@ -111,7 +111,7 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
             "--vanished-for",
             metavar="DURATION",
             help="Forget every group that was observed to be gone for so long, as in 30d; with "
-            "--pattern, those that match alone.",
+            "--pattern, only those that match.",
             show_default=False,
         ),
     ] = None,
@@ -126,7 +126,7 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
         NamedKind | None,
         typer.Option(
             "--kind",
-            help="Forget the group of Kafka, or the external reader, where both have that name.",
+            help="Which one to forget, if a group of Kafka and an external reader have that name.",
         ),
     ] = None,
     yes: Confirmed = False,
@@ -309,7 +309,7 @@ def _absent_ms(on: Mapping[str, RememberedReader]) -> int | None:
 def accept(
     context: typer.Context, yes: Confirmed = False, config: ConfigPath = None, debug: Debug = False
 ) -> None:
-    """Go on without the remembered groups that were lost; `retentiond groups` says what was.
+    """Go on without the remembered groups that were lost; `retentiond groups` says why.
 
     Example: retentiond groups accept
     """

@@ -45,8 +45,8 @@ class Schedule(Section):
     pressure_interval_ms: Interval = Field(
         default=30 * SECOND_MS, alias="pressure_interval", json_schema_extra={"default": "30s"}
     )
-    """The same while a log directory is under pressure (`disk_pressure`); `interval` where that is
-    less."""
+    """The same while a log directory is under pressure (`disk_pressure`). A shorter `interval`
+    beats it."""
 
     @property
     def under_pressure_ms(self) -> int:
@@ -129,8 +129,8 @@ class History(Section):
     limit."""
 
     price_per_gib_month: PriceOrNull = None
-    """What a GiB on the brokers' disks costs a month, in any currency, as in 0.08 USD: `retentiond
-    report` then says what was saved in money, too; null means that nobody knows."""
+    """What a GiB on the brokers' disks costs a month, in any currency, as in 0.08 USD. `retentiond
+    report` then says what was saved in money, too. null means that no price is known."""
 
 
 class MetricSettings(Section):
@@ -145,15 +145,15 @@ class AuditLog(Section):
     keep_ms: DurationOrNull = Field(
         default=400 * DAY_MS, alias="keep", json_schema_extra={"default": "400d"}
     )
-    """How long an entry of a deletion is kept, by the kernel's clock and never by the date; null
-    means for ever. An entry whose outcome may still become known stays."""
+    """How long an entry of a deletion is kept. Its age goes by the kernel's monotonic clock, never
+    by the date. null means for ever. An entry whose outcome may still become known stays."""
 
     max_bytes: CountOrNull = Field(default=5 * 1024**3, json_schema_extra={"default": 5 * 1024**3})
-    """The most bytes that all entries take: above that the oldest cycles go, however young. null
-    means no limit."""
+    """The most bytes that all entries take. Above that the oldest entries are removed, however
+    young they are. null means no limit."""
 
     log: Flag = False
-    """Whether each deletion is a line of the log, too, for who collects logs."""
+    """Whether each deletion is also a line of the log, so that a collector of logs has it."""
 
 
 class Config(Section):
@@ -173,9 +173,9 @@ class Config(Section):
     """Whether cycles only plan and explain, and delete nothing."""
 
     state_dir: Folder = Field(default_factory=daemon_state_dir)
-    """Directory of the audit log, the history and the remembered groups. Each daemon needs its own.
-    By default `/var/lib/retentiond` if it exists or can be created. Otherwise it is a folder in
-    your home, and you must set `state_dir` before you turn `dry_run` off."""
+    """Directory of the audit log, the history and the remembered groups, one for each daemon. By
+    default `/var/lib/retentiond` if it exists or can be created. Otherwise a folder in your home;
+    then set `state_dir` before you turn `dry_run` off."""
 
     http: Http = Field(default_factory=Http)
     """The port for metrics, health and the status page."""
@@ -190,14 +190,14 @@ class Config(Section):
     """How much one cycle may delete, and how soon."""
 
     disk_pressure: DiskPressureOrNull = None
-    """When a log directory of a broker is under pressure, so that consumed records go sooner; null
-    means never."""
+    """When a log directory of a broker is under pressure: consumed records then go sooner there.
+    null means never."""
 
     history: History = Field(default_factory=History)
     """What each cycle saw, kept so that a policy can be tried on the past."""
 
     audit: AuditLog = Field(default_factory=AuditLog)
-    """How long the audit log is kept, how large it may be, and whether the log has it, too."""
+    """How long entries of the audit log are kept, and how much room they may take."""
 
     defaults: TopicRules = Field(default_factory=TopicRules)
     """The values that every entry of `topics` starts from."""

@@ -37,8 +37,8 @@ Percent = Annotated[
 
 
 class DiskPressure(Section):
-    """Log directories that run full. Of a topic with a pressure retention,
-    `retention.commitoffset.pressure.*`, consumed records go sooner there, as far as is needed."""
+    """When a log directory is under pressure. Consumed records of a topic with a pressure retention
+    (`retention.commitoffset.pressure.*`) then go sooner there, as far as is needed."""
 
     below_free: Percent
     """A log directory with less usable space than this part of its disk is under pressure, as in

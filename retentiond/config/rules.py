@@ -41,8 +41,8 @@ class GroupRules(Section):
     """Groups that must have committed on the topic; it is held until they have. By default none."""
 
     exclude: tuple[Regex, ...] | None = None
-    """Regular expressions (RE2 syntax); a group whose whole id matches one does not count.
-    By default none."""
+    """Regular expressions (RE2 syntax). A group whose whole id matches one of them does not count:
+    what it has not read may be deleted. By default none."""
 
     only: CountingPatterns | None = None
     """Regular expressions (RE2 syntax), one or more. Only groups whose whole id matches one of them
@@ -80,9 +80,9 @@ class TopicRules(Section):
     pressure_hours: Hours | None = Field(
         default=None, alias="retention.commitoffset.pressure.hours"
     )
-    """The pressure retention, in hours: the consumed retention while a log directory with a replica
-    is under pressure (`disk_pressure`), as far as that is needed. At most the consumed retention.
-    By default there is none, and pressure changes nothing."""
+    """The pressure retention, in hours. It replaces the consumed retention while a log directory
+    with a replica is under pressure (`disk_pressure`), as far as that is needed. At most the
+    consumed retention. By default none: pressure changes nothing."""
 
     pressure_minutes: Minutes | None = Field(
         default=None, alias="retention.commitoffset.pressure.minutes"
@@ -103,7 +103,7 @@ class TopicRules(Section):
 
     groups_visible: Visibility | None = None
     """`checked`: hold everything while Kafka may hide groups from retentiond's principal.
-    `assumed`: delete all the same, with a warning in each cycle. By default checked."""
+    `assumed`: delete anyway, with a warning in each cycle. By default checked."""
 
     @property
     def consumed_retention_ms(self) -> int | None:

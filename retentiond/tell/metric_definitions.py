@@ -67,8 +67,8 @@ CYCLE_SECONDS = Definition(
 LAST_COMPLETE_CYCLE = Definition(
     "retentiond_last_complete_cycle_timestamp_seconds",
     GAUGE,
-    "Time of the last complete cycle's plan, in epoch seconds; 0 is never. A restart does not "
-    "change it. A complete cycle had all evidence and did all that it had planned.",
+    "Time of the last complete cycle's plan, in epoch seconds; 0: there was none. A restart does "
+    "not change it. A complete cycle had all evidence and did all that it had planned.",
 )
 STARTED = Definition(
     "retentiond_started_timestamp_seconds", GAUGE, "When the daemon started, in epoch seconds."
@@ -86,8 +86,8 @@ LOG_LINES_DROPPED = Definition(
 READY = Definition(
     "retentiond_ready",
     GAUGE,
-    "1 while /readyz says ready (a complete cycle within three intervals,"
-    " or three times what the last one took), else 0.",
+    "1 while /readyz says ready, else 0. Ready: a complete cycle within three intervals, or within "
+    "three times what the last one took.",
 )
 RECORDS_DELETED = Definition(
     "retentiond_records_deleted_total",
@@ -173,14 +173,14 @@ PREDICTED_BYTES = Definition(
 REMOTE_LOG_SIZE = Definition(
     "retentiond_remote_log_size_bytes",
     GAUGE,
-    "Bytes of a tiered topic in remote storage, by estimate; absent of other topics, and where it "
+    "Bytes of a tiered topic in remote storage, by estimate; absent for other topics, and where it "
     "is not known.",
     ("topic",),
 )
 PREDICTED_REMOTE_BYTES = Definition(
     "retentiond_predicted_remote_bytes",
     GAUGE,
-    "Bytes in remote storage that the last plan's deletions free, by estimate; absent of topics "
+    "Bytes in remote storage that the last plan's deletions free, by estimate; absent for topics "
     "that are not tiered, and where it is not known.",
     ("topic",),
 )
@@ -214,16 +214,16 @@ BINDING_GROUP_LAG = Definition(
     "retentiond_binding_group_lag_records",
     GAUGE,
     "Records that only this group keeps, summed over the partitions that it binds: from its"
-    " committed offset (without one, from the log start offset) up to what would bind next, which"
-    " is another group, the consumed retention or the end.",
+    " committed offset (without one, from the log start offset) up to the next bound, which is"
+    " another group, the consumed retention or the end.",
     ("topic", "group"),
 )
 FORCED_RETENTION_MARGIN = Definition(
     "retentiond_forced_retention_margin_seconds",
     GAUGE,
-    "Least time until Kafka's own retention by age reaches records that the group has not read,"
-    " on the partition where that is soonest; negative is loss. Absent where the group has no lag,"
-    " retention.ms is unlimited or the group has never committed.",
+    "Time until Kafka's own retention by age reaches records that the group has not read, on the"
+    " partition where that is soonest; negative: loss. Absent if the group has no lag or has never"
+    " committed, or if retention.ms is unlimited.",
     ("topic", "group"),
 )
 FORCED_RETENTION = Definition(
@@ -236,29 +236,29 @@ GROUP_LAST_COMMIT = Definition(
     "retentiond_group_last_commit_timestamp_seconds",
     GAUGE,
     "When one of the group's commits on an enabled topic was last seen to move, in epoch seconds; "
-    "of a group that has not moved yet, when it was first seen.",
+    "if none has moved yet, when the group was first seen.",
     ("group",),
 )
 GROUP_LIVE = Definition(
     "retentiond_group_live",
     GAUGE,
-    "1 if a group with commits on enabled topics has members, 0 if it has none just now; absent of "
-    "an external reader, and where that can't be read.",
+    "1 if a group with commits on enabled topics has members, 0 if it has none now; absent for an "
+    "external reader, and where that can't be read.",
     ("group",),
 )
 GROUP_VANISHED = Definition(
     "retentiond_group_vanished_seconds",
     GAUGE,
     "For how long a remembered group has been missing, as far as that was observed; absent for "
-    "others.",
+    "groups that exist.",
     ("group",),
 )
 TOPIC_HELD = Definition(
     "retentiond_topic_held_seconds",
     GAUGE,
-    "For how long one and the same partition has been held for this reason without a break, the "
-    "longest of the topic; never for limit_reached. A failed cycle is no break, nor is a restart, "
-    "whose time does not count.",
+    "The longest time for which one and the same partition of the topic has been held for this "
+    "reason without a break; never for limit_reached. Failed cycles and restarts are no break; the "
+    "time of a restart does not count.",
     ("topic", "reason"),
 )
 STATE_DIR_USABLE = Definition(
@@ -281,8 +281,8 @@ LOG_DIR_USABLE = Definition(
 LOG_DIR_FULL = Definition(
     "retentiond_log_dir_full_seconds",
     GAUGE,
-    "Seconds until that disk is full if it goes on as in the last day, or since the daemon started;"
-    " absent while it is not filling, and in the first hour.",
+    "Seconds until that disk is full if it fills as in the last day, or as since the daemon's "
+    "start; absent while it is not filling, and in the first hour.",
     ("broker", "log_dir"),
 )
 LOG_DIR_UNDER_PRESSURE = Definition(
@@ -295,22 +295,21 @@ LOG_DIR_UNDER_PRESSURE = Definition(
 LOG_DIR_SHORT = Definition(
     "retentiond_log_dir_short_bytes",
     GAUGE,
-    "Of a log directory under pressure: bytes that must go beyond what the plan deletes, and may "
-    "not go. 0: the plan frees enough.",
+    "Log directory under pressure: bytes that are missing after the plan's deletions, because "
+    "nothing more may be deleted. 0: the plan frees enough.",
     ("broker", "log_dir"),
 )
 LOG_DIR_KEPT = Definition(
     "retentiond_log_dir_kept_bytes",
     GAUGE,
-    "Of a log directory under pressure: bytes there that are kept for a group, which has yet to "
-    "read them; the ten groups with the most.",
+    "Log directory under pressure: bytes there that a group keeps, because it has yet to read "
+    "them; for the ten groups with the most.",
     ("broker", "log_dir", "group"),
 )
 AUDIT_LOG_BYTES = Definition(
     "retentiond_audit_log_bytes",
     GAUGE,
-    "Bytes of the audit log's files, free room for further entries included; 0 where there are "
-    "none.",
+    "Bytes of the audit log's files, free room for further entries included; 0 without files.",
 )
 HISTORY_BYTES = Definition(
     "retentiond_history_bytes",
@@ -359,8 +358,8 @@ THROTTLED_SECONDS = Definition(
 DRY_RUN = Definition(
     "retentiond_dry_run",
     GAUGE,
-    "1 if the last cycle was a dry run, which deletes nothing (before the first one: if it will be "
-    "one), else 0.",
+    "1 if the last cycle was a dry run, which deletes nothing, else 0. Before the first cycle: "
+    "whether it will be one.",
 )
 PAUSED = Definition(
     "retentiond_paused", GAUGE, "1 if an operator had paused deletion in the last cycle, else 0."
@@ -379,7 +378,7 @@ BUILD = Definition(
 CLUSTER = Definition(
     "retentiond_cluster_info",
     INFO,
-    "The Kafka cluster: its id, empty while it is not known, and what the operator calls it "
+    "The Kafka cluster: its id (empty while unknown) and the operator's name for it "
     "(metrics.cluster).",
     ("cluster_id", "kafka_cluster"),
 )

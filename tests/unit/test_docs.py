@@ -16,6 +16,7 @@ import typer.main
 
 from devkit.docs.__main__ import pages
 from retentiond.cli.main import app
+from retentiond.config.reader import json_schema
 from retentiond.model import VERDICT_OF
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,6 +58,14 @@ def test_every_promise_names_its_evidence_and_tests_that_there_are() -> None:
 def test_the_pages_made_from_the_code_are_as_the_code_makes_them() -> None:
     made = pages()
     assert {name: (ROOT / "docs" / name).read_text() for name in made} == made
+
+
+def test_the_reference_of_the_configuration_has_every_key() -> None:
+    explained = re.findall(r"^\| `([^`]+)` \|", pages()["configuration.md"], re.MULTILINE)
+    schema = json_schema()
+    sections = [schema, *schema["$defs"].values()]
+    for key in (name for each in sections for name in each.get("properties", {})):
+        assert any(path == key or path.endswith(f".{key}") for path in explained), key
 
 
 @pytest.mark.long

@@ -22,6 +22,8 @@ FIRING = re.compile(r'alertname="(\w+)"')
 METRIC = re.compile(r"(?<![\w:])retentiond_\w+")
 RECORDED = re.compile(r"\b\w+:retentiond_\w+:\w+")
 
+RUNBOOK = ROOT / "docs" / "runbook.md"
+
 
 def read(name: str) -> Any:
     return yaml.safe_load((DEPLOYED / name).read_text())
@@ -50,7 +52,7 @@ def sections() -> set[str]:
     """The anchors of the runbook."""
     return {
         line.removeprefix("## ").strip().lower()
-        for line in (ROOT / "docs" / "runbook.md").read_text().splitlines()
+        for line in RUNBOOK.read_text().splitlines()
         if line.startswith("## ")
     }
 
@@ -94,6 +96,12 @@ def test_every_alert_has_its_section_in_the_runbook_and_every_section_its_alert(
     assert sorted(url.partition("#")[2] for url in urls) == sorted(sections())
     for alert in alerts():
         assert alert["annotations"]["runbook_url"].endswith(f"#{alert['alert'].lower()}")
+
+
+def test_the_runbook_names_the_alerts_that_wake_somebody() -> None:
+    named = re.findall(r"^\| \[(\w+)\]\(#", RUNBOOK.read_text(), re.MULTILINE)
+    critical = [each["alert"] for each in alerts() if each["labels"]["severity"] == "critical"]
+    assert sorted(named) == sorted(critical)
 
 
 def test_every_alert_says_what_it_is_and_how_bad() -> None:

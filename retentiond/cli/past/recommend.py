@@ -67,7 +67,7 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
     config: ConfigPath = None,
     since: Annotated[
-        str, typer.Option(help="By what was recorded from this time on: an age or a time.")
+        str, typer.Option(help="Use what was recorded from this time on: an age or a time.")
     ] = "30d",
     topic: TopicPatterns = None,
     cluster: ClusterId = None,
@@ -87,10 +87,11 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Recommend a consumed retention for each topic, from what its readers went back to.
+    """Recommend a consumed retention for each topic, from how far back its readers went.
 
-    It is the shortest under which every reader of that time would have found what it came for,
-    times --safety. A topic that was seen in one entry alone has none. Nothing is changed.
+    It is the shortest one under which every reader of that time would have found its records,
+    times --safety. A topic with only one entry in that time has no recommendation. Nothing is
+    changed.
 
     Example: retentiond recommend --since 30d --topic 'orders\\..*'
 

@@ -97,10 +97,12 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Try a policy on the recorded past: what it would have deleted, and who would have missed it.
+    """Try a policy on the recorded past: what it would have deleted, and who would have missed
+    records.
 
-    Nothing is deleted, and neither the cluster nor the daemon is asked. A policy with other groups
-    is judged by the recorded commits; what the record does not tell counts as kept.
+    Nothing is deleted. The command reads the history, and asks neither the cluster nor the daemon.
+    A policy with other groups is judged by the recorded commits; what was not recorded counts as
+    kept.
 
     Example: retentiond simulate --since 14d --set orders:retention.commitoffset.hours=2
 

@@ -366,8 +366,8 @@ def _disks() -> Panels:
         About(
             "Disks under pressure",
             "bytes",
-            "What must go beyond what the plan deletes, of each directory under pressure, and the "
-            "20 groups for which most is kept there.",
+            "For each directory under pressure: what the plan's deletions should free and don't, "
+            "and the 20 groups that keep the most there.",
             "RetentiondDiskPressureShort",
         ),
         Query(

@@ -9,14 +9,20 @@ import sys
 
 HEAD = """# Commands
 
-The help of every command, as `--help` prints it. `retentiond --install-completion` lets the shell
-complete commands and options.
+Each command has a page with its help, as `--help` prints it. `retentiond --install-completion` lets
+the shell complete commands and options.
 
 """
 
 
 COMMAND = re.compile(r"^## `retentiond (\S+)`\n", re.MULTILINE)
 """The heading that Typer gives to a command."""
+
+SUBCOMMAND = re.compile(r"^### `retentiond \S+ (\S+)`\n", re.MULTILINE)
+"""The heading that Typer gives to a command of a command."""
+
+LISTED = re.compile(r"^\* `(\w[\w-]*)`: .*", re.MULTILINE)
+"""A command in Typer's list of them."""
 
 
 PICTURES = {
@@ -29,19 +35,30 @@ PICTURES = {
 def pages() -> dict[str, str]:
     """File name under docs/ → its text: a page for each command, and one that leads to them."""
     general, *rest = COMMAND.split(_documented())
-    names, texts = rest[::2], rest[1::2]
+    texts = dict(zip(rest[::2], rest[1::2], strict=True))
     of_commands = {
         f"commands/{name}.md": f"# `retentiond {name}`\n\n{_with_picture(name, text)}\n"
-        for name, text in zip(names, texts, strict=True)
+        for name, text in texts.items()
     }
-    # Typer's own list of them leads to headings that are pages here.
-    listed = re.sub(r"\* `(\w[\w-]*)`:", r"* [`\1`](commands/\1.md):", general)
+    # Typer's own list of them cuts what it says, and leads to headings that are pages here.
+    listed = LISTED.sub(
+        lambda found: f"* [`{found[1]}`](commands/{found[1]}.md): {_first(texts[found[1]])}",
+        general,
+    )
     return {"commands.md": f"{HEAD}{listed.strip()}\n", **of_commands}
+
+
+def _first(text: str) -> str:
+    """The first paragraph of what a command says about itself."""
+    return " ".join(text.strip().partition("\n\n")[0].split())
 
 
 def _with_picture(name: str, text: str) -> str:
     picture = f"{PICTURES[name]}\n\n" if name in PICTURES else ""
-    return _one_level_up(text).replace("**Usage**", f"{picture}**Usage**", 1)
+    further = SUBCOMMAND.split(text)[1:]
+    texts = dict(zip(further[::2], further[1::2], strict=True))
+    whole = LISTED.sub(lambda found: f"* `{found[1]}`: {_first(texts[found[1]])}", text)
+    return _one_level_up(whole).replace("**Usage**", f"{picture}**Usage**", 1)
 
 
 def _one_level_up(text: str) -> str:

@@ -11,13 +11,19 @@ from retentiond.kafka.settings.properties import CONFLUENT_ONLY, PROPERTIES, USU
 HEAD = """# Configuration
 
 The configuration is one YAML file. It is read strictly: an unknown or duplicate key, a wrong unit
-or an invalid regular expression is an error that names the path of the key. `retentiond check` says
-in words what a file means, without connecting to anything. `retentiond check --example` prints
-`config/retentiond.yaml`, which explains every setting, and `retentiond check --schema` the JSON
-Schema, for editors that complete and check while you type.
+or an invalid regular expression is an error that names the path of the key. Policies may be in
+[files of their own](policies.md#files-of-teams).
 
-In values, `${NAME}` is replaced from the environment and `${file:PATH}` from a file, so that no
-password need be in the configuration.
+- `retentiond check` says in words what a file means. It connects to nothing.
+- `retentiond check --example` prints `config/retentiond.yaml`, which explains every setting.
+- `retentiond check --schema` prints the JSON Schema, for editors that complete and check while you
+  type.
+
+In values, `${NAME}` is replaced from the environment and `${file:PATH}` from a file. So the
+configuration needs no password in it.
+
+The daemon reads a changed file when it gets a [SIGHUP](operations.md#signals). Only a restart takes
+over a changed `state_dir` or `http`; the log then has `retentiond.config_needs_restart`.
 
 | key | what it is | default |
 | --- | --- | --- |
@@ -26,10 +32,10 @@ password need be in the configuration.
 PROPERTIES_HEAD = """
 ## Properties of `kafka`
 
-retentiond connects with two clients, librdkafka and kafka-python, and each property must reach
-both: otherwise they could be two principals. So any other property than these is refused.
+retentiond connects with two clients, librdkafka and kafka-python. Each property must reach both;
+otherwise the two could log in as two principals. So any other property than these is refused.
 
-| librdkafka's name, as it is written here | kafka-python's name |
+| librdkafka's name, for the section `kafka` | kafka-python's name |
 | --- | --- |
 """
 
@@ -37,10 +43,13 @@ PROPERTIES_END = """
 `max_in_flight` is retentiond's own property: how many requests may wait for one broker's answer at
 a time ({in_flight} by default).
 
-With OAUTHBEARER ({oauth}) and AWS_MSK_IAM
-({aws}), retentiond comes by the token itself and hands
-it to both clients: [security](security.md#logins) explains these. Two properties reach librdkafka
-only, because they don't change what may be seen: {confluent}.
+Two mechanisms have properties of their own. With them retentiond gets the token itself and hands it
+to both clients ([security](security.md#logins)):
+
+- OAUTHBEARER: {oauth}
+- AWS_MSK_IAM: {aws}
+
+Two properties reach librdkafka alone, because they don't change what may be seen: {confluent}.
 """
 
 
@@ -93,7 +102,8 @@ def keys(schema: dict[str, Any], node: dict[str, Any], path: str) -> Iterator[Ke
 
 
 def _resolved(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
-    reference = node.get("$ref")
+    (of_other,) = [each for each in node.get("anyOf", ()) if "$ref" in each] or [node]
+    reference = of_other.get("$ref")
     if reference is None:
         return node
     found: dict[str, Any] = schema["$defs"][reference.rsplit("/", 1)[-1]]

@@ -8,15 +8,15 @@ from retentiond.tell.metric_definitions import ALL, Definition
 
 HEAD = """# Metrics
 
-`/metrics` serves these in Prometheus' text format or in OpenMetrics. Each cycle that ends with a
-report replaces all series of topics, groups and partitions, so nothing that is gone leaves a
-stale series. A failed cycle has no report: these series then keep the values of the last cycle
-that had one, and `retentiond_ready` falls to 0 once no cycle was complete for three intervals. A
-figure that is not known has no series; it is never shown as 0.
+`/metrics` serves these series in Prometheus' text format or in OpenMetrics. Each cycle that ends
+with a report replaces all series of topics, groups and partitions. So a topic, group or partition
+that no longer exists leaves no series. A failed cycle has no report: these series then keep the
+values of the last cycle that had one, and `retentiond_ready` falls to 0 once no cycle was complete
+for three intervals. An unknown figure has no series; it is never shown as 0.
 
 `deploy/prometheus/` has a scrape configuration, recording rules and alerts ([runbook](runbook.md)),
-and `deploy/grafana/` a dashboard. [Several clusters](fleet.md) says how they tell daemons and
-clusters apart.
+and `deploy/grafana/` a dashboard. [Several clusters](fleet.md) says how these distinguish daemons
+and clusters.
 
 The series with the label `partition` are absent with `metrics.partitions: false`.
 
@@ -27,26 +27,27 @@ The series with the label `partition` are absent with `metrics.partitions: false
 FOOT = """
 ## The margin before Kafka's own retention
 
-`retentiond_forced_retention_margin_seconds` is the time for which a group may lag as it does before
-it loses records. Kafka deletes a segment when the largest timestamp in it is older than
-`retention.ms`, the oldest segments first. So a record stays until the largest timestamp up to it is
-that old. The margin counts down to that moment.
+`retentiond_forced_retention_margin_seconds` is the time that a group has left before it loses
+records, if it goes on lagging as it does. Kafka deletes a segment when the largest timestamp in it
+is older than `retention.ms`, the oldest segments first. So a record stays until the largest
+timestamp up to it is that old. The margin counts down to that moment.
 
-- Look-ups by time find it; they need no right to read records. The answers are kept, so that most
-  cycles send few requests or none. The margin shown is at most a twentieth, or a second, too small.
-  After a start it may take a few cycles to become that exact.
-- With one exception, the margin never overstates the time left. It may rest on the timestamp of a
-  record that has been deleted since. Until a look-up confirms or corrects it, mostly in the same
-  cycle, the earlier margin is shown.
+- retentiond finds it by look-ups of time, which need no right to read records. It keeps the
+  answers, so that most cycles send few requests or none. The margin shown is at most a twentieth,
+  or a second, too small. After a start it may take a few cycles to become that exact.
+- With one exception, the margin never overstates the time left. The exception is a margin that
+  rests on the timestamp of a record that has been deleted since. It is shown until a look-up
+  confirms or corrects it, mostly in the same cycle.
 - The series shows the smallest margin of all partitions.
-- A negative margin is loss: Kafka may delete, or has deleted, what the group has not read. Where
+- A negative margin is loss: Kafka may delete, or has deleted, what the group has not read. If
   the records are gone already, the margin is -1, unless earlier cycles had seen the loss coming.
-- There is no series if the group has no lag or has no commit on any partition; if `retention.ms`
-  is -1 or the topic's `cleanup.policy` lacks `delete`; or if the topic is tiered, because a
-  look-up would read remotely. A partition without a commit of the group is left out.
-  `retentiond_partitions` shows it as a hold.
+- There is no series
+    - if the group has no lag, or no commit on any partition;
+    - if `retention.ms` is -1, or the topic's `cleanup.policy` lacks `delete`;
+    - if the topic is tiered, because a look-up would read remotely.
+- A partition without a commit of the group is left out. `retentiond_partitions` shows it as a hold.
 - A group that has vanished counts with its last known committed offsets.
-- `retention.bytes` may delete earlier: the margin does not include that before it has happened.
+- `retention.bytes` may delete records earlier. The margin includes that only once it has happened.
 
 ## What one group keeps
 
