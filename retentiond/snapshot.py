@@ -255,7 +255,7 @@ def offsets_beside(rows: pa.Table, commits: pa.Table) -> Integers:
         return (groups << 32) + partitions
 
     asked, there = keys(rows), keys(commits)
-    order = np.argsort(there)
+    order = np.argsort(there, kind="stable")  # mostly they are sorted: that is one pass then
     at = np.searchsorted(there[order], asked)
     found = np.append(there[order], NOWHERE)  # behind the last there is none
     offsets = np.append(commits["offset"].to_numpy()[order], NOWHERE)

@@ -62,24 +62,28 @@ class ByPartition(Mapping[int, int]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ByPartition):
             return super().__eq__(other)
-        return np.array_equal(self.partitions, other.partitions) and np.array_equal(
-            self.numbers, other.numbers
-        )
+        return self.has_partitions_of(other) and np.array_equal(self.numbers, other.numbers)
 
     __hash__ = None  # type: ignore[assignment]  # as of every mapping
 
     def __repr__(self) -> str:
         return f"ByPartition.of({dict(self)})"
 
+    def has_partitions_of(self, other: ByPartition) -> bool:
+        """Whether it has the same partitions; often it is the same array."""
+        return self.partitions is other.partitions or np.array_equal(
+            self.partitions, other.partitions
+        )
+
     def covers(self, other: ByPartition) -> bool:
         """Whether it has all partitions of the other."""
-        return self.partitions is other.partitions or bool(
+        return self.has_partitions_of(other) or bool(
             np.isin(other.partitions, self.partitions).all()
         )
 
     def updated(self, news: ByPartition) -> ByPartition:
         """With the other's numbers, also in place of its own."""
-        if not len(self) or np.array_equal(self.partitions, news.partitions):
+        if not len(self) or self.has_partitions_of(news):
             return news
         kept: Flags = ~np.isin(self.partitions, news.partitions)
         partitions = np.concatenate([self.partitions[kept], news.partitions])

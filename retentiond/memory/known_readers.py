@@ -130,7 +130,7 @@ def _joined(arrays: Sequence[npt.NDArray[Any]]) -> Integers:
 def _times_of(last: RememberedReader) -> Integers:
     """When each of its commits was first seen where it is."""
     offsets, times = last.offsets, last.moved_at_ms
-    if np.array_equal(times.partitions, offsets.partitions):
+    if times.has_partitions_of(offsets):
         return times.numbers
     return np.array([times.get(each, NOWHERE) for each in offsets], np.int64)
 

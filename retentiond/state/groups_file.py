@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from retentiond.clock import Uptime
 from retentiond.errors import StateError, StateReplaced
 from retentiond.memory.by_partition import ByPartition
@@ -332,7 +330,7 @@ def _last_commits(stored: Sequence[Any]) -> RememberedReader:
     """``stored``: a row's columns `STORED`."""
     kind, offsets, absent_since_ms, moved_at_ms, absent_ms, seen_at_ms, stale = stored
     by_partition, times = ByPartition.unpacked(offsets), ByPartition.unpacked(moved_at_ms)
-    if np.array_equal(times.partitions, by_partition.partitions):
+    if times.has_partitions_of(by_partition):
         times = ByPartition(by_partition.partitions, times.numbers)  # one array for both
     return RememberedReader(
         GroupKind(kind),
