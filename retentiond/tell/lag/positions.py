@@ -32,6 +32,8 @@ class CommittedPositions:
     offset: Integers
 
     def where(self, mask: Booleans) -> CommittedPositions:
+        if mask.all():
+            return self  # mostly so, and of ten million positions a copy is 160 MB
         return CommittedPositions(self.group[mask], self.partition[mask], self.offset[mask])
 
 
@@ -43,10 +45,13 @@ def positions(snapshot: Snapshot) -> CommittedPositions:
     silent = ~np.isin(
         _group_and_partition_keys(before, snapshot), _group_and_partition_keys(now, snapshot)
     )
+    if not silent.any():
+        return now.where(_group_counts(snapshot, now))
+    then = before.where(silent)
     every = CommittedPositions(
-        np.concatenate([now.group, before.group[silent]]),
-        np.concatenate([now.partition, before.partition[silent]]),
-        np.concatenate([now.offset, before.offset[silent]]),
+        np.concatenate([now.group, then.group]),
+        np.concatenate([now.partition, then.partition]),
+        np.concatenate([now.offset, then.offset]),
     )
     return every.where(_group_counts(snapshot, every))
 
@@ -58,18 +63,19 @@ def topics_of(snapshot: Snapshot) -> Integers:
 
 def _readable_commits(commits: pa.Table) -> CommittedPositions:
     """`COMMIT_SCHEMA` less the commits that could not be read."""
-    commits = commits.filter(pc.is_valid(commits["offset"]))
+    if commits["offset"].null_count:
+        commits = commits.filter(pc.is_valid(commits["offset"]))
     columns = (commits[name].to_numpy() for name in ("group_id", "partition_id", "offset"))
-    return CommittedPositions(*(column.astype(np.int64) for column in columns))
+    return CommittedPositions(*columns)
 
 
 def _group_and_partition_keys(of: CommittedPositions, snapshot: Snapshot) -> Integers:
-    return of.group * len(snapshot.partitions) + of.partition
+    return of.group.astype(np.int64) * len(snapshot.partitions) + of.partition
 
 
 def _group_counts(snapshot: Snapshot, of: CommittedPositions) -> Booleans:
     excluded, width = excluded_groups(snapshot), max(1, len(snapshot.topics))
-    keys = of.group * width + topics_of(snapshot)[of.partition]
+    keys = of.group.astype(np.int64) * width + topics_of(snapshot)[of.partition]
     of_excluded = excluded["group_id"].to_numpy().astype(np.int64) * width + excluded["topic_id"]
     return ~np.isin(keys, of_excluded)
 
