@@ -46,6 +46,7 @@ class EmbeddedKafka:
     ``tiered``: topics may have remote.storage.enable (KIP-405); their remote segments are files.
     It is the newest release then whose jars for that there are, unless ``version`` says otherwise.
     With ``zookeeper`` (Kafka 3) a ZooKeeper holds the metadata, and it gives the cluster its id.
+    ``folder``: where its files are made; that for temporary ones by default.
 
     The processes end with the block, with the interpreter, or with this process by SIGKILL.
     The block's end removes their files, but for the logs when it failed: stderr says where they
@@ -67,6 +68,7 @@ class EmbeddedKafka:
         further_classes: Path | None = None,
         tiered: bool = False,
         zookeeper: bool = False,
+        folder: Path | None = None,
         start_timeout_seconds: float = 120,
     ) -> None:
         self.version = version or (jars.beside(default_version()) if tiered else default_version())
@@ -82,6 +84,7 @@ class EmbeddedKafka:
         self._format_options = tuple(format_options)
         self._further_classes = further_classes
         self._zookeeper = zookeeper
+        self._folder = folder
         self._start_timeout_seconds = start_timeout_seconds
         self._processes: list[Node] = []
         self._directory: Path | None = None
@@ -143,7 +146,7 @@ class EmbeddedKafka:
         """
         atexit.register(self.close)
         try:
-            self._directory = Path(tempfile.mkdtemp(prefix="retentiond-kafka-"))
+            self._directory = Path(tempfile.mkdtemp(prefix="retentiond-kafka-", dir=self._folder))
             self._format(self._directory)
             for node in sorted(self._processes, key=lambda node: node.is_broker):
                 node.launch()

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException
 
 from devkit import audit
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
+from devkit.embedded.small_disks import MIB, CannotMount, small_disks
 from devkit.interrupt import INTERRUPTED, raise_on_signals
 from devkit.ledger.book import Book
 from devkit.ledger.cluster import Cluster
@@ -38,6 +39,7 @@ from devkit.ledger.stage import Stage
 from devkit.ledger.summary import Figures, figures, idle, lines, published
 
 BROKERS = 3
+DISK_BYTES = 3 * 1024 * MIB
 OTHER_FIRST_SEQUENCE = 10**12
 MINIMUM_SECONDS = 10.0
 
@@ -79,6 +81,7 @@ def _run(options: argparse.Namespace, folder: Path) -> list[str]:
     tell(f"seed {seed}")
     book, other_book = Book(), Book(all_known=True)
     with ExitStack() as open_things:
+        disk = _disk(open_things, folder, tell)
         forwarder = open_things.enter_context(closing(Forwarder(BROKERS)))
         kafka, other = (
             open_things.enter_context(
@@ -88,11 +91,12 @@ def _run(options: argparse.Namespace, folder: Path) -> list[str]:
                     tiered=tiered,
                     further_listeners={FORWARDED: "PLAINTEXT"},
                     advertised_ports={FORWARDED: forwarder.ports},
+                    folder=where,
                 )
             )
-            for nodes, config, tiered in (
-                (BROKERS, THREE_BROKERS_CONFIG, True),
-                (1, BROKER_CONFIG, False),
+            for nodes, config, tiered, where in (
+                (BROKERS, THREE_BROKERS_CONFIG, True, disk),
+                (1, BROKER_CONFIG, False, None),
             )
         )
         home = kafka.servers_of(FORWARDED).split(",")
@@ -112,7 +116,9 @@ def _run(options: argparse.Namespace, folder: Path) -> list[str]:
         )
         open_things.callback(stage.stop_reading)
         open_things.callback(other_stage.stop_reading)
-        faults = Faults(stage, other, forwarder, daemon, seed=f"{seed} faults", tell=tell)
+        faults = Faults(
+            stage, other, forwarder, daemon, disk=disk, seed=f"{seed} faults", tell=tell
+        )
         tell("the brokers run")
         play = Play(stage, other_stage, daemon, faults, seed=f"{seed} play", tell=tell)
         began_ms = now_ms()
@@ -144,6 +150,15 @@ def _run(options: argparse.Namespace, folder: Path) -> list[str]:
             kafka.keep_logs()
     _report(options, {"seed": options.seed, "seconds": options.seconds, **found}, problems)
     return problems
+
+
+def _disk(open_things: ExitStack, folder: Path, tell: Callable[[str], None]) -> Path | None:
+    """For the brokers that are attacked; None where this host lets nobody mount one."""
+    try:
+        return open_things.enter_context(small_disks(folder / "disks", DISK_BYTES))[0]
+    except CannotMount as error:
+        tell(f"the brokers' disk will not be filled, as none can be mounted here: {error}")
+        return None
 
 
 def _untrue(

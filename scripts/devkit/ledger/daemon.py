@@ -13,7 +13,14 @@ from typing import Any
 
 from devkit.daemon_process import CommandError, DaemonProcess
 from devkit.ledger.record import now_ms
-from devkit.ledger.scenario import VISITED, Topic
+from devkit.ledger.scenario import (
+    BELOW_FREE,
+    RELAXED,
+    RELAXED_MS,
+    UNTIL_FREE,
+    VISITED,
+    Topic,
+)
 
 SHIM = Path(__file__).with_name("shim")
 POLL_SECONDS = 0.1
@@ -25,7 +32,7 @@ FORGET_AFTER = "2h"  # of observed time: none of the bench's plays takes as long
 
 
 def settings(servers: str, state_dir: Path, topics: Sequence[Topic]) -> dict[str, Any]:
-    """Deletes for real, every second, whatever is consumed."""
+    """Deletes for real, every second, whatever is consumed, or has been for a while."""
     return {
         "kafka": {"bootstrap.servers": servers},
         "schedule": {"interval": "1s"},
@@ -33,11 +40,13 @@ def settings(servers: str, state_dir: Path, topics: Sequence[Topic]) -> dict[str
         "state_dir": str(state_dir),
         "http": {"host": "127.0.0.1", "port": 0},
         "spark": {"master": "local[1]"},
+        "disk_pressure": {"below_free": f"{BELOW_FREE:.0%}", "until_free": f"{UNTIL_FREE:.0%}"},
         "topics": [
             {
                 "name": topic.name,
                 "retention.commitoffset.enable": True,
-                "retention.commitoffset.ms": 0,
+                "retention.commitoffset.ms": RELAXED_MS if topic in RELAXED else 0,
+                "retention.commitoffset.pressure.ms": 0,
                 **({"groups": {"forget_vanished_after": FORGET_AFTER}} if topic == VISITED else {}),
             }
             for topic in topics
@@ -200,6 +209,7 @@ class Daemon(DaemonProcess):
         name = said["event"].removeprefix("retentiond.")
         if name == "cycle":
             self.events[f"cycles {said['result']}"] += 1
+            self.events["cycles under pressure"] += bool(said.get("under_pressure"))
             if said["result"] == "ok":
                 self._on_cycle(now_ms())
         else:

@@ -1,15 +1,19 @@
 """What is done to brokers, topics and daemon, one thing at a time, as the seed will have it."""
 
+import os
 import random
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 
 from devkit.embedded import EmbeddedKafka, Node
 from devkit.ledger.cluster import cut_connections
 from devkit.ledger.daemon import Daemon
 from devkit.ledger.forwarder import Forwarder
+from devkit.ledger.scenario import BELOW_FREE
 from devkit.ledger.stage import Stage
 
 INTENT_SECONDS = 10.0
@@ -45,6 +49,8 @@ class Fault(StrEnum):
     CLOCK_AHEAD = "daemon's clock ahead by hours"
     CLOCK_BEHIND = "daemon's clock behind by hours"
     TOPIC_RECREATED = "topic recreated"
+    DISK_FILLED = "disk filled"
+    """Until the brokers' disk is under pressure, and some seconds longer."""
 
 
 OF_BROKERS = (
@@ -53,6 +59,8 @@ OF_BROKERS = (
     Fault.CONNECTIONS_CUT,
     Fault.DAEMON_KILLED_WAITING,
 )
+LEFT_FREE = BELOW_FREE / 2
+PRESSURE = "cycles under pressure"
 CLOCK = (Fault.CLOCK_AHEAD, Fault.CLOCK_BEHIND)
 
 
@@ -72,6 +80,7 @@ class Faults:
         forwarder: Forwarder,
         daemon: Daemon,
         *,
+        disk: Path | None,
         seed: str,
         tell: Callable[[str], None],
     ) -> None:
@@ -84,6 +93,7 @@ class Faults:
         self._other = other
         self._forwarder = forwarder
         self._daemon = daemon
+        self._disk = disk
         self._random = random.Random(seed)
         self._tell = tell
         self._bag: list[Fault] = []
@@ -91,7 +101,12 @@ class Faults:
     @property
     def all_done(self) -> bool:
         """Each kind has been there."""
-        return all(self.done[fault] for fault in Fault)
+        return all(self.done[fault] for fault in self.kinds)
+
+    @property
+    def kinds(self) -> list[Fault]:
+        """All but those that this host does not allow."""
+        return [fault for fault in Fault if fault is not Fault.DISK_FILLED or self._disk]
 
     def next(self) -> None:
         """Do the next one, and return when all have recovered. Raises Wedged.
@@ -99,7 +114,7 @@ class Faults:
         Each kind comes once before any comes again.
         """
         if not self._bag:
-            self._bag = self._random.sample(list(Fault), len(Fault))
+            self._bag = self._random.sample(self.kinds, len(self.kinds))
         fault = self._bag.pop()
         node = self._random.choice(self._cluster.nodes)
         self._await_moment()
@@ -138,6 +153,8 @@ class Faults:
                 self._set_clock(1 if fault is Fault.CLOCK_AHEAD else -1)
             case Fault.TOPIC_RECREATED:
                 self._recreate()
+            case Fault.DISK_FILLED:
+                self._fill_disk()
         self._disturb_if(fault)
         self.done[fault] += 1
         self.recover(fault)
@@ -242,6 +259,25 @@ class Faults:
             self._stage.recreate()
             self._tell("the topic was deleted and created again")
             self._wait(0.5, 8)
+
+    def _fill_disk(self) -> None:
+        """With a file of somebody else's, which goes away again."""
+        assert self._disk is not None
+        usage = shutil.disk_usage(self._disk)
+        ballast = self._disk / "ballast"
+        before = self._daemon.events[PRESSURE]
+        with ballast.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, int(usage.free - LEFT_FREE * usage.total))
+        self._tell(f"the brokers' disk has {LEFT_FREE:.0%} left")
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self._daemon.events[PRESSURE] == before:
+            if time.monotonic() > deadline:
+                self.problems.append(f"no disk pressure after {PATIENCE_SECONDS:g} s")
+                break
+            time.sleep(0.1)
+        self._wait(3, 10)
+        ballast.unlink()
+        self._tell("the brokers' disk has room again")
 
     def _start_anew(self) -> None:
         self.new_starts += 1

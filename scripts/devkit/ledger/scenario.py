@@ -107,6 +107,14 @@ RENEWED = Topic("ledger.renewed", 2, Writing.PLAIN, 40)
 TIERED = Topic("ledger.tiered", 2, Writing.IDEMPOTENT, 20, tiered=True)
 """Its slow group reads it from remote storage, and keeps it there."""
 
+RELAXED = (IDEMPOTENT, RENEWED)
+"""Their consumed records stay a while, but go at once under disk pressure."""
+
+RELAXED_MS = 20_000
+
+BELOW_FREE, UNTIL_FREE = 0.2, 0.25
+"""Parts of the brokers' disk: under pressure from the first on, until the second is free."""
+
 TOPICS = (PLAIN, IDEMPOTENT, TRANSACTIONAL, SHARED, VISITED, RENEWED, TIERED)
 
 PATTERN = r"^ledger\.(renewed|visited)$"

@@ -52,7 +52,7 @@ def figures(
         "segments deleted from remote storage": remote_segments_deleted,
         "deletions": {**dict(sorted(outcomes.items())), "all": sum(outcomes.values())},
         "faults": {
-            **{str(fault): faults.done[fault] for fault in Fault},
+            **{str(fault): faults.done[fault] for fault in faults.kinds},
             "all": faults.done.total(),
         },
         "faults amid a deletion": faults.struck_amid_deletion,
