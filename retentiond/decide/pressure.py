@@ -20,7 +20,7 @@ from retentiond.disks.pressure import (
     PressedLogDir,
     Pressure,
     bytes_by_log_dir,
-    disks,
+    grouped_by_disk,
 )
 from retentiond.model import PlanRow, Reason, TopicPartition
 from retentiond.snapshot import Snapshot
@@ -70,7 +70,7 @@ def partitions_to_relieve(
     more = {at: _beyond(found, frees.get(at, {})) for at, found in may_free.items()}
     freed = bytes_by_log_dir(frees, frees)
     chosen: dict[TopicPartition, None] = {}
-    for disk in disks(log_dirs):
+    for disk in grouped_by_disk(log_dirs):
         keys = [each.key for each in disk]
         needed = max(each.until_bytes - each.usable_bytes for each in disk)
         needed -= sum(each.awaited_bytes + freed.get(each.key, 0) for each in disk)
