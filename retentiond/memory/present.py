@@ -1,7 +1,7 @@
-"""Whom a reading shows, and what is to be remembered of them.
+"""The readers that a reading shows, and what to remember of them.
 
-Nearly all of it is known already: the same readers at the same commits. That is found by comparing
-arrays of positions, and only what is left becomes objects.
+Nearly all of it is known already: the same readers with the same commits. Arrays of positions are
+compared to find these readers, and only the other ones become objects.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from retentiond.model import GroupKind
 from retentiond.snapshot import NOWHERE, Integers, Snapshot, offsets_beside
 
 TopicsByReader = Mapping[ReaderName, Set[str]]
-"""Readers, and the topics that each of them reads."""
+"""The topics that each reader reads."""
 
 
 NOBODY: TopicsByReader = {}
 
 
 class Present(NamedTuple):
-    """``readers``: what is to be remembered of those that have a commit on a topic, or may read it,
-    but for who has nothing to add: ``unchanged``, by the order of `KnownReaders.at`."""
+    """``readers``: the readers that have a commit on a topic, or may read it, as they are to be
+    remembered; without those that the reading leaves unchanged. ``unchanged`` flags these in the
+    order of `KnownReaders.at`."""
 
     readers: dict[GroupOnTopic, RememberedReader]
     unchanged: npt.NDArray[np.bool_]
@@ -47,8 +48,9 @@ def present_readers(
     index: KnownReaders,
     but: TopicsByReader = NOBODY,
 ) -> Present:
-    """``known`` is what is remembered, and ``index`` the same, less what a recreated topic has
-    voided; ``but`` those."""
+    """Compares a reading with the memory. ``index`` has the remembered readers as arrays; ``known``
+    has them as objects, without the commits that a recreated topic has voided. Readers in ``but``
+    are left out."""
     pairs = group_and_topic(snapshot, snapshot.commits)
     offset_now = snapshot.commits["offset"].fill_null(NOWHERE - 1).to_numpy()
     has_moved = offsets_beside(snapshot.commits, snapshot.remembered) != offset_now
@@ -97,7 +99,7 @@ def present_readers(
 
 
 def _members(snapshot: Snapshot, but: Integers) -> set[GroupOnTopic]:
-    """Who may read a topic, whether or not it has committed, ``but`` these pairs."""
+    """Readers that may read a topic, with or without a commit, except the pairs in ``but``."""
     pairs = np.array([each.group * len(snapshot.topics) + each.topic for each in snapshot.readers])
     others = pairs[~np.isin(pairs, but)].astype(int).tolist()
     return {reader_at(snapshot, *divmod(pair, len(snapshot.topics))) for pair in others} | {
@@ -108,13 +110,13 @@ def _members(snapshot: Snapshot, but: Integers) -> set[GroupOnTopic]:
 
 
 def stale_by_reader(snapshot: Snapshot) -> dict[GroupOnTopic, dict[int, int]]:
-    """The stale commits by partition."""
-    found: defaultdict[GroupOnTopic, dict[int, int]] = defaultdict(dict)
+    """The stale commits of each reader, by partition."""
+    stale: defaultdict[GroupOnTopic, dict[int, int]] = defaultdict(dict)
     columns = (snapshot.stale[name].to_pylist() for name in ("group_id", "partition_id", "offset"))
     for group, position, offset in zip(*columns, strict=True):
         reading = snapshot.partitions[position]
-        found[reader_at(snapshot, group, reading.topic)][reading.partition] = offset
-    return dict(found)
+        stale[reader_at(snapshot, group, reading.topic)][reading.partition] = offset
+    return dict(stale)
 
 
 def _renewed(
@@ -124,8 +126,8 @@ def _renewed(
     now: Mapping[int, int],
     stale: frozenset[int],
 ) -> RememberedReader:
-    """With the offsets of ``now``, which is by the partition's position; ``stale``: the numbers of
-    the partitions whose offset is stale."""
+    """The reader with its current offsets. ``now`` has them by the partition's position in the
+    snapshot; ``stale`` has the numbers of the partitions whose offset is stale."""
     offsets = {}
     for partition_id, offset in now.items():
         reading = snapshot.partitions[partition_id]
@@ -143,7 +145,7 @@ def _renewed(
 def moved_at_ms(
     before: RememberedReader, offsets: Mapping[int, int], now_ms: int
 ) -> dict[int, int]:
-    """When each commit was first seen where it is remembered."""
+    """When each commit was first seen at its remembered offset."""
     return {
         **before.moved_at_ms,
         **{
@@ -155,9 +157,9 @@ def moved_at_ms(
 
 
 def _offset_to_remember(offset: int, before: int | None, log_start: int | None) -> int:
-    """The commit of now, unless the group went back to where its records are gone.
+    """The current commit, unless the group went back to records that are gone.
 
-    That must stay visible for as long as it lasts, so the higher commit stays remembered.
+    As long as this lasts, the higher commit stays remembered, so that a later cycle sees it too.
     """
     if before is None or log_start is None or offset >= min(before, log_start):
         return offset

@@ -140,11 +140,14 @@ class GroupMemory:
         refuse_another_cluster(before.cluster_id, seen.cluster_id, self._path.parent)
         now = self.uptime()
         if seen or self._unwritten_found or self._unwritten_seen or before.cluster_id is None:
-            with _errors_translated(self._path), self._writing(seen.found, seen.seen):
+            with (
+                _errors_translated(self._path),
+                self._writing(seen.new_readers, seen.changed_readers),
+            ):
                 if before.cluster_id is None:
                     groups_file.write_cluster(self._connection, seen.cluster_id)
                 self._apply(seen)
-                if seen.is_about_time:
+                if seen.counts_time:
                     self._connection.execute("DELETE FROM observed")
                     self._connection.execute("INSERT INTO observed VALUES (?, ?)", now)
         if seen.is_complete:
@@ -153,11 +156,11 @@ class GroupMemory:
     def remember_newcomers(self, seen: NewlySeen, before: Remembered) -> Remembered:
         """Takes over what only the guard's reading has seen; ``before`` with it, for the readings
         to come. Raises `StateError`."""
-        of_known = seen.stale.keys() - seen.found.keys()
-        if not seen.found and not of_known:
+        of_known = seen.stale.keys() - seen.new_readers.keys()
+        if not seen.new_readers and not of_known:
             return before
-        with _errors_translated(self._path), self._writing(seen.found, {}):
-            self._connection.executemany(_KEEP_COMMITS, _rows_of_commits(seen.found))
+        with _errors_translated(self._path), self._writing(seen.new_readers, {}):
+            self._connection.executemany(_KEEP_COMMITS, _rows_of_commits(seen.new_readers))
             renewed = {
                 at: with_stale(last, offsets, seen.now_ms)
                 for topic in {at.topic for at in of_known}
@@ -165,7 +168,7 @@ class GroupMemory:
                 if (offsets := seen.stale.get(at))
             }
             self._connection.executemany(_RENEW_COMMITS, _rows_of_commits(renewed))
-        return replace(before, commits={**before.commits, **seen.found, **renewed})
+        return replace(before, commits={**before.commits, **seen.new_readers, **renewed})
 
     def forget(
         self, group_id: str, topic: str | None = None, *, is_external: bool | None = None
@@ -218,8 +221,8 @@ class GroupMemory:
                 for name, topic in changed.topics.items()
             ],
         )
-        run(_KEEP_COMMITS, _rows_of_commits(changed.found))
-        run(_RENEW_COMMITS, _rows_of_commits(changed.seen))
+        run(_KEEP_COMMITS, _rows_of_commits(changed.new_readers))
+        run(_RENEW_COMMITS, _rows_of_commits(changed.changed_readers))
         run(
             "UPDATE commits SET absent_since_ms = ?, absent_ms = 0 "
             "WHERE group_id = ? AND topic = ? AND is_external = ?",
@@ -235,9 +238,10 @@ class GroupMemory:
             changed.forgotten,
         )
         run(_KEEP_GONE, changed.gone_ms.items())
-        run("DELETE FROM gone WHERE topic = ?", [(topic,) for topic in changed.back])
+        run("DELETE FROM gone WHERE topic = ?", [(topic,) for topic in changed.not_gone])
         for table in ("gone", "topics", "commits"):
-            run(f"DELETE FROM {table} WHERE topic = ?", [(topic,) for topic in changed.dropped])
+            dropped = [(topic,) for topic in changed.dropped_topics]
+            run(f"DELETE FROM {table} WHERE topic = ?", dropped)
 
     @contextmanager
     def _writing(

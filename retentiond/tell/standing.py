@@ -46,7 +46,7 @@ def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
     vanished_ms: dict[str, int] = {}
     still_absent = {*seen.still_absent}
     absent = still_absent | {*seen.absent}
-    for at, last in {**before.commits, **seen.found, **seen.seen}.items():
+    for at, last in {**before.commits, **seen.new_readers, **seen.changed_readers}.items():
         topic = topics.get(at.topic)
         if topic is None or not _counts(at, last, topic):
             continue
