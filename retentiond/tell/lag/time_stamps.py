@@ -1,14 +1,14 @@
-"""What look-ups by time have told about the timestamps of partitions.
+"""What look-ups by time have shown of the timestamps of partitions.
 
-The *last stamp* of an offset is the largest timestamp of the records up to it and with it. It
-is what Kafka's forced retention goes by: segments go from the oldest on, each as a whole, when
-its largest timestamp is older than ``retention.ms``. So no record goes, however disordered the
-timestamps are, before its last stamp is that old.
+The *last stamp* of an offset is the largest timestamp of all records up to this offset. Kafka's
+forced retention removes segments from the oldest on, each when its largest timestamp is older than
+``retention.ms``. So a record stays at least until its last stamp is that old, even if timestamps
+are not in order.
 
-A look-up at time T answers the first offset x whose record is not older. That bounds the last
-stamp of every offset: at or above x it is at least T, below x it is less. The latter stays true;
-the former rests on the record at x, so it is only presumed when that is deleted. What was asked
-once and rests on what is there need not be asked again.
+A look-up at time T returns the first offset x whose record is not older than T. So the last stamp
+of every offset at or above x is at least T, and below x it is less than T. The second statement
+stays true. The first one rests on the record at x, so it is only presumed once that record is
+deleted. A look-up need not be repeated as long as its record exists.
 """
 
 from __future__ import annotations
@@ -23,39 +23,43 @@ from retentiond.snapshot import Integers
 from retentiond.tell.lag.positions import Booleans
 
 Times = NDArray[np.float64]
-"""Epoch milliseconds; infinite where nothing is known."""
+"""Epoch milliseconds; infinite if not known."""
 
 MOST_TIMES_KEPT = 16
 """How many pairs of an offset and a time are kept for a partition."""
 
 
 class TimeFacts:
-    """Pairs of an offset and a time, `MOST_TIMES_KEPT` for each partition at most.
+    """Facts about last stamps: pairs of an offset and a time. At most `MOST_TIMES_KEPT` are kept
+    for a partition; a new fact replaces the one that was not used for longest.
 
-    The pair that has been of no use for longest makes room for a new one.
+    ``applies(fact's offset, offset)``: whether a fact says something about an offset.
+    ``is_better(time, other)``: whether a time says more than another one. ``unknown``: stands for
+    no time.
     """
 
     def __init__(
         self,
-        applies: Callable[[Any, Any], Booleans],  # of a fact's offset to an offset asked about
-        better: Callable[[Any, Any], Booleans],  # one time than another
-        nothing: float,
+        applies: Callable[[Any, Any], Booleans],
+        is_better: Callable[[Any, Any], Booleans],
+        unknown: float,
     ) -> None:
         self._applies = applies
-        self._better = better
-        self._nothing = nothing
+        self._is_better = is_better
+        self._unknown = unknown
         self._offsets: Integers = np.empty((0, MOST_TIMES_KEPT), np.int64)
         self._times: Times = np.empty((0, MOST_TIMES_KEPT))
         self._used: Integers = np.empty((0, MOST_TIMES_KEPT), np.int64)
-        self._now = 0  # a count of questions, as a clock
+        self._now = 0  # the number of questions, used as a clock
 
-    def rearrange(self, rows: Integers, largest: Integers) -> None:
-        """The partitions from now on: where each one was before, -1 for a new one; and the largest
-        offset that a fact about it may have, else the leader has lost the records it was about."""
-        self._offsets = _rows_taken(self._offsets, rows, 0)
-        self._times = _rows_taken(self._times, rows, self._nothing)
-        self._used = _rows_taken(self._used, rows, 0)
-        self._times[self._offsets > largest[:, np.newaxis]] = self._nothing
+    def rearrange(self, old_rows: Integers, largest: Integers) -> None:
+        """Sets the partitions. ``old_rows``: the previous row of each partition, -1 for a new one.
+        ``largest``: the largest offset that a fact may have; facts with larger ones are dropped,
+        because the leader has lost their records."""
+        self._offsets = _rows_taken(self._offsets, old_rows, 0)
+        self._times = _rows_taken(self._times, old_rows, self._unknown)
+        self._used = _rows_taken(self._used, old_rows, 0)
+        self._times[self._offsets > largest[:, np.newaxis]] = self._unknown
 
     def put(self, partition: int, offset: int, time: float) -> None:
         same = np.flatnonzero(self._times[partition] == time)
@@ -65,32 +69,33 @@ class TimeFacts:
         self._used[partition, column] = self._now
 
     def best(self, partitions: Integers, offsets: Integers, smallest: Integers | int = 0) -> Times:
-        """The best time of the facts that apply to each of these offsets, and whose own offset is
-        not smaller than that."""
+        """For each offset, the best time of the facts that apply to it. Only facts whose own offset
+        is at least ``smallest`` count."""
         self._now += 1
-        best = np.full(len(partitions), self._nothing)
+        best = np.full(len(partitions), self._unknown)
         columns = np.zeros(len(partitions), np.int64)
         for column in range(MOST_TIMES_KEPT):
             times = self._times[partitions, column]
-            found = self._offsets[partitions, column]
-            taken = self._applies(found, offsets) & (found >= smallest)
-            taken &= self._better(times, best)
+            fact_offsets = self._offsets[partitions, column]
+            taken = self._applies(fact_offsets, offsets) & (fact_offsets >= smallest)
+            taken &= self._is_better(times, best)
             best[taken], columns[taken] = times[taken], column
-        known = best != self._nothing
+        known = best != self._unknown
         self._used[partitions[known], columns[known]] = self._now
         return best
 
 
-def _rows_taken(array: NDArray[Any], rows: Integers, nothing: float) -> NDArray[Any]:
-    new = np.full((1, MOST_TIMES_KEPT), nothing, array.dtype)
-    return np.concatenate([array, new])[rows]  # -1 is the last one
+def _rows_taken(array: NDArray[Any], rows: Integers, unknown: float) -> NDArray[Any]:
+    new_row = np.full((1, MOST_TIMES_KEPT), unknown, array.dtype)
+    return np.concatenate([array, new_row])[rows]  # -1 takes the last row, which is the new one
 
 
 class LastStamps(NamedTuple):
-    """What is known of the last stamps of some offsets.
+    """Bounds of the last stamps of some offsets.
 
-    They are not before ``not_before``, and before ``before``, which is of no meaning for an offset
-    below the log start. ``presumed`` is the first bound if what has been deleted still counts.
+    A last stamp is at or after ``not_before``, and earlier than ``before`` (which has no meaning
+    for an offset below the log start offset). ``presumed``: what ``not_before`` is if deleted
+    records still count.
     """
 
     not_before: Times
@@ -99,7 +104,7 @@ class LastStamps(NamedTuple):
 
 
 class KnownTimeStamps:
-    """Partitions are numbered as in the last `rearrange`."""
+    """What is known of the last stamps. Partitions have the numbers of the last `rearrange`."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -107,24 +112,25 @@ class KnownTimeStamps:
         self._before = TimeFacts(np.greater, np.less, np.inf)
 
     def rearrange(self, partitions: Sequence[Hashable], ends: Integers) -> None:
-        """What it is about from now on, in this order, and the ends (high watermarks); what is
-        known of others is forgotten."""
-        rows = np.fromiter((self._numbers.get(each, -1) for each in partitions), np.int64)
-        self._not_before.rearrange(rows, ends - 1)
-        self._before.rearrange(rows, ends)
+        """Sets the partitions, in this order, and their high watermarks. What is known of other
+        partitions is forgotten."""
+        old_rows = np.fromiter((self._numbers.get(each, -1) for each in partitions), np.int64)
+        self._not_before.rearrange(old_rows, ends - 1)
+        self._before.rearrange(old_rows, ends)
         self._numbers = {each: number for number, each in enumerate(partitions)}
 
-    def learn(self, partition: int, time_ms: int, found: int | None, end: int) -> None:
-        """An answer: the first offset whose record is at or after the time; None where no record
-        below the ``end``, read before, is."""
-        if found is not None:
-            self._not_before.put(partition, found, time_ms)
-        self._before.put(partition, end if found is None else found, time_ms)
+    def learn(self, partition: int, time_ms: int, offset: int | None, end: int) -> None:
+        """Adds the answer to a look-up: the first offset whose record is at or after ``time_ms``;
+        None if there is no such record below ``end``, which was read before."""
+        if offset is not None:
+            self._not_before.put(partition, offset, time_ms)
+        self._before.put(partition, end if offset is None else offset, time_ms)
 
     def last_stamps(
         self, partitions: Integers, offsets: Integers, log_starts: Integers
     ) -> LastStamps:
-        """The last stamp of each offset. The offsets' partitions begin at the log starts now."""
+        """The bounds of the last stamp of each offset. ``log_starts``: the log start offsets of the
+        offsets' partitions."""
         return LastStamps(
             not_before=self._not_before.best(partitions, offsets, log_starts),
             before=self._before.best(partitions, offsets),
