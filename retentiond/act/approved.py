@@ -1,12 +1,12 @@
-"""What may be deleted, the only value that `retentiond.act.delete` executes, and its journal.
+"""`Approved`, the only value that `retentiond.act.delete` executes, and the journal of deletions.
 
-Invariant: an `Approved` never reaches a record that a relevant group has yet to read, and is
-never an offset that Kafka would take for something else (-1 is "everything up to the high
-watermark"). The constructor refuses such values; that the evidence is *true and complete* is
-`retentiond.act.guard`'s work, the only module that makes them.
+Invariant: an `Approved` never reaches a record that a relevant group has yet to read, and never has
+an offset with a special meaning in Kafka (-1 is "everything up to the high watermark"). The
+constructor refuses such values. `retentiond.act.guard`, the only module that makes them, sees to it
+that the evidence is *true and complete*.
 
-Invariant: whatever was requested from a broker can be found here afterwards, also when the
-process was killed in between. `retentiond.state.audit.Audit` implements it on disk.
+Invariant: the journal has every deletion that was requested from a broker, even if the process was
+killed in between. `retentiond.state.audit.Audit` implements it on disk.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _COMMITTED_OFFSET = attrgetter("committed_offset")
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """One partition's deletion up to ``offset``, the cutoff, borne out by two readings.
+    """One partition's deletion up to the cutoff ``offset``, proven by two readings.
 
-    ``log_start_offset`` and ``evidence`` (one for each relevant group, sorted by name) are of
-    the second reading; ``row`` is the plan's with the figures that this reading changed. Raises
-    ValueError where the values contradict each other.
+    ``log_start_offset`` and ``evidence`` (one entry for each relevant group, sorted by name) are
+    from the second reading. ``row`` is the plan's row with the figures that this reading changed.
+    Raises ValueError if the values contradict each other.
     """
 
     topic: str
@@ -71,7 +71,7 @@ class Approved:
 class UnprovenDeletion:
     """A recorded deletion whose log start offset may still prove that it was applied.
 
-    ``outcome`` is None for an open intent (the process ended before it was settled), else
+    ``outcome`` is None for an open intent (the process ended before the outcome was recorded), else
     `Outcome.UNKNOWN`.
     """
 
@@ -88,7 +88,7 @@ class UnprovenDeletion:
 
 
 class Journal(Protocol):
-    """All methods raise `retentiond.errors.StateError` when they can't do what they say."""
+    """The record of all deletions. Methods raise `retentiond.errors.StateError` if they fail."""
 
     def intend(
         self,
@@ -98,9 +98,9 @@ class Journal(Protocol):
         *,
         evidence_at_ms: int,
     ) -> None:
-        """Returns once all of the batch, with its evidence, is safely on disk; or none of it is.
+        """Writes the batch with its evidence, all or nothing, and returns once it is on disk.
 
-        ``evidence_at_ms`` is when the second reading began, which gave the evidence.
+        ``evidence_at_ms``: when the second reading, which gave the evidence, began.
         """
 
     def settle(
@@ -111,10 +111,10 @@ class Journal(Protocol):
         *,
         give_up: bool = False,
     ) -> None:
-        """Records outcomes of intents that have none yet, or an unknown one.
+        """Records outcomes of intents that have no outcome yet, or an unknown one.
 
-        An unknown outcome stays `unsettled`, unless ``give_up`` says that nothing can prove it
-        any more.
+        An unknown outcome stays `unsettled`, unless ``give_up`` says that nothing can ever prove
+        it.
         """
 
     def unsettled(self, cluster_id: str) -> Sequence[UnprovenDeletion]:

@@ -1,8 +1,9 @@
-"""From a plan to what became of it: slice by slice, each read again, verified and deleted. How the
-plan is cut up is for `retentiond.act.slices` to say.
+"""Carries out a plan: slice by slice, partitions are read again, verified and deleted.
+`retentiond.act.slices` cuts the plan into slices.
 
-Invariant: what was deleted is told, whatever ends the work. What ends it before anything was is
-raised; what comes later is `CarriedOut.failure`, and what was left has not been attempted.
+Invariant: every deletion is reported, whatever ends the work. An error before the first deletion is
+raised. A later one is `CarriedOut.failure`, and the outcome of the remaining deletions is
+"not attempted".
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ from retentiond.model import (
 )
 from retentiond.snapshot import Snapshot
 
-UNANSWERED = 3
-"""How many slices in a row can't be read before the rest is left for the next cycle."""
+MAX_UNREADABLE_SLICES = 3
+"""After so many unreadable slices in a row, the remaining deletions wait for the next cycle."""
 
 
 @dataclass(slots=True)
 class CarriedOut:
-    """The plan as the guard left it, what became of each deletion that it approved, and what has
-    ended it too soon. ``evidence_ages_s``: how old the second reading of each slice was when the
-    last request that rests on it went out."""
+    """The plan with the guard's holds, the outcome of each deletion, and the error that has ended
+    the work early. ``evidence_ages_s``: for each slice, the age of its second reading when its last
+    request went out."""
 
     plan: Plan
     outcomes: list[DeletionOutcome] = field(default_factory=list)
@@ -49,11 +50,11 @@ class CarriedOut:
 
     @property
     def has_deleted(self) -> bool:
-        """Or may have."""
+        """Whether a deletion was requested, so that records may be gone."""
         return any(each.outcome is not Outcome.NOT_ATTEMPTED for each in self.outcomes)
 
     def leave(self, rows: Iterable[PlanRow], why: str | None = None) -> None:
-        """For the next cycle."""
+        """Leaves the deletions among these rows to the next cycle."""
         self.outcomes += [
             DeletionOutcome(row.topic, row.partition, Outcome.NOT_ATTEMPTED, error=why)
             for row in rows
@@ -61,7 +62,7 @@ class CarriedOut:
         ]
 
     def take_over(self, rows: Iterable[PlanRow]) -> None:
-        """Some of the plan's rows, as the guard left them."""
+        """Replaces rows of the plan by the guard's rows of the same partitions."""
         by_partition = {row.topic_partition: row for row in rows}
         merged = (by_partition.get(row.topic_partition, row) for row in self.plan.rows)
         self.plan = replace(self.plan, rows=tuple(merged))
@@ -69,12 +70,12 @@ class CarriedOut:
 
 @dataclass(frozen=True, slots=True)
 class PlanExecutor:
-    """What a plan is carried out with.
+    """Carries out plans with the cycle's tools.
 
-    ``begin`` records the cycle before its first deletion. ``read_again`` gives the second reading
-    of some partitions. ``now`` gives epoch milliseconds, ``elapsed`` the seconds that evidence
-    grows old by. ``why_paused``: why nothing is requested any more, or None. ``deleting`` is set
-    from before the first request until its outcome is recorded.
+    ``begin`` records the cycle before its first deletion. ``read_again`` returns the second reading
+    of some partitions. ``now`` returns epoch milliseconds, and ``elapsed`` returns the seconds that
+    tell the age of evidence. ``why_paused`` returns why nothing may be requested any more, or None.
+    ``deleting`` is set while a request is under way and until its outcome is recorded.
     """
 
     kafka: Kafka
@@ -91,10 +92,11 @@ class PlanExecutor:
     def carry_out(
         self, plan: Plan, first: Snapshot, waiting: Sequence[TopicPartition]
     ) -> CarriedOut:
-        """``first`` is what the plan was made from; those that are ``waiting`` have the first turn.
+        """Verifies and deletes what the plan allows. ``first`` is the plan's reading. The
+        ``waiting`` partitions come first.
 
-        A dry run is judged as a whole by ``first`` itself: a second reading is about what changes
-        until the request.
+        A dry run is judged as a whole by ``first`` itself: a second reading only finds changes
+        before the request, and a dry run has none.
         """
         done = CarriedOut(plan)
         rows = [plan.rows[position] for position in in_turn(plan.rows, waiting)]
@@ -106,7 +108,7 @@ class PlanExecutor:
             done.leave(verified.rows)
             return done
         slices = Slices(rows, Estimate(first))
-        unanswered = 0
+        unreadable = 0
         while slices:
             if done.outcomes and (why := self._why_no_more()):
                 done.leave(slices.rest(), why)
@@ -115,13 +117,13 @@ class PlanExecutor:
             try:
                 with self.times.step("guard"):
                     verified, evidence = self._verified(part, first, done)
-                unanswered = 0
+                unreadable = 0
             except (KafkaUnavailable, Stopped) as error:
                 if not done.outcomes:
                     raise
-                unanswered += 1
+                unreadable += 1
                 done.leave(part, str(error))
-                if unanswered >= UNANSWERED or isinstance(error, Stopped):
+                if unreadable >= MAX_UNREADABLE_SLICES or isinstance(error, Stopped):
                     done.leave(slices.rest(), str(error))
             except Exception as error:
                 if not done.has_deleted:
@@ -140,7 +142,8 @@ class PlanExecutor:
         done: CarriedOut,
         slices: Slices,
     ) -> None:
-        """What the guard has approved, if it was read in time; else it is cut up anew, or left."""
+        """Requests the slice's approved deletions. If its evidence is already too old, the slice is
+        cut into smaller ones, or left to the next cycle."""
         took_s = evidence.age_s(self.elapsed())
         is_too_old = took_s > MAX_EVIDENCE_AGE_S
         if is_too_old:
@@ -164,7 +167,7 @@ class PlanExecutor:
             done.leave(slices.rest(), str(done.failure))
 
     def _why_no_more(self) -> str | None:
-        """Why nothing that is read again now could be requested."""
+        """Why nothing may be requested any more, so that reading again would be of no use."""
         if self.stop.is_set():
             return "retentiond is stopping"
         reason = self.why_paused()
@@ -173,7 +176,7 @@ class PlanExecutor:
     def _verified(
         self, rows: Sequence[PlanRow], first: Snapshot, done: CarriedOut
     ) -> tuple[Verified, EvidenceAge]:
-        """What the guard says of those deletions, and when its reading began."""
+        """The guard's verdict on these deletions, and when its reading began."""
         by_plan = arranged(rows, first)
         evidence = EvidenceAge(self.now(), self.elapsed())
         second = self.read_again([row.topic_partition for row in rows])
@@ -186,7 +189,8 @@ class PlanExecutor:
     def _delete(
         self, approved: Sequence[Approved], evidence: EvidenceAge, done: CarriedOut
     ) -> float | None:
-        """How old the evidence was at the last request; None: none went out."""
+        """Deletes, and returns how old the evidence was at the last request; None if no request
+        went out."""
         age_s = None
         try:
             if not done.has_begun:
@@ -208,14 +212,14 @@ class PlanExecutor:
             if not done.has_deleted:
                 raise
             done.failure = error
-            # Only what nobody has foreseen comes amid a request, and then nobody knows.
-            is_foreseen = isinstance(error, RetentiondError)
-            what = Outcome.NOT_ATTEMPTED if is_foreseen else Outcome.UNKNOWN
-            told = {each.topic_partition for each in done.outcomes}
+            # The known errors come before the request. Another one may come in the midst of it.
+            is_before_request = isinstance(error, RetentiondError)
+            outcome = Outcome.NOT_ATTEMPTED if is_before_request else Outcome.UNKNOWN
+            has_outcome = {each.topic_partition for each in done.outcomes}
             done.outcomes += [
-                DeletionOutcome(each.topic, each.partition, what, error=str(error))
+                DeletionOutcome(each.topic, each.partition, outcome, error=str(error))
                 for each in approved
-                if each.topic_partition not in told
+                if each.topic_partition not in has_outcome
             ]
         if age_s is not None:
             done.evidence_ages_s.append(age_s)
@@ -227,10 +231,11 @@ def still_waiting(
     rows: Iterable[PlanRow],
     outcomes: Iterable[DeletionOutcome],
 ) -> tuple[TopicPartition, ...]:
-    """Who was left out by a limit, or because its batch came too late, the longest first.
+    """The partitions that a limit left out, or whose deletion was not attempted; those that wait
+    longest come first.
 
-    Whoever is held for another reason keeps its place; whom the guard has turned down, or whose
-    deletion failed, has had its turn.
+    A waiting partition that is held for another reason keeps its place. A partition loses its
+    place if the guard has held it or its deletion has failed.
     """
     late = {each.topic_partition for each in outcomes if each.outcome is Outcome.NOT_ATTEMPTED}
     left_out = {
@@ -239,13 +244,13 @@ def still_waiting(
         if row.topic_partition in late
         or (row.verdict is Verdict.HOLD and row.reason is not Reason.EVIDENCE_CHANGED)
     }
-    before = [partition for partition in waiting if partition in left_out]
-    now = [
+    waited_before = [partition for partition in waiting if partition in left_out]
+    wait_now = [
         partition
         for partition, reason in left_out.items()
         if partition in late or reason is Reason.LIMIT_REACHED
     ]
-    return tuple(dict.fromkeys((*before, *now)))
+    return tuple(dict.fromkeys((*waited_before, *wait_now)))
 
 
 @contextmanager

@@ -1,16 +1,16 @@
 """Deletes what was approved and keeps the journal of it.
 
-Invariant: what will be deleted is on disk before its request goes out, and its outcome after.
-At whatever point the process ends, the journal therefore says nothing false: an intent without
-outcome is open, and `reconcile` reads back what it can when the next process starts.
+Invariant: a deletion is on disk before its request goes out, and its outcome is on disk afterwards.
+So the journal says nothing false, wherever the process ends: an intent without an outcome is
+open, and the next process reads back what it can (`reconcile`).
 
-Invariant: an offset that was requested counts as spent. It becomes `deleted` once the log start
-offset of the same topic has reached it, with a word that nobody knows who moved it, and stays
-`unknown` until then. It never becomes `failed`, because a request without an answer may come true
-later.
+Invariant: a requested deletion without an answer may have been applied. It becomes `deleted` once
+the log start offset of the same topic has reached its offset, with a note that nobody knows who
+moved it. Until then it stays `unknown`. It never becomes `failed`, because a broker may apply the
+request later.
 
-`retentiond.act.request` sends the requests. Its last question before each one is whether what was
-decided still stands: no pause, no new configuration, evidence that is young enough.
+`retentiond.act.request` sends the requests. Right before each one it asks whether the decision
+still stands: no pause, no new configuration, and evidence that is young enough.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ MAX_EVIDENCE_AGE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class EvidenceAge:
-    """When the second reading began, by two clocks: epoch milliseconds, for the record, and
-    `seconds_since_boot`, which tells its age."""
+    """When the second reading began, by two clocks: epoch milliseconds for the record, and
+    `seconds_since_boot` for its age."""
 
     read_at_ms: int
     read_at_seconds: float
@@ -51,7 +51,8 @@ class EvidenceAge:
 
 @dataclass(slots=True)
 class _Run:
-    """``age_s``: of the evidence, when the last request was handed over."""
+    """What every request of one `execute` heeds. ``age_s``: the age of the evidence when the last
+    request was handed over; None if none was."""
 
     elapsed: Callable[[], float]
     stop: Stop
@@ -65,7 +66,7 @@ class _Run:
         return self.evidence.read_at_seconds + MAX_EVIDENCE_AGE_S
 
     def objection(self) -> str | None:
-        """Why no request may go out any more, or not on the evidence at hand."""
+        """Why no request may go out any more, or none that rests on this evidence."""
         if self.stop.is_set():
             return "retentiond is stopping"
         if reason := self.why_paused():
@@ -102,17 +103,20 @@ def execute(
     why_paused: Callable[[], object],
     outcomes: list[DeletionOutcome],
 ) -> float | None:
-    """Asks for all of them in one request. ``outcomes`` gets one for each, in order, as soon as it
-    is known, so that it is not lost with what is raised.
+    """Deletes everything approved with one request.
 
-    Returns how old the evidence was, in seconds, when the last request that rests on it was handed
-    over; None: none was.
+    ``outcomes`` gets an outcome for each deletion, in order, as soon as it is known, so that an
+    error doesn't lose it. Returns the age of the evidence in seconds when the last request was
+    handed over; None if none was.
 
-    ``now`` gives epoch milliseconds, ``elapsed`` the seconds that the evidence's age is told by.
-    Nothing goes out once ``stop`` is set, or while ``why_paused`` gives a reason; a request that
-    went out is answered and recorded then, but not read back: the next start does that anyway.
-    Raises `StateError` when the journal fails: before the request goes out, or leaving its intents
-    open; `OtherCluster` before it goes out, which is recorded as not attempted.
+    ``now`` returns epoch milliseconds, and ``elapsed`` returns the seconds that tell the age of
+    evidence. Nothing goes out once ``stop`` is set, or while ``why_paused`` gives a reason. If that
+    happens during a request, its answer is awaited and recorded, but nothing is read back: the next
+    start does that anyway.
+
+    Raises `StateError` if the journal fails: before the request goes out, or after it, and then the
+    intents stay open. Raises `OtherCluster` before the request goes out; the outcome is then
+    "not attempted".
     """
     run = _Run(elapsed, stop, evidence, why_paused)
     objection = run.objection()
@@ -142,10 +146,11 @@ def execute(
 
 
 def reconcile(journal: Journal, kafka: Kafka, now_ms: int) -> tuple[DeletionOutcome, ...]:
-    """The outcomes that are new: proven, given up, or of an intent that had none.
+    """Reads back the unsettled deletions. Returns the new outcomes: those that are proven, those
+    that nothing can ever prove, and those of intents that had no outcome.
 
-    Asks the cluster for the partitions in question only, and for nothing when there are none.
-    Raises `KafkaUnavailable` when the cluster doesn't say who it is, `StateError`.
+    Asks the cluster only about the partitions of unsettled deletions. Raises `StateError`, and
+    `KafkaUnavailable` if the cluster doesn't tell its id.
     """
     unsettled = journal.unsettled(kafka.cluster_id())
     log_starts = read_log_starts(kafka, {each.topic_partition for each in unsettled})
@@ -153,15 +158,15 @@ def reconcile(journal: Journal, kafka: Kafka, now_ms: int) -> tuple[DeletionOutc
         (each, log_starts.proof(each.topic_partition, each.topic_id, each.cutoff))
         for each in unsettled
     ]
-    gone = [(each, proof) for each, proof in proofs if proof.topic_is_gone]
-    news = [
+    unprovable = [(each, proof) for each, proof in proofs if proof.topic_is_gone]
+    changed = [
         (each, proof)
         for each, proof in proofs
         if not proof.topic_is_gone and (proof.log_start_offset is not None or each.outcome is None)
     ]
     return (
-        *_settle(journal, gone, now_ms, give_up=True),
-        *_settle(journal, news, now_ms, give_up=False),
+        *_settle(journal, unprovable, now_ms, give_up=True),
+        *_settle(journal, changed, now_ms, give_up=False),
     )
 
 
@@ -186,9 +191,9 @@ def _outcome(unsettled: UnprovenDeletion, proof: Proof) -> DeletionOutcome:
         return DeletionOutcome(
             topic, partition, Outcome.DELETED, proof.log_start_offset, proof.note
         )
-    what = (
+    why = (
         "the daemon stopped before the outcome was recorded"
         if unsettled.outcome is None
         else "the outcome was never proven"
     )
-    return DeletionOutcome(topic, partition, Outcome.UNKNOWN, error=f"{what}; {proof.note}")
+    return DeletionOutcome(topic, partition, Outcome.UNKNOWN, error=f"{why}; {proof.note}")

@@ -1,11 +1,11 @@
 """The last look before records are deleted.
 
-Invariant: no record at or above a relevant group's committed offset, younger than the consumed
-retention, or of an undecided transaction is deleted, by the evidence of the plan *and* of a
-second reading. Missing, partial, failed or contradictory evidence is an objection; it never
-shrinks the set of groups.
+Invariant: no record is deleted that, by the plan's reading *or* by a second one, lies at or above a
+relevant group's committed offset, is younger than the consumed retention, or belongs to an open
+transaction. Missing, partial, failed or contradictory evidence is an objection; it never shrinks
+the set of groups.
 
-The rule is stated once more, in `retentiond.act.rule`, in plain Python and without a line of
+`retentiond.act.rule` states the rule once more, in plain Python and without any code of
 `retentiond.decide`: a mistake in one of the two costs a hold and no record. This module alone
 makes `Approved` values.
 """
@@ -33,28 +33,28 @@ from retentiond.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """``rows`` are the plan's, those that met an objection turned into holds; ``approved`` are
-    the deletions among them that met none, in the same order."""
+    """``rows``: the plan's rows, with a hold for every deletion that met an objection.
+    ``approved``: the deletions that met none, in the same order."""
 
     approved: tuple[Approved, ...]
     rows: tuple[PlanRow, ...]
 
 
 def arranged(rows: Iterable[PlanRow], reading: Snapshot) -> Evidence:
-    """What the reading says of the planned deletions' topics."""
+    """What the reading says about the topics with planned deletions."""
     return Evidence(reading, {row.topic for row in rows if row.verdict is Verdict.DELETE})
 
 
 def verify(
     rows: Iterable[PlanRow], first: Snapshot, second: Snapshot, by_plan: Evidence | None = None
 ) -> Verified:
-    """Holds every deletion that either reading does not bear out.
+    """Holds every deletion that one of the two readings does not prove.
 
-    ``first`` is what the plan was made from. ``second`` was read after it and has the topics of
-    the planned deletions, all their partitions (offsets only where something is planned), and
-    the groups with their commits on all of them. A dry run has the first one only, and gives it
-    twice: its rows are judged, and nothing is approved. ``by_plan``: ``first``, `arranged` for
-    these rows before the second reading, which grows old meanwhile.
+    ``first`` is the plan's reading. ``second`` was read later. It has the topics of the planned
+    deletions, all their partitions (with offsets only where a deletion is planned), and the groups
+    with their commits on all of them. A dry run has the first reading only and passes it twice: its
+    rows are judged, and nothing is approved. ``by_plan``: ``first``, `arranged` for these rows. It
+    is made before the second reading, because that grows old meanwhile.
     """
     planned = tuple(rows)
     by_plan = by_plan or arranged(planned, first)
@@ -76,7 +76,7 @@ def verify(
 
 
 class _Guard:
-    """Both readings. What holds for a whole topic is worked out once."""
+    """Judges rows by both readings. What concerns a whole topic is checked once."""
 
     def __init__(self, first: Evidence, second: Evidence) -> None:
         self._first = first
@@ -121,7 +121,7 @@ class _Guard:
         )
 
     def kind_of(self, group_id: str | None) -> GroupKind | None:
-        """What kind a group of either reading is."""
+        """The kind of a group of one of the readings; None if no reading has it."""
         for evidence in (self._second, self._first):
             if group_id is not None and group_id in evidence.groups:
                 return evidence.groups[group_id].reader_kind
@@ -160,15 +160,16 @@ class _Guard:
         return _Groups(by_first, by_second)
 
     def _check_listed(self, topic: str) -> None:
-        """A group may be hidden for the second listing alone, by rights that were taken and given
-        back meanwhile; then it may have come to read this topic."""
+        """Raises `Objection` if the first listing has a group that counts and the second lacks it.
+        Rights that were taken and given back meanwhile may hide it from this listing alone, and it
+        may have begun to read the topic."""
         for group_id in counting(self._second, topic, self._unlisted):
             who = say_reader(group_id, self.kind_of(group_id))
             raise Objection(f"{who} was listed for the plan and is no more", group_id)
 
 
 def _as_read(row: PlanRow, log_start: int, records: int) -> PlanRow:
-    """The row with the second reading's figures, which are mostly the plan's."""
+    """The row with the second reading's figures, which mostly equal the plan's."""
     if (row.log_start_offset, row.records) == (log_start, records):
         return row
     return replace(row, log_start_offset=log_start, records=records)
@@ -189,7 +190,7 @@ class _Groups(NamedTuple):
 
 @contextmanager
 def _by_the_plan() -> Iterator[None]:
-    """Marks an objection that the plan should have found itself."""
+    """Adds to an objection that the plan's own reading shows it already."""
     try:
         yield
     except Objection as objection:
@@ -201,7 +202,7 @@ def _by_the_plan() -> Iterator[None]:
 
 
 def _held(row: PlanRow, objection: Objection, kind: GroupKind | None) -> PlanRow:
-    """``kind``: of the group that the objection names."""
+    """The row as a hold. ``kind``: the kind of the group that the objection names."""
     binding_group, binding_committed_offset = row.binding_group, row.binding_committed_offset
     if objection.group_id is None:
         kind = row.binding_kind

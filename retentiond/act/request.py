@@ -1,21 +1,21 @@
-"""One request of DeleteRecords: the look before it, its retries, and what its answers prove.
+"""A DeleteRecords request: the check right before it, its retries, and what its answers prove.
 
-The daemon (`retentiond.act.delete`) and `retentiond delete-records` both delete by it.
+The daemon (`retentiond.act.delete`) and `retentiond delete-records` both delete with it.
 
-Right before each request, a retry included, the cluster and the topics' ids are looked at through
-the client that deletes: DeleteRecords goes by name. Last of all comes the caller's own objection.
+Right before each request, a retry included, the client that deletes checks the cluster and the
+topics' ids, because DeleteRecords names topics and no ids. The caller's own objection comes last.
 
-An answer is taken for what it proves and no more: only the broker's word or the log start offset
-itself makes an outcome `deleted`, only a refusal of the one request that went out makes it
-`failed`. The rest is `unknown`: a request that timed out may still be applied, and a leader that
-says it leads no more may have moved its log start before it lost the lead (KIP-107: it waits for
-its followers in between).
+An answer is taken for what it proves and no more. Only the broker's answer or the log start offset
+itself makes an outcome `deleted`. Only a refusal of the one request that went out makes it
+`failed`. Everything else is `unknown`: a request that timed out may still be applied, and a former
+leader may have moved its log start offset before it lost the leadership (KIP-107: it waits for its
+followers in between).
 
-Where no answer is clear, the log start offset is read back. Invariant: it can prove that records
-are gone, never that they stay (a frozen leader applies a timed-out request minutes later), and not
-who deleted them: Kafka's own retention moves it, too. It proves nothing about a topic of the same
-name with another id. The id is read *after* the offset: ids never come back, so an unchanged one
-held when the offset was read.
+If an answer is unclear, the log start offset is read back. Invariant: it can prove that records are
+gone. It never proves that they stay (a frozen leader applies a timed-out request minutes later),
+nor who deleted them (Kafka's own retention moves it, too). It proves nothing about a topic of the
+same name with another id. The id is read *after* the offset: ids never return, so an unchanged id
+was valid when the offset was read.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from retentiond.kafka.interface import (
 from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
 
 ATTEMPTS = 3
-"""Only for partitions whose leader moved: the new one needs to be asked."""
+"""Only partitions whose leader has moved get a second attempt, at the new leader."""
 
 BACKOFF_S = 0.5
-"""How long to wait before the second attempt; each further wait is longer by as much."""
+"""How long to wait before the second attempt; before the third one it is twice as long."""
 
 NO_EFFECT = (RequestResult.REFUSED, RequestResult.NOT_SENT)
 
@@ -51,7 +51,8 @@ T = TypeVar("T", bound=Target)
 
 
 class WantedDeletion(NamedTuple, Generic[T]):
-    """``topic_id``: None in a cluster that gives none, where no recreated topic can be told."""
+    """``topic_id`` is None if the cluster has no topic ids. Then a recreated topic can't be
+    recognised."""
 
     at: TopicPartition
     topic_id: str | None
@@ -59,13 +60,14 @@ class WantedDeletion(NamedTuple, Generic[T]):
 
 
 def no_objection() -> None:
-    """Every request may go out."""
+    """The default: every request may go out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requester(Generic[T]):
-    """``look`` is the client's `look_before_deleting`, ``send`` its DeleteRecords; ``read_back``
-    reads log starts. ``objection`` says why no request may go out now."""
+    """Sends requests and judges their answers. ``look`` is the client's `look_before_deleting`, and
+    ``send`` is its DeleteRecords. ``read_back`` reads log start offsets. ``objection`` returns why
+    no request may go out now, or None."""
 
     look: Callable[[Collection[TopicPartition]], Mapping[str, str | Failure]]
     send: Callable[[Mapping[TopicPartition, T]], Mapping[TopicPartition, DeleteAnswer]]
@@ -74,17 +76,17 @@ class Requester(Generic[T]):
     objection: Callable[[], str | None] = no_objection
 
     def request(self, wanted: Sequence[WantedDeletion[T]]) -> list[DeletionOutcome]:
-        """One outcome for each, in order. Raises `OtherCluster` where no request went out.
+        """One outcome for each deletion, in order. Raises `OtherCluster` if no request went out.
 
-        Once ``stop`` is set, a request that went out is answered but not read back: a silent broker
-        would hold up the end.
+        Once ``stop`` is set, the answer to a request is still awaited, but nothing is read back: a
+        broker that doesn't answer would hold up the end.
         """
         objections = self._last_look(wanted)
         asked = [each for each in wanted if each.at not in objections]
         answers = self._ask(asked)
         unclear = [each.at for each in asked if _proves_nothing(answers[each.at], each.target)]
-        ask = bool(unclear) and not self.stop.is_set()
-        log_starts = self.read_back(unclear) if ask else not_read(unclear)
+        can_read_back = bool(unclear) and not self.stop.is_set()
+        log_starts = self.read_back(unclear) if can_read_back else not_read(unclear)
         return [
             not_attempted(each.at, objections[each.at])
             if each.at in objections
@@ -93,7 +95,8 @@ class Requester(Generic[T]):
         ]
 
     def _last_look(self, wanted: Sequence[WantedDeletion[T]]) -> dict[TopicPartition, str]:
-        """Why a request for some of them may not go out; nothing may come between this and it.
+        """Which deletions may not be requested, and why. Nothing may come between this check and
+        the request.
 
         Raises `OtherCluster`.
         """
@@ -103,7 +106,7 @@ class Requester(Generic[T]):
             ids = self.look([each.at for each in wanted])
         except OtherCluster:
             raise
-        except Exception as error:  # noqa: BLE001 - then nobody can say whose name it is
+        except Exception as error:  # noqa: BLE001 - any error means that the ids are not known
             why = f"the topics could not be looked at right before the request ({error})"
             return {each.at: why for each in wanted}
         if (objection := self.objection()) is not None:
@@ -116,7 +119,8 @@ class Requester(Generic[T]):
         }
 
     def _ask(self, wanted: Sequence[WantedDeletion[T]]) -> dict[TopicPartition, DeleteAnswer]:
-        """Each partition's last answer. Right after `_last_look`."""
+        """Sends the request, with retries, and returns each partition's last answer. Comes right
+        after `_last_look`."""
         answers = self._send(wanted)
         asked = wanted
         for attempt in range(1, ATTEMPTS):
@@ -125,28 +129,28 @@ class Requester(Generic[T]):
                 break
             try:
                 objections = self._last_look(moved)
-            except OtherCluster:  # the next request will say so; this one went out
+            except OtherCluster:  # the next deletion will raise it; this request went out
                 break
             asked = [each for each in moved if each.at not in objections]
-            again = self._send(asked)
-            answers |= {at: _second(answer) for at, answer in again.items()}
+            retried = self._send(asked)
+            answers |= {at: _answer_to_retry(answer) for at, answer in retried.items()}
         return answers
 
     def _send(self, asked: Sequence[WantedDeletion[T]]) -> dict[TopicPartition, DeleteAnswer]:
         if not asked:
             return {}
-        lost = Failure("NO_ANSWER", "nothing came back")
+        no_answer = Failure("NO_ANSWER", "nothing came back")
         answers: Mapping[TopicPartition, DeleteAnswer] = {}
         try:
             answers = self.send({each.at: each.target for each in asked})
-        except Exception as error:  # noqa: BLE001 - whatever it was, the request may have gone out
-            lost = Failure(type(error).__name__, str(error))
-        unknown = DeleteFailure(RequestResult.UNKNOWN, lost)
+        except Exception as error:  # noqa: BLE001 - after any error the request may have gone out
+            no_answer = Failure(type(error).__name__, str(error))
+        unknown = DeleteFailure(RequestResult.UNKNOWN, no_answer)
         return {each.at: answers.get(each.at, unknown) for each in asked}
 
 
-def _second(answer: DeleteAnswer) -> DeleteAnswer:
-    """A refusal of the second request says nothing about the first."""
+def _answer_to_retry(answer: DeleteAnswer) -> DeleteAnswer:
+    """The answer to a retry. A refusal becomes unknown: it says nothing about the first request."""
     if isinstance(answer, DeleteFailure) and answer.result in NO_EFFECT:
         return replace(answer, result=RequestResult.UNKNOWN)
     return answer
@@ -168,8 +172,8 @@ def _outcome(
     if _proves_nothing(answer, wanted.target):
         return _read_back(wanted, answer, log_starts)
     if not isinstance(answer, DeleteFailure):
-        # Ours ends at the cutoff. What is beyond was deleted by somebody else, and when, if before
-        # us or after, the broker does not say.
+        # This request moves the log start offset to the cutoff. If it lies beyond, something else
+        # deleted records, and the broker doesn't say whether before this request or after it.
         is_ours = answer == wanted.target or not isinstance(wanted.target, int)
         note = None if is_ours else ALREADY_GONE.format(when="when it was asked")
         return DeletionOutcome(*wanted.at, Outcome.DELETED, answer, note)
@@ -194,12 +198,12 @@ def _read_back(
 
 
 def not_attempted(at: TopicPartition, why: str) -> DeletionOutcome:
-    """The outcome where no request went out."""
+    """The outcome of a deletion without a request."""
     return DeletionOutcome(*at, Outcome.NOT_ATTEMPTED, error=why)
 
 
 class LogStartSource(Protocol):
-    """The part of `retentiond.kafka.interface.Kafka` that is asked here."""
+    """The part of `retentiond.kafka.interface.Kafka` that reads log start offsets back."""
 
     def topic_names(self) -> frozenset[str]: ...
 
@@ -214,10 +218,10 @@ class LogStartSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """``log_start_offset`` is at or above the cutoff, or None: that is not proven. ``note`` says
-    what is known, in words.
+    """``log_start_offset`` is at or above the cutoff; None if nothing proves that the records are
+    gone. ``note`` says in words what is known.
 
-    ``topic_is_gone``: the topic of that id is no more, so that asking again is of no use.
+    ``topic_is_gone``: the topic with this id no longer exists, so nothing can ever prove it.
     """
 
     log_start_offset: int | None
@@ -227,16 +231,16 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class LogStarts:
-    """The log start offsets of some partitions, and their topics as they were right after.
+    """The log start offsets of some partitions, and their topics as read right afterwards.
 
-    ``topics`` holds None for a topic that is not in the cluster's metadata.
+    ``topics`` has None for a topic that is not in the cluster's metadata.
     """
 
     offsets: Mapping[TopicPartition, int | Failure]
     topics: Mapping[str, TopicDescription | Failure | None]
 
     def proof(self, partition: TopicPartition, topic_id: str, cutoff: int) -> Proof:
-        """Whether the records below ``cutoff`` of that very topic are gone."""
+        """Whether the records below ``cutoff`` are gone from the topic with this id."""
         described = self.topics.get(partition.topic, NOT_ANSWERED)
         if described is None:
             return Proof(None, "the topic no longer exists", topic_is_gone=True)
@@ -255,7 +259,8 @@ class LogStarts:
 
 
 def read_log_starts(kafka: LogStartSource, partitions: Collection[TopicPartition]) -> LogStarts:
-    """Asks for those partitions only. Raises nothing: what can't be read proves nothing."""
+    """Reads the log start offsets of these partitions. Raises nothing: an offset that can't be read
+    proves nothing."""
     names = {partition.topic for partition in partitions}
     if not names:
         return LogStarts({}, {})
@@ -266,14 +271,14 @@ def read_log_starts(kafka: LogStartSource, partitions: Collection[TopicPartition
         unclear = {name for name, topic in described.items() if isinstance(topic, Failure)}
         if unclear:
             topics |= dict.fromkeys(unclear - kafka.topic_names())
-    except Exception as exc:  # noqa: BLE001 - whatever fails here, the answer is "not proven"
+    except Exception as exc:  # noqa: BLE001 - after any error the answer is "not proven"
         unreadable = Failure(type(exc).__name__, str(exc))
         return LogStarts({}, dict.fromkeys(names, unreadable))
     return LogStarts(offsets, topics)
 
 
 def not_read(partitions: Collection[TopicPartition]) -> LogStarts:
-    """What stands for a reading when there is no time for one."""
+    """Stands in for a reading while retentiond is stopping."""
     stopping = Failure("STOPPING", "retentiond is stopping")
     return LogStarts({}, {partition.topic: stopping for partition in partitions})
 

@@ -1,9 +1,9 @@
-"""The rule, stated for one reading: what speaks against a deletion.
+"""The rule for one reading: every objection to a deletion.
 
     cutoff <= min(every relevant group's committed offset, retention offset, end)
 
-Invariant: what is not known permits nothing. Every function raises the first `Objection` it finds,
-and a figure or a group that is missing, unreadable or contradictory is one.
+Invariant: what is not known permits nothing. Every check raises the first `Objection` it finds. A
+figure or a group that is missing, unreadable or contradictory is an objection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from retentiond.snapshot import PartitionReading, TopicReading
 
 
 class Objection(Exception):
-    """Why nothing may be deleted, in a sentence, and the group that is the cause, if one is."""
+    """Why nothing may be deleted: a sentence, and the group that is the cause, if there is one."""
 
     def __init__(
         self, sentence: str, group_id: str | None = None, committed_offset: int | None = None
@@ -46,20 +46,20 @@ def policy_of(evidence: Evidence, topic: str) -> TopicPolicy:
 
 
 def relevant_groups(evidence: Evidence, topic: str) -> tuple[str, ...]:
-    """The groups that count for a topic that is there, sorted by name."""
+    """The groups that count for an existing topic, sorted by name."""
     return counting(evidence, topic, candidates(evidence, topic))
 
 
 def candidates(evidence: Evidence, topic: str) -> frozenset[str]:
-    """Every group that has left a trace on the topic, that its policy requires, or that may read
-    any topic as it can't be read."""
+    """Every group that has left a trace on the topic, that its policy requires, or that is
+    unreadable and so may read any topic."""
     policy = evidence.topics[topic].policy
     required = policy.required_groups if isinstance(policy, TopicPolicy) else ()
     return evidence.readers_of(topic).union(required, evidence.unreadable)
 
 
 def check_topic(evidence: Evidence, topic: str) -> tuple[str, ...]:
-    """Its `relevant_groups`, at least one, of which each can be read."""
+    """The topic's `relevant_groups`: at least one, and all of them readable."""
     policy = policy_of(evidence, topic)
     _check_reading_of(evidence.topics[topic], policy)
     for group_id in counting(evidence, topic, evidence.restorers_of(topic)):
@@ -71,7 +71,7 @@ def check_topic(evidence: Evidence, topic: str) -> tuple[str, ...]:
     if evidence.hidden and not policy.assumes_visible_groups:
         raise Objection(evidence.hidden[0])
     for group_id in counting(evidence, topic, evidence.unreadable):
-        failure = evidence.unreadable[group_id]  # its topics are unknown, so it may read this one
+        failure = evidence.unreadable[group_id]  # the group's topics are unknown: it may read any
         who = _called(evidence, group_id)
         raise Objection(f"{who} could not be read ({failure})", group_id)
     relevant = relevant_groups(evidence, topic)
@@ -85,7 +85,7 @@ def check_topic(evidence: Evidence, topic: str) -> tuple[str, ...]:
 
 
 def counting(evidence: Evidence, topic: str, groups: Iterable[str]) -> tuple[str, ...]:
-    """Those of the groups that the topic's policy does not exclude, sorted by name. A policy that
+    """The groups without those that the topic's policy excludes, sorted by name. A policy that
     contradicts itself excludes none."""
     policy = evidence.topics[topic].policy
     return tuple(
@@ -125,11 +125,11 @@ def check_partition(
     before: CommittedByGroup,
     retention_ms: int | None,
 ) -> tuple[int, list[int]]:
-    """The log start offset, and the committed offset of each group, that bear the cutoff out.
+    """The log start offset, and the committed offset of each group, that allow the cutoff.
 
-    ``retention_ms``: the consumed retention that the cutoff was worked out by.
-    ``groups`` are those of `check_topic`; ``before`` are the commits of an earlier reading,
-    which only make a sentence clearer.
+    ``groups``: the result of `check_topic`. ``before``: the commits of an earlier reading, which
+    only make a sentence clearer. ``retention_ms``: the consumed retention from which the cutoff was
+    computed.
     """
     if at not in evidence.partitions:
         raise Objection("the partition is not there")
@@ -137,13 +137,13 @@ def check_partition(
     _check_retention(reading, evidence.topics[at.topic].policy, retention_ms)
     log_start, high_watermark = _check_bounds(reading, cutoff)
     on_replaced_records = evidence.commits_on_replaced_records(at)
-    every = [*map(evidence.commits(at).get, groups)]
-    if _bear_out(every, cutoff, high_watermark) and on_replaced_records.keys().isdisjoint(groups):
-        return log_start, every
+    commits = [*map(evidence.commits(at).get, groups)]
+    if _allow(commits, cutoff, high_watermark) and on_replaced_records.keys().isdisjoint(groups):
+        return log_start, commits
     committed_offsets: list[int] = []
     for group_id, committed in zip(groups, map(evidence.commits(at).get, groups), strict=True):
         if committed is None:
-            raise _absence(evidence, at, group_id)
+            raise _without_commit(evidence, at, group_id)
         if committed < cutoff:
             raise _too_low(evidence, group_id, committed, before.get(group_id), cutoff)
         if committed > high_watermark:
@@ -162,7 +162,7 @@ def check_partition(
 def _check_retention(
     reading: PartitionReading, policy: TopicPolicy | PolicyConflict, retention_ms: int | None
 ) -> None:
-    """The plan and the reading go by one and the same retention, and the policy allows it."""
+    """Checks that plan and reading use the same retention, and that the policy allows it."""
     pressure_ms = reading.pressure_retention_ms
     if isinstance(policy, PolicyConflict):
         raise Objection("the policy contradicts itself")
@@ -176,10 +176,10 @@ def _check_retention(
         )
 
 
-def _bear_out(
+def _allow(
     committed_offsets: Sequence[int | None], cutoff: int, high_watermark: int
 ) -> TypeGuard[list[int]]:
-    """Whether there is nothing to look for among them, one by one."""
+    """Whether all commits allow the cutoff, so that no single one need be checked."""
     known = [offset for offset in committed_offsets if offset is not None]
     return (
         0 < len(known) == len(committed_offsets)
@@ -189,7 +189,8 @@ def _bear_out(
 
 
 def _check_bounds(reading: PartitionReading, cutoff: int) -> tuple[int, int]:
-    """Log start offset and high watermark."""
+    """Checks the cutoff against the partition's offsets. Returns the log start offset and the high
+    watermark."""
     if reading.failure is not None:
         raise Objection(f"the partition's offsets could not be read ({reading.failure})")
     log_start = reading.log_start_offset
@@ -214,7 +215,7 @@ def _check_bounds(reading: PartitionReading, cutoff: int) -> tuple[int, int]:
     return log_start, reading.high_watermark
 
 
-def _absence(evidence: Evidence, at: TopicPartition, group_id: str) -> Objection:
+def _without_commit(evidence: Evidence, at: TopicPartition, group_id: str) -> Objection:
     who = _called(evidence, group_id)
     negative = evidence.negative_commits.get((group_id, at))
     if negative is not None:
@@ -244,7 +245,7 @@ def _too_low(
 
 
 def _name(evidence: Evidence, group_id: str) -> str:
-    """The name by which a policy means the group."""
+    """The name under which a policy knows the group."""
     group = evidence.groups.get(group_id)
     return group_id if group is None else group.name
 

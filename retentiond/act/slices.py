@@ -1,11 +1,11 @@
-"""How a plan's deletions are cut up: in turn, and each slice as large as can be read and judged
-well before its evidence is too old.
+"""Cuts a plan's deletions into slices. A slice is as large as can be read and judged well before
+its evidence is too old.
 
-What a slice costs is estimated in commits: those that its reading brings, those that the guard
-judges, and what each partition takes besides. How long a commit takes is measured slice by slice. A
-slice that took too long is cut up anew. One that took too long again is given up, and with it
-all that is not much smaller: no cycle goes on trying for ever, and no large topic keeps the small
-ones waiting.
+The cost of a slice is estimated in commits: the commits that its reading brings, the commits that
+the guard judges, and a fixed cost for each partition. The time for a commit is measured slice by
+slice. If a slice takes too long, its deletions are cut into smaller slices. If that happens again,
+the slice is given up together with all topics that are not much smaller. So no cycle tries for
+ever, and no large topic keeps the small ones waiting.
 """
 
 from __future__ import annotations
@@ -21,35 +21,36 @@ from retentiond.model import PlanRow, Verdict
 from retentiond.snapshot import Snapshot
 
 MOST_PARTITIONS = 5000
-"""In one request; each takes the broker 0.05 to 0.25 ms."""
+"""In one request. A partition takes the broker 0.05 to 0.25 ms."""
 
-WELL_WITHIN_S = MAX_EVIDENCE_AGE_S / 2
+TARGET_AGE_S = MAX_EVIDENCE_AGE_S / 2
+"""How old the evidence of a slice is to be at its request."""
 
-READINGS = 2
-"""How often a slice is read before it is given up as too old. It may be that the process only stood
-still."""
+MAX_LATE_READINGS = 2
+"""After so many readings in a row that took too long, a slice is given up. A single one may only
+mean that the process was suspended."""
 
-FIRST_PACE_S = 2e-6
-"""How long a commit is believed to take before one was measured: long, so that the first slice is
-in time."""
+INITIAL_S_PER_COMMIT = 2e-6
+"""The assumed time for a commit until one is measured. It is long, so that the first slice is in
+time."""
 
-JUDGED = 4
-"""How much longer a commit takes to be judged, twice, and recorded, than to be read."""
+JUDGING_COST = 4
+"""How much longer it takes to judge a commit twice and to record it than to read it."""
 
-EACH_PARTITION = 100
-"""What a partition takes without its commits, in commits read."""
+PARTITION_COST = 100
+"""The time that a partition takes without its commits, in commits read."""
 
 
-class Bill(NamedTuple):
-    """What some deletions cost: the partitions of their topics, the commits on their own ones, and
-    their number."""
+class Workload(NamedTuple):
+    """What some deletions require: the partitions of their topics, which are read; the commits on
+    their own partitions, which are judged; and the number of deletions."""
 
     partitions: int = 0
     judged: float = 0.0
     deletions: int = 0
 
-    def and_also(self, other: Bill) -> Bill:
-        return Bill(
+    def plus(self, other: Workload) -> Workload:
+        return Workload(
             self.partitions + other.partitions,
             self.judged + other.judged,
             self.deletions + other.deletions,
@@ -57,59 +58,61 @@ class Bill(NamedTuple):
 
 
 class Estimate:
-    """What slices cost, by the plan's reading, in commits."""
+    """Estimates the cost of slices, in commits read, from the plan's reading."""
 
     def __init__(self, first: Snapshot) -> None:
         names = [topic.name for topic in first.topics]
-        topic_of = np.array([each.topic for each in first.partitions], np.int64)
-        on_topic = np.bincount(
+        topic_of = np.array([partition.topic for partition in first.partitions], np.int64)
+        commits_on_topic = np.bincount(
             topic_of[first.commits["partition_id"].to_numpy()], minlength=len(names)
         )
-        self._partitions = Counter(names[each.topic] for each in first.partitions)
-        self._judged = dict(zip(names, on_topic.tolist(), strict=True))
-        self._counts = np.sort(np.array([*first.commit_counts.values()], np.int64))
-        self._sums = np.cumsum([0, *self._counts.tolist()])
+        self._partitions = Counter(names[partition.topic] for partition in first.partitions)
+        self._commits = dict(zip(names, commits_on_topic.tolist(), strict=True))
+        self._group_commits = np.sort(np.array([*first.commit_counts.values()], np.int64))
+        self._cumulated_commits = np.cumsum([0, *self._group_commits.tolist()])
 
-    def bill(self, rows: Iterable[PlanRow]) -> Bill:
-        bill = Bill()
-        for topic, number in Counter(row.topic for row in rows).items():
-            bill = bill.and_also(self.of_topic(topic, number))
-        return bill
+    def workload(self, rows: Iterable[PlanRow]) -> Workload:
+        workload = Workload()
+        for topic, deletions in Counter(row.topic for row in rows).items():
+            workload = workload.plus(self.topic_workload(topic, deletions))
+        return workload
 
-    def of_topic(self, topic: str, deletions: int) -> Bill:
+    def topic_workload(self, topic: str, deletions: int) -> Workload:
         partitions = self._partitions[topic]
-        judged = self._judged.get(topic, 0) * deletions / max(1, partitions)
-        return Bill(partitions, judged, deletions)
+        judged = self._commits.get(topic, 0) * deletions / max(1, partitions)
+        return Workload(partitions, judged, deletions)
 
-    def commits(self, bill: Bill) -> float:
-        """Of each group either all of them are read, or so many as there are partitions."""
-        few = int(np.searchsorted(self._counts, bill.partitions))
-        read = int(self._sums[few]) + bill.partitions * (len(self._counts) - few)
-        return read + JUDGED * bill.judged + EACH_PARTITION * bill.deletions
+    def cost(self, workload: Workload) -> float:
+        """The cost in commits read. Of each group, a reading brings all commits, or one for each of
+        the partitions if that is less."""
+        small_groups = int(np.searchsorted(self._group_commits, workload.partitions))
+        large_groups = len(self._group_commits) - small_groups
+        read = int(self._cumulated_commits[small_groups]) + workload.partitions * large_groups
+        return read + JUDGING_COST * workload.judged + PARTITION_COST * workload.deletions
 
 
 class Slices:
-    """The deletions among ``rows``, in their order, but all of a topic together: the reading of a
-    slice is about whole topics."""
+    """The deletions among ``rows`` that have yet to be carried out. They keep their order, except
+    that a topic's deletions come together, because the reading of a slice covers whole topics."""
 
     def __init__(self, rows: Iterable[PlanRow], estimate: Estimate) -> None:
         self._topics: dict[str, list[PlanRow]] = {}
         self._add(row for row in rows if row.verdict is Verdict.DELETE)
         self._estimate = estimate
-        self._pace_s = FIRST_PACE_S
-        self._too_old = 0  # readings in a row
+        self._s_per_commit = INITIAL_S_PER_COMMIT
+        self._late_readings = 0  # in a row
 
     def __bool__(self) -> bool:
         return bool(self._topics)
 
     def take(self) -> tuple[PlanRow, ...]:
-        """The next ones, at least one."""
+        """The next slice, with at least one deletion."""
         taken: list[PlanRow] = []
-        bill = Bill()
+        workload = Workload()
         for topic, rows in list(self._topics.items()):
-            number = self._fitting(topic, min(len(rows), MOST_PARTITIONS - len(taken)), bill)
+            number = self._fitting(topic, min(len(rows), MOST_PARTITIONS - len(taken)), workload)
             taken += rows[:number]
-            bill = bill.and_also(self._estimate.of_topic(topic, number))
+            workload = workload.plus(self._estimate.topic_workload(topic, number))
             if number < len(rows):
                 self._topics[topic] = rows[number:]
                 break
@@ -117,49 +120,52 @@ class Slices:
         return tuple(taken)
 
     def rest(self) -> tuple[PlanRow, ...]:
-        """All that are left."""
+        """Takes all remaining deletions."""
         left = tuple(row for rows in self._topics.values() for row in rows)
         self._topics.clear()
         return left
 
     def learn(self, rows: Iterable[PlanRow], took_s: float) -> None:
-        """How long those took, from the beginning of their reading to their request."""
-        pace_s = took_s / self._estimate.commits(self._estimate.bill(rows))
-        self._pace_s = max(pace_s, (self._pace_s + pace_s) / 2)
-        self._too_old = self._too_old + 1 if took_s > MAX_EVIDENCE_AGE_S else 0
+        """Learns how long a slice took, from the beginning of its reading to its request."""
+        s_per_commit = took_s / self._estimate.cost(self._estimate.workload(rows))
+        self._s_per_commit = max(s_per_commit, (self._s_per_commit + s_per_commit) / 2)
+        self._late_readings = self._late_readings + 1 if took_s > MAX_EVIDENCE_AGE_S else 0
 
     def put_back(self, rows: Iterable[PlanRow]) -> bool:
-        """Whether those, whose evidence is too old, are to be cut up anew; they come next."""
-        if self._too_old >= READINGS:
+        """Puts back a slice whose evidence is too old, to be cut into smaller ones that come next.
+        Returns False if it is to be given up instead."""
+        if self._late_readings >= MAX_LATE_READINGS:
             return False
         left = self.rest()
         self._add((*rows, *left))
         return True
 
     def give_up(self, rows: Iterable[PlanRow]) -> tuple[PlanRow, ...]:
-        """Those that are left and can't be read in time either, as these could not: the topics that
-        take at least half as much."""
-        self._too_old = 0
-        enough = self._estimate.commits(self._estimate.bill(rows)) / 2
-        large = [
+        """Takes the remaining deletions that can't be read in time either, given that ``rows``
+        could not: those on topics that cost at least half as much."""
+        self._late_readings = 0
+        too_much = self._estimate.cost(self._estimate.workload(rows)) / 2
+        large_topics = [
             topic
             for topic in self._topics
-            if self._estimate.commits(self._estimate.of_topic(topic, 1)) >= enough
+            if self._estimate.cost(self._estimate.topic_workload(topic, 1)) >= too_much
         ]
-        return tuple(row for topic in large for row in self._topics.pop(topic))
+        return tuple(row for topic in large_topics for row in self._topics.pop(topic))
 
     def _add(self, rows: Iterable[PlanRow]) -> None:
         for row in rows:
             self._topics.setdefault(row.topic, []).append(row)
 
-    def _fitting(self, topic: str, most: int, bill: Bill) -> int:
-        """How many of the topic's deletions go with what is taken. The first topic is cut up only
-        for what its deletions cost: each part reads the whole of it."""
-        limit = WELL_WITHIN_S / self._pace_s
+    def _fitting(self, topic: str, most: int, taken: Workload) -> int:
+        """How many of the topic's deletions fit into the slice besides the ``taken`` ones. The
+        first topic is split only because of its deletions: every part reads the whole topic."""
+        estimate = self._estimate
+        limit = TARGET_AGE_S / self._s_per_commit
         least = 0
-        if not bill.deletions:
+        if not taken.deletions:
             least = 1
-            limit = max(limit, 1.5 * self._estimate.commits(self._estimate.of_topic(topic, 0)))
-        without = self._estimate.commits(bill.and_also(self._estimate.of_topic(topic, 0)))
-        each = self._estimate.commits(bill.and_also(self._estimate.of_topic(topic, 1))) - without
-        return max(least, min(most, int((limit - without) / each)))
+            limit = max(limit, 1.5 * estimate.cost(estimate.topic_workload(topic, 0)))
+        reading_cost = estimate.cost(taken.plus(estimate.topic_workload(topic, 0)))
+        with_one = estimate.cost(taken.plus(estimate.topic_workload(topic, 1)))
+        cost_per_deletion = with_one - reading_cost
+        return max(least, min(most, int((limit - reading_cost) / cost_per_deletion)))

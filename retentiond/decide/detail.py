@@ -1,5 +1,5 @@
-"""Spark's answer as rows of Python, and each decision in words: what exactly bounds, failed or is
-missing.
+"""Spark's answer as rows of Python, and each decision in words: which bound, failure or missing
+commit decides.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ def detail(
     group: GroupReading | None,
     replaced: Mapping[tuple[int, int | None], str],
 ) -> str:
-    """A sentence about a row of `judged_partitions`. ``group`` is the one that binds; ``replaced``
-    is of `replaced_records`."""
+    """A sentence about a row of `judged_partitions`. ``group`` is the binding group, and
+    ``replaced`` is the result of `replaced_records`."""
     topic = snapshot.topics[at.topic]
     if decided.reason is Reason.NOT_DELETABLE and group and _restores(snapshot, at, decided):
         who = say_reader(group.group_id, group.kind)
         return f"the topic is a changelog of {who}, which restores its state from it"
-    if of_topic := _of_topic(topic, decided.reason):
-        return of_topic
-    here = (decided.partition_id, decided.binding_group_id)
-    if decided.reason is Reason.COMMIT_BEYOND_END and here in replaced:
-        return replaced[here]
-    only_seen = (decided.binding_group_id, at.topic) in snapshot.remembered_readers
+    if about_topic := _about_topic(topic, decided.reason):
+        return about_topic
+    commit = (decided.partition_id, decided.binding_group_id)
+    if decided.reason is Reason.COMMIT_BEYOND_END and commit in replaced:
+        return replaced[commit]
+    is_remembered_reader = (decided.binding_group_id, at.topic) in snapshot.remembered_readers
     if (
         group
         and decided.reason is Reason.GROUP_UNREADABLE
@@ -48,13 +48,13 @@ def detail(
         and (negative := _negative_commit(snapshot, at, group)) is not None
     ):
         return say_negative_commit(say_reader(group.group_id, group.reader_kind), negative)
-    if group and (of_group := _of_group(group, at, decided, only_seen)):
-        return of_group
-    return _of_partition(snapshot, topic, at, decided)
+    if group and (about_group := _about_group(group, at, decided, is_remembered_reader)):
+        return about_group
+    return _about_partition(snapshot, topic, at, decided)
 
 
 def _restores(snapshot: Snapshot, at: PartitionReading, decided: Decided) -> bool:
-    """Whether the topic is a changelog of the group that binds."""
+    """Whether the topic is a changelog of the binding group."""
     binding = decided.binding_group_id
     return binding is not None and GroupTopic(binding, at.topic) in snapshot.changelogs
 
@@ -64,8 +64,8 @@ def _negative_commit(snapshot: Snapshot, at: PartitionReading, group: GroupReadi
     return snapshot.negative_commits.get((group.group_id, partition))
 
 
-def _of_topic(topic: TopicReading, reason: Reason) -> str | None:
-    """What holds every partition of the topic."""
+def _about_topic(topic: TopicReading, reason: Reason) -> str | None:
+    """Why every partition of the topic is held; None if the reason isn't the topic's."""
     policy = topic.policy
     if isinstance(policy, PolicyConflict):
         return f"{' and '.join(policy.places)} treat the topic differently"
@@ -89,25 +89,25 @@ def _of_topic(topic: TopicReading, reason: Reason) -> str | None:
     return None
 
 
-def _of_group(
-    group: GroupReading, at: PartitionReading, decided: Decided, only_seen: bool
+def _about_group(
+    group: GroupReading, at: PartitionReading, decided: Decided, is_remembered_reader: bool
 ) -> str | None:
-    """What the group that binds does, or fails to do; None where something else is the bound.
+    """What the binding group does or fails to do; None if something else is the bound.
 
-    ``only_seen``: earlier cycles saw it read the topic, and it has no commit there."""
+    ``is_remembered_reader``: earlier cycles saw the group read the topic, without a commit."""
     name = say_reader(group.group_id, group.reader_kind)
     committed = decided.binding_committed_offset
     match decided.reason:
         case Reason.GROUP_UNREADABLE:
             why = group.failure or group.problem or "its commit on this partition"
             return f"{name} could not be read ({why})"
-        case Reason.GROUP_VANISHED if only_seen:
+        case Reason.GROUP_VANISHED if is_remembered_reader:
             return f"{name} was seen to read the topic, has no commit on it, and is gone"
         case Reason.GROUP_VANISHED:
             return f"{name} once committed here and has no commit any more"
         case Reason.REQUIRED_GROUP_MISSING:
             return f"{name} is required and has never committed on the topic"
-        case Reason.GROUP_WITHOUT_COMMIT if only_seen:
+        case Reason.GROUP_WITHOUT_COMMIT if is_remembered_reader:
             return f"{name} was seen to read the topic and has no commit on it"
         case Reason.GROUP_WITHOUT_COMMIT:
             return f"{name} counts for the topic and has no commit on this partition"
@@ -127,19 +127,20 @@ def _of_group(
 def replaced_records(
     snapshot: Snapshot, decided: Iterable[Decided]
 ) -> dict[tuple[int, int | None], str]:
-    """What became of the records that a group has read, or why its commit proves nothing, a
-    sentence by the positions of partition and group; for `Reason.COMMIT_BEYOND_END`. None where it
-    has simply committed beyond the end."""
+    """Sentences for `Reason.COMMIT_BEYOND_END`, by the positions of partition and group: what
+    became of the records that the group has read, or why its commit proves nothing. A group that
+    has simply committed beyond the end has no sentence here."""
     held = [row.partition_id for row in decided if row.reason is Reason.COMMIT_BEYOND_END]
 
     def rows(table: pa.Table) -> list[tuple[dict[str, Any], str]]:
-        """Those of the partitions, each with the name of its group."""
-        here = table.filter(pc.is_in(table["partition_id"], value_set=pa.array(held, pa.int32())))
-        groups = (snapshot.groups[row["group_id"]] for row in here.to_pylist())
+        """The table's rows of the held partitions, each with the name of its group."""
+        is_held = pc.is_in(table["partition_id"], value_set=pa.array(held, pa.int32()))
+        of_held = table.filter(is_held).to_pylist()
+        groups = (snapshot.groups[row["group_id"]] for row in of_held)
         names = (say_reader(group.group_id, group.kind) for group in groups)
-        return list(zip(here.to_pylist(), names, strict=True))
+        return list(zip(of_held, names, strict=True))
 
-    found: dict[tuple[int, int | None], str] = {}
+    sentences: dict[tuple[int, int | None], str] = {}
     for row, name in rows(snapshot.epochs):
         end = (
             "of which this log knows nothing"
@@ -149,25 +150,25 @@ def replaced_records(
             else f"and this log knows none between epoch {row['known_epoch']}, which ended at "
             f"{row['end_offset']}, and a later one"
         )
-        found[row["partition_id"], row["group_id"]] = (
+        sentences[row["partition_id"], row["group_id"]] = (
             f"{name} has committed {row['offset']} in leader epoch {row['leader_epoch']}, "
             f"{end}: what it has read was lost, and other records are in its place"
         )
     for row, name in rows(snapshot.stale):
         if row["offset"] <= (snapshot.partitions[row["partition_id"]].high_watermark or 0):
-            found[row["partition_id"], row["group_id"]] = (
+            sentences[row["partition_id"], row["group_id"]] = (
                 f"{name} has committed {row['offset']} before this log had so many records, or on "
                 "an earlier topic of that name: it counts when it moves"
             )
-    return found
+    return sentences
 
 
-def _of_partition(
+def _about_partition(
     snapshot: Snapshot, topic: TopicReading, at: PartitionReading, decided: Decided
 ) -> str:
     policy = topic.policy
     if isinstance(policy, PolicyConflict):
-        raise TypeError("`_of_topic` speaks about policy conflicts")
+        raise TypeError("`_about_topic` speaks about policy conflicts")
     match decided.reason:
         case Reason.OFFSET_UNREADABLE:
             return f"the partition's offsets could not be read ({at.failure or 'no answer'})"
@@ -205,7 +206,7 @@ REASONS = {reason.value: reason for reason in Reason}
 
 
 class Decided(NamedTuple):
-    """What a row of the plan takes of `judged_partitions`; the rest of it led to the decision."""
+    """The columns of `judged_partitions` that a row of the plan needs."""
 
     partition_id: int
     reason: Reason
@@ -219,7 +220,7 @@ class Decided(NamedTuple):
 
 def decided_rows(judged: pa.Table) -> Iterator[Decided]:
     """The rows of `judged_partitions`, sorted by partition."""
-    told = judged.select(Decided._fields).sort_by("partition_id")
-    columns = (column.to_pylist() for column in told.columns)
+    selected = judged.select(Decided._fields).sort_by("partition_id")
+    columns = (column.to_pylist() for column in selected.columns)
     for partition_id, reason, *rest in zip(*columns, strict=True):
         yield Decided(partition_id, REASONS[reason], *rest)

@@ -1,11 +1,11 @@
-"""Who counts: the relevant groups of each topic, and those without a commit on a partition.
+"""Which groups count: the relevant groups of each topic, and those without a commit on a partition.
 
-Invariant: any trace of a group makes it count, and only the policy takes it out again. A group
-that is unreadable as a whole may read anything, so it counts for every topic.
+Invariant: any trace of a group makes it count, and only the policy can exclude it. A group that is
+unreadable as a whole may read anything, so it counts for every topic.
 
-Invariant: a group without a commit is found from the groups that must have consumed, never from
-the commits that are there. The grid of groups and partitions is not spread out for it: a partition
-with as many commits as its topic has relevant groups lacks none, and only the others are looked at.
+Invariant: a missing commit is found from the groups that must have consumed, never from the commits
+that exist. No table of all groups times all partitions is made: a partition with as many commits as
+its topic has relevant groups lacks none, and only the other partitions are examined.
 """
 
 from __future__ import annotations
@@ -20,38 +20,41 @@ from pyspark.sql import functions as F
 from retentiond.decide.star_schema import StarSchema, with_join_hint
 
 KINDS = ("committed", "required", "failed")
-"""What a trace of a group on a topic may be; one that is none of them only makes it count."""
+"""Kinds of traces that a group leaves on a topic. A trace of no kind only makes the group count."""
 
 
 def relevant_groups(star: StarSchema[DataFrame]) -> DataFrame:
-    """The groups that count for each topic: every one with a trace on it, less those that the
+    """The groups that count for each topic: every group with a trace on it, except those that the
     policy excludes.
 
     Grain: topic_id, group_id. Columns: topic_id, group_id; committed (a commit on the topic, now
     or remembered), required, failed: boolean.
     """
-    everywhere = (
+    failed_on_every_topic = (
         None if star.failed is None else star.topics.join(F.broadcast(star.failed), how="cross")
     )
-    traces = (
+    tables = (
         (star.commits, "committed"),
         (star.remembered, "committed"),
         (star.required, "required"),
-        (everywhere, "failed"),
+        (failed_on_every_topic, "failed"),
         (star.readers, None),
     )
-    every_trace = reduce(
+    traces = reduce(
         DataFrame.union,
-        (_trace(of_groups, made) for of_groups, made in traces if of_groups is not None),
+        (_traces(table, kind) for table, kind in tables if table is not None),
     )
-    found = every_trace.groupBy("topic_id", "group_id").agg(
+    groups = traces.groupBy("topic_id", "group_id").agg(
         *(F.expr(f"bool_or({kind}) AS {kind}") for kind in KINDS)
     )
-    return found if star.excluded is None else _without(found, with_join_hint(star.excluded, star))
+    if star.excluded is None:
+        return groups
+    return _without(groups, with_join_hint(star.excluded, star))
 
 
 def without_excluded(star: StarSchema[DataFrame]) -> StarSchema[DataFrame]:
-    """The star without the commits, of now and before, of groups that the policy excludes."""
+    """The star without the current and the remembered commits of groups that the policy
+    excludes."""
     if star.excluded is None:
         return star
     excluded = with_join_hint(star.excluded, star)
@@ -64,22 +67,23 @@ def without_excluded(star: StarSchema[DataFrame]) -> StarSchema[DataFrame]:
     )
 
 
-def _without(of_groups: DataFrame, excluded: DataFrame) -> DataFrame:
-    return of_groups.join(excluded, on=["topic_id", "group_id"], how="left_anti")
+def _without(groups: DataFrame, excluded: DataFrame) -> DataFrame:
+    return groups.join(excluded, on=["topic_id", "group_id"], how="left_anti")
 
 
-def _trace(of_groups: DataFrame, made: str | None) -> DataFrame:
-    """topic_id and group_id, not unique, and which of `KINDS` the trace is of."""
-    marks = (f"{str(kind == made).lower()} AS {kind}" for kind in KINDS)
-    return of_groups.selectExpr("topic_id", "group_id", *marks)
+def _traces(table: DataFrame, kind_of_table: str | None) -> DataFrame:
+    """A trace for each row of the table. Columns: topic_id, group_id (not unique) and a boolean for
+    each of `KINDS`."""
+    flags = (f"{str(kind == kind_of_table).lower()} AS {kind}" for kind in KINDS)
+    return table.selectExpr("topic_id", "group_id", *flags)
 
 
 def groups_by_topic(relevant: DataFrame, grain: Sequence[str] = ("topic_id",)) -> DataFrame:
-    """How many groups count for a topic, and the first by name of those that hold all of it.
+    """How many groups count for a topic, and the first group by name that holds the whole topic.
 
-    Grain: topic_id, or what else tells topics apart; only those with a relevant group. Columns: the
-    grain; groups: long; failed_group_id?, missing_group_id? (required, but never seen to
-    commit): int.
+    Grain: topic_id, or other columns that identify a topic; only topics with a relevant group.
+    Columns: the grain; groups: long; failed_group_id?, missing_group_id? (required, but never
+    seen to commit): int.
     """
     return relevant.groupBy(*grain).agg(
         F.expr("count(group_id) AS groups"),
@@ -97,17 +101,17 @@ def groups_without_commit(
 ) -> DataFrame:
     """The first groups by name that count for a partition and have no commit on it.
 
-    ``partitions`` has partition_id, topic_id, groups?, commits?; the others are without excluded
-    groups, but for ``vanished``. Grain: partition_id, only partitions that lack a commit. Columns:
-    partition_id; silent_group_id: int; vanished_group_id?: int, the first that once had a commit
-    here, or is not there any more.
+    ``partitions`` has partition_id, topic_id, groups?, commits?. All other tables but ``vanished``
+    are without excluded groups. Grain: partition_id, only partitions that lack a commit. Columns:
+    partition_id; silent_group_id: int; vanished_group_id?: int, the first group that once had a
+    commit on the partition, or is no longer listed.
     """
     pair = ["partition_id", "group_id"]
     lacking = partitions.where("coalesce(groups, 0) > coalesce(commits, 0)").select(
         "partition_id", "topic_id"
     )
-    here = F.broadcast(lacking.select("partition_id"))
-    present = commits.join(here, on="partition_id", how="left_semi").select(*pair)
+    lacking_ids = F.broadcast(lacking.select("partition_id"))
+    present = commits.join(lacking_ids, on="partition_id", how="left_semi").select(*pair)
     silent = (
         relevant.select("topic_id", "group_id")
         .join(F.broadcast(lacking), on="topic_id", how="inner")
@@ -116,7 +120,7 @@ def groups_without_commit(
     if remembered is None:
         silent = silent.selectExpr("*", "false AS known")
     else:
-        known = remembered.join(here, on="partition_id", how="left_semi")
+        known = remembered.join(lacking_ids, on="partition_id", how="left_semi")
         silent = silent.join(known.selectExpr(*pair, "true AS known"), on=pair, how="left")
     if vanished is None:
         silent = silent.selectExpr("*", "false AS vanished")
@@ -130,7 +134,8 @@ def groups_without_commit(
 
 
 def rewound_partitions(partitions: DataFrame, remembered: DataFrame) -> DataFrame:
-    """Partitions whose binding group stands below the log start and below where it once stood.
+    """Partitions whose binding group has committed below the log start offset and below its own
+    remembered commit.
 
     ``partitions`` has the columns of `with_bounds`. Grain: partition_id. Columns: partition_id;
     rewound: boolean, always true.

@@ -1,9 +1,10 @@
-"""What a cycle may do now of what the plan allows: settled topics, no pause, and the limits.
+"""Which of the plan's deletions a cycle may carry out now: only on settled topics, not during a
+pause, and within the limits.
 
 Invariants: the limits are never exceeded, and a cutoff is only ever lowered. Deletion always
-goes on: a first deletion that is too large for a whole cycle is done in part, up to the limit,
-and the next cycle does the next part. What a cycle leaves out comes first in the next one, so
-nothing waits for ever, however busy the others are.
+makes progress: if the first deletion is too large for a whole cycle, the cycle does a part of it,
+up to the limit, and the next cycle does the next part. Partitions that a cycle leaves out come
+first in the next one, so none waits for ever, however busy the others are.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from retentiond.model import PlanRow, Reason, TopicPartition, Verdict, in_turn
 def allowed(
     rows: Iterable[PlanRow], limits: Limits, agreed: Mapping[str, int], pause: object
 ) -> tuple[PlanRow, ...]:
-    """The same rows in the same order; deletions for which it is too early, or that a pause
-    forbids, become holds."""
+    """The same rows in the same order. Deletions on topics that have yet to settle, and all
+    deletions during a pause, become holds."""
     return unless_paused(once_settled(rows, agreed, limits.settle_cycles), pause)
 
 
 def once_settled(
     rows: Iterable[PlanRow], agreed: Mapping[str, int], settle_cycles: int
 ) -> tuple[PlanRow, ...]:
-    """Without deletions on topics whose groups have not been the same for so many complete cycles;
-    ``agreed`` counts them by topic.
+    """Holds deletions on topics whose groups have not been the same for ``settle_cycles`` complete
+    cycles. ``agreed`` has the number of such cycles by topic.
 
-    The reason is `Reason.LIMIT_REACHED`, as docs/semantics.md has it: ``settle_cycles`` is one of
+    The reason is `Reason.LIMIT_REACHED`, as docs/semantics.md says: ``settle_cycles`` is one of the
     ``limits``. So these partitions come first in the next cycle, like all that a limit leaves out.
     """
     return tuple(
@@ -47,7 +48,7 @@ def once_settled(
 
 
 def unless_paused(rows: Iterable[PlanRow], pause: object) -> tuple[PlanRow, ...]:
-    """Without any deletion while there is a ``pause``, whose text says why."""
+    """Holds all deletions during a ``pause``. Its text says why."""
     return tuple(
         row
         if pause is None or row.verdict is not Verdict.DELETE
@@ -59,10 +60,10 @@ def unless_paused(rows: Iterable[PlanRow], pause: object) -> tuple[PlanRow, ...]
 def within_limits(
     rows: Sequence[PlanRow], limits: Limits, waiting: Sequence[TopicPartition] = ()
 ) -> tuple[PlanRow, ...]:
-    """Without deletions that don't fit. Those that are ``waiting`` have the first turn. A row that
-    doesn't fit takes nothing from the limits, so smaller ones after it may still go."""
+    """Holds deletions that exceed the limits. The ``waiting`` partitions come first. A deletion
+    that doesn't fit takes nothing from the limits, so smaller ones after it may still fit."""
     records, partitions = limits.records_per_cycle, limits.partitions_per_cycle
-    found = list(rows)
+    limited = list(rows)
     records_taken = 0
     partitions_taken = 0
     for position in in_turn(rows, waiting):
@@ -83,8 +84,8 @@ def within_limits(
         if row.verdict is Verdict.DELETE:
             records_taken += row.records
             partitions_taken += 1
-        found[position] = row
-    return tuple(found)
+        limited[position] = row
+    return tuple(limited)
 
 
 def _held(row: PlanRow, why: str, reason: Reason = Reason.LIMIT_REACHED) -> PlanRow:

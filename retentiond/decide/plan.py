@@ -1,7 +1,7 @@
-"""Decide: from a snapshot to one row for each partition, with its verdict and reason.
+"""Decides: turns a snapshot into one row for each partition, with its verdict and reason.
 
-Spark is asked twice. The first answer counts all commits; the second looks at the few
-partitions that it leaves in doubt, where there are any, and judges.
+Spark runs up to two queries. The first one counts all commits and judges most partitions. The
+second one judges the few doubtful partitions, where a commit is missing or may have gone back.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from retentiond.spark.session import SparkSessions
 def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
     """One row for each partition of the snapshot, sorted by topic and partition.
 
-    Raises `SparkUnavailable` when Spark can't work it out.
+    Raises `SparkUnavailable` if Spark can't compute it.
     """
     with garbage_collection.collected_afterwards():
         decided = _decided(spark, star_schema(snapshot))
@@ -65,13 +65,14 @@ def _decided(spark: SparkSessions, tables: StarSchema[pa.Table]) -> pa.Table:
 
 
 def counted_partitions(star: StarSchema[DataFrame], relevant: DataFrame) -> DataFrame:
-    """How far each partition is consumed, and by how many of those that count.
+    """How far each partition is consumed, and by how many of its relevant groups.
 
-    ``star``, here and below, is `without_excluded`; ``relevant`` is of `relevant_groups`.
+    Here and below, ``star`` is the result of `without_excluded`, and ``relevant`` is the result of
+    `relevant_groups`.
 
     Grain: partition_id. Columns: those of `StarSchema.partitions`, `groups_by_topic`,
-    `commits_by_partition` and `with_bounds`; doubtful: boolean, whether somebody lacks a commit
-    or may have gone back.
+    `commits_by_partition` and `with_bounds`; doubtful: boolean, whether a group lacks a commit or
+    may have gone back.
     """
     groups = with_join_hint(groups_by_topic(relevant), star)
     commits = commits_by_partition(star.commits, star.group_count)
@@ -85,7 +86,8 @@ def counted_partitions(star: StarSchema[DataFrame], relevant: DataFrame) -> Data
 
 
 def without_doubts(counted: DataFrame) -> DataFrame:
-    """As `doubts_about`, where there are none. ``counted`` is of `counted_partitions`."""
+    """The columns of `doubts_about` for partitions without doubts. ``counted`` is the result of
+    `counted_partitions`."""
     return counted.selectExpr(
         "*",
         "CAST(NULL AS INT) AS silent_group_id",
@@ -97,10 +99,11 @@ def without_doubts(counted: DataFrame) -> DataFrame:
 def doubts_about(
     doubtful: DataFrame, star: StarSchema[DataFrame], relevant: DataFrame
 ) -> DataFrame:
-    """Who lacks a commit, and where somebody went back. ``doubtful`` is of `counted_partitions`.
+    """Which group lacks a commit, and where a group went back. ``doubtful``: the doubtful rows of
+    `counted_partitions`.
 
     Grain: partition_id. Columns: those of ``doubtful``, of `groups_without_commit` and of
-    `rewound_partitions`, null where they have no row.
+    `rewound_partitions`; null for partitions without a row in these two.
     """
     silent = groups_without_commit(doubtful, relevant, star.commits, star.remembered, star.vanished)
     doubts = doubtful.join(silent, on="partition_id", how="left")
@@ -111,7 +114,8 @@ def doubts_about(
 
 
 def judged_partitions(doubted: DataFrame, star: StarSchema[DataFrame]) -> DataFrame:
-    """The plan, in positions instead of names. ``doubted`` is of `doubts_about`.
+    """The plan, with positions instead of names. ``doubted`` is the result of `doubts_about` or
+    `without_doubts`.
 
     Grain: partition_id. Columns: those of ``doubted`` and of `commits_on_replaced_records`, and
     reason: string; binding_group_id?: int; binding_committed_offset?: long; records: long.
@@ -147,8 +151,8 @@ def plan_rows(snapshot: Snapshot, judged: pa.Table) -> tuple[PlanRow, ...]:
 def _vanished_commits(
     snapshot: Snapshot, decided: Iterable[Decided]
 ) -> dict[tuple[int, int | None], int]:
-    """The last commits that groups were seen to have which hold because they vanished, by the
-    positions of partition and group."""
+    """The remembered commits on partitions that are held because a group vanished, by the positions
+    of partition and group."""
     held = [row.partition_id for row in decided if row.reason is Reason.GROUP_VANISHED]
     is_held = pc.is_in(snapshot.remembered["partition_id"], value_set=pa.array(held, pa.int32()))
     return {

@@ -1,8 +1,8 @@
-"""What goes sooner because a log directory runs full: as much as is needed, and no more.
+"""Deletes sooner on log directories that run full: as much as is needed, and no more.
 
-Invariant: pressure shortens the retention and nothing else. A row under pressure is the row that
-`decide` gives for the pressure retention: its groups and its end bound it as ever. The guard judges
-by the same retention.
+Invariant: pressure shortens the consumed retention and nothing else. A row under pressure is the
+row that `decide` gives for the pressure retention, so its groups and its end bound it as ever. The
+guard judges by the same retention.
 """
 
 from __future__ import annotations
@@ -20,91 +20,93 @@ from retentiond.disks.pressure import (
     PressedLogDir,
     Pressure,
     bytes_by_log_dir,
-    disks,
+    grouped_by_disk,
 )
 from retentiond.model import PlanRow, Reason, TopicPartition
 from retentiond.snapshot import Snapshot
 
 
 class Relieved(NamedTuple):
-    """A plan that heeds pressure, and the snapshot whose retentions it was made by."""
+    """A plan that heeds pressure, and the snapshot with the retention of each of its rows."""
 
     rows: tuple[PlanRow, ...]
     snapshot: Snapshot
 
 
 def relieved(
-    rows: Sequence[PlanRow], snapshot: Snapshot, sooner: Sequence[PlanRow], pressure: Pressure
+    rows: Sequence[PlanRow], snapshot: Snapshot, eager_rows: Sequence[PlanRow], pressure: Pressure
 ) -> Relieved:
-    """The plan with the pressure retention on as many partitions as its directories need.
+    """The plan with the pressure retention on as many partitions as the log directories need.
 
-    ``rows`` are decided from ``snapshot``, by the consumed retention, and ``sooner`` from
-    ``pressure.eager``. Rows that may not be deleted now, because of a pause or as they have yet to
-    settle, are holds in both.
+    ``rows`` are decided from ``snapshot``, by the consumed retention. ``eager_rows`` are decided
+    from ``pressure.eager``, by the pressure retention. Partitions that a pause or an unsettled
+    topic keeps from deletion are holds in both.
     """
     eager = pressure.eager or snapshot
     frees = predict(rows, snapshot, pressure.reading, pressure.awaited_bytes)
-    may_free = predict(sooner, eager, pressure.reading, pressure.awaited_bytes)
+    may_free = predict(eager_rows, eager, pressure.reading, pressure.awaited_bytes)
     chosen = partitions_to_relieve(pressure.log_dirs, frees, may_free)
-    found = list(rows)
+    relieved_rows = list(rows)
     partitions = list(snapshot.partitions)
-    for position, row in enumerate(sooner):
+    for position, row in enumerate(eager_rows):
         if row.topic_partition in chosen:
-            found[position] = row
+            relieved_rows[position] = row
             partitions[position] = eager.partitions[position]
     for position in pressure.partitions(snapshot):
-        found[position] = replace(found[position], under_pressure=True)
-    return Relieved(tuple(found), replace(snapshot, partitions=tuple(partitions)))
+        relieved_rows[position] = replace(relieved_rows[position], under_pressure=True)
+    return Relieved(tuple(relieved_rows), replace(snapshot, partitions=tuple(partitions)))
 
 
 def partitions_to_relieve(
     log_dirs: Iterable[PressedLogDir], frees: Predictions, may_free: Predictions
 ) -> frozenset[TopicPartition]:
-    """Those that are to have the pressure retention, disk by disk.
+    """The partitions that get the pressure retention, disk by disk.
 
-    On each disk the partition comes first that frees most there beyond the normal plan, then its
-    equals in the order of their names, until what is needed is predicted to go. So no disk is given
-    more than one partition beyond that, and none that frees nothing there. ``frees``: what the
-    normal plan frees; ``may_free``: what the plan under the pressure retention does.
+    ``frees``: what the normal plan frees. ``may_free``: what the plan by the pressure retention
+    frees. On each disk, the partition that frees most in addition to the normal plan comes first
+    (equal ones in the order of their names), until the predictions reach what is needed. So at
+    most one partition exceeds the need of a disk, and no partition is chosen that frees nothing.
     """
-    more = {at: _beyond(found, frees.get(at, {})) for at, found in may_free.items()}
-    freed = bytes_by_log_dir(frees, frees)
+    additional = {at: _additional(freed, frees.get(at, {})) for at, freed in may_free.items()}
+    normally_freed = bytes_by_log_dir(frees, frees)
     chosen: dict[TopicPartition, None] = {}
-    for disk in disks(log_dirs):
-        keys = [each.key for each in disk]
-        needed = max(each.until_bytes - each.usable_bytes for each in disk)
-        needed -= sum(each.awaited_bytes + freed.get(each.key, 0) for each in disk)
-        needed -= sum(_on(more[at], keys) for at in chosen)
-        in_turn = sorted(
-            ((_on(found, keys), at) for at, found in more.items() if at not in chosen),
-            key=lambda each: (-each[0], each[1]),
+    for disk in grouped_by_disk(log_dirs):
+        keys = [log_dir.key for log_dir in disk]
+        needed = max(log_dir.until_bytes - log_dir.usable_bytes for log_dir in disk)
+        needed -= sum(
+            log_dir.awaited_bytes + normally_freed.get(log_dir.key, 0) for log_dir in disk
         )
-        for bytes_there, at in in_turn:
-            if needed <= 0 or bytes_there <= 0:
+        needed -= sum(_bytes_on(keys, additional[at]) for at in chosen)
+        largest_first = sorted(
+            ((_bytes_on(keys, freed), at) for at, freed in additional.items() if at not in chosen),
+            key=lambda candidate: (-candidate[0], candidate[1]),
+        )
+        for freed_on_disk, at in largest_first:
+            if needed <= 0 or freed_on_disk <= 0:
                 break
             chosen[at] = None
-            needed -= bytes_there
+            needed -= freed_on_disk
     return frozenset(chosen)
 
 
-def _beyond(
+def _additional(
     may_free: Mapping[ReplicaKey, int], frees: Mapping[ReplicaKey, int]
 ) -> dict[LogDirKey, int]:
-    """By log directory, what the one frees more than the other."""
+    """By log directory, what a partition frees in addition to the normal plan."""
     return {
         (replica.broker, replica.log_dir): freed - frees.get(replica, 0)
         for replica, freed in may_free.items()
     }
 
 
-def _on(by_log_dir: Mapping[LogDirKey, int], keys: Sequence[LogDirKey]) -> int:
+def _bytes_on(keys: Sequence[LogDirKey], by_log_dir: Mapping[LogDirKey, int]) -> int:
     return sum(by_log_dir.get(key, 0) for key in keys)
 
 
 def relief(
     rows: Sequence[PlanRow], snapshot: Snapshot, pressure: Pressure
 ) -> tuple[LogDirRelief, ...]:
-    """One for each directory under pressure. ``rows``: the plan as it is to be carried out."""
+    """What the plan does for each log directory under pressure. ``rows``: the final plan."""
     if not pressure.log_dirs:
         return ()
     frees = predict(rows, snapshot, pressure.reading, pressure.awaited_bytes)
@@ -132,8 +134,8 @@ def relief(
 
 
 def _kept_share(row: PlanRow) -> float:
-    """The part of a partition's records that its binding group has not read; all of them where that
-    is not known."""
+    """The part of a partition's records that its binding group has not read; all of them if its
+    commit is not known."""
     start, end, read_up_to = row.log_start_offset, row.high_watermark, row.binding_committed_offset
     if start is None or end is None or end <= start:
         return 0.0

@@ -6,12 +6,12 @@ The reason is the first one that applies, in an order that puts doubt first.
 
 Invariant (KIP-68's "-1"): a bound that is not fully known is null, and so is what follows from it.
 Spark's aggregates and its `least` ignore nulls. So commits that could not be read are counted, no
-minimum is taken where one is missing, and `least` is not used alone.
+minimum is taken while a commit is missing, and `least` is never used alone.
 
-Invariant: records go only where `Reason.CONSUMED` is proven. A condition that is null, because a
-figure in it is, does not apply. What no condition claims is left alone.
+Invariant: records go only where `Reason.CONSUMED` is proven. A condition with an unknown figure is
+null and doesn't apply. A partition to which no condition applies is held.
 
-`retentiond.act.rule` restates all of it without a line of this module.
+`retentiond.act.rule` restates this rule without using any of this module.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ INT64_MAX = 2**63 - 1
 def commits_by_partition(
     commits: DataFrame, group_count: int, grain: Sequence[str] = ("partition_id",)
 ) -> DataFrame:
-    """What the counted commits on a partition say. A tie goes to the first group by name.
+    """The smallest and the largest commit on each partition. A tie goes to the first group by name.
 
     ``group_count``: every group_id is below it. Offset and group go through the aggregates as
-    one number, because Spark would sort all commits for a pair of them. Where offset and group
-    don't fit into it (no log is that long), the offset stays right, and any of the groups at it
-    is named.
+    one number, because Spark would sort all commits for a pair of them. If offset and group don't
+    fit into one number (no log is that long), the offset is still right, and the group is any of
+    those at that offset.
 
-    Grain: partition_id, or what else tells partitions apart; only those with a commit. Columns:
-    the grain; commits, readable_commits: long; min_offset?: long, min_group_id?: int;
-    max_offset?: long, max_group_id?: int; unreadable_group_id?: int, the first by name whose commit
-    is null.
+    Grain: partition_id, or other columns that identify a partition; only partitions with a commit.
+    Columns: the grain; commits, readable_commits: long; min_offset?: long, min_group_id?: int;
+    max_offset?: long, max_group_id?: int; unreadable_group_id?: int, the first group by name whose
+    commit is null.
     """
     last = group_count - 1
     base = f"least(offset, {INT64_MAX // group_count - 1}) * {group_count}L"
@@ -70,19 +70,20 @@ def commits_by_partition(
 
 
 def commits_on_replaced_records(epochs: DataFrame | None, stale: DataFrame | None) -> DataFrame:
-    """Who has read records in whose place the log has others (see `EPOCH_SCHEMA`), or may have.
+    """Commits of groups that have read records which the log has replaced by others, or may have
+    (see `EPOCH_SCHEMA`).
 
-    ``epochs`` and ``stale`` are as in `StarSchema`, without excluded groups; one of them is given
-    at least. Grain: partition_id, only partitions where somebody has. Columns: partition_id;
-    replaced_group_id: int, the first by name; replaced_offset: long, its commit.
+    ``epochs`` and ``stale`` are as in `StarSchema`, without excluded groups; at least one is given.
+    Grain: partition_id, only partitions with such a commit. Columns: partition_id;
+    replaced_group_id: int, the first group by name; replaced_offset: long, its commit.
     """
-    is_there = "IF(known_epoch = leader_epoch OR shares, end_offset >= offset, end_offset = offset)"
+    is_kept = "IF(known_epoch = leader_epoch OR shares, end_offset >= offset, end_offset = offset)"
     columns = ("partition_id", "group_id", "offset")
-    found = [] if stale is None else [stale.select(*columns)]
+    tables = [] if stale is None else [stale.select(*columns)]
     if epochs is not None:
-        found.append(epochs.where(f"NOT coalesce({is_there}, false)").select(*columns))
+        tables.append(epochs.where(f"NOT coalesce({is_kept}, false)").select(*columns))
     return (
-        reduce(DataFrame.unionAll, found)
+        reduce(DataFrame.unionAll, tables)
         .groupBy("partition_id")
         .agg(
             F.expr("min(group_id) AS replaced_group_id"),
@@ -92,9 +93,10 @@ def commits_on_replaced_records(epochs: DataFrame | None, stale: DataFrame | Non
 
 
 def commits_of_failed(commits: DataFrame, failed: DataFrame) -> DataFrame:
-    """What was read of groups that failed as a whole; it shows in the plan and bounds nothing.
+    """The commits that could be read of groups that failed as a whole. The plan shows them; they
+    bound nothing.
 
-    Grain: partition_id, failed_group_id. Columns: those and failed_group_offset?: long.
+    Grain: partition_id, failed_group_id. Columns: the grain; failed_group_offset?: long.
     """
     return commits.join(F.broadcast(failed), on="group_id", how="inner").selectExpr(
         "partition_id", "group_id AS failed_group_id", "offset AS failed_group_offset"
@@ -105,8 +107,8 @@ def with_bounds(partitions: DataFrame) -> DataFrame:
     """The partitions with end?, min_committed_offset? and cutoff?: long.
 
     ``partitions`` has last_stable_offset?, high_watermark?, retention_offset?, and the columns
-    of `groups_by_topic` and `commits_by_partition`. The smallest commit is the bound only where
-    each relevant group has a readable one.
+    of `groups_by_topic` and `commits_by_partition`. The smallest commit is a bound only if every
+    relevant group has a readable commit.
     """
     end = least_of_all("last_stable_offset", "high_watermark")
     min_committed_offset = "IF(readable_commits = groups, min_offset, NULL)"
@@ -117,13 +119,13 @@ def with_bounds(partitions: DataFrame) -> DataFrame:
 
 
 def least_of_all(*names: str) -> str:
-    """The smallest value; null if one of them is."""
-    every_one = " AND ".join(f"{name} IS NOT NULL" for name in names)
-    return f"IF({every_one}, least({', '.join(names)}), NULL)"
+    """The smallest of the columns; null if one of them is null."""
+    all_known = " AND ".join(f"{name} IS NOT NULL" for name in names)
+    return f"IF({all_known}, least({', '.join(names)}), NULL)"
 
 
 def topic_holds(topics: DataFrame) -> DataFrame:
-    """What holds a topic as a whole.
+    """The reasons that hold a topic as a whole.
 
     Grain: topic_id. Columns: topic_id; topic_reason?: string; min_groups: int;
     hidden: boolean; changelog_group_id?: int.
@@ -134,8 +136,8 @@ def topic_holds(topics: DataFrame) -> DataFrame:
 
 
 def with_topic_reason(topics: DataFrame) -> DataFrame:
-    """The topics, or rows with a topic's columns, with topic_reason?: string. A failed topic's
-    configs are unreadable and prove nothing."""
+    """The topics, or rows with a topic's columns, with topic_reason?: string. The configs of a
+    failed topic could not be read, so they prove nothing."""
     reasons = {
         Reason.POLICY_CONFLICT: "conflict",
         Reason.NOT_DELETABLE: (
@@ -177,11 +179,12 @@ def with_reason(partitions: DataFrame, *, complete: bool) -> DataFrame:
 def with_binding(partitions: DataFrame) -> DataFrame:
     """The partitions with binding_group_id?: int and binding_committed_offset?: long.
 
-    That is the group which causes the hold, else the one with the smallest commit, where the
-    smallest is known. ``partitions`` has the columns of all other steps and the reason.
+    The binding group causes the hold; if no group does, it is the group with the smallest commit,
+    provided that this commit is known. ``partitions`` has the columns of all other steps and the
+    reason.
     """
     smallest = "IF(min_committed_offset IS NOT NULL, min_group_id, NULL)"
-    unreadable = "least(failed_group_id, unreadable_group_id)"  # the one there is, if one is null
+    unreadable = "least(failed_group_id, unreadable_group_id)"  # `least` ignores a null
     groups = {
         Reason.NOT_DELETABLE: f"coalesce(changelog_group_id, {smallest})",
         Reason.GROUP_UNREADABLE: unreadable,

@@ -1,12 +1,12 @@
-"""A snapshot as a star schema of integer tables, which is how Spark is fast.
+"""A snapshot as a star schema of integer tables, because Spark is fast with integers.
 
-A name costs Spark several times what a number does. So every name stays behind, and its position
-in the snapshot goes: ``topic_id``, ``partition_id`` and ``group_id`` are positions in
-`Snapshot.topics`, `.partitions` and `.groups`. Groups are sorted by name, so the smallest
-``group_id`` is the first by name.
+A name costs Spark several times what a number does. So Spark gets positions instead of names:
+``topic_id``, ``partition_id`` and ``group_id`` are positions in `Snapshot.topics`, `.partitions`
+and `.groups`. Groups are sorted by name, so the smallest ``group_id`` is the first by name.
 
-A table in parts is counted by several tasks, which then exchange what they have found. What is
-joined to it goes to each of them first, in a job of its own. That pays for many commits only.
+If a table has several Spark partitions, several tasks count it and then exchange their results.
+A table that is joined to it is broadcast to these tasks first, in a job of its own. That pays only
+for many commits.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ TOPICS = pa.schema(
         pa.field("changelog_group_id", pa.int32()),  # the first that restores its state from it
     ]
 )
-"""``hidden``: groups may be hidden from the topic, so nobody is known to be absent."""
+"""``hidden``: some groups may be hidden, so no group is known not to read the topic."""
 PARTITIONS = pa.schema(
     [
         _position("partition_id"),
@@ -67,25 +67,25 @@ PARTITIONS = pa.schema(
     ]
 )
 GROUPS = pa.schema([_position("group_id")])
-"""``failed`` and ``vanished``."""
+"""The columns of ``failed`` and ``vanished``."""
 COMMITS = pa.schema(
     [
         _position("group_id"),
         _position("partition_id"),
-        _position("topic_id"),  # the partition's, so that Spark need not look it up
-        pa.field("offset", pa.int64()),  # null: it could not be read
+        _position("topic_id"),  # the partition's topic, so that Spark need not join it
+        pa.field("offset", pa.int64()),  # null if it could not be read
     ]
 )
-"""``commits``, ``remembered`` and ``stale``."""
+"""The columns of ``commits``, ``remembered`` and ``stale``."""
 EPOCHS = pa.schema([*EPOCH_SCHEMA, _position("topic_id"), _flag("shares")])
-"""``shares``: whether it is a share group."""
+"""``shares``: whether the group is a share group."""
 GROUPS_OF_TOPICS = pa.schema([_position("group_id"), _position("topic_id")])
-"""``readers``, ``required`` and ``excluded``."""
+"""The columns of ``readers``, ``required`` and ``excluded``."""
 
 
 @dataclass(frozen=True, slots=True)
 class StarSchema(Generic[T]):
-    """The tables that a plan is worked out from: `pyarrow.Table`s, or the DataFrames of them.
+    """The tables from which a plan is computed, as `pyarrow.Table`s or as Spark DataFrames.
 
     ==============  ========================  ==================  ================================
     table           grain                     columns             rows
@@ -95,20 +95,20 @@ class StarSchema(Generic[T]):
     ``commits``     group_id, partition_id    `COMMITS`           every commit
     ``epochs``      group_id, partition_id    `EPOCHS`            see `EPOCH_SCHEMA`
     ``failed``      group_id                  `GROUPS`            groups unreadable as a whole
-    ``remembered``  group_id, partition_id    `COMMITS`           see `_beyond`
+    ``remembered``  group_id, partition_id    `COMMITS`           see `_not_reached`
     ``stale``       group_id, partition_id    `COMMITS`           see `Snapshot.stale`
-    ``readers``     group_id, topic_id        `GROUPS_OF_TOPICS`  now, or by what was seen before
+    ``readers``     group_id, topic_id        `GROUPS_OF_TOPICS`  readers seen now or before
     ``vanished``    group_id                  `GROUPS`            remembered, and not listed
-    ``required``    group_id, topic_id        `GROUPS_OF_TOPICS`  by the policy
-    ``excluded``    group_id, topic_id        `GROUPS_OF_TOPICS`  by the policy
+    ``required``    group_id, topic_id        `GROUPS_OF_TOPICS`  groups that the policy requires
+    ``excluded``    group_id, topic_id        `GROUPS_OF_TOPICS`  groups that the policy excludes
     ==============  ========================  ==================  ================================
 
-    From ``epochs`` on, a table without rows is None: on most clusters that are most of them, and
-    each would cost Spark a step.
+    From ``epochs`` on, a table without rows is None. Most of them are empty on most clusters, and
+    every table costs Spark a step.
 
-    ``complete`` says whether the listing of groups was; where it was not, nobody is known to be
-    absent. ``group_count`` is at least 1. ``in_one_part``: each of the DataFrames is, so what meets
-    in a join need not travel.
+    ``complete``: whether the listing of groups is complete; if not, no group is known to be absent.
+    ``group_count`` is at least 1. ``in_one_part``: each DataFrame has a single Spark partition, so
+    joins need no shuffle.
     """
 
     complete: bool
@@ -127,9 +127,9 @@ class StarSchema(Generic[T]):
     in_one_part: bool = False
 
     def map(self, convert: Callable[[T], U]) -> StarSchema[U]:
-        """The same star with every table converted."""
+        """The star schema with every table converted."""
 
-        def some(table: T | None) -> U | None:
+        def converted(table: T | None) -> U | None:
             return None if table is None else convert(table)
 
         return StarSchema(
@@ -138,39 +138,39 @@ class StarSchema(Generic[T]):
             topics=convert(self.topics),
             partitions=convert(self.partitions),
             commits=convert(self.commits),
-            epochs=some(self.epochs),
-            failed=some(self.failed),
-            remembered=some(self.remembered),
-            stale=some(self.stale),
-            readers=some(self.readers),
-            vanished=some(self.vanished),
-            required=some(self.required),
-            excluded=some(self.excluded),
+            epochs=converted(self.epochs),
+            failed=converted(self.failed),
+            remembered=converted(self.remembered),
+            stale=converted(self.stale),
+            readers=converted(self.readers),
+            vanished=converted(self.vanished),
+            required=converted(self.required),
+            excluded=converted(self.excluded),
             in_one_part=self.in_one_part,
         )
 
 
 FEW_COMMITS = 2_000_000
-"""Fewer are counted by one task before several have exchanged anything."""
+"""One task counts fewer commits sooner than several tasks have exchanged their results."""
 
 
 def to_dataframes(session: SparkSession, tables: StarSchema[pa.Table]) -> StarSchema[DataFrame]:
     """The tables as DataFrames of the same grain and columns."""
-    made = tables.map(session.createDataFrame)
+    dataframes = tables.map(session.createDataFrame)
     if tables.commits.num_rows >= FEW_COMMITS:
-        return made
-    return replace(made.map(lambda table: table.coalesce(1)), in_one_part=True)
+        return dataframes
+    return replace(dataframes.map(lambda table: table.coalesce(1)), in_one_part=True)
 
 
 def with_join_hint(table: DataFrame, star: StarSchema[DataFrame]) -> DataFrame:
-    """A table of few rows, with the hint by which Spark joins it to a larger one of the star."""
+    """A small table with the hint for Spark to join it to a larger one of the star schema."""
     return table.hint("shuffle_hash") if star.in_one_part else F.broadcast(table)
 
 
 def star_schema(snapshot: Snapshot) -> StarSchema[pa.Table]:
     """The snapshot as Arrow tables.
 
-    A conflict has no retention, requires nobody and excludes nobody.
+    A policy conflict has no retention, requires no group and excludes none.
     """
     partitions = _partitions(snapshot)
     readers = snapshot.readers | snapshot.remembered_readers
@@ -180,57 +180,62 @@ def star_schema(snapshot: Snapshot) -> StarSchema[pa.Table]:
         topics=_topics(snapshot),
         partitions=partitions,
         commits=_commits(snapshot.commits, partitions),
-        epochs=_some(_epochs(snapshot, partitions)),
-        failed=_some(
+        epochs=_unless_empty(_epochs(snapshot, partitions)),
+        failed=_unless_empty(
             _table(GROUPS, [at for at, group in enumerate(snapshot.groups) if group.failure])
         ),
-        remembered=_some(_commits(_beyond(snapshot.remembered, snapshot.commits), partitions)),
-        stale=_some(_commits(snapshot.stale, partitions)),
-        readers=_some(
+        remembered=_unless_empty(
+            _commits(_not_reached(snapshot.remembered, snapshot.commits), partitions)
+        ),
+        stale=_unless_empty(_commits(snapshot.stale, partitions)),
+        readers=_unless_empty(
             _table(
                 GROUPS_OF_TOPICS,
                 [reader.group for reader in readers],
                 [reader.topic for reader in readers],
             )
         ),
-        vanished=_some(
+        vanished=_unless_empty(
             _table(
                 GROUPS,
                 [at for at, group in enumerate(snapshot.groups) if group.state == VANISHED],
             )
         ),
-        required=_some(_required(snapshot)),
-        excluded=_some(excluded_groups(snapshot)),
+        required=_unless_empty(_required(snapshot)),
+        excluded=_unless_empty(excluded_groups(snapshot)),
     )
 
 
-def _some(table: pa.Table) -> pa.Table | None:
+def _unless_empty(table: pa.Table) -> pa.Table | None:
     return table if table.num_rows else None
 
 
 def _topics(snapshot: Snapshot) -> pa.Table:
     topics = snapshot.topics
-    rules = [None if isinstance(each.policy, PolicyConflict) else each.policy for each in topics]
+    policies = [
+        None if isinstance(topic.policy, PolicyConflict) else topic.policy for topic in topics
+    ]
     return _table(
         TOPICS,
         range(len(topics)),
-        [policy is None for policy in rules],
+        [policy is None for policy in policies],
         [topic.is_internal for topic in topics],
         ["delete" in topic.cleanup_policy for topic in topics],
         ["compact" in topic.cleanup_policy for topic in topics],
-        [policy is not None and policy.allow_compacted for policy in rules],
+        [policy is not None and policy.allow_compacted for policy in policies],
         [topic.failure is not None for topic in topics],
         [topic.recreated for topic in topics],
         [snapshot.hides_groups_of(topic) for topic in topics],
-        [policy and policy.consumed_retention_ms for policy in rules],
+        [policy and policy.consumed_retention_ms for policy in policies],
         [topic.forced_retention_ms for topic in topics],
-        [policy.min_groups if policy else 0 for policy in rules],
-        _restoring(snapshot),
+        [policy.min_groups if policy else 0 for policy in policies],
+        _changelog_groups(snapshot),
     )
 
 
-def _restoring(snapshot: Snapshot) -> list[int | None]:
-    """Of each topic the first group by name that restores its state from it, and counts there."""
+def _changelog_groups(snapshot: Snapshot) -> list[int | None]:
+    """For each topic, the first group by name that restores its state from the topic and isn't
+    excluded there."""
     first: list[int | None] = [None] * len(snapshot.topics)
     for group, topic in sorted(snapshot.changelogs, reverse=True):
         if not snapshot.topics[topic].policy.excludes(snapshot.groups[group].name):
@@ -239,7 +244,7 @@ def _restoring(snapshot: Snapshot) -> list[int | None]:
 
 
 def _partitions(snapshot: Snapshot) -> pa.Table:
-    """A conflict says no retention, so none of its partitions has a retention offset."""
+    """A policy conflict has no retention, so the topic's partitions have no retention offset."""
     conflicts = {
         position
         for position, topic in enumerate(snapshot.topics)
@@ -249,12 +254,12 @@ def _partitions(snapshot: Snapshot) -> pa.Table:
     return _table(
         PARTITIONS,
         range(len(partitions)),
-        [each.topic for each in partitions],
-        [each.log_start_offset for each in partitions],
-        [each.high_watermark for each in partitions],
-        [each.last_stable_offset for each in partitions],
-        [None if each.topic in conflicts else each.retention_offset for each in partitions],
-        [each.failure is not None for each in partitions],
+        [at.topic for at in partitions],
+        [at.log_start_offset for at in partitions],
+        [at.high_watermark for at in partitions],
+        [at.last_stable_offset for at in partitions],
+        [None if at.topic in conflicts else at.retention_offset for at in partitions],
+        [at.failure is not None for at in partitions],
     )
 
 
@@ -281,10 +286,11 @@ def _epochs(snapshot: Snapshot, partitions: pa.Table) -> pa.Table:
     )
 
 
-def _beyond(remembered: pa.Table, commits: pa.Table) -> pa.Table:
-    """The remembered commits that the same group's commit of now is missing for, or lies below.
+def _not_reached(remembered: pa.Table, commits: pa.Table) -> pa.Table:
+    """The remembered commits whose group now has a smaller commit on the partition, or none.
 
-    The others say nothing that the commit does not, and on most clusters that is all of them.
+    The other remembered commits add nothing to the current ones; on most clusters that is all of
+    them.
     """
     readable = commits.filter(pc.is_valid(commits["offset"]))
     is_reached = offsets_beside(remembered, readable) >= remembered["offset"].to_numpy()
@@ -303,9 +309,9 @@ def _required(snapshot: Snapshot) -> pa.Table:
 
 
 def excluded_groups(snapshot: Snapshot) -> pa.Table:
-    """`GROUPS_OF_TOPICS`: who does not count on a topic, whatever the trace.
+    """`GROUPS_OF_TOPICS`: the groups that don't count on a topic, whatever their trace.
 
-    Each policy is asked once about each group, however many topics it is for.
+    Each policy is asked once about each group, however many topics it has.
     """
     topics_of: dict[TopicPolicy, list[int]] = {}
     for topic_id, topic in enumerate(snapshot.topics):

@@ -1,5 +1,5 @@
-"""The brokers' disks over the cycles of one process: what they hold, when they are full, what is
-stuck."""
+"""The brokers' disks over the cycles of one process: what they hold, when they will be full, and
+whose retention is stuck."""
 
 from __future__ import annotations
 
@@ -45,95 +45,100 @@ from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import Snapshot, partitions_of
 
 CHECK_INTERVAL_MS = 5 * MINUTE_MS
-"""``log.retention.check.interval.ms`` by default: records older than the forced retention may
+"""Kafka's default ``log.retention.check.interval.ms``: records older than the forced retention may
 stay for that long."""
 
-STALE_MS = MINUTE_MS
-"""A reading that began longer ago, as the process stood still for one, does not tell how full a
-disk is."""
+MAX_READING_AGE_MS = MINUTE_MS
+"""A reading that began longer ago (the process was suspended, say) no longer tells how full a disk
+is."""
 
-SPACING_MS = 10 * MINUTE_MS
-"""No more readings are remembered than one in this time."""
+REMEMBER_INTERVAL_MS = 10 * MINUTE_MS
+"""At most one reading in this time is remembered."""
 
 
 @dataclass(slots=True)
 class SpaceHistory:
-    """What the readings of the last day saw, of one process: usable bytes by broker and directory,
-    and when a directory is full if it goes on like that.
+    """The usable bytes of each log directory in this process's readings of the last day, and when
+    the directory will be full if the trend goes on.
 
-    Retention frees many segments at once, so free space is a sawtooth whose teeth say nothing. The
-    trend is the median of all slopes between readings of the first and of the second half of the
-    time (Theil and Sen's, by halves); less than an hour is no answer.
+    Retention frees many segments at once, so free space is a sawtooth, and a single tooth says
+    nothing. The trend is the median of all slopes between a reading of the first half of the time
+    and one of the second half (Theil and Sen's estimator, by halves). Less than an hour of
+    readings gives no answer.
     """
 
-    _seen: dict[tuple[int, str], list[tuple[int, int]]] = field(default_factory=dict)
+    _usable: dict[LogDirKey, list[tuple[int, int]]] = field(default_factory=dict)
 
     def seconds_until_full(
         self, space: Sequence[LogDirCapacity], now_ms: int
-    ) -> dict[tuple[int, str], float]:
-        """Seconds, of those that fill. ``now_ms``: on a clock that nobody sets."""
-        full: dict[tuple[int, str], float] = {}
-        for each in space:
-            key = (each.broker, each.log_dir)
-            seen = [at for at in self._seen.get(key, []) if at[0] >= now_ms - DAY_MS]
-            if seen and now_ms - seen[0][0] >= HOUR_MS:
-                taken_per_ms = -trend([*seen, (now_ms, each.usable_bytes)])
+    ) -> dict[LogDirKey, float]:
+        """Only the directories that fill up. ``now_ms`` is monotonic time."""
+        until_full: dict[LogDirKey, float] = {}
+        for log_dir in space:
+            key = (log_dir.broker, log_dir.log_dir)
+            points = [point for point in self._usable.get(key, []) if point[0] >= now_ms - DAY_MS]
+            if points and now_ms - points[0][0] >= HOUR_MS:
+                taken_per_ms = -trend([*points, (now_ms, log_dir.usable_bytes)])
                 if taken_per_ms > 0:
-                    full[key] = each.usable_bytes / taken_per_ms / 1000
-            if not seen or now_ms - seen[-1][0] >= SPACING_MS:
-                seen.append((now_ms, each.usable_bytes))
-            self._seen[key] = seen
-        known = {(each.broker, each.log_dir) for each in space}
-        self._seen = {key: seen for key, seen in self._seen.items() if key in known or not space}
-        return full
+                    until_full[key] = log_dir.usable_bytes / taken_per_ms / 1000
+            if not points or now_ms - points[-1][0] >= REMEMBER_INTERVAL_MS:
+                points.append((now_ms, log_dir.usable_bytes))
+            self._usable[key] = points
+        known = {(log_dir.broker, log_dir.log_dir) for log_dir in space}
+        self._usable = {
+            key: points for key, points in self._usable.items() if key in known or not space
+        }
+        return until_full
 
 
 def trend(points: Sequence[tuple[int, int]]) -> float:
-    """The slope of points in the order of their times, two of them at least."""
+    """The slope of at least two points (time, value) in the order of their times."""
     half = len(points) // 2
     times, values = np.array(points, np.float64).T
-    passed = times[half:, None] - times[:half]
-    gone = values[half:, None] - values[:half]
-    slopes = gone[passed > 0] / passed[passed > 0]
+    time_differences = times[half:, None] - times[:half]
+    value_differences = values[half:, None] - values[:half]
+    passed = time_differences > 0
+    slopes = value_differences[passed] / time_differences[passed]
     return float(np.median(slopes)) if len(slopes) else 0.0
 
 
 class BrokerDisks:
-    """One for each process; a cycle calls `begin`, `reading` and `stuck`, in that order."""
+    """The disks as this process has seen them. A cycle calls `begin`, `reading` and `stuck`, in
+    that order."""
 
     def __init__(
         self, patience: Patience | None = None, check_interval_ms: int = CHECK_INTERVAL_MS
     ) -> None:
         self._reader = DiskReader()
-        self._begun_ms = 0  # when, by the uptime
-        self._read: tuple[LogDirs, DiskReading] | None = None
+        self._begun_ms = 0  # uptime at which the reading under way began
+        self._last: tuple[LogDirs, DiskReading] | None = None  # the last answer and its reading
         self._patience = patience or Patience()
         self._check_interval_ms = check_interval_ms
         self._history = DiskHistory()
-        self._first: ReadingTime | None = None
+        self._first_reading: ReadingTime | None = None
         self._record_bytes: dict[str, float] = {}
         self._space_history = SpaceHistory()
         self._removed = RemovedSegments()
 
     @property
     def can_tell(self) -> bool:
-        """Whether it has looked for so long that what is not found stuck is not."""
-        first = self._first
+        """Whether the readings reach back far enough to say that nothing else is stuck."""
+        first = self._first_reading
         return first is not None and self._patience.is_over(first, self._history.now)
 
     def begin(self, kafka: Kafka) -> None:
-        """Starts reading on the side."""
+        """Starts reading the disks, in a thread beside the cycle."""
         self._begun_ms = uptime().ms
         self._reader.begin(kafka.log_dirs)
 
     def reading(self, snapshot: Snapshot) -> DiskReading:
-        """What was found about the snapshot's partitions; it waits a moment at most."""
-        found = self._reader.result()
-        if isinstance(found, Failure):
-            return no_disk_reading(found)
-        if self._read is None or self._read[0] is not found:  # a cycle asks twice under pressure
-            self._read = (found, disk_reading(found, partitions_of(snapshot)))
-        return self._read[1]
+        """The disks of the snapshot's partitions. It waits a second at most for the brokers."""
+        log_dirs = self._reader.result()
+        if isinstance(log_dirs, Failure):
+            return no_disk_reading(log_dirs)
+        if self._last is None or self._last[0] is not log_dirs:  # under pressure a cycle asks twice
+            self._last = (log_dirs, disk_reading(log_dirs, partitions_of(snapshot)))
+        return self._last[1]
 
     def pressure(
         self,
@@ -142,48 +147,52 @@ class BrokerDisks:
         before: Collection[LogDirKey],
         awaited: Sequence[PendingFree],
     ) -> Pressure:
-        """Which log directories are under pressure by this cycle's reading; what is not known in a
-        moment is not, nor what was read long ago. ``before``: those that were; ``awaited``: of
-        earlier deletions."""
-        found, reading, now_ms = self._reader.result(), self.reading(snapshot), uptime().ms
-        if isinstance(found, Failure) or now_ms - self._begun_ms > STALE_MS:
+        """The log directories that are under pressure by this cycle's reading. Without a reading,
+        or with one that is too old, none is.
+
+        ``before``: the directories that were under pressure before. ``awaited``: bytes of earlier
+        deletions that the brokers have yet to free.
+        """
+        log_dirs, reading, now_ms = self._reader.result(), self.reading(snapshot), uptime().ms
+        if isinstance(log_dirs, Failure) or now_ms - self._begun_ms > MAX_READING_AGE_MS:
             return pressure(DiskReading(), rules, before, FreedProgress(), {})
         followed = follow(awaited, reading, offsets_of(snapshot), snapshot.taken_at_ms)
-        sizes = sizes_by_log_dir(found)
+        sizes = sizes_by_log_dir(log_dirs)
         removed = self._removed.bytes_by_log_dir(reading.space, sizes, now_ms)
         return pressure(reading, rules, before, followed, removed)
 
     def remote(
         self, snapshot: Snapshot, reading: DiskReading
     ) -> Mapping[TopicPartition, Remote | None]:
-        """About what lies in remote storage. A record's size is remembered, for when the disks hold
-        none any more."""
+        """An estimate of the remote storage that each tiered partition takes. A topic's average
+        record size is remembered, because its disks may later hold no record any more."""
         ids = {topic.topic_id for topic in snapshot.topics}
-        known = {topic: size for topic, size in self._record_bytes.items() if topic in ids}
+        known = {topic_id: size for topic_id, size in self._record_bytes.items() if topic_id in ids}
         self._record_bytes = known | record_bytes(snapshot, reading)
         return remote_logs(snapshot, reading, self._record_bytes)
 
     def full_s(self, reading: DiskReading) -> Mapping[tuple[int, str], float]:
-        """See `DiskReport`, with what this reading adds."""
+        """Adds this reading to the history of the space, and returns `DiskReport.full_s`."""
         return self._space_history.seconds_until_full(reading.space, uptime().ms)
 
     def stuck(self, kafka: Kafka, snapshot: Snapshot, reading: DiskReading) -> tuple[Stuck, ...]:
-        """By partition and cause, with what this reading adds. It asks Kafka only about
-        partitions whose log start has stood for long."""
-        if reading.orphans:  # else no directory was read
+        """Adds this reading to the history of the disks, and returns what is stuck, sorted by
+        partition and cause. It asks Kafka only about partitions whose log start offset has not
+        moved for long."""
+        if reading.orphans:  # has an entry for each directory that was read
             self._history = self._history.with_reading(
                 reading, _log_starts(snapshot), snapshot.taken_at_ms
             )
-            self._first = self._first or self._history.now
+            self._first_reading = self._first_reading or self._history.now
         compacted = {topic.name for topic in snapshot.topics if "compact" in topic.cleanup_policy}
         suspects = unmoved_log_starts(self._history, self._patience)
         overdue = overdue_records(kafka, snapshot, reading, suspects, self._check_interval_ms)
         found = [
             *stuck_moves(self._history, self._patience),
             *(
-                each  # the cleaner compacts each replica at its own time
-                for each in uneven_replicas(self._history, self._patience)
-                if each.at.topic not in compacted
+                stuck  # not of a compacted topic: each broker compacts its replica at its own time
+                for stuck in uneven_replicas(self._history, self._patience)
+                if stuck.at.topic not in compacted
             ),
             *overdue_retention(overdue),
         ]
@@ -192,30 +201,31 @@ class BrokerDisks:
 
 def _log_starts(snapshot: Snapshot) -> dict[TopicPartition, int]:
     return {
-        at: each.log_start_offset
-        for at, each in zip(partitions_of(snapshot), snapshot.partitions, strict=True)
-        if each.log_start_offset is not None
+        at: partition.log_start_offset
+        for at, partition in zip(partitions_of(snapshot), snapshot.partitions, strict=True)
+        if partition.log_start_offset is not None
     }
 
 
 @dataclass(frozen=True, slots=True)
 class DiskReport:
-    """Whatever is not known is absent.
+    """What a cycle says about the disks. A partition, topic or directory that is not known is
+    absent.
 
-    - ``size_bytes``: of each partition on all its replicas.
-    - ``remote_bytes``: of each partition of a tiered topic, about what it has in remote storage;
-      None where that is not known.
-    - ``freed_bytes``: by topic, what earlier deletions turned out to have freed since the last
-      cycle.
-    - ``stuck``: partitions whose retention stands still, in a plan's order.
-    - ``orphans``: one for each log directory that was read.
-    - ``log_bytes``: of all logs in the cluster, Kafka's own too.
-    - ``space``: of each log directory where the broker tells it.
-    - ``full_s``: in how many seconds such a directory is full, if it goes on as in the last day;
-      only those that fill.
-    - ``relief``: of each log directory under pressure, what the plan does for it; None where the
-      policy does not say what pressure is.
-    - ``problems``: what could not be read or written, a sentence each.
+    - ``size_bytes``: the size of each partition, all replicas together.
+    - ``remote_bytes``: about what each partition of a tiered topic takes in remote storage; None
+      if that is not known.
+    - ``freed_bytes``: by topic, the bytes of earlier deletions that the brokers have freed since
+      the last cycle.
+    - ``stuck``: the partitions whose retention is stuck, in a plan's order.
+    - ``orphans``: one entry for each log directory that was read.
+    - ``log_bytes``: the size of all logs in the cluster, Kafka's own included.
+    - ``space``: total and usable bytes of each log directory whose broker tells them.
+    - ``full_s``: in how many seconds a directory will be full if the trend of the last day goes
+      on; only the directories that fill up.
+    - ``relief``: for each log directory under pressure, what the plan frees there; None if no
+      ``disk_pressure`` is configured.
+    - ``problems``: a sentence for each thing that could not be read or written.
     """
 
     size_bytes: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -230,8 +240,8 @@ class DiskReport:
     relief: tuple[LogDirRelief, ...] | None = None
 
     def stuck_at(self, at: TopicPartition) -> tuple[Stuck, ...]:
-        """Each cause once, as far as there is one."""
-        return tuple(each for each in self.stuck if each.at == at)
+        """Why this partition's retention is stuck, each cause once; empty if it is not."""
+        return tuple(stuck for stuck in self.stuck if stuck.at == at)
 
 
 NO_DISKS = DiskReport()

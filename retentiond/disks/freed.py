@@ -1,11 +1,11 @@
-"""What deletions were to free, followed until the brokers have freed it.
+"""The bytes that deletions are expected to free, followed until the brokers have freed them.
 
-A broker removes segments at its next look (``log.retention.check.interval.ms``), each broker at
-its own time, and the size that it shows drops then. So the size before a deletion is kept, and
-compared with that of each later reading: what was written in between is added, by the average
-bytes per record, and what is missing then was freed. All the deletions that were awaited at that
-moment have a part in it, by the records that each deleted. Where the log start has meanwhile
-gone beyond their cutoffs, Kafka's own retention had its part too, and that is left out.
+A broker removes segments at its next retention check (``log.retention.check.interval.ms``), at a
+time of its own, and only then reports a smaller size. So the size before a deletion is kept and
+compared with the size in each later reading. What was written in between is added (records times
+the average bytes per record); the bytes that are missing then were freed. All awaited deletions
+of the replica share these bytes, in proportion to the records that each deleted. If the log start
+offset has passed their cutoffs meanwhile, Kafka's own retention freed a part, which is left out.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from retentiond.model import TopicPartition
 from retentiond.snapshot import Snapshot, partitions_of
 
 GIVE_UP_MS = 15 * 60_000
-"""Three of a broker's looks by default: what has not gone by then lay in segments that stay."""
+"""Three of a broker's retention checks by default. Bytes that are still on disk after that lie in
+segments that stay, because they hold other records too."""
 
 GIVE_UP_READINGS = 3
 
-NOISE = 0.5
-"""Of what was written meanwhile, by the average: new records may be half as large as the old."""
+MIN_FREED_PER_WRITTEN = 0.5
+"""Fewer missing bytes than this part of the estimated writes prove nothing: the new records may be
+half as large as the old ones."""
 
 
 class PendingFree(NamedTuple):
-    """One replica's part in one deletion.
+    """What one deletion is expected to free of one replica.
 
-    ``size_bytes`` and ``end_offset`` are of the last reading, from before the deletion at first;
-    ``readings`` counts those since. ``freed_bytes`` is None until the broker has freed something,
-    or until nothing is to be expected any more.
+    ``size_bytes`` and ``end_offset`` are from the last reading; at first, from the one before the
+    deletion. ``readings`` counts the readings since the deletion. ``freed_bytes`` is None until the
+    broker has freed something, or until no more is expected.
     """
 
     cycle_id: str
@@ -62,18 +64,18 @@ class PartitionOffsets(NamedTuple):
 
 
 def offsets_of(snapshot: Snapshot) -> Mapping[TopicPartition, PartitionOffsets]:
-    """Those that are known."""
-    found: dict[TopicPartition, PartitionOffsets] = {}
-    for at, each in zip(partitions_of(snapshot), snapshot.partitions, strict=True):
-        topic_id = snapshot.topics[each.topic].topic_id
-        start, end = each.log_start_offset, each.high_watermark
+    """The partitions whose topic id and offsets are all known."""
+    offsets: dict[TopicPartition, PartitionOffsets] = {}
+    for at, partition in zip(partitions_of(snapshot), snapshot.partitions, strict=True):
+        topic_id = snapshot.topics[partition.topic].topic_id
+        start, end = partition.log_start_offset, partition.high_watermark
         if topic_id is not None and start is not None and end is not None:
-            found[at] = PartitionOffsets(topic_id, start, end)
-    return found
+            offsets[at] = PartitionOffsets(topic_id, start, end)
+    return offsets
 
 
 class Freed(NamedTuple):
-    """What a deletion freed of all replicas, once nothing of it is awaited any more."""
+    """The bytes that a deletion freed on all replicas together, once no more are expected."""
 
     cycle_id: str
     at: TopicPartition
@@ -82,7 +84,8 @@ class Freed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FreedProgress:
-    """``freed_by_topic``: what this reading found freed; ``settled``: deletions that are done."""
+    """``freed_by_topic``: bytes that this reading found freed. ``settled``: deletions of which no
+    more bytes are expected."""
 
     awaited: tuple[PendingFree, ...] = ()
     freed_by_topic: Mapping[str, int] = field(default_factory=dict)
@@ -90,11 +93,12 @@ class FreedProgress:
 
     @property
     def awaited_bytes(self) -> dict[ReplicaKey, int]:
-        found: defaultdict[ReplicaKey, int] = defaultdict(int)
-        for each in self.awaited:
-            if each.freed_bytes is None:
-                found[each.replica] += each.predicted_bytes
-        return found
+        """The bytes that each replica's broker has yet to free."""
+        awaited_bytes: defaultdict[ReplicaKey, int] = defaultdict(int)
+        for pending in self.awaited:
+            if pending.freed_bytes is None:
+                awaited_bytes[pending.replica] += pending.predicted_bytes
+        return awaited_bytes
 
 
 def follow(
@@ -103,16 +107,16 @@ def follow(
     partitions: Mapping[TopicPartition, PartitionOffsets],
     now_ms: int,
 ) -> FreedProgress:
-    """What has become of it by this reading.
+    """Compares the awaited deletions with this reading.
 
-    A deletion whose topic was deleted, or one of whose replicas has moved, is dropped: what it
-    freed will never be known. Where the disks or offsets could not be read this time, it is
-    awaited as before.
+    A deletion is dropped if its topic was deleted or one of its replicas has moved: what it freed
+    will never be known. If the disks or the offsets could not be read this time, the deletion
+    stays as it was.
     """
     open_by_replica: defaultdict[ReplicaKey, list[PendingFree]] = defaultdict(list)
-    for each in awaited:
-        if each.freed_bytes is None:
-            open_by_replica[each.replica].append(each)
+    for pending in awaited:
+        if pending.freed_bytes is None:
+            open_by_replica[pending.replica].append(pending)
     changed: dict[tuple[str, ReplicaKey], PendingFree] = {}
     lost: set[tuple[str, TopicPartition]] = set()
     freed_by_topic: defaultdict[str, int] = defaultdict(int)
@@ -122,53 +126,55 @@ def follow(
             continue
         size = reading.size_of(replica)
         if size is None or offsets.topic_id != waiting[0].topic_id:
-            lost |= {each.deletion for each in waiting}
+            lost |= {pending.deletion for pending in waiting}
             continue
-        for each in _after_reading(waiting, size, offsets, now_ms):
-            changed[each.cycle_id, replica] = each
-            freed_by_topic[replica.at.topic] += each.freed_bytes or 0
+        for pending in _after_reading(waiting, size, offsets, now_ms):
+            changed[pending.cycle_id, replica] = pending
+            freed_by_topic[replica.at.topic] += pending.freed_bytes or 0
     current = [
-        changed.get((each.cycle_id, each.replica), each)
-        for each in awaited
-        if each.deletion not in lost
+        changed.get((pending.cycle_id, pending.replica), pending)
+        for pending in awaited
+        if pending.deletion not in lost
     ]
     return _without_settled(current, freed_by_topic)
 
 
 def with_new_deletions(followed: FreedProgress, new: Sequence[PendingFree]) -> FreedProgress:
-    """With the deletions of this cycle.
+    """Adds the deletions of this cycle.
 
-    One that was to free nothing, as its records lay in a segment that stays, is done with when
-    another follows on the same replica: what goes from now on is counted as the later one's.
+    An earlier deletion that was expected to free nothing (its records lie in a segment that stays)
+    is settled when a new one follows on the same replica; later bytes count for the new one.
     Otherwise small deletions, one a cycle, would pile up for as long as a segment lasts. The
-    first of a replica is awaited on: it knows where the log began.
+    first deletion of a replica stays awaited, because it knows where the log began.
     """
-    replicas = {each.replica for each in new}
-    begun: set[ReplicaKey] = set()
+    replicas = {pending.replica for pending in new}
+    has_first: set[ReplicaKey] = set()
     current = []
-    for each in followed.awaited:
-        is_done = each.replica in replicas and each.replica in begun and not each.predicted_bytes
-        if each.freed_bytes is None:
-            begun.add(each.replica)
-            current.append(each._replace(freed_bytes=0) if is_done else each)
+    for pending in followed.awaited:
+        replica = pending.replica
+        is_done = replica in replicas and replica in has_first and not pending.predicted_bytes
+        if pending.freed_bytes is None:
+            has_first.add(replica)
+            current.append(pending._replace(freed_bytes=0) if is_done else pending)
         else:
-            current.append(each)
-    done = _without_settled(current, followed.freed_by_topic)
+            current.append(pending)
+    progress = _without_settled(current, followed.freed_by_topic)
     return FreedProgress(
-        (*done.awaited, *new), done.freed_by_topic, followed.settled + done.settled
+        (*progress.awaited, *new), progress.freed_by_topic, followed.settled + progress.settled
     )
 
 
 def _after_reading(
     waiting: Sequence[PendingFree], size_bytes: int, now: PartitionOffsets, now_ms: int
 ) -> Iterable[PendingFree]:
-    """The same, with this reading's figures, and freed where something is gone."""
+    """The waiting deletions of one replica with this reading's figures, and with ``freed_bytes`` if
+    bytes are gone or no more are expected."""
     freed = _freed(waiting, size_bytes, now)
-    shares = _shares(freed, [each.cutoff - each.log_start_offset for each in waiting])
-    for each, share in zip(waiting, shares, strict=True):
-        readings = each.readings + 1
-        is_over = readings >= GIVE_UP_READINGS and now_ms - each.asked_at_ms >= GIVE_UP_MS
-        yield each._replace(
+    shares = _shares(freed, [pending.cutoff - pending.log_start_offset for pending in waiting])
+    for pending, share in zip(waiting, shares, strict=True):
+        readings = pending.readings + 1
+        is_over = readings >= GIVE_UP_READINGS and now_ms - pending.asked_at_ms >= GIVE_UP_MS
+        yield pending._replace(
             size_bytes=size_bytes,
             end_offset=now.end_offset,
             readings=readings,
@@ -177,14 +183,14 @@ def _after_reading(
 
 
 def _freed(waiting: Sequence[PendingFree], size_bytes: int, now: PartitionOffsets) -> int:
-    """Bytes that are gone since the last reading, on account of these deletions."""
+    """Bytes of one replica that these deletions have freed since the last reading."""
     last = waiting[-1]
-    begin = min(each.log_start_offset for each in waiting)
-    cutoff = max(each.cutoff for each in waiting)
+    begin = min(pending.log_start_offset for pending in waiting)
+    cutoff = max(pending.cutoff for pending in waiting)
     bytes_per_record = last.size_bytes / max(1, last.end_offset - begin)
     written = max(0, now.end_offset - last.end_offset) * bytes_per_record
     gone = last.size_bytes + written - size_bytes
-    if gone <= written * NOISE:
+    if gone <= written * MIN_FREED_PER_WRITTEN:
         return 0
     if now.log_start_offset > cutoff:
         gone *= (cutoff - begin) / (now.log_start_offset - begin)
@@ -192,28 +198,29 @@ def _freed(waiting: Sequence[PendingFree], size_bytes: int, now: PartitionOffset
 
 
 def _shares(total: int, weights: Sequence[int]) -> list[int]:
-    """Whole parts of the total, in proportion; together they are the total."""
-    whole, before, parts = sum(weights), 0, []
+    """The total split in proportion to the weights, into whole numbers that add up to it."""
+    all_weights, weights_before, shares = sum(weights), 0, []
     for weight in weights:
-        parts.append(total * (before + weight) // whole - total * before // whole)
-        before += weight
-    return parts
+        up_to_this = total * (weights_before + weight) // all_weights
+        shares.append(up_to_this - total * weights_before // all_weights)
+        weights_before += weight
+    return shares
 
 
 def _without_settled(
     current: Sequence[PendingFree], freed_by_topic: Mapping[str, int]
 ) -> FreedProgress:
-    """Deletions of which nothing is awaited any more leave the list."""
-    by_deletion: defaultdict[tuple[str, TopicPartition], list[int | None]] = defaultdict(list)
-    for each in current:
-        by_deletion[each.deletion].append(each.freed_bytes)
+    """Moves the deletions of which no more bytes are expected to ``settled``."""
+    freed_by_deletion: defaultdict[tuple[str, TopicPartition], list[int | None]] = defaultdict(list)
+    for pending in current:
+        freed_by_deletion[pending.deletion].append(pending.freed_bytes)
     settled = {
-        deletion: Freed(*deletion, sum(filter(None, parts)))
-        for deletion, parts in by_deletion.items()
-        if None not in parts
+        deletion: Freed(*deletion, sum(filter(None, freed)))
+        for deletion, freed in freed_by_deletion.items()
+        if None not in freed
     }
     return FreedProgress(
-        awaited=tuple(each for each in current if each.deletion not in settled),
+        awaited=tuple(pending for pending in current if pending.deletion not in settled),
         freed_by_topic={topic: freed for topic, freed in freed_by_topic.items() if freed},
         settled=tuple(settled.values()),
     )

@@ -1,4 +1,5 @@
-"""What the brokers' disks hold, put together by partition, and read beside the cycle."""
+"""The brokers' answers about their log directories, arranged by partition. A thread reads them
+beside the cycle."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from retentiond.model import Failure, TopicPartition
 
 
 class ReplicaFolder(NamedTuple):
-    """A partition's folder on one broker; its figures are those of `kafka.interface.Replica`."""
+    """A partition's folder on one broker; `kafka.interface.Replica` explains the figures."""
 
     broker: int
     log_dir: str
@@ -27,7 +28,7 @@ Folders: TypeAlias = "tuple[ReplicaFolder, ...]"
 
 
 class Orphans(NamedTuple):
-    """The partition folders in a log directory that no metadata account for."""
+    """The partition folders in a log directory that belong to no replica in the metadata."""
 
     broker: int
     log_dir: str
@@ -36,7 +37,7 @@ class Orphans(NamedTuple):
 
 
 class LogDirCapacity(NamedTuple):
-    """Of the disk that a log directory lies on, in bytes; Kafka tells it from 3.3 on."""
+    """Size and usable space of a log directory's disk. Brokers tell them from Kafka 3.3 on."""
 
     broker: int
     log_dir: str
@@ -46,15 +47,15 @@ class LogDirCapacity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DiskReading:
-    """One look at all disks.
+    """One reading of all disks.
 
-    - ``folders``: of the partitions asked about, wherever a broker shows one.
-    - ``unreadable``: partitions of which a broker that is to hold one could not be read.
-    - ``orphans``: one for each log directory that was read, sorted by broker and directory.
-    - ``log_bytes``: of all that lies in the log directories of all brokers; None where one of
-      them could not be read.
-    - ``space``: of each log directory where it is told, sorted by broker and directory.
-    - ``problems``: what could not be read, a sentence each.
+    - ``folders``: the folders of the requested partitions, on every broker that reports one.
+    - ``unreadable``: partitions with a replica whose folder no broker reported.
+    - ``orphans``: one entry for each log directory that was read, by broker and directory.
+    - ``log_bytes``: the size of all folders in the log directories of all brokers; None if a
+      directory could not be read.
+    - ``space``: one entry for each log directory whose broker tells it, by broker and directory.
+    - ``problems``: a sentence for each broker or directory that could not be read.
     """
 
     folders: Mapping[TopicPartition, Folders] = field(default_factory=dict)
@@ -65,32 +66,33 @@ class DiskReading:
     problems: tuple[str, ...] = ()
 
     def replicas(self, at: TopicPartition) -> Folders | None:
-        """The folders in use, on every broker that is to hold one; None where one is not known."""
+        """The partition's folders without future ones; None if the folder of one replica is not
+        known."""
         if at in self.unreadable:
             return None
-        return tuple(each for each in self.folders.get(at, ()) if not each.is_future) or None
+        return tuple(folder for folder in self.folders.get(at, ()) if not folder.is_future) or None
 
     def size_of(self, replica: ReplicaKey) -> int | None:
-        """Of one replica in use; None where it is not there, or not known."""
-        found = self.replicas(replica.at) or ()
-        return next((each.size_bytes for each in found if each[:2] == replica[1:]), None)
+        """The size of one replica; None if it is not in that directory, or not known."""
+        folders = self.replicas(replica.at) or ()
+        return next((folder.size_bytes for folder in folders if folder[:2] == replica[1:]), None)
 
     def size_bytes(self, at: TopicPartition) -> int | None:
-        """Of all replicas together, future ones too: they take their place as well."""
+        """The size of all the partition's folders, future ones included: they take space too."""
         known = self.replicas(at) is not None
-        return sum(each.size_bytes for each in self.folders[at]) if known else None
+        return sum(folder.size_bytes for folder in self.folders[at]) if known else None
 
 
 NOTHING_READ = DiskReading()
 
 
 def no_disk_reading(failure: Failure) -> DiskReading:
-    """Where no broker could be asked."""
+    """The reading if no broker could be asked."""
     return DiskReading(problems=(f"the brokers' disks can't be read: {failure}",))
 
 
 def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> DiskReading:
-    """The reading of those partitions, and of all orphans."""
+    """Arranges the brokers' answers: the folders of these partitions, and all orphans."""
     wanted = set(partitions)
     folders: defaultdict[TopicPartition, list[ReplicaFolder]] = defaultdict(list)
     orphans: list[Orphans] = []
@@ -101,7 +103,7 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
         if isinstance(answer, Failure):
             problems.append(f"the disks of broker {broker} can't be read: {answer}")
             continue
-        for directory in sorted(answer, key=lambda each: each.path):
+        for directory in sorted(answer, key=lambda log_dir: log_dir.path):
             if directory.failure:
                 problems.append(f"{directory.path} of broker {broker}: {directory.failure}")
                 continue
@@ -118,7 +120,7 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
                     )
                 )
     return DiskReading(
-        folders={at: tuple(each) for at, each in folders.items()},
+        folders={at: tuple(found_at) for at, found_at in folders.items()},
         unreadable=frozenset(
             at for at in wanted if not _is_complete(found.assigned.get(at), folders.get(at, ()))
         ),
@@ -140,57 +142,59 @@ def _orphans(broker: int, directory: LogDir) -> Orphans:
     return Orphans(broker, directory.path, len(sizes), sum(sizes))
 
 
-def _is_complete(assigned: Collection[int] | None, found: Sequence[ReplicaFolder]) -> bool:
+def _is_complete(assigned: Collection[int] | None, folders: Sequence[ReplicaFolder]) -> bool:
+    """Whether every assigned broker reported a folder of the partition."""
     if not assigned:
         return False
-    return set(assigned) <= {each.broker for each in found if not each.is_future}
+    return set(assigned) <= {folder.broker for folder in folders if not folder.is_future}
 
 
 class ReplicaKey(NamedTuple):
-    """A partition's folder: the broker's id, and the log directory that it lies in."""
+    """A partition's folder: the broker's id, and the folder's log directory."""
 
     at: TopicPartition
     broker: int
     log_dir: str
 
 
-PATIENCE_S = 1.0
-"""How long a cycle that has sent its last request still waits for the disks."""
+MAX_WAIT_S = 1.0
+"""How long a cycle waits for the disks after its last request."""
 
 LATE = Failure("REQUEST_TIMED_OUT", "a broker has not answered yet; the next cycle asks again")
 
 
 class DiskReader:
-    """At most one reading is under way: one that a silent broker holds up is not joined by more."""
+    """Reads the disks in a thread. At most one reading is under way, so readings don't pile up
+    behind a broker that doesn't answer."""
 
-    def __init__(self, patience_s: float = PATIENCE_S) -> None:
-        self._patience_s = patience_s
+    def __init__(self, max_wait_s: float = MAX_WAIT_S) -> None:
+        self._max_wait_s = max_wait_s
         self._thread: threading.Thread | None = None
-        self._found: LogDirs | Failure = LATE
-        self._is_old = False  # what is under way was begun for an earlier cycle
+        self._answer: LogDirs | Failure = LATE
+        self._is_old = False  # the reading under way was begun for an earlier cycle
 
     def begin(self, read: Callable[[], LogDirs]) -> None:
-        """Starts a reading; nothing, while an earlier one has not ended."""
+        """Starts a reading, unless an earlier one has not ended."""
         self._is_old = self._thread is not None and self._thread.is_alive()
         if self._is_old:
             return
-        self._found = LATE
+        self._answer = LATE
         self._thread = threading.Thread(
             target=self._read, args=(read,), name="read-disks", daemon=True
         )
         self._thread.start()
 
     def result(self) -> LogDirs | Failure:
-        """What was found, if it comes within the patience."""
+        """The brokers' answers if they arrive within ``max_wait_s``, else `LATE`."""
         if self._thread is None or self._is_old:
             return LATE
-        self._thread.join(self._patience_s)
-        return self._found
+        self._thread.join(self._max_wait_s)
+        return self._answer
 
     def _read(self, read: Callable[[], LogDirs]) -> None:
         try:
-            self._found = read()
+            self._answer = read()
         except RetentiondError as error:
-            self._found = Failure(type(error).__name__, str(error))
-        except Exception as error:  # noqa: BLE001 - whatever it was, the disks are not known
-            self._found = Failure(type(error).__name__, str(error) or "the reading failed")
+            self._answer = Failure(type(error).__name__, str(error))
+        except Exception as error:  # noqa: BLE001 - any error means that the disks are not known
+            self._answer = Failure(type(error).__name__, str(error) or "the reading failed")

@@ -1,21 +1,22 @@
-"""The plan's deletions with the bytes that they will free on disk.
+"""Predicts the bytes that the plan's deletions will free on disk.
 
-A broker frees whole segments that lie wholly below the log start offset, and never the active
-one; how the segments lie can't be seen from outside. So this is an estimate:
+A broker frees whole segments that lie below the log start offset, and never the active segment.
+Where segments begin can't be seen from outside, so this is an estimate:
 
 - *Bytes per record*: the replica's size, spread evenly over its offsets.
-- *Segments* are as large as ``segment.bytes``, or as what arrives in ``segment.ms`` where that is
-  less. The first one begins where the log begins on disk, and the last one is active.
-- A log that still begins at offset 0 is cut at those segments: what the cutoff covers only in
-  part stays. Elsewhere an earlier deletion has left the log start somewhere within the first
-  segment, whose *dead bytes* below it count in the size: half a segment, by expectation. They
-  go with the segment, as the covered part of the last one stays, so what is freed is by
-  expectation just what the deleted records take.
-- What Kafka's own retention removes anyway is not this deletion's doing: what exceeds
-  ``retention.bytes`` by whole segments, and everything where ``retention.ms`` is no longer than
-  the consumed retention.
+- *Segments* are as large as ``segment.bytes``, or as what arrives in ``segment.ms`` if that is
+  less. The first segment begins where the log begins on disk, and the last one is active.
+- A log that still begins at offset 0 is cut at these segments: a segment that the cutoff covers
+  only in part stays.
+- In any other log, an earlier deletion has left the log start offset somewhere within the first
+  segment. The *dead bytes* below it still count in the size: half a segment, by expectation.
+  They go with their segment, while the covered part of the last segment stays. So by expectation
+  a deletion frees just the bytes of its records.
+- What Kafka's own retention removes anyway doesn't count for the deletion: whole segments beyond
+  ``retention.bytes``, and everything if ``retention.ms`` is no longer than the consumed
+  retention.
 
-An error of up to a segment for each replica remains; over many it evens out.
+An error of up to a segment for each replica remains; over many replicas it evens out.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from retentiond.snapshot import PartitionReading, Snapshot, TopicReading, partit
 NONE_AWAITED: Mapping[ReplicaKey, int] = {}
 
 Predictions: TypeAlias = Mapping[TopicPartition, Mapping[ReplicaKey, int]]
-"""Bytes by replica, of the deletions whose bytes are known."""
+"""Bytes by replica, for the deletions that can be predicted."""
 
 
 def predict(
@@ -43,10 +44,10 @@ def predict(
     reading: DiskReading,
     awaited_bytes: Mapping[ReplicaKey, int] = NONE_AWAITED,
 ) -> Predictions:
-    """What each deletion frees of each replica.
+    """The bytes that each deletion will free of each replica.
 
-    ``awaited_bytes``: what earlier deletions are to free and the brokers have yet to remove: it
-    still counts in the sizes, and is not freed twice.
+    ``awaited_bytes``: bytes of earlier deletions that the brokers have yet to remove. The sizes
+    still include them, and they are not freed twice.
     """
     topics = {topic.name: topic for topic in snapshot.topics}
     partitions = dict(zip(partitions_of(snapshot), snapshot.partitions, strict=True))
@@ -67,17 +68,17 @@ def predict(
 
 
 def with_predictions(rows: Sequence[PlanRow], predictions: Predictions) -> tuple[PlanRow, ...]:
-    """The same rows, deletions with their ``predicted_bytes`` where they are known."""
+    """The rows, with ``predicted_bytes`` for the deletions that have a prediction."""
     return tuple(
-        replace(row, predicted_bytes=sum(found.values()))
-        if (found := predictions.get(row.topic_partition)) is not None
+        replace(row, predicted_bytes=sum(by_replica.values()))
+        if (by_replica := predictions.get(row.topic_partition)) is not None
         else row
         for row in rows
     )
 
 
 def tiered_partitions(snapshot: Snapshot) -> Mapping[TopicPartition, PartitionReading]:
-    """Those whose logs have a part in remote storage."""
+    """The partitions of topics with remote storage (KIP-405)."""
     return {
         at: partition
         for at, partition in zip(partitions_of(snapshot), snapshot.partitions, strict=True)
@@ -90,25 +91,26 @@ def is_tiered(topic: TopicReading) -> bool:
 
 
 def record_bytes(snapshot: Snapshot, reading: DiskReading) -> dict[str, float]:
-    """What a record takes on average, by the id of each tiered topic of which disks hold any."""
-    found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    """The average size of a record, by topic id, for the tiered topics with records on a disk."""
+    bytes_and_records: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for at, partition in tiered_partitions(snapshot).items():
         topic_id, end = snapshot.topics[partition.topic].topic_id, partition.high_watermark
         local_start, size_bytes = partition.local_start_offset, _largest(reading.replicas(at) or ())
         if topic_id is None or local_start is None or end is None or not size_bytes:
             continue
         if end > local_start:
-            found[topic_id].append((size_bytes, end - local_start))
+            bytes_and_records[topic_id].append((size_bytes, end - local_start))
     return {
-        topic_id: sum(size for size, _ in parts) / sum(records for _, records in parts)
-        for topic_id, parts in found.items()
+        topic_id: sum(size for size, _ in partitions) / sum(records for _, records in partitions)
+        for topic_id, partitions in bytes_and_records.items()
     }
 
 
 def remote_logs(
     snapshot: Snapshot, reading: DiskReading, record_bytes: Mapping[str, float]
 ) -> dict[TopicPartition, Remote | None]:
-    """Of each tiered partition; None where its offsets, its disks or its topic are not known."""
+    """What each tiered partition has in remote storage; None if its offsets, its disks or its
+    topic's configs are not known."""
     return {
         at: _remote_log(
             partition, snapshot.topics[partition.topic], reading.replicas(at), record_bytes
@@ -137,7 +139,7 @@ def with_remote(
     remote: Mapping[TopicPartition, Remote | None],
     predictions: Predictions,
 ) -> tuple[PlanRow, ...]:
-    """The same rows, deletions from tiered logs with ``predicted_remote_bytes``."""
+    """The rows, with ``predicted_remote_bytes`` for deletions from tiered logs."""
 
     def with_bytes(row: PlanRow) -> PlanRow:
         at = row.topic_partition
@@ -151,20 +153,20 @@ def with_remote(
 
 
 def _largest(replicas: Sequence[ReplicaFolder]) -> int:
-    return max((each.size_bytes for each in replicas), default=0)
+    return max((replica.size_bytes for replica in replicas), default=0)
 
 
 def sizes(
     at: TopicPartition, replicas: Iterable[ReplicaFolder]
 ) -> Iterator[tuple[ReplicaKey, int]]:
-    for each in replicas:
-        yield ReplicaKey(at, each.broker, each.log_dir), each.size_bytes
+    for replica in replicas:
+        yield ReplicaKey(at, replica.broker, replica.log_dir), replica.size_bytes
 
 
 def _deleted_range(
     row: PlanRow, partition: PartitionReading, topic: TopicReading
 ) -> DeletedRange | None:
-    """None where nothing is deleted, or not all of it is known."""
+    """The row's deletion; None if it deletes nothing, or an offset is not known."""
     local_start = partition.local_start_offset if is_tiered(topic) else row.log_start_offset
     if row.verdict is not Verdict.DELETE:
         return None
@@ -176,7 +178,7 @@ def _deleted_range(
 
 
 def segment_rules(topic: TopicReading, partition: PartitionReading) -> SegmentRules | None:
-    """None where the topic's configs or policy are not known."""
+    """How the topic's segments begin and end; None if its configs or its policy are not known."""
     config, policy = topic.config, topic.policy
     if config is None or config.segment_bytes is None or not isinstance(policy, TopicPolicy):
         return None
@@ -191,7 +193,8 @@ def segment_rules(topic: TopicReading, partition: PartitionReading) -> SegmentRu
 
 
 def _records_per_ms(partition: PartitionReading, consumed_retention_ms: int) -> float | None:
-    """By the records that are younger than the consumed retention; None where none is."""
+    """How fast records arrive: those younger than the consumed retention, per millisecond. None if
+    there are none, or if all records are that young."""
     end, retention_offset = partition.high_watermark, partition.retention_offset
     if (
         end is None
@@ -202,15 +205,15 @@ def _records_per_ms(partition: PartitionReading, consumed_retention_ms: int) -> 
         return None
     log_start = partition.log_start_offset
     if log_start is not None and retention_offset <= log_start:
-        return None  # all are young: they may have come in a moment
+        return None  # all are young: they may have arrived at once
     return (end - retention_offset) / consumed_retention_ms
 
 
 @dataclass(frozen=True, slots=True)
 class DeletedRange:
-    """A deletion: the records from the log start offset to the cutoff, of those up to the end.
+    """The records from the log start offset to the cutoff, in a log that ends at ``end_offset``.
 
-    Of a tiered log it is about what is on the disks: the log starts where that begins.
+    For a tiered log this is the part on the disks: its log start offset is the first local one.
     """
 
     log_start_offset: int
@@ -220,10 +223,10 @@ class DeletedRange:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRules:
-    """What is known of how a topic's segments begin and end.
+    """What is known of how a partition's segments begin and end.
 
-    ``records_per_ms``: how fast a partition grows, None where that can't be told.
-    ``kafka_removes_all``: its own retention by time goes at least as far as the cutoff.
+    ``records_per_ms``: how fast the partition grows; None if that is not known.
+    ``kafka_removes_all``: Kafka's own retention by time goes at least as far as the cutoff.
     """
 
     segment_bytes: int
@@ -234,7 +237,7 @@ class SegmentRules:
 
 
 def freed_bytes(size_bytes: int, cut: DeletedRange, rules: SegmentRules) -> int:
-    """What a replica of that size loses by the cut; never negative, and less than its size."""
+    """The bytes that a replica of that size loses: never negative, and less than its size."""
     end = max(cut.end_offset, cut.log_start_offset)
     cutoff = min(cut.cutoff, end)
     if cutoff <= cut.log_start_offset or size_bytes <= 0 or rules.kafka_removes_all:
@@ -248,21 +251,21 @@ def freed_bytes(size_bytes: int, cut: DeletedRange, rules: SegmentRules) -> int:
         share = (cutoff - cut.log_start_offset) / (end - cut.log_start_offset)
         freed = (size_bytes - dead) * share
     excess = size_bytes - (size_bytes if rules.retention_bytes is None else rules.retention_bytes)
-    kafkas = math.floor(max(0, excess) / segment) * segment
-    return max(0, int(min(freed, closed) - kafkas))
+    freed_by_kafka = math.floor(max(0, excess) / segment) * segment
+    return max(0, int(min(freed, closed) - freed_by_kafka))
 
 
 def closed_bytes(size_bytes: int, records: int, rules: SegmentRules) -> int:
-    """About what all segments but the active one take of a log of that size."""
+    """About the size of all segments but the active one, in a log of that size."""
     return int(_closed_bytes(size_bytes, _segment_bytes(size_bytes / max(1, records), rules)))
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """About what a tiered log takes in remote storage, where each record lies once: what is there
-    alone, and the copies of the closed segments that are on the disks as well.
+    """About what a tiered log takes in remote storage. Each record lies there once: the records
+    that are only there, and the copies of the closed segments that are still on the disks.
 
-    ``record_bytes``: a record's average; None where it was never seen on a disk.
+    ``record_bytes``: a record's average size; None if no record was ever seen on a disk.
     """
 
     record_bytes: float | None
@@ -275,7 +278,7 @@ class Remote:
         return self._with_records(self.local_start_offset, self.closed_bytes)
 
     def freed_bytes(self, cutoff: int, local_bytes: int) -> int | None:
-        """By a deletion that frees that much of one replica."""
+        """What a deletion frees in remote storage if it frees ``local_bytes`` of one replica."""
         return self._with_records(min(cutoff, self.local_start_offset), local_bytes)
 
     def _with_records(self, end: int, local_bytes: int) -> int | None:
@@ -290,7 +293,7 @@ def _closed_bytes(size_bytes: int, segment_bytes: float) -> float:
 
 
 def _segment_bytes(bytes_per_record: float, rules: SegmentRules) -> float:
-    """As large as a segment becomes, and at least as large as a record."""
+    """How large a segment becomes: at least as large as a record."""
     segment = float(rules.segment_bytes)
     if rules.segment_ms is not None and rules.records_per_ms is not None:
         segment = min(segment, rules.records_per_ms * rules.segment_ms * bytes_per_record)

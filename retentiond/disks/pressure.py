@@ -1,11 +1,12 @@
-"""Log directories that run full: which are under pressure, and how much is to go there.
+"""Log directories that run full: which are under pressure, and how many bytes must go there.
 
-Kafka tells the total and the usable bytes of a directory's disk (KIP-827, 3.3). Unknown, stale or
-contradictory space is no pressure.
+Brokers tell the total and the usable bytes of a directory's disk (KIP-827, Kafka 3.3). Unknown,
+outdated or contradictory figures are no pressure.
 
-Bytes come off late. A broker takes a segment out of its log at its next look after the log start
-has passed it, and off the disk ``file.delete.delay.ms`` after that. Both are on their way, and
-count as free: what earlier deletions are to free, and what has left the logs and not the disk.
+The disk frees up late. A broker removes a segment from its log at the next retention check after
+the log start offset has passed the segment, and from the disk ``file.delete.delay.ms`` later. The
+bytes of both steps count as free already: those that earlier deletions are expected to free, and
+those that have left the logs and not the disk.
 """
 
 from __future__ import annotations
@@ -25,19 +26,20 @@ from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import Snapshot, partitions_of
 
 SAME_DISK = 0.001
-"""Directories of one broker lie on one disk if its size is the same and its usable bytes differ by
-less than this part of it: the broker reads them one after the other, while others write."""
+"""Two directories of a broker lie on one disk if their disks have the same size and their usable
+bytes differ by less than this part of it. The broker reads one after the other, so the figures can
+differ a little."""
 
 REMOVED_WINDOW_MS = 10 * MINUTE_MS
-"""For how long what has left a log may still be on the disk; Kafka's default is a minute."""
+"""For how long a removed segment may still be on the disk. Kafka's default is a minute."""
 
 LogDirKey: TypeAlias = "tuple[int, str]"
 """A broker's id, and the path of a log directory."""
 
 
 class PressedLogDir(NamedTuple):
-    """A log directory under pressure, in bytes. ``until_bytes``: with so much usable space it is
-    under pressure no more. ``awaited_bytes``: what is on its way off the disk."""
+    """A log directory under pressure, in bytes. ``until_bytes``: the usable bytes at which its
+    pressure ends. ``awaited_bytes``: what the broker is about to free."""
 
     broker: int
     log_dir: str
@@ -52,16 +54,18 @@ class PressedLogDir(NamedTuple):
 
     @property
     def needed_bytes(self) -> int:
-        """What is to go beside what is on its way; never negative."""
+        """What must go in addition to the awaited bytes; never negative."""
         return max(0, self.until_bytes - self.usable_bytes - self.awaited_bytes)
 
 
 class LogDirRelief(NamedTuple):
     """What a plan does for a log directory under pressure, in bytes.
 
-    ``planned_bytes``: what its deletions free there. ``short_bytes``: what is needed beyond, and
-    may not go. ``kept_bytes``: by the group that binds, about what nobody deletes there before it
-    has read on, the most first. ``sizes``: of the plan's partitions, what each has there.
+    - ``planned_bytes``: what the plan's deletions free there.
+    - ``short_bytes``: what is needed beyond that and may not be deleted.
+    - ``kept_bytes``: by group, about what stays there until that group has read on; the largest
+      first.
+    - ``sizes``: what each of the plan's partitions takes there.
     """
 
     log_dir: PressedLogDir
@@ -75,12 +79,13 @@ class LogDirRelief(NamedTuple):
 class Pressure:
     """Which log directories are under pressure, and what lies there.
 
-    - ``log_dirs``: those under pressure, sorted by broker and directory.
-    - ``remembered``: the same, and those under pressure when their space was last known.
-    - ``reading``: the disks, where each replica counts that is known, whatever is not.
-    - ``awaited_bytes``: by replica, what earlier deletions are to free.
-    - ``eager``: the cycle's snapshot with the pressure retention in force wherever that could help;
-      None: nowhere.
+    - ``log_dirs``: the directories under pressure, sorted by broker and directory.
+    - ``remembered``: the same directories, and those of unknown space that were under pressure
+      when their space was last known.
+    - ``reading``: the disks. A known replica counts even if another one is not known.
+    - ``awaited_bytes``: by replica, what earlier deletions are expected to free.
+    - ``eager``: the cycle's snapshot with the pressure retention wherever that could help; None if
+      it could help nowhere.
     """
 
     log_dirs: tuple[PressedLogDir, ...] = ()
@@ -90,10 +95,10 @@ class Pressure:
     eager: Snapshot | None = None
 
     def partitions(self, snapshot: Snapshot) -> list[int]:
-        """Positions of those with a replica in a log directory under pressure."""
+        """Positions of the partitions with a replica in a log directory under pressure."""
         if not self.log_dirs:
             return []
-        pressed = {each.key for each in self.log_dirs}
+        pressed = {log_dir.key for log_dir in self.log_dirs}
         return [
             position
             for position, at in enumerate(partitions_of(snapshot))
@@ -115,24 +120,26 @@ def pressure(
     followed: FreedProgress,
     removed: Mapping[LogDirKey, int],
 ) -> Pressure:
-    """What a reading of this cycle says. ``before``: `Pressure.remembered` of the cycle before;
-    ``followed``: what has become of earlier deletions, by this reading; ``removed``: of
-    `RemovedSegments`."""
+    """The log directories under pressure by this cycle's reading.
+
+    ``before``: `Pressure.remembered` of the previous cycle. ``followed``: earlier deletions,
+    compared with this reading. ``removed``: the result of `RemovedSegments.bytes_by_log_dir`.
+    """
     awaited: defaultdict[LogDirKey, int] = defaultdict(int, removed)
     for replica, awaited_bytes in followed.awaited_bytes.items():
         awaited[replica.broker, replica.log_dir] += awaited_bytes
-    known = [each for each in reading.space if _is_plausible(each)]
+    known = [log_dir for log_dir in reading.space if _is_plausible(log_dir)]
     pressed = tuple(
         PressedLogDir(*each, int(each.total_bytes * rules.until_free / 100), awaited[each[:2]])
         for each in known
         if each.usable_bytes
         < each.total_bytes * (rules.until_free if each[:2] in before else rules.below_free) / 100
     )
-    unknown = set(before) - {each[:2] for each in known}
+    unknown = set(before) - {log_dir[:2] for log_dir in known}
     return Pressure(
         pressed,
-        frozenset(unknown | {each.key for each in pressed}),
-        # A replica whose other brokers can't be read takes its place here all the same.
+        frozenset(unknown | {log_dir.key for log_dir in pressed}),
+        # Without `unreadable`: a replica takes its space even if another replica is not known.
         DiskReading(folders=reading.folders),
         followed.awaited_bytes,
     )
@@ -145,7 +152,7 @@ def _is_plausible(space: LogDirCapacity) -> bool:
 def bytes_by_log_dir(
     predictions: Predictions, partitions: Iterable[TopicPartition]
 ) -> dict[LogDirKey, int]:
-    """What the predicted deletions of these partitions free together."""
+    """The bytes that the predicted deletions of these partitions free in each log directory."""
     freed: defaultdict[LogDirKey, int] = defaultdict(int)
     for at in partitions:
         for replica, predicted_bytes in predictions.get(at, {}).items():
@@ -156,35 +163,35 @@ def bytes_by_log_dir(
 SomeLogDir = TypeVar("SomeLogDir", PressedLogDir, LogDirCapacity)
 
 
-def disks(log_dirs: Iterable[SomeLogDir]) -> list[list[SomeLogDir]]:
-    """The log directories, those of one disk together."""
-    found: list[list[SomeLogDir]] = []
-    for each in log_dirs:
-        for disk in found:
+def grouped_by_disk(log_dirs: Iterable[SomeLogDir]) -> list[list[SomeLogDir]]:
+    """The log directories, grouped by disk."""
+    disks: list[list[SomeLogDir]] = []
+    for log_dir in log_dirs:
+        for disk in disks:
             first = disk[0]
-            apart = abs(first.usable_bytes - each.usable_bytes)
-            if (first.broker, first.total_bytes) == (each.broker, each.total_bytes) and (
-                apart <= SAME_DISK * first.total_bytes
+            difference = abs(first.usable_bytes - log_dir.usable_bytes)
+            if (first.broker, first.total_bytes) == (log_dir.broker, log_dir.total_bytes) and (
+                difference <= SAME_DISK * first.total_bytes
             ):
-                disk.append(each)
+                disk.append(log_dir)
                 break
         else:
-            found.append([each])
-    return found
+            disks.append([log_dir])
+    return disks
 
 
 FolderKey: TypeAlias = "tuple[str, int, bool]"
-"""Topic, partition, and whether it is to take another's place."""
+"""Topic, partition, and whether the replica is a future one."""
 
 SizesByLogDir: TypeAlias = "Mapping[LogDirKey, Mapping[FolderKey, int]]"
 
 
 def sizes_by_log_dir(found: LogDirs) -> SizesByLogDir:
-    """Bytes of each folder in the directories that could be read."""
+    """The size of each folder in the directories that could be read."""
     return {
         (broker, log_dir.path): {
-            (each.topic, each.partition, each.is_future): each.size_bytes
-            for each in log_dir.replicas
+            (replica.topic, replica.partition, replica.is_future): replica.size_bytes
+            for replica in log_dir.replicas
         }
         for broker, answer in found.brokers.items()
         if not isinstance(answer, Failure)
@@ -193,51 +200,53 @@ def sizes_by_log_dir(found: LogDirs) -> SizesByLogDir:
     }
 
 
-class _Seen(NamedTuple):
-    """``beside_bytes``: what the disk holds beside the logs; ``left_bytes``: what has left the logs
-    since the reading before."""
+class _DiskUsage(NamedTuple):
+    """A disk in one reading. ``other_bytes``: what is on the disk and not in a log.
+    ``shrunk_bytes``: what has left the logs since the previous reading."""
 
     at_ms: int
-    beside_bytes: int
-    left_bytes: int
+    other_bytes: int
+    shrunk_bytes: int
 
 
 class RemovedSegments:
-    """What has left the logs, and not the disk yet, by the readings of one process.
+    """Bytes that have left the logs and not the disk yet, by the readings of one process.
 
-    A segment that a broker removes is renamed first, and no longer counts in its log's size. Until
-    it is gone, the disk holds that much more beside the logs than it did lately. That is taken for
-    removed segments as far as the logs have shrunk; other files may have grown.
+    A broker renames a segment before it deletes the file, and then no longer counts it in the log's
+    size. Until the file is gone, the bytes outside the logs are that much higher than they were
+    lately. They count as removed segments only as far as the logs have shrunk, because other files
+    may have grown.
     """
 
     def __init__(self) -> None:
         self._sizes: SizesByLogDir = {}
-        self._seen: dict[tuple[LogDirKey, ...], list[_Seen]] = {}
+        self._recent: dict[tuple[LogDirKey, ...], list[_DiskUsage]] = {}
 
     def bytes_by_log_dir(
         self, space: Sequence[LogDirCapacity], sizes: SizesByLogDir, now_ms: int
     ) -> dict[LogDirKey, int]:
-        """With what this reading adds; of several directories on a disk the first one has it.
-        ``now_ms``: on a clock that nobody sets."""
-        found: dict[LogDirKey, int] = {}
-        for disk in disks(each for each in space if _is_plausible(each)):
-            keys = tuple(each[:2] for each in disk)
-            in_logs = sum(sum(sizes[key].values()) for key in keys)
-            used = disk[0].total_bytes - disk[0].usable_bytes
-            left = sum(self._left(key, sizes[key]) for key in keys)
-            lately = [
-                each
-                for each in self._seen.get(keys, [])
-                if each.at_ms >= now_ms - REMOVED_WINDOW_MS
+        """Adds this reading and returns the bytes. If a disk has several directories, the first one
+        gets them all. ``now_ms`` is monotonic time."""
+        removed: dict[LogDirKey, int] = {}
+        for disk in grouped_by_disk(log_dir for log_dir in space if _is_plausible(log_dir)):
+            keys = tuple(log_dir[:2] for log_dir in disk)
+            log_bytes = sum(sum(sizes[key].values()) for key in keys)
+            other_bytes = disk[0].total_bytes - disk[0].usable_bytes - log_bytes
+            shrunk_bytes = sum(self._shrunk_bytes(key, sizes[key]) for key in keys)
+            recent = [
+                usage
+                for usage in self._recent.get(keys, [])
+                if usage.at_ms >= now_ms - REMOVED_WINDOW_MS
             ]
-            lately.append(_Seen(now_ms, used - in_logs, left))
-            beside = used - in_logs - min(each.beside_bytes for each in lately)
-            found[keys[0]] = min(beside, sum(each.left_bytes for each in lately))
-            self._seen[keys] = lately
+            recent.append(_DiskUsage(now_ms, other_bytes, shrunk_bytes))
+            grown_bytes = other_bytes - min(usage.other_bytes for usage in recent)
+            removed[keys[0]] = min(grown_bytes, sum(usage.shrunk_bytes for usage in recent))
+            self._recent[keys] = recent
         self._sizes = sizes
-        return found
+        return removed
 
-    def _left(self, key: LogDirKey, sizes: Mapping[FolderKey, int]) -> int:
-        """A folder that is gone, of a deleted topic for one, has left with all it had."""
-        before = self._sizes.get(key, {})
-        return sum(max(0, size - sizes.get(folder, 0)) for folder, size in before.items())
+    def _shrunk_bytes(self, key: LogDirKey, sizes: Mapping[FolderKey, int]) -> int:
+        """The bytes that have left the directory's folders since the previous reading. A folder
+        that is gone (its topic was deleted, say) counts with its whole size."""
+        previous = self._sizes.get(key, {})
+        return sum(max(0, size - sizes.get(folder, 0)) for folder, size in previous.items())

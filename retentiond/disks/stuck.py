@@ -1,10 +1,10 @@
-"""Retention that is stuck (KAFKA-9087 and its kind), told from outside and with its cause.
+"""Finds stuck retention (KAFKA-9087 and similar bugs) from outside, and its cause.
 
-A broker pauses the cleaning of a partition while its folder moves to another log directory; a
-move that stalls, or ends badly, leaves it paused, and the disk fills up in silence. Nothing in
-Kafka's own metrics says so. Three signs, each over several readings and a quarter of an hour at
-least, because a normal move, and brokers that look at their segments at different times, show
-the same signs for a while.
+A broker pauses the cleaning of a partition while it moves the folder to another log directory. If
+the move stalls or fails, cleaning stays paused and the disk fills up in silence: none of Kafka's
+own metrics says so. Three signs tell it. A sign must last for several readings and a quarter of an
+hour, because a normal move shows it for a while too, and so do brokers that check their segments
+at different times.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from retentiond.snapshot import PartitionReading, Snapshot, TopicReading, partit
 class StuckCause(StrEnum):
     FUTURE_REPLICA = "future_replica"  # a move to another log directory makes no progress
     REPLICA_GROWS = "replica_grows"  # one broker removes nothing while the others do
-    RETENTION_OVERDUE = "retention_overdue"  # Kafka's own retention leaves what is too old
+    RETENTION_OVERDUE = "retention_overdue"  # Kafka's own retention leaves records too old for it
 
 
 class Stuck(NamedTuple):
-    """``sentence``: what is seen, on which broker, and what to do."""
+    """``sentence`` says what the readings show, on which broker, and what to do."""
 
     at: TopicPartition
     cause: StuckCause
@@ -39,15 +39,15 @@ class Stuck(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """Records that Kafka's own retention should have removed: from the log start offset on."""
+    """Records from the log start offset on that Kafka's own retention should have removed."""
 
     log_start_offset: int
-    old_before: int  # offset of the first record that may still be there
+    old_before: int  # the first offset that retention may still keep
     bytes_per_record: float
     segment_bytes: int
 
     def up_to(self, offset: int) -> Overdue:
-        """Only those before that offset."""
+        """Only the overdue records before that offset."""
         return replace(self, old_before=min(self.old_before, offset))
 
     @property
@@ -57,13 +57,13 @@ class Overdue:
 
 def stuck_moves(history: DiskHistory, patience: Patience) -> Iterator[Stuck]:
     """Future replicas that have not changed for too long."""
-    for key, traced in history.future.items():
-        if patience.is_over(traced.changed_at, history.now):
+    for key, folder in history.future.items():
+        if patience.is_over(folder.changed_at, history.now):
             yield Stuck(
                 key.at,
                 StuckCause.FUTURE_REPLICA,
                 f"its move to {key.log_dir} on broker {key.broker} has stood at "
-                f"{say_bytes(traced.size_bytes)} for {_say_time(traced.changed_at, history.now)}, "
+                f"{say_bytes(folder.size_bytes)} for {_say_time(folder.changed_at, history.now)}, "
                 "and until it ends that broker removes nothing of it (KAFKA-9087): let it go on "
                 "(see to replica.alter.log.dirs.io.max.bytes.per.second), or call it off by "
                 "moving the replica back to where it is",
@@ -73,38 +73,39 @@ def stuck_moves(history: DiskHistory, patience: Patience) -> Iterator[Stuck]:
 def uneven_replicas(history: DiskHistory, patience: Patience) -> Iterator[Stuck]:
     """Replicas that lose nothing while all others of their partition do."""
     by_partition: defaultdict[TopicPartition, dict[ReplicaKey, FolderHistory]] = defaultdict(dict)
-    for key, traced in history.current.items():
-        by_partition[key.at][key] = traced
+    for key, folder in history.current.items():
+        by_partition[key.at][key] = folder
     for at, replicas in by_partition.items():
-        for key, traced in replicas.items():
-            others = [each for other, each in replicas.items() if other != key]
-            if others and _is_left_behind(traced, others, history.now, patience):
-                least = min(each.size_bytes for each in others)
+        for key, folder in replicas.items():
+            others = [other for other_key, other in replicas.items() if other_key != key]
+            if others and _is_left_behind(folder, others, history.now, patience):
+                smallest = min(other.size_bytes for other in others)
                 yield Stuck(
                     at,
                     StuckCause.REPLICA_GROWS,
-                    f"broker {key.broker} keeps {say_bytes(traced.size_bytes)} of it in "
+                    f"broker {key.broker} keeps {say_bytes(folder.size_bytes)} of it in "
                     f"{key.log_dir} and removes nothing, while every other replica shrinks (to "
-                    f"{say_bytes(least)}): "
+                    f"{say_bytes(smallest)}): "
                     "its log cleaning is stuck (KAFKA-9087), so look for errors of LogCleaner "
                     "and LogManager in that broker's log, and restart it",
                 )
 
 
 def _is_left_behind(
-    traced: FolderHistory, others: Sequence[FolderHistory], now: ReadingTime, patience: Patience
+    folder: FolderHistory, others: Sequence[FolderHistory], now: ReadingTime, patience: Patience
 ) -> bool:
-    """Whether each of the others has shrunk since it last did, and long enough ago."""
-    last = traced.dropped_at[-1] if traced.dropped_at else traced.since
+    """Whether every other replica is smaller, and has shrunk long ago and after ``folder`` last
+    shrank."""
+    last_drop = folder.dropped_at[-1] if folder.dropped_at else folder.since
     return all(
-        traced.size_bytes > other.size_bytes
-        and any(drop > last and patience.is_over(drop, now) for drop in other.dropped_at)
+        folder.size_bytes > other.size_bytes
+        and any(drop > last_drop and patience.is_over(drop, now) for drop in other.dropped_at)
         for other in others
     )
 
 
 def unmoved_log_starts(history: DiskHistory, patience: Patience) -> set[TopicPartition]:
-    """Partitions whose log start offset has not moved for long: perhaps it should have."""
+    """Partitions whose log start offset has not moved for long. They are suspects, no more."""
     return {
         at
         for at, log_start in history.log_starts.items()
@@ -113,14 +114,14 @@ def unmoved_log_starts(history: DiskHistory, patience: Patience) -> set[TopicPar
 
 
 def overdue_retention(overdue: Mapping[TopicPartition, Overdue]) -> Iterator[Stuck]:
-    """Those where more than a segment should be gone."""
-    for at, each in overdue.items():
-        if each.size_bytes > each.segment_bytes:
+    """Partitions with more than one segment of overdue records."""
+    for at, records in overdue.items():
+        if records.size_bytes > records.segment_bytes:
             yield Stuck(
                 at,
                 StuckCause.RETENTION_OVERDUE,
-                f"about {say_bytes(each.size_bytes)} from offset {each.log_start_offset} to "
-                f"{each.old_before} are older than the topic's retention.ms, and its log start "
+                f"about {say_bytes(records.size_bytes)} from offset {records.log_start_offset} to "
+                f"{records.old_before} are older than the topic's retention.ms, and its log start "
                 "does not move: log cleaning is stuck on its leader (KAFKA-9087), so look for "
                 "errors of LogCleaner and LogManager in that broker's log, and restart it",
             )
@@ -137,58 +138,59 @@ def overdue_records(
     suspects: Collection[TopicPartition],
     check_interval_ms: int,
 ) -> dict[TopicPartition, Overdue]:
-    """What of the suspects is older than their forced retention and a check interval."""
+    """The suspects' records that are older than their forced retention and a check interval. Kafka
+    looks the first younger record up by time."""
     timestamps: dict[TopicPartition, int] = {}
-    known: dict[TopicPartition, Overdue] = {}
+    all_records: dict[TopicPartition, Overdue] = {}
     for at, partition in zip(partitions_of(snapshot), snapshot.partitions, strict=True):
         topic, replicas = snapshot.topics[partition.topic], reading.replicas(at)
         retention_ms = topic.config.retention_ms if topic.config else None
         if at not in suspects or retention_ms is None or replicas is None:
             continue
-        everything = _all_records(topic, partition, replicas)
-        if everything is not None:
-            known[at] = everything
+        records = _all_records(topic, partition, replicas)
+        if records is not None:
+            all_records[at] = records
             # A negative timestamp would be one of Kafka's special values.
             timestamps[at] = max(0, snapshot.taken_at_ms - retention_ms - check_interval_ms)
     overdue: dict[TopicPartition, Overdue] = {}
-    for at, found in kafka.offsets_at(timestamps).items() if timestamps else ():
-        if not isinstance(found, Failure):
-            overdue[at] = known[at] if found is None else known[at].up_to(found)
+    for at, offset in kafka.offsets_at(timestamps).items() if timestamps else ():
+        if not isinstance(offset, Failure):
+            overdue[at] = all_records[at] if offset is None else all_records[at].up_to(offset)
     return overdue
 
 
 def _all_records(
     topic: TopicReading, partition: PartitionReading, replicas: Folders
 ) -> Overdue | None:
-    """All of the partition's records; None where none of them can be overdue."""
+    """All of the partition's records; None if none of them can be overdue."""
     config = topic.config
     start, end = partition.log_start_offset, partition.high_watermark
     if config is None or config.segment_bytes is None or "delete" not in config.cleanup_policy:
         return None
     if config.remote_storage:
-        return None  # the disks hold what local.retention.* leaves there
+        return None  # local.retention.* decides what the disks hold
     if start is None or end is None or end <= start:
         return None
-    if partition.retention_offset == start and _is_shorter(topic.policy, config.retention_ms):
-        return None  # all are younger than even the consumed retention
-    # The largest replica is the one that is stuck. Up to a segment of it may lie below the start.
+    if partition.retention_offset == start and _is_at_most(topic.policy, config.retention_ms):
+        return None  # all records are younger than the consumed retention, and that is shorter
+    # The largest replica is the stuck one. Up to a segment of it may lie below the log start.
     size = max(each.size_bytes for each in replicas) - (config.segment_bytes if start else 0)
     return Overdue(start, end, max(0, size) / (end - start), config.segment_bytes)
 
 
-def _is_shorter(policy: TopicPolicy | PolicyConflict, retention_ms: int | None) -> bool:
-    """Whether the consumed retention is, or as long."""
+def _is_at_most(policy: TopicPolicy | PolicyConflict, retention_ms: int | None) -> bool:
+    """Whether the policy's consumed retention is no longer than the forced retention."""
     if not isinstance(policy, TopicPolicy) or retention_ms is None:
         return False
     return policy.consumed_retention_ms <= retention_ms
 
 
 MOST_DROPS = 8
-"""Remembered of each replica; the oldest are forgotten first."""
+"""How many drops of a replica's size are remembered; the oldest are forgotten first."""
 
 
 class ReadingTime(NamedTuple):
-    """A reading: its number, counted from the first, and when it was, epoch milliseconds."""
+    """A reading: its number, counted from the first one, and its time in epoch milliseconds."""
 
     number: int
     at_ms: int
@@ -199,7 +201,7 @@ BEFORE_THE_FIRST = ReadingTime(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a sign must last before it counts: both, so many readings and so long."""
+    """How long a sign must last before it counts: for this many readings and for this long."""
 
     readings: int = 3
     ms: int = 15 * 60_000
@@ -210,8 +212,8 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class FolderHistory:
-    """A folder over time: first seen ``since``, its size last changed at ``changed_at``, and
-    ``dropped_at`` are the last moments at which it was found smaller than before."""
+    """A folder over time. ``since``: when it was first seen. ``changed_at``: when its size last
+    changed. ``dropped_at``: when its size last dropped, up to `MOST_DROPS` times."""
 
     size_bytes: int
     since: ReadingTime
@@ -220,7 +222,7 @@ class FolderHistory:
 
 
 class LogStart(NamedTuple):
-    """A log start offset, and when it was first seen there."""
+    """A log start offset, and since when it has not moved."""
 
     offset: int
     since: ReadingTime
@@ -228,7 +230,8 @@ class LogStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DiskHistory:
-    """``now`` is the last reading. Folders in use, and those that are to take their place."""
+    """All folders over time. ``now``: the last reading. ``current``: folders in use. ``future``:
+    folders that a move is filling."""
 
     now: ReadingTime = BEFORE_THE_FIRST
     current: Mapping[ReplicaKey, FolderHistory] = field(default_factory=dict)
@@ -238,10 +241,12 @@ class DiskHistory:
     def with_reading(
         self, reading: DiskReading, log_starts: Mapping[TopicPartition, int], now_ms: int
     ) -> DiskHistory:
-        """The history with one more reading; what that could not see stays as it was."""
+        """The history with one more reading. Partitions that could not be read stay as they were,
+        and folders that are gone are forgotten."""
         now = ReadingTime(self.now.number + 1, now_ms)
-        current = {key: each for key, each in self.current.items() if key.at in reading.unreadable}
-        future = {key: each for key, each in self.future.items() if key.at in reading.unreadable}
+        unreadable = reading.unreadable
+        current = {key: folder for key, folder in self.current.items() if key.at in unreadable}
+        future = {key: folder for key, folder in self.future.items() if key.at in unreadable}
         for at, folders in reading.folders.items():
             for folder in folders:
                 key = ReplicaKey(at, folder.broker, folder.log_dir)

@@ -1,8 +1,8 @@
-"""From what cycles have seen to the rows of an entry.
+"""Turns a finished cycle into the rows of an entry.
 
-An entry that is not whole holds only what has changed since the last one that was really written:
-`RecordedState` is what that one left. Everything is compared as columns of numbers, because a
-cluster may have hundreds of thousands of commits.
+An entry that is not whole has only the changes since the last entry that was written.
+`RecordedState` is the state that the history tells after that entry. States are compared as columns
+of numbers, because a cluster may have hundreds of thousands of commits.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from retentiond.model import DeletionOutcome, Outcome, Plan, TopicPartition
 from retentiond.snapshot import ABSENT, Integers, Snapshot, partitions_of
 
 NO_OFFSET = -1
-"""Stands for an offset that is not there, or not known; no offset is negative."""
+"""Stands for an offset that is missing or not known."""
 
 REPLACED = -2
-"""`REPLACED` less an offset stands for a commit at that offset whose records may have been replaced
+"""``REPLACED - offset`` stands for a commit at this offset whose records may have been replaced
 since the group read them."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedCycle:
-    """What a cycle leaves. ``plan``: as it was carried out; ``result``: `result_of` it.
-    ``read_ms``: how long its first reading took; ``took_ms``: all of it."""
+    """A cycle that has ended. ``plan``: with the guard's holds. ``result``: from `result_of`.
+    ``read_ms``: how long its first reading took. ``took_ms``: how long the cycle took."""
 
     plan: Plan
     outcomes: Mapping[TopicPartition, DeletionOutcome]
@@ -45,11 +45,11 @@ class FinishedCycle:
 
 
 Columns: TypeAlias = Mapping[str, Any]
-"""Values by the names of the history's columns; nothing where there is no row."""
+"""The values of rows, by the names of the history's columns; empty if there are no rows."""
 
 
 class Deletion(NamedTuple):
-    """One that was requested, as a row says it."""
+    """A deletion that was requested, with the columns of its row."""
 
     topic: str
     partition: int
@@ -60,17 +60,17 @@ class Deletion(NamedTuple):
 
 
 class RecordedCommits(NamedTuple):
-    """Columns, one row for each group and partition; ``keys`` are in order.
+    """Commits as columns, one row for each group and partition, sorted by ``keys``.
 
     A key is the group's position times the number of partitions, plus the partition's position.
     """
 
     keys: Integers
-    offsets: Integers  # or `NO_OFFSET`, or `REPLACED` less one
+    offsets: Integers  # an offset, `NO_OFFSET`, or `REPLACED` - offset
 
 
 class GroupRecord(NamedTuple):
-    """What a row of a group says; None: it counts no more."""
+    """The columns of a group's row; None if the group counts no longer."""
 
     group_kind: str
     state: str | None
@@ -82,9 +82,9 @@ NO_COMMITS = RecordedCommits(np.empty(0, np.int64), np.empty(0, np.int64))
 
 @dataclass(frozen=True, slots=True)
 class RecordedState:
-    """What stands in the history once an entry is written.
+    """The state that the history tells once an entry is written.
 
-    ``readers``: groups that are known to read a topic, and have no commit there.
+    ``readers``: groups that are known to read a topic and have no commit there.
     """
 
     groups: tuple[str, ...] = ()
@@ -111,8 +111,8 @@ def recorded_state(snapshot: Snapshot) -> RecordedState:
     keys = keys[order]
     offsets = table["offset"].fill_null(NO_OFFSET).to_numpy().astype(np.int64)[order]
     doubtful = np.concatenate([keys_of(snapshot.stale), keys_of(_replaced(snapshot.epochs))])
-    at, is_there = _places(doubtful, keys)
-    at = np.unique(at[is_there])
+    at, is_found = _find(doubtful, keys)
+    at = np.unique(at[is_found])
     offsets[at] = np.where(offsets[at] == NO_OFFSET, NO_OFFSET, REPLACED - offsets[at])
     return RecordedState(
         groups=tuple(group.group_id for group in snapshot.groups),
@@ -130,8 +130,8 @@ def recorded_state(snapshot: Snapshot) -> RecordedState:
 
 
 def _replaced(epochs: pa.Table) -> pa.Table:
-    """Those of `EPOCH_SCHEMA` of which the leader does not bear out that the log holds what was
-    read. A share group's may be among them needlessly."""
+    """The commits (`EPOCH_SCHEMA`) for which the leader doesn't prove that the log still has the
+    records that were read. Commits of share groups may be among them needlessly."""
     is_same = pc.equal(epochs["known_epoch"], epochs["leader_epoch"])
     holds = pc.and_(is_same, pc.greater_equal(epochs["end_offset"], epochs["offset"]))
     holds = pc.or_kleene(holds, pc.equal(epochs["end_offset"], epochs["offset"]))
@@ -139,24 +139,25 @@ def _replaced(epochs: pa.Table) -> pa.Table:
 
 
 def _readers(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
-    """A pair is the group's position times the number of topics, plus the topic's position."""
-    width = max(1, len(snapshot.topics))
-    others = snapshot.readers | snapshot.remembered_readers
-    pairs = [group * width + topic for group, topic in others]
-    remembered = _pairs(snapshot, snapshot.remembered, width)
-    every = np.concatenate([np.array(pairs, np.int64), remembered])
-    _, has_commit = _places(every, _pairs(snapshot, snapshot.commits, width))
+    """Groups that read a topic without a commit there, with the topic. A pair is the group's
+    position times the number of topics, plus the topic's position."""
+    topics = max(1, len(snapshot.topics))
+    without_offsets = snapshot.readers | snapshot.remembered_readers
+    pairs = [group * topics + topic for group, topic in without_offsets]
+    remembered = _pairs(snapshot, snapshot.remembered, topics)
+    all_pairs = np.concatenate([np.array(pairs, np.int64), remembered])
+    _, has_commit = _find(all_pairs, _pairs(snapshot, snapshot.commits, topics))
     return frozenset(
-        (snapshot.groups[pair // width].group_id, snapshot.topics[pair % width].name)
-        for pair in every[~has_commit].tolist()
+        (snapshot.groups[pair // topics].group_id, snapshot.topics[pair % topics].name)
+        for pair in all_pairs[~has_commit].tolist()
     )
 
 
-def _pairs(snapshot: Snapshot, commits: pa.Table, width: int) -> Integers:
-    """The groups and topics of the commits, one for each commit, in order."""
-    topic_of = np.array([each.topic for each in snapshot.partitions], np.int64)
+def _pairs(snapshot: Snapshot, commits: pa.Table, topics: int) -> Integers:
+    """The pair of group and topic of each commit, sorted. ``topics``: their number."""
+    topic_of = np.array([partition.topic for partition in snapshot.partitions], np.int64)
     groups = commits["group_id"].to_numpy().astype(np.int64)
-    return np.sort(groups * width + topic_of[commits["partition_id"].to_numpy()])
+    return np.sort(groups * topics + topic_of[commits["partition_id"].to_numpy()])
 
 
 def deletions_of(seen: FinishedCycle) -> list[Deletion]:
@@ -168,10 +169,10 @@ def deletions_of(seen: FinishedCycle) -> list[Deletion]:
             cycle_id=seen.plan.cycle_id,
             cutoff=rows[at].cutoff,
             records=rows[at].records,
-            outcome=each.outcome.value,
+            outcome=outcome.outcome.value,
         )
-        for at, each in seen.outcomes.items()
-        if each.outcome is not Outcome.NOT_ATTEMPTED
+        for at, outcome in seen.outcomes.items()
+        if outcome.outcome is not Outcome.NOT_ATTEMPTED
     ]
 
 
@@ -189,9 +190,9 @@ def rows_of(
     deletions: Sequence[Deletion],
     observed_ms: int | None,
 ) -> pa.Table:
-    """The entry's rows, with the columns of `SCHEMA`. ``before`` is None for a whole one."""
+    """The entry's rows, with the columns of `SCHEMA`. ``before`` is None for a whole entry."""
     plan = seen.plan
-    every = {
+    of_all_rows = {
         "day": day_of(plan.planned_at_ms),
         "entry": entry,
         "at": plan.planned_at_ms * 1000,
@@ -210,17 +211,17 @@ def rows_of(
     parts: dict[RowKind, Columns] = {
         RowKind.CYCLE: {name: [value] for name, value in cycle.items()},
         RowKind.PARTITION: _partitions(seen, now),
-        RowKind.COMMIT: _moved(now, past),
-        RowKind.GROUP: _groups(now.states, past.states),
+        RowKind.COMMIT: _changed_commits(now, past),
+        RowKind.GROUP: _changed_groups(now.states, past.states),
         RowKind.READER: _changed_readers(now.readers, past.readers),
-        RowKind.DELETION: _columns(each._asdict() for each in deletions),
-        RowKind.LOG_DIR: _columns(each._asdict() for each in seen.disk.space),
+        RowKind.DELETION: _columns(deletion._asdict() for deletion in deletions),
+        RowKind.LOG_DIR: _columns(log_dir._asdict() for log_dir in seen.disk.space),
     }
-    return pa.concat_tables([_table(kind, columns, every) for kind, columns in parts.items()])
+    return pa.concat_tables([_table(kind, columns, of_all_rows) for kind, columns in parts.items()])
 
 
 def _columns(rows: Iterable[Mapping[str, Any]]) -> Columns:
-    """The columns of rows that all have the same names; without rows there is none."""
+    """The columns of rows that all have the same names; empty if there are no rows."""
     columns: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.items():
@@ -228,17 +229,18 @@ def _columns(rows: Iterable[Mapping[str, Any]]) -> Columns:
     return columns
 
 
-def _table(kind: RowKind, given: Columns, every: Mapping[str, Any]) -> pa.Table:
-    """Raises ValueError for columns that are not all of the kind's."""
-    if given and given.keys() != set(COLUMNS[kind]):
-        raise ValueError(f"a row of kind {kind} has no {set(COLUMNS[kind]) ^ given.keys()}")
-    count = len(next(iter(given.values()), ()))
-    same = {**every, "kind": str(kind)}
+def _table(kind: RowKind, columns: Columns, of_all_rows: Mapping[str, Any]) -> pa.Table:
+    """The rows of a kind. ``of_all_rows``: values that all rows of the entry have. Raises
+    ValueError unless ``columns`` are those of the kind."""
+    if columns and columns.keys() != set(COLUMNS[kind]):
+        raise ValueError(f"a row of kind {kind} has no {set(COLUMNS[kind]) ^ columns.keys()}")
+    count = len(next(iter(columns.values()), ()))
+    constants = {**of_all_rows, "kind": str(kind)}
     arrays = [
-        pa.array(given[field.name], field.type)
-        if field.name in given
-        else pa.repeat(pa.scalar(same[field.name], field.type), count)
-        if field.name in same
+        pa.array(columns[field.name], field.type)
+        if field.name in columns
+        else pa.repeat(pa.scalar(constants[field.name], field.type), count)
+        if field.name in constants
         else pa.nulls(count, field.type)
         for field in SCHEMA
     ]
@@ -249,29 +251,29 @@ def _partitions(seen: FinishedCycle, now: RecordedState) -> Columns:
     readings = dict(zip(now.partitions, seen.snapshot.partitions, strict=True))
     forced = {topic.name: topic.forced_retention_ms for topic in seen.snapshot.topics}
     rows = seen.plan.rows
-    places = [row.topic_partition for row in rows]
-    of_row = [readings.get(at) for at in places]
+    partitions = [row.topic_partition for row in rows]
+    readings_of_rows = [readings.get(at) for at in partitions]
     return {
         **{name: [getattr(row, name) for row in rows] for name, _ in PLAN_FIELDS},
         "last_stable_offset": [
-            None if each is None else each.last_stable_offset for each in of_row
+            None if reading is None else reading.last_stable_offset for reading in readings_of_rows
         ],
-        "size_bytes": [seen.disk.size_bytes.get(at) for at in places],
-        "remote_bytes": [seen.disk.remote_bytes.get(at) for at in places],
+        "size_bytes": [seen.disk.size_bytes.get(at) for at in partitions],
+        "remote_bytes": [seen.disk.remote_bytes.get(at) for at in partitions],
         "forced_retention_ms": [forced.get(row.topic) for row in rows],
     }
 
 
-def _moved(now: RecordedState, before: RecordedState) -> Columns:
-    """Commits that are new or elsewhere, and those that are not there any more."""
-    old = _in_terms_of(now, before)
-    at, is_known = _places(now.commits.keys, old.keys)
-    is_new = ~is_known
-    is_new[is_known] = old.offsets[at[is_known]] != now.commits.offsets[is_known]
-    keys, offsets = now.commits.keys[is_new], now.commits.offsets[is_new]
-    _, is_still = _places(old.keys, now.commits.keys)
-    gone = old.keys[~is_still]
-    lost = _unknown_to(now, before)
+def _changed_commits(now: RecordedState, before: RecordedState) -> Columns:
+    """Commits that are new or have moved, and commits that are gone."""
+    old = _renumbered_commits(now, before)
+    at, is_known = _find(now.commits.keys, old.keys)
+    is_changed = ~is_known
+    is_changed[is_known] = old.offsets[at[is_known]] != now.commits.offsets[is_known]
+    keys, offsets = now.commits.keys[is_changed], now.commits.offsets[is_changed]
+    _, is_still_there = _find(old.keys, now.commits.keys)
+    gone = old.keys[~is_still_there]
+    lost = _commits_of_lost(now, before)
     is_replaced = offsets <= REPLACED
     states = np.where(is_replaced, 2, np.where(offsets == NO_OFFSET, 1, 0))
     states = np.concatenate([states, np.full(len(gone), 3)])
@@ -302,17 +304,18 @@ def _taken(values: Sequence[Any], at: Integers, kind: Any) -> Any:
     return pa.array(values, kind).take(pa.array(at))
 
 
-def _places(keys: Integers, among: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """Where each stands among those others, which are in order, and whether it is there."""
-    at = np.searchsorted(among, keys)
-    if not len(among):
+def _find(keys: Integers, ordered: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """For each key, its position in ``ordered``, and whether it is there."""
+    at = np.searchsorted(ordered, keys)
+    if not len(ordered):
         return at, np.zeros(len(keys), bool)
-    at = np.minimum(at, len(among) - 1)
-    return at, among[at] == keys
+    at = np.minimum(at, len(ordered) - 1)
+    return at, ordered[at] == keys
 
 
-def _in_terms_of(now: RecordedState, before: RecordedState) -> RecordedCommits:
-    """The commits of before by today's positions, less those that have none."""
+def _renumbered_commits(now: RecordedState, before: RecordedState) -> RecordedCommits:
+    """The earlier commits with the present positions of groups and partitions, without those whose
+    group or partition is gone."""
     if (before.groups, before.partitions) == (now.groups, now.partitions):
         return before.commits
     group, partition = _positions(now, before)
@@ -323,7 +326,7 @@ def _in_terms_of(now: RecordedState, before: RecordedState) -> RecordedCommits:
 
 
 def _positions(now: RecordedState, before: RecordedState) -> tuple[Integers, Integers]:
-    """Where the earlier commits' groups and partitions stand today; -1: gone."""
+    """The present positions of the earlier commits' groups and partitions; -1 if they are gone."""
     groups, partitions = np.divmod(before.commits.keys, max(1, len(before.partitions)))
     return (
         _renumbered(before.groups, now.groups)[groups],
@@ -332,12 +335,12 @@ def _positions(now: RecordedState, before: RecordedState) -> tuple[Integers, Int
 
 
 def _renumbered(before: Sequence[Any], now: Sequence[Any]) -> Integers:
-    places = {name: at for at, name in enumerate(now)}
-    return np.array([places.get(name, -1) for name in before], np.int64)
+    positions = {name: position for position, name in enumerate(now)}
+    return np.array([positions.get(name, -1) for name in before], np.int64)
 
 
-def _unknown_to(now: RecordedState, before: RecordedState) -> list[tuple[str, TopicPartition]]:
-    """Commits of before whose group or partition is not there any more."""
+def _commits_of_lost(now: RecordedState, before: RecordedState) -> list[tuple[str, TopicPartition]]:
+    """Earlier commits whose group or partition is gone."""
     if (before.groups, before.partitions) == (now.groups, now.partitions):
         return []
     group, partition = _positions(now, before)
@@ -348,20 +351,20 @@ def _unknown_to(now: RecordedState, before: RecordedState) -> list[tuple[str, To
     ]
 
 
-def _groups(now: Mapping[str, GroupRecord], before: Mapping[str, GroupRecord]) -> Columns:
-    changed = [(group, each) for group, each in now.items() if before.get(group) != each]
+def _changed_groups(now: Mapping[str, GroupRecord], before: Mapping[str, GroupRecord]) -> Columns:
+    changed = [(group, record) for group, record in now.items() if before.get(group) != record]
     gone = [
         (group, GroupRecord(before[group].group_kind, None, None))
         for group in before.keys() - now.keys()
     ]
-    return _columns({"group": group, **each._asdict()} for group, each in [*changed, *gone])
+    return _columns({"group": group, **record._asdict()} for group, record in [*changed, *gone])
 
 
 def _changed_readers(
     now: frozenset[tuple[str, str]], before: frozenset[tuple[str, str]]
 ) -> Columns:
-    come = [(pair, "live") for pair in sorted(now - before)]
+    new = [(pair, "live") for pair in sorted(now - before)]
     gone = [(pair, None) for pair in sorted(before - now)]
     return _columns(
-        {"topic": topic, "group": group, "state": state} for (group, topic), state in [*come, *gone]
+        {"topic": topic, "group": group, "state": state} for (group, topic), state in [*new, *gone]
     )

@@ -1,8 +1,8 @@
-"""The last 30 days by the hour, at hand for whoever must not wait: the status page.
+"""The last 30 days by the hour, in memory, because the status page must not wait.
 
-What stands in the table is read once: what is new after each entry, and older days, the newest
-first, as soon as there is time for them. In memory is a sum for each hour and each of its
-`MOST_NAMES` largest topics and groups, and one for all the others together.
+The table is read once: new entries after they are written, and older days, the newest first, when
+there is time. Memory has a sum for each hour and each of its `MOST_NAMES` largest topics and
+groups, and one sum for all the others.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from retentiond.model import Outcome, Reason
 MOST_HOURS = 31 * 24
 
 FOREVER = -1
-"""How long Kafka itself would have kept what was deleted, where nothing limits that."""
+"""Stands for an unlimited time that Kafka itself would have kept deleted records."""
 
 MOST_NAMES = 50
 """How many topics and groups of an hour have a figure of their own."""
 
 Values: TypeAlias = Sequence[float | None]
-"""One for each stretch; None where no entry stands."""
+"""A value for each step of a time range; None for a step without entries."""
 
 
 class TimeRange(NamedTuple):
-    """A time until now, in equal stretches."""
+    """A time until now, in equal steps (``step_h`` hours)."""
 
     word: str
     name: str
     hours: int
-    stretch_h: int
+    step_h: int
 
     def times(self, now_ms: int) -> tuple[int, ...]:
-        """When each stretch begins; ``now_ms`` is in the last one."""
-        width_ms = self.stretch_h * HOUR_MS
+        """When each step begins. ``now_ms`` lies in the last one."""
+        width_ms = self.step_h * HOUR_MS
         last_ms = now_ms // width_ms * width_ms
-        count = self.hours // self.stretch_h
+        count = self.hours // self.step_h
         return tuple(last_ms - width_ms * before for before in reversed(range(count)))
 
 
@@ -60,15 +60,16 @@ SPANS = (
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """Figures of the stretches that begin at ``times``, in epoch milliseconds.
+    """Figures of the steps that begin at ``times``, in epoch milliseconds.
 
-    ``bytes_by_topic`` (of all replicas' disks) and ``lag_by_group`` (records that a group has
-    not read where it is the one that binds) are means over the entries, as far as they are known;
-    under None stand the smaller ones together. ``deleted``: records. ``saved_byte_ms``: bytes that
-    deletions of the last 31 days have freed, times how long Kafka itself would have kept them in
-    these stretches. It is an estimate, and rather too much: records that were older than the
-    consumed retention when they went would have gone sooner. None: nothing was deleted whose size
-    is known.
+    - ``bytes_by_topic`` (on the disks of all replicas), ``lag_by_group`` (records that a group has
+      yet to read on the partitions that it binds): means over the entries, as far as they are
+      known. The name None has the sum of the smaller ones.
+    - ``deleted``: records.
+    - ``saved_byte_ms``: the bytes that deletions of the last 31 days have freed, times how long
+      Kafka itself would have kept them within these steps. This estimate is rather too high: Kafka
+      would have removed records sooner that were older than the consumed retention. None if no
+      deletion has a known size.
     """
 
     times: tuple[int, ...]
@@ -83,18 +84,18 @@ class Recent:
 
     @property
     def unknown(self) -> tuple[bool, ...]:
-        """Whether a stretch has no entry; one for each."""
-        return tuple(each is None for each in self.deleted)
+        """For each step, whether it has no entry."""
+        return tuple(records is None for records in self.deleted)
 
 
 @dataclass(slots=True)
 class _Sums:
-    """Over the entries of an hour, or of a stretch."""
+    """Sums over the entries of an hour, or of a step."""
 
     entries: int = 0
     deleted: int = 0
     freed: Counter[int] = field(default_factory=Counter)
-    """Bytes, by how long Kafka itself would have kept them."""
+    """Freed bytes, by how long Kafka itself would have kept them."""
     sizes: Counter[str | None] = field(default_factory=Counter)
     lags: Counter[str | None] = field(default_factory=Counter)
 
@@ -117,19 +118,20 @@ class _Sums:
 
 
 class Hourly:
-    """Written by the thread that writes the history, read by any."""
+    """The sums by the hour. The thread that writes the history updates them; any thread reads
+    them."""
 
     def __init__(self) -> None:
         self.problem: str | None = None
-        """Why a part of it is missing, in a sentence."""
+        """A sentence that says why figures are missing."""
         self.version = 0
-        """Another one as soon as it tells something else."""
-        self._damage: str | None = None  # what is left out of what was read
+        """Changes whenever the figures change."""
+        self._damage: str | None = None  # says which files were left out
         self._lock = threading.Lock()
         self._hours: dict[int, _Sums] = {}
-        self._of: tuple[str, str] | None = None  # place and cluster
-        self._first = self._last = 0  # entries: the last one of the days, and of all
-        self._days: list[str] = []  # that are not read yet, the newest first
+        self._source: tuple[str, str] | None = None  # place and cluster
+        self._last_of_days = self._last = 0  # entries: the last one in ``_days``, and of all
+        self._days: list[str] = []  # not read yet, the newest first
         self._ended = threading.Event()
 
     @property
@@ -138,7 +140,7 @@ class Hourly:
 
     @property
     def is_reading(self) -> bool:
-        """Whether older days are yet to come."""
+        """Whether older days have yet to be read."""
         return bool(self._days)
 
     def follow(
@@ -148,39 +150,39 @@ class Hourly:
         at_ms: int,
         is_needed: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Reads what is new in the table, and the days before. ``at_ms``: of the last entry.
+        """Reads new entries of the table, and older days. ``at_ms``: the time of the last entry.
 
-        Days wait for the next time where the thread ``is_needed`` for something else; one that
-        can't be read is tried again then, after the others."""
+        Older days wait for the next call if the thread ``is_needed`` for something else. A day that
+        can't be read is tried again in the next call, after the other days."""
         try:
             self._follow(table, cluster_id, at_ms, is_needed)
             self._damage = table.damage or self._damage
             self.problem = self._damage
         except HistoryUnavailable as error:
             self.problem = str(error)
-        except Exception as error:  # noqa: BLE001 - whoever writes the history goes on
-            what = f"the history can't be read ({type(error).__name__}: {error})"
-            self.problem = f"{what}; please report this"
+        except Exception as error:  # noqa: BLE001 - an error must not end the writing thread
+            problem = f"the history can't be read ({type(error).__name__}: {error})"
+            self.problem = f"{problem}; please report this"
 
     def end(self) -> None:
-        """No further day is read."""
+        """Lets `follow` read no further day."""
         self._ended.set()
 
     def recent(self, span: TimeRange, now_ms: int) -> Recent:
         times = span.times(now_ms)
         with self._lock:
-            stretches = [self._sum(at_ms, span.stretch_h) for at_ms in times]
+            steps = [self._sum(at_ms, span.step_h) for at_ms in times]
             saved = self._saved_byte_ms(times[0], now_ms)
         return Recent(
             times,
-            _means([(each.entries, each.sizes) for each in stretches]),
-            _means([(each.entries, each.lags) for each in stretches]),
-            tuple(each.deleted if each.entries else None for each in stretches),
+            _means([(step.entries, step.sizes) for step in steps]),
+            _means([(step.entries, step.lags) for step in steps]),
+            tuple(step.deleted if step.entries else None for step in steps),
             saved,
         )
 
     def _saved_byte_ms(self, since_ms: int, until_ms: int) -> int | None:
-        """By the middle of each hour."""
+        """`Recent.saved_byte_ms`. Deletions count from the middle of their hour."""
         saved, is_known = 0, False
         for hour, sums in self._hours.items():
             at_ms = min(hour * HOUR_MS + HOUR_MS // 2, until_ms)
@@ -200,35 +202,36 @@ class Hourly:
     def _follow(
         self, table: HistoryTable, cluster_id: str, at_ms: int, is_needed: Callable[[], bool]
     ) -> None:
-        last, mine = table.last_entry(cluster_id), f"cluster_id = {quoted(cluster_id)}"
-        if self._of != (table.place, cluster_id):
+        last, of_cluster = table.last_entry(cluster_id), f"cluster_id = {quoted(cluster_id)}"
+        if self._source != (table.place, cluster_id):
             self._begin(table, cluster_id, at_ms)
-            self._first = last
+            self._last_of_days = last
         elif last > self._last:
-            self._read(table, f"{mine} AND entry > {self._last} AND entry <= {last}")
+            self._read(table, f"{of_cluster} AND entry > {self._last} AND entry <= {last}")
         self._last = last
         while self._days and not self._ended.is_set() and not is_needed():
             day, began = self._days.pop(0), time.monotonic()
+            in_days = f"entry <= {self._last_of_days}"
             try:
-                self._read(table, f"{mine} AND day = {quoted(day)} AND entry <= {self._first}")
+                self._read(table, f"{of_cluster} AND day = {quoted(day)} AND {in_days}")
             except HistoryUnavailable:
                 self._days.append(day)
                 raise
-            self._ended.wait(time.monotonic() - began)  # half of the time is for others
+            self._ended.wait(time.monotonic() - began)  # leaves half of the time to other threads
 
     def _begin(self, table: HistoryTable, cluster_id: str, at_ms: int) -> None:
         since = day_of(at_ms - SPANS[-1].hours * HOUR_MS)
-        days = {each.day for each in table.files(cluster_id, since_day=since)}
+        days = {file.day for file in table.files(cluster_id, since_day=since)}
         with self._lock:
             self._hours.clear()
-        self._of = table.place, cluster_id
+        self._source = table.place, cluster_id
         self._damage = None
         self._days = sorted(days, reverse=True)
 
     def _read(self, table: HistoryTable, where: str) -> None:
-        found = table.query(_query(where))
+        figures = table.query(_query(where))
         with self._lock:
-            for at_ms, figure, name, amount in _rows(found):
+            for at_ms, figure, name, amount in _rows(figures):
                 self._hours.setdefault(at_ms // HOUR_MS, _Sums()).add(figure, name, amount)
             for hour in sorted(self._hours)[:-MOST_HOURS]:
                 del self._hours[hour]
@@ -236,7 +239,8 @@ class Hourly:
 
 
 def _query(where: str) -> str:
-    """Grain: hour, figure, name. Columns: those, and amount: bigint."""
+    """The query for the sums of some rows. Grain: hour, figure, name. Columns: the grain, and
+    amount: bigint."""
     hour, start = "date_trunc('hour', at) AS hour", "log_start_offset"
     lag = f"high_watermark - greatest({start}, coalesce(min_committed_offset, {start}))"
     parts = (
@@ -245,11 +249,11 @@ def _query(where: str) -> str:
         f"SELECT {hour}, 'lag', binding_group, sum(greatest({lag}, 0))"
         f" FROM history WHERE {where} AND kind = '{RowKind.PARTITION}'"
         f" AND binding_group IS NOT NULL AND {start} IS NOT NULL"
-        # What a hold of the guard names is not the group whose commit is the smallest.
+        # A hold of the guard names the group that objects, not the one with the smallest commit.
         f" AND reason IS DISTINCT FROM '{Reason.EVIDENCE_CHANGED}' GROUP BY 1, 3",
         f"SELECT {hour}, 'deleted', '', sum(records) FROM history WHERE {where}"
         f" AND kind = '{RowKind.DELETION}' AND outcome = '{Outcome.DELETED.value}' GROUP BY 1",
-        # Of a deletion's records, by the partition's row of the same entry.
+        # A deletion's bytes follow from the partition's row of the same entry.
         "SELECT date_trunc('hour', d.at), 'freed', CAST(CASE WHEN p.forced_retention_ms IS"
         f" NULL THEN {FOREVER} ELSE greatest(0, p.forced_retention_ms -"
         " coalesce(p.consumed_retention_ms, 0)) END AS varchar),"
@@ -271,18 +275,18 @@ def _query(where: str) -> str:
     )
 
 
-def _rows(found: pa.Table) -> Iterator[tuple[int, str, str | None, int]]:
-    hours = found["hour"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-    columns = (hours, *(found[name] for name in ("figure", "name", "amount")))
-    return zip(*(each.to_pylist() for each in columns), strict=True)
+def _rows(figures: pa.Table) -> Iterator[tuple[int, str, str | None, int]]:
+    hours = figures["hour"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    columns = (hours, *(figures[name] for name in ("figure", "name", "amount")))
+    return zip(*(column.to_pylist() for column in columns), strict=True)
 
 
 def _means(
-    stretches: Sequence[tuple[int, Mapping[str | None, int]]],
+    steps: Sequence[tuple[int, Mapping[str | None, int]]],
 ) -> dict[str | None, list[float | None]]:
-    """Means by name over each stretch's entries; what an entry doesn't name is 0 in it."""
-    names = dict.fromkeys(name for _, sums in stretches for name in sums)
+    """By name, the mean over the entries of each step. A name that an entry lacks counts as 0."""
+    names = dict.fromkeys(name for _, sums in steps for name in sums)
     return {
-        name: [sums.get(name, 0) / entries if entries else None for entries, sums in stretches]
+        name: [sums.get(name, 0) / entries if entries else None for entries, sums in steps]
         for name in names
     }

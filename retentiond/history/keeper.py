@@ -1,8 +1,11 @@
 """Writes the history beside the cycles.
 
-Invariants: a cycle is never delayed, failed or changed by it; one entry is written at a time; what
-an entry that could not be written would have told stands in the next one; and whatever goes wrong
-is told once for as long as the same thing is wrong.
+Invariants:
+
+- The history never delays, fails or changes a cycle.
+- One entry is written at a time.
+- If an entry can't be written, the next one has its contents, too.
+- A problem is reported once for as long as it lasts.
 """
 
 from __future__ import annotations
@@ -31,22 +34,23 @@ from retentiond.history.hourly import Hourly
 from retentiond.history.table import HistoryTable
 
 TOLERANCE_MS = 5_000
-"""A cycle that begins so much early is not left out."""
+"""A cycle that begins so much too early still counts as due."""
 
 MOST_DELETIONS = 500_000
-"""How many deletions' outcomes wait for an entry that can be written; the oldest go first."""
+"""How many deletions may wait for an entry that can be written; the oldest are dropped first."""
 
 END_S = 0.2
-"""How long it may take to notice that a merge was ended."""
+"""How long the thread may take to notice that its merge was ended."""
 
-TRIES = 2
-"""Another process may have written at the same time."""
+ATTEMPTS = 2
+"""How often to try to append: another process may write at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """``bytes``: of this cluster's entries. ``written_at``: in epoch seconds. None: not known.
-    ``problem``: why the last entry, or the care for older ones, failed, in a sentence."""
+    """The state of the history. ``bytes``: the size of this cluster's entries. ``written_at``: in
+    epoch seconds. None if not known. ``problem``: a sentence that says why the last entry, or the
+    upkeep of older ones, failed."""
 
     bytes: int | None = None
     written_at: float | None = None
@@ -55,36 +59,37 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
-    """The last entry of this process. ``at_ms``: when its cycle began, since the host booted."""
+class _WrittenEntry:
+    """An entry of this process. ``at_ms``: when its cycle began, in uptime. ``state``: what the
+    history tells after it."""
 
     place: str
     cluster_id: str
     entry: int
     day: str
     at_ms: int
-    known: RecordedState
+    state: RecordedState
 
 
-class _Tried(NamedTuple):
-    """An entry of which nobody knows whether it was written; it has so many deletions."""
+class _UncertainEntry(NamedTuple):
+    """An entry that may have been written or not. ``deletions``: how many it has."""
 
-    written: _Written
+    entry: _WrittenEntry
     deletions: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
-    """The last cycle's, and when it began, in milliseconds since the host booted."""
+class _WaitingCycle:
+    """The last cycle, and when it began, in uptime."""
 
     seen: FinishedCycle
     at_ms: int
 
 
 class HistoryKeeper:
-    """One for each process. ``tell`` is called with each problem that is new, and with None once
-    an entry could be written again. ``elapsed_ms``: a clock that nobody sets. ``hourly`` follows
-    what stands in the table."""
+    """Writes this process's history. ``tell`` is called with every new problem, and with None once
+    an entry could be written again. ``elapsed_ms``: monotonic time. ``hourly`` follows the
+    entries of the table."""
 
     def __init__(
         self,
@@ -103,43 +108,43 @@ class HistoryKeeper:
         self._elapsed_ms = elapsed_ms
         self._date = date
         self._lock = threading.Lock()
-        self._waiting: _Waiting | None = None
+        self._waiting: _WaitingCycle | None = None
         self._deletions: deque[Deletion] = deque(maxlen=MOST_DELETIONS)
-        self._last: _Written | None = None
-        self._kind: str | None = None  # of the problem that was told last
+        self._last: _WrittenEntry | None = None
+        self._reported_kind: str | None = None  # of the problem that was reported last
         self._thread: threading.Thread | None = None
         self._merging = upkeep.MergeApart()
         self._upkeep = upkeep.HistoryUpkeep(merge or self._merging)
-        self._cluster_id: str | None = None  # that the deletions belong to
-        self._unsure: _Tried | None = None
-        self._damaged: dict[str, str] = {}  # as `HistoryTable.damaged`, that this process has met
+        self._cluster_id: str | None = None  # the cluster of the deletions
+        self._uncertain: _UncertainEntry | None = None
+        self._damaged: dict[str, str] = {}  # all that `HistoryTable.damaged` had so far
         self._damage: str | None = None
 
     @property
     def problem(self) -> str | None:
-        """What is wrong now, in a sentence."""
+        """A sentence that says what is wrong now, or None."""
         return self.status.problem if self.config.history.enabled else None
 
     def see(self, seen: FinishedCycle) -> None:
-        """What a cycle leaves, by its own thread: it only takes note."""
+        """Notes a finished cycle. The cycle's own thread calls it, so it writes nothing."""
         if not self.config.history.enabled:
             return
         try:
-            self._take_note(seen)
-        except Exception as error:  # noqa: BLE001 - no cycle may fail of it
+            self._note(seen)
+        except Exception as error:  # noqa: BLE001 - the history must not fail a cycle
             self._failed(_bug(error))
 
-    def _take_note(self, seen: FinishedCycle) -> None:
+    def _note(self, seen: FinishedCycle) -> None:
         deletions = deletions_of(seen)
         with self._lock:
             if seen.plan.cluster_id != self._cluster_id:
                 self._deletions.clear()
             self._cluster_id = seen.plan.cluster_id
             self._deletions.extend(deletions)
-            self._waiting = _Waiting(seen, self._elapsed_ms() - seen.took_ms)
+            self._waiting = _WaitingCycle(seen, self._elapsed_ms() - seen.took_ms)
 
     def keep(self) -> None:
-        """Begins to write an entry if one is due; nothing while another one is being written."""
+        """Starts a thread that writes an entry, if one is due and none is being written."""
         if self._thread is not None and self._thread.is_alive():
             return
         if self._waiting is None or not self.config.history.enabled or not self._is_due():
@@ -147,17 +152,17 @@ class HistoryKeeper:
         thread = threading.Thread(target=self._keep, name="history", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # the host allows no more of them
+        except RuntimeError as error:  # the host allows no more threads
             self._failed(_bug(error))
         else:
             self._thread = thread
 
-    def finish(self, patience_s: float) -> bool:
-        """Whether no entry is being written any more, after so long at most. Files that are being
-        merged then stay as they were."""
+    def finish(self, timeout_s: float) -> bool:
+        """Waits until no entry is being written, and returns whether that is so. A merge that takes
+        longer is ended; its files stay as they were."""
         if self._thread is None:
             return True
-        self._thread.join(patience_s)
+        self._thread.join(timeout_s)
         self._merging.end()
         if self.hourly is not None:
             self.hourly.end()
@@ -177,10 +182,10 @@ class HistoryKeeper:
             self._write()
         except HistoryUnavailable as error:
             self._failed(error)
-        except Exception as error:  # noqa: BLE001 - a bug must not end it in silence
+        except Exception as error:  # noqa: BLE001 - a bug must not end the thread in silence
             self._failed(_bug(error))
         else:
-            self._went_well()
+            self._succeeded()
 
     def _write(self) -> None:
         waiting, config = self._waiting, self.config
@@ -191,14 +196,14 @@ class HistoryKeeper:
         if self._last is None or self._last.place == table.place:
             table.damaged |= self._damaged
         self._settle(table)
-        for tried in range(TRIES):
+        for attempt in range(ATTEMPTS):
             try:
                 self._append(table, waiting)
                 break
             except HistoryUnavailable as error:
-                if error.kind != "conflict" or tried + 1 == TRIES:
+                if error.kind != "conflict" or attempt + 1 == ATTEMPTS:
                     raise
-                self._unsure = None
+                self._uncertain = None
                 table.refresh()
         self.status = replace(self.status, written_at=self._date())
         if self.hourly is not None:
@@ -210,11 +215,11 @@ class HistoryKeeper:
                 table, plan.cluster_id, config.history, plan.planned_at_ms, waiting.at_ms
             )
         finally:
-            size = sum(each.size_bytes for each in table.files(plan.cluster_id))
+            size = sum(file.size_bytes for file in table.files(plan.cluster_id))
             self.status = replace(self.status, bytes=size)
             self._damaged, self._damage = table.damaged, table.damage
 
-    def _append(self, table: HistoryTable, waiting: _Waiting) -> None:
+    def _append(self, table: HistoryTable, waiting: _WaitingCycle) -> None:
         with self._lock:
             deletions = list(self._deletions)
         seen, plan = waiting.seen, waiting.seen.plan
@@ -224,13 +229,13 @@ class HistoryKeeper:
         rows = rows_of(
             seen,
             now,
-            last.known if last else None,
+            last.state if last else None,
             entry=entry,
             deletions=deletions,
             observed_ms=self._observed_ms(waiting, plan.cluster_id),
         )
-        written = _Written(table.place, plan.cluster_id, entry, day, waiting.at_ms, now)
-        self._unsure = _Tried(written, len(deletions))
+        written = _WrittenEntry(table.place, plan.cluster_id, entry, day, waiting.at_ms, now)
+        self._uncertain = _UncertainEntry(written, len(deletions))
         table.append(plan.cluster_id, entry, rows)
         self._settle(table)
         with self._lock:
@@ -238,20 +243,20 @@ class HistoryKeeper:
                 self._waiting = None
 
     def _settle(self, table: HistoryTable) -> None:
-        """Takes note of the last entry if it stands in the table: an object store may have taken
-        it although no answer came."""
-        tried, self._unsure = self._unsure, None
-        if tried is None or tried.written.place != table.place:
+        """Checks whether the last entry is in the table: an object store may have taken it although
+        its answer got lost."""
+        uncertain, self._uncertain = self._uncertain, None
+        if uncertain is None or uncertain.entry.place != table.place:
             return
-        if table.last_entry(tried.written.cluster_id) != tried.written.entry:
+        if table.last_entry(uncertain.entry.cluster_id) != uncertain.entry.entry:
             return
-        self._last = tried.written
+        self._last = uncertain.entry
         with self._lock:
-            for _ in range(min(tried.deletions, len(self._deletions))):
+            for _ in range(min(uncertain.deletions, len(self._deletions))):
                 self._deletions.popleft()
 
-    def _continued(self, table: HistoryTable, cluster_id: str, day: str) -> _Written | None:
-        """The entry that the next one goes on from; None: the next one is to be whole."""
+    def _continued(self, table: HistoryTable, cluster_id: str, day: str) -> _WrittenEntry | None:
+        """The entry that the next one continues; None if the next one has to be whole."""
         last = self._last
         if last is None or (last.place, last.cluster_id, last.day) != (
             table.place,
@@ -261,28 +266,28 @@ class HistoryKeeper:
             return None
         return last if table.last_entry(cluster_id) == last.entry else None
 
-    def _observed_ms(self, waiting: _Waiting, cluster_id: str) -> int | None:
+    def _observed_ms(self, waiting: _WaitingCycle, cluster_id: str) -> int | None:
         if self._last is None or self._last.cluster_id != cluster_id:
             return None
         return waiting.at_ms - self._last.at_ms
 
     def _failed(self, error: HistoryUnavailable) -> None:
         self.status = replace(self.status, failures=self.status.failures + 1, problem=str(error))
-        if error.kind != self._kind:
+        if error.kind != self._reported_kind:
             self._tell(error)
-        self._kind = error.kind
+        self._reported_kind = error.kind
 
-    def _went_well(self) -> None:
-        """An entry was written, also where an older one is damaged."""
+    def _succeeded(self) -> None:
+        """Notes that an entry was written. Files of older entries may be damaged."""
         self.status = replace(self.status, problem=self._damage)
         kind = None if self._damage is None else "damaged file"
-        if kind != self._kind:
+        if kind != self._reported_kind:
             self._tell(
                 HistoryUnavailable(self._damage, kind=kind) if self._damage and kind else None
             )
-        self._kind = kind
+        self._reported_kind = kind
 
 
 def _bug(error: Exception) -> HistoryUnavailable:
-    what = f"the history can't be written ({type(error).__name__}: {error})"
-    return HistoryUnavailable(f"{what}; please report this", kind="bug")
+    problem = f"the history can't be written ({type(error).__name__}: {error})"
+    return HistoryUnavailable(f"{problem}; please report this", kind="bug")

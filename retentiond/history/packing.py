@@ -1,4 +1,5 @@
-"""How the history's Parquet files are written: small, and quick to skip."""
+"""How the history's Parquet files are written, so that they are small and row groups can be
+skipped."""
 
 from __future__ import annotations
 
@@ -24,10 +25,10 @@ def _properties() -> WriterProperties:
 
 
 FILE_SCHEMA = SCHEMA.remove(SCHEMA.get_field_index("day"))
-"""A file's own columns: its day stands in its path, and in the table's log."""
+"""The columns in a file. The day is in the file's path and in the table's log."""
 
 ROW_GROUP = 128 * 1024
-"""Rows at most: few enough to be skipped, enough to be packed well."""
+"""Most rows of a row group: few enough that a query skips many, enough for good compression."""
 
 PACKED = {
     "compression": "zstd",
@@ -41,6 +42,6 @@ PACKED = {
     },
     "store_schema": False,
 }
-"""How a day is written. An entry's time comes back in each of its rows, so it has a dictionary."""
+"""How a merged day is written. All rows of an entry have the same time, so it has a dictionary."""
 
 WRITER = _properties()

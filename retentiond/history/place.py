@@ -1,4 +1,4 @@
-"""Where a history is, as a folder or in an object store, and what its errors mean."""
+"""The place of a history, a folder or an object store, and what its errors mean."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SECRETS = ("SECRET", "TOKEN", "KEY", "PASSWORD", "SAS")
 TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m|[\u21b3]")
 
 MOST_CHARS = 300
-"""How much of another library's error is shown."""
+"""The greatest length of another library's error that is shown."""
 
 
 def location(path: str | Path) -> str:
-    """Where it is, as this library names it: an absolute folder, or a URL of s3, gs, az, …"""
+    """The place as deltalake names it: an absolute folder, or a URL of s3, gs, az, …"""
     text = str(path)
     if "://" not in text:
         return str(Path(text).absolute())
@@ -38,13 +38,13 @@ def is_remote(place: str) -> bool:
 
 
 def store_options(place: str) -> dict[str, str] | None:
-    """Credentials come from the environment alone."""
+    """The options of an object store. Credentials come from the environment alone."""
     return dict(STORE) if is_remote(place) else None
 
 
 @contextmanager
 def errors_explained(place: str) -> Iterator[None]:
-    """Raises `HistoryUnavailable` in place of whatever else the store or the files raise."""
+    """Turns errors of the store and of files into `HistoryUnavailable`."""
     try:
         yield
     except HistoryUnavailable:
@@ -64,7 +64,7 @@ def errors_explained(place: str) -> Iterator[None]:
 
 
 def _cause(error: Exception, place: str) -> tuple[str, str]:
-    """A few words, and what to do."""
+    """The kind of the error, and what to do about it."""
     text = str(error).lower()
     if re.search("no space|quota|os error 28|errno 28", text):
         return "full", "make room, or set history.max_bytes"
@@ -86,7 +86,7 @@ def _damaged(place: str) -> tuple[str, str]:
 
 
 def shown(error: object) -> str:
-    """Its text in one line, without anything that the environment keeps secret."""
+    """The error's text on one line, without secrets from the environment."""
     text = " ".join(TERMINAL_CODES.sub("", str(error)).split())
     for name, value in os.environ.items():
         if len(value) >= 4 and any(word in name.upper() for word in SECRETS):

@@ -1,8 +1,8 @@
 """The columns of the history, and what a row of each kind says.
 
-It is one Delta table, so that an entry becomes visible as a whole: `deltalake`, DuckDB and pandas
-read it. It is partitioned by ``day``. A row fills the columns of its kind; the others are null.
-What a partition's row takes of the plan is said there (`retentiond.model.ROW_FIELDS`).
+The history is a single Delta table, so that an entry becomes visible as a whole. `deltalake`,
+DuckDB and pandas can read it. It is partitioned by ``day``. A row fills the columns of its kind;
+the others are null. `retentiond.model.ROW_FIELDS` says which fields of a plan's row it has.
 """
 
 from __future__ import annotations
@@ -19,47 +19,48 @@ class RowKind(StrEnum):
     """What a row says (the grain within an entry is in brackets)."""
 
     CYCLE = "cycle"
-    """The entry itself [one]: ``cycle_id``, ``complete``, ``dry_run``, ``observed_ms`` (the time
-    since the entry before, from ``at`` to ``at`` by a clock that nobody sets; null for a process's
-    first), ``read_ms`` (how long after ``at`` an offset may have been read), ``is_whole`` (all
-    commits, groups and readers stand in this entry, not only those that have changed)."""
+    """The entry itself [one]: ``cycle_id``, ``complete``, ``dry_run``, ``observed_ms`` (monotonic
+    time from the previous entry's ``at`` to this one's; null for the first entry of a process),
+    ``read_ms`` (how long after ``at`` an offset may have been read), ``is_whole`` (the entry has
+    all commits, groups and readers, not only the changed ones)."""
 
     PARTITION = "partition"
     """A partition of an enabled topic [topic, partition]: its offsets, sizes and decision."""
 
     COMMIT = "commit"
-    """A commit that has moved since the entry before [group, topic, partition]; ``state`` is of
-    `CommitState`, or null where there is none any more; ``committed_offset`` is null there, and
-    where it can't be read."""
+    """A commit that has moved since the previous entry [group, topic, partition]. ``state`` is a
+    `CommitState`, or null if the commit is gone. ``committed_offset`` is null if the commit is gone
+    or can't be read."""
 
     GROUP = "group"
-    """A group whose state has changed [group]; ``state`` is live, empty, vanished, unreadable, or
-    null where it counts no more; ``complete`` is false where it is unreadable as a whole, so that
-    it may read any topic."""
+    """A group whose state has changed [group]. ``state`` is live, empty, vanished, unreadable, or
+    null if the group counts no longer. ``complete`` is false if the group is unreadable as a whole,
+    so that it may read any topic."""
 
     READER = "reader"
-    """A group that was seen to read a topic, without a commit [group, topic]; ``state`` is live,
-    or null where it is known no more."""
+    """A group that was seen to read a topic, without a commit [group, topic]. ``state`` is live,
+    or null if the group is no longer known to read it."""
 
     DELETION = "deletion"
-    """A deletion since the entry before [cycle_id, topic, partition]: ``cutoff``, ``records``,
+    """A deletion since the previous entry [cycle_id, topic, partition]: ``cutoff``, ``records``,
     ``outcome``."""
 
     LOG_DIR = "log_dir"
-    """A folder of a broker [broker, log_dir]: ``total_bytes`` and ``usable_bytes`` of its disk."""
+    """A broker's log directory [broker, log_dir]: ``total_bytes`` and ``usable_bytes`` of its
+    disk."""
 
 
 class CommitState(StrEnum):
     """What a commit proves."""
 
     READ = "read"
-    """The group has read what lies below."""
+    """The group has read the records below the commit."""
 
     UNREADABLE = "unreadable"
-    """Nothing: it can't be read."""
+    """The commit proves nothing, because it can't be read."""
 
     REPLACED = "replaced"
-    """Nothing: it may be older than the records that are there."""
+    """The commit proves nothing, because it may be older than the present records."""
 
 
 ARROW_TYPES = {
@@ -69,11 +70,11 @@ ARROW_TYPES = {
     Storage.INT64: pa.int64(),
 }
 
-PLAN_FIELDS = tuple(each for each in ROW_FIELDS if each.said.in_history)
-"""What a partition's row takes of its row of the plan."""
+PLAN_FIELDS = tuple(field for field in ROW_FIELDS if field.said.in_history)
+"""The fields of a plan's row that a partition's row has."""
 
 ENTRY_COLUMNS = ("entry", "at", "cluster_id", "kind")
-"""The columns that every row fills, beside its day."""
+"""The columns that every row fills in addition to its day."""
 
 COLUMNS: dict[RowKind, tuple[str, ...]] = {
     RowKind.CYCLE: (
@@ -98,12 +99,12 @@ COLUMNS: dict[RowKind, tuple[str, ...]] = {
     RowKind.DELETION: ("topic", "partition", "cycle_id", "cutoff", "records", "outcome"),
     RowKind.LOG_DIR: ("broker", "log_dir", "total_bytes", "usable_bytes"),
 }
-"""The others that a row of a kind may fill; all else of it is null."""
+"""The other columns that a row of a kind may fill. The rest is null."""
 
 SCHEMA = pa.schema(
     [
         pa.field("day", pa.string(), nullable=False),  # of ``at`` in UTC, YYYY-MM-DD
-        pa.field("entry", pa.int64(), nullable=False),  # counts up, also where the clock goes back
+        pa.field("entry", pa.int64(), nullable=False),  # counts up, even if the clock goes back
         pa.field("at", pa.timestamp("us", "UTC"), nullable=False),  # when the cycle began to read
         pa.field("cluster_id", pa.string(), nullable=False),
         pa.field("kind", pa.string(), nullable=False),  # of `RowKind`

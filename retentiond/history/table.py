@@ -1,12 +1,15 @@
-"""The Delta table that holds the history: opened, read, appended to, and its files replaced.
+"""The Delta table of the history: how it is opened, read, appended to, and how files are replaced.
 
-Invariants: a commit of the table's log makes an entry visible, or an old file's successor, as a
-whole; a process that dies between two commits leaves files that nobody refers to, and nothing else.
-Each file is of one cluster and one day. Every commit names its cluster's last entry, so that of two
-writers for one cluster the second fails.
+Invariants:
 
-All but `HistoryTable.replace` uses only those calls of deltalake that let Python's other threads
-run meanwhile: an object store may take minutes to answer.
+- A commit of the table's log makes an entry, or a merged file, visible as a whole. A process that
+  dies between two commits leaves only files that no commit refers to.
+- A file has rows of one cluster and one day.
+- A commit names its cluster's last entry. So if two processes write for one cluster, the second
+  fails.
+
+All methods but `HistoryTable.replace` use only calls of deltalake that release Python's lock,
+because an object store may take minutes to answer.
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ TABLE_SETTINGS = {
     "delta.checkpointInterval": "20",
     "delta.logRetentionDuration": "interval 1 days",
 }
-"""They keep the log small and quick to read, however many entries there are."""
+"""Settings that keep the log small and quick to read, however many entries there are."""
 
 DAMAGED_COMMIT = "it was damaged, so what it had made visible is lost"
 """Why a commit of the table's log is left out."""
@@ -59,12 +62,12 @@ DAMAGED_COMMIT = "it was damaged, so what it had made visible is lost"
 T = TypeVar("T")
 
 AFTER_EVERY_DAY = "~"
-"""Sorts behind every day."""
+"""Sorts after every day."""
 
 
 class HistoryFile(NamedTuple):
-    """``path``: below the table's folder. ``cluster_id`` and the entries are None of a file that
-    somebody else has written."""
+    """A file of the table. ``path``: below the table's folder. ``cluster_id`` and the entries are
+    None for a file that retentiond has not written."""
 
     path: str
     day: str
@@ -76,7 +79,7 @@ class HistoryFile(NamedTuple):
 
 
 class HistoryTable:
-    """The table at a place, as of the last `refresh`. All of it raises `HistoryUnavailable`."""
+    """The table at a place, as of the last `refresh`. All methods raise `HistoryUnavailable`."""
 
     def __init__(self, table: DeltaTable, place: str) -> None:
         _refuse_another_schema(table, place)
@@ -85,8 +88,8 @@ class HistoryTable:
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self.place = place
         self.damaged: dict[str, str] = {}
-        """Why a file is left out, by its path; and commits of the log that were replaced. Known
-        once a query has met one."""
+        """Why files are left out, and commits of the log were replaced, by their paths. A damaged
+        file is known once a query has met it."""
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -104,18 +107,18 @@ class HistoryTable:
             except (DeltaError, ValueError):
                 if not (Path(place) / LOG).is_dir():
                     raise
-            return cls._of_a_copy(place)
+            return cls._open_mended_copy(place)
 
     @classmethod
-    def _of_a_copy(cls, place: str) -> Self:
+    def _open_mended_copy(cls, place: str) -> Self:
         """Opens a copy in which the log's damaged commits are replaced."""
         copy = tempfile.TemporaryDirectory(prefix="retentiond-history-")
         copy_of_log(Path(place), Path(copy.name))
         mended = mend_log(Path(copy.name), _create)
-        found = cls(DeltaTable(copy.name), place)
-        found._copy = copy  # it goes with the table
-        found.damaged |= {f"{LOG}/{each.name}": DAMAGED_COMMIT for each in mended}
-        return found
+        opened = cls(DeltaTable(copy.name), place)
+        opened._copy = copy  # removed together with the table
+        opened.damaged |= {f"{LOG}/{commit.name}": DAMAGED_COMMIT for commit in mended}
+        return opened
 
     @classmethod
     def open_or_create(cls, path: str | Path) -> Self:
@@ -132,24 +135,24 @@ class HistoryTable:
             except (DeltaError, ValueError):
                 mended += mend_log(Path(place), _create)
                 table = _create(place)
-            found = cls(table, place)
-            found.damaged |= {f"{LOG}/{each.name}": DAMAGED_COMMIT for each in mended}
-            return found
+            opened = cls(table, place)
+            opened.damaged |= {f"{LOG}/{commit.name}": DAMAGED_COMMIT for commit in mended}
+            return opened
 
     def refresh(self) -> None:
         with errors_explained(self.place):
             self._table.update_incremental()
 
     def last_entry(self, cluster_id: str) -> int:
-        """0 where there is none."""
+        """The number of the cluster's last entry; 0 if it has none."""
         with errors_explained(self.place):
             return self._table.transaction_version(cluster_id) or 0
 
     def clusters(self) -> frozenset[str]:
-        """The ids of those that anything is kept of."""
+        """The ids of the clusters that have entries."""
         with errors_explained(self.place):
-            found = {each.cluster_id for each in self._every_file()}
-        return frozenset(each for each in found if each is not None)
+            clusters = {file.cluster_id for file in self._all_files()}
+        return frozenset(cluster for cluster in clusters if cluster is not None)
 
     def files(
         self,
@@ -158,23 +161,23 @@ class HistoryTable:
         since_day: str = "",
         until_day: str = AFTER_EVERY_DAY,
     ) -> tuple[HistoryFile, ...]:
-        """Those of a cluster, or all of them, less those that are known as damaged; days as
-        ``YYYY-MM-DD``, both included. By day, then by entry."""
+        """The files of a cluster, or of all clusters, sorted by day and entry, without those that
+        are known to be damaged. Days are ``YYYY-MM-DD``, both included."""
         with errors_explained(self.place):
-            every = (each for each in self._every_file() if each.path not in self.damaged)
-            found = [each for each in every if since_day <= each.day <= until_day]
-        found.sort(key=lambda each: (each.day, each.first_entry or 0, each.path))
-        return tuple(each for each in found if cluster_id in (None, each.cluster_id))
+            sound = (file for file in self._all_files() if file.path not in self.damaged)
+            files = [file for file in sound if since_day <= file.day <= until_day]
+        files.sort(key=lambda file: (file.day, file.first_entry or 0, file.path))
+        return tuple(file for file in files if cluster_id in (None, file.cluster_id))
 
     def damaged_files(self, cluster_id: str | None = None) -> tuple[HistoryFile, ...]:
-        """The files that are left out."""
+        """The damaged files, which are left out."""
         with errors_explained(self.place):
-            every = [each for each in self._every_file() if each.path in self.damaged]
-        return tuple(each for each in every if cluster_id in (None, each.cluster_id))
+            damaged = [file for file in self._all_files() if file.path in self.damaged]
+        return tuple(file for file in damaged if cluster_id in (None, file.cluster_id))
 
     @property
     def damage(self) -> str | None:
-        """What is left out, in a sentence; None where nothing is."""
+        """A sentence about what is left out; None if nothing is."""
         if not self.damaged:
             return None
         (path, why), more = next(iter(self.damaged.items())), len(self.damaged) - 1
@@ -184,7 +187,7 @@ class HistoryTable:
             "rest is used. Bring it back from a backup, or leave it as it is"
         )
 
-    def _every_file(self) -> Iterator[HistoryFile]:
+    def _all_files(self) -> Iterator[HistoryFile]:
         actions = pa.table(self._table.get_add_actions(flatten=True))
         names = (
             "path",
@@ -202,51 +205,53 @@ class HistoryTable:
         return map(HistoryFile, *columns)
 
     def uris(self, files: Iterable[HistoryFile]) -> list[str]:
-        """Whole paths, or an object store's URLs. Their last folder is ``day=2026-11-23``, and the
-        column of that name stands nowhere else."""
-        return [f"{self.place.rstrip('/')}/{each.path}" for each in files]
+        """The files' full paths, or an object store's URLs. Their last folder is
+        ``day=2026-11-23``; the files themselves don't have this column."""
+        return [f"{self.place.rstrip('/')}/{file.path}" for file in files]
 
     def dataset(
         self, cluster_id: str, *, since_day: str = "", until_day: str = AFTER_EVERY_DAY
     ) -> pads.Dataset:
-        """The rows of a cluster and those days, with the columns of `SCHEMA`; rows of other
-        clusters may be among them, so filter. It stays readable for an hour after the files were
-        replaced by others."""
+        """The rows of a cluster and these days, with the columns of `SCHEMA`. Rows of other
+        clusters may be among them, so filter. The dataset stays readable for an hour after its
+        files were replaced."""
         with errors_explained(self.place):
             return self._table.to_pyarrow_dataset(
                 file_pruning_predicate=(
                     f"cluster_id = {quoted(cluster_id)} "
                     f"AND day >= {quoted(since_day)} AND day <= {quoted(until_day)}"
-                    f"{self._but_damaged(' AND ')}"
+                    f"{self._without_damaged(' AND ')}"
                 )
             )
 
     def query(self, sql: str) -> pa.Table:
-        """The rows of a query in DataFusion's SQL, to which the table is ``history``. Damaged files
-        are left out, and stand in `damaged` afterwards."""
+        """The rows of a query in DataFusion's SQL, where the table's name is ``history``. Damaged
+        files are left out, and are in `damaged` afterwards."""
         with errors_explained(self.place):
             return self._retried(lambda: self._queried(sql))
 
     def _queried(self, sql: str) -> pa.Table:
-        if but := self._but_damaged(" WHERE "):
-            sql = sql.replace("FROM history", f"FROM (SELECT * FROM history{but}) AS history")
+        if condition := self._without_damaged(" WHERE "):
+            sound = f"(SELECT * FROM history{condition}) AS history"
+            sql = sql.replace("FROM history", f"FROM {sound}")
         return self._stream(sql).read_all()
 
     def _stream(self, sql: str) -> pa.RecordBatchReader:
-        found = QueryBuilder().register("history", self._table).execute(sql)
-        return pa.RecordBatchReader.from_stream(found)
+        result = QueryBuilder().register("history", self._table).execute(sql)
+        return pa.RecordBatchReader.from_stream(result)
 
-    def _but_damaged(self, word: str) -> str:
-        """A condition that leaves damaged files out by their entries: the log tells which files to
-        open."""
+    def _without_damaged(self, first_word: str) -> str:
+        """A condition that leaves out the entries of damaged files, so that these are not opened.
+        Empty if no file is damaged."""
         return "".join(
-            f"{word if not number else ' AND '}NOT (cluster_id = {quoted(each.cluster_id or '')}"
-            f" AND entry >= {each.first_entry} AND entry <= {each.last_entry})"
-            for number, each in enumerate(self.damaged_files())
+            f"{first_word if not number else ' AND '}"
+            f"NOT (cluster_id = {quoted(file.cluster_id or '')}"
+            f" AND entry >= {file.first_entry} AND entry <= {file.last_entry})"
+            for number, file in enumerate(self.damaged_files())
         )
 
     def _retried(self, read: Callable[[], T]) -> T:
-        """Reads, and reads again without a file that turns out to be damaged meanwhile."""
+        """Reads, and if a file turns out to be damaged, reads again without it."""
         while True:
             try:
                 return read()
@@ -255,32 +260,35 @@ class HistoryTable:
                     raise
 
     def find_damage(self) -> bool:
-        """Whether a file that was not known to be is damaged: by sizes and footers, and if these
-        are sound, by reading all. Files without known entries can't be left out."""
+        """Looks for damaged files, by sizes and footers, and if these are sound, by reading all
+        data. Returns whether it has found a new one. Files without known entries can't be left
+        out."""
         with errors_explained(self.place):
-            if found := self._looked_at(columns="kind"):
-                return found
+            if has_found := self._check_files(columns="kind"):
+                return has_found
             if self._checked_whole:
                 return False
             self._checked_whole = True
-            return self._looked_at(columns="*")
+            return self._check_files(columns="*")
 
-    def _looked_at(self, columns: str) -> bool:
-        """The fewest entries first: a file that was put together from the sound ones of a day spans
+    def _check_files(self, columns: str) -> bool:
+        """Reads these columns of all files, and returns whether a new one is damaged. Files with
+        the fewest entries come first: a file that was merged from the sound ones of a day spans
         the entries of the damaged ones, too."""
         known = len(self.damaged)
         spans: list[tuple[int, HistoryFile]] = []
-        for each in self.files():
-            if each.cluster_id is not None and each.first_entry is not None:
-                spans.append(((each.last_entry or 0) - each.first_entry, each))
-        for _, each in sorted(spans):
-            why = self._damage_of(each, columns)
+        for file in self.files():
+            if file.cluster_id is not None and file.first_entry is not None:
+                spans.append(((file.last_entry or 0) - file.first_entry, file))
+        for _, file in sorted(spans):
+            why = self._damage_of(file, columns)
             if why is not None:
-                self.damaged[each.path] = why
+                self.damaged[file.path] = why
         return len(self.damaged) > known
 
     def _damage_of(self, file: HistoryFile, columns: str) -> str | None:
-        """It is read as queries read it: another library may be more lenient."""
+        """Why the file is damaged, or None. It is read as queries read it, because another library
+        may be more lenient."""
         if not is_remote(self.place):
             why = damage_by_size(Path(self.place, file.path), file.size_bytes)
             if why is not None:
@@ -289,7 +297,7 @@ class HistoryTable:
             f"SELECT {columns} FROM history WHERE day = {quoted(file.day)}"
             f" AND cluster_id = {quoted(file.cluster_id or '')}"
             f" AND entry >= {file.first_entry} AND entry <= {file.last_entry}"
-            f"{self._but_damaged(' AND ')}"
+            f"{self._without_damaged(' AND ')}"
         )
         try:
             for _ in self._stream(sql):
@@ -299,34 +307,35 @@ class HistoryTable:
         return None
 
     def _store(self) -> pafs.FileSystem:
-        import pyarrow.fs as pafs  # noqa: PLC0415 - 50 MB that a daemon has no use for
+        import pyarrow.fs as pafs  # noqa: PLC0415 - 50 MB that a daemon doesn't need
         from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - likewise
 
         handler = DeltaStorageHandler(self._table.table_uri, store_options(self.place), {})
         return pafs.PyFileSystem(handler)
 
     def append(self, cluster_id: str, entry: int, rows: pa.Table) -> None:
-        """An entry of that number, as one commit. ``rows``: `SCHEMA`, of one day."""
+        """Appends an entry with this number in one commit. ``rows``: `SCHEMA`, of one day."""
         with errors_explained(self.place):
             write_deltalake(
                 self._table,
                 rows,
                 mode="append",
                 writer_properties=WRITER,
-                commit_properties=_mark(cluster_id, entry),
+                commit_properties=_naming_entry(cluster_id, entry),
             )
 
     def replace(
         self, cluster_id: str, old: Sequence[HistoryFile], row_groups: Iterable[pa.Table]
     ) -> None:
-        """One commit: a file of the same day with those rows, in their order, in place of files.
+        """Replaces the ``old`` files of a day by one file with these rows, in their order, in one
+        commit.
 
-        An object store's answers are waited for with Python's lock held: not for a process that
-        does anything else.
+        It holds Python's lock while an object store answers, so it is only for a process that does
+        nothing else.
         """
-        import pyarrow.parquet as pq  # noqa: PLC0415 - 50 MB that a daemon has no use for
+        import pyarrow.parquet as pq  # noqa: PLC0415 - 50 MB that a daemon doesn't need
 
-        day, expected, written = old[0].day, sum(each.rows or 0 for each in old), 0
+        day, expected, written = old[0].day, sum(file.rows or 0 for file in old), 0
         path = f"day={day}/merged-{uuid.uuid4().hex}.parquet"
         with errors_explained(self.place):
             files = self._store()
@@ -334,9 +343,9 @@ class HistoryTable:
                 files.open_output_stream(path) as stream,
                 pq.ParquetWriter(stream, FILE_SCHEMA, **PACKED) as writer,
             ):
-                for each in row_groups:
-                    writer.write_table(each, row_group_size=ROW_GROUP)
-                    written += each.num_rows
+                for rows in row_groups:
+                    writer.write_table(rows, row_group_size=ROW_GROUP)
+                    written += rows.num_rows
             if written != expected:
                 raise HistoryUnavailable(
                     f"the files of {day} in {self.place} hold {expected} rows, and {written} were "
@@ -349,44 +358,45 @@ class HistoryTable:
                 "minValues": {"cluster_id": cluster_id, "entry": old[0].first_entry},
                 "maxValues": {
                     "cluster_id": cluster_id,
-                    "entry": max(each.last_entry or 0 for each in old),
+                    "entry": max(file.last_entry or 0 for file in old),
                 },
             }
             size = files.get_file_info(path).size
-            new = AddAction(path, size, {"day": day}, now_ms, False, json.dumps(bounds))
-            gone = [
-                RemoveAction(each.path, False, now_ms, each.size_bytes, {"day": day})
-                for each in old
+            addition = AddAction(path, size, {"day": day}, now_ms, False, json.dumps(bounds))
+            removals = [
+                RemoveAction(file.path, False, now_ms, file.size_bytes, {"day": day})
+                for file in old
             ]
             self._table.create_write_transaction(
-                [new, *gone],
+                [addition, *removals],
                 "append",
                 SCHEMA,
                 ["day"],
-                commit_properties=_mark(cluster_id, self.last_entry(cluster_id)),
+                commit_properties=_naming_entry(cluster_id, self.last_entry(cluster_id)),
             )
             self._table.update_incremental()
 
     def drop(self, days: Collection[str], cluster_id: str) -> None:
-        """What is there of a cluster and of those days."""
+        """Drops all rows of a cluster and these days."""
         with errors_explained(self.place):
-            files = [each for each in self._every_file() if each.day in days]
+            files = [file for file in self._all_files() if file.day in days]
             predicate = f"day IN ({', '.join(map(quoted, sorted(days)))})"
-            if all(each.cluster_id == cluster_id for each in files):
+            if all(file.cluster_id == cluster_id for file in files):
                 self._table.delete(predicate)
                 return
             predicate += f" AND cluster_id = {quoted(cluster_id)}"
-            self._retried(lambda: self._table.delete(predicate + self._but_damaged(" AND ")))
+            self._retried(lambda: self._table.delete(predicate + self._without_damaged(" AND ")))
 
     def vacuum(self, grace_h: int) -> None:
-        """Removes the files that were replaced so many hours ago or earlier."""
+        """Removes files that were replaced at least ``grace_h`` hours ago."""
         with errors_explained(self.place):
             self._table.vacuum(grace_h, dry_run=False, enforce_retention_duration=False)
 
 
 def _refuse_another_schema(table: DeltaTable, place: str) -> None:
-    """Its rows would say less, or something else, than this version reads in them."""
-    if {each.name for each in table.schema().fields} != set(SCHEMA.names):
+    """Raises `HistoryUnavailable` if the table has other columns than this version's, because this
+    version would misread it."""
+    if {field.name for field in table.schema().fields} != set(SCHEMA.names):
         raise HistoryUnavailable(
             f"the history in {place} was begun by another version of retentiond, whose columns are "
             "others; run that version, or move the history aside, and a new one begins",
@@ -395,7 +405,7 @@ def _refuse_another_schema(table: DeltaTable, place: str) -> None:
 
 
 def _create(place: str | Path) -> DeltaTable:
-    """Makes the table if it is not there."""
+    """Creates the table if it doesn't exist."""
     return DeltaTable.create(
         str(place),
         SCHEMA,
@@ -406,7 +416,8 @@ def _create(place: str | Path) -> DeltaTable:
     )
 
 
-def _mark(cluster_id: str, entry: int) -> CommitProperties:
+def _naming_entry(cluster_id: str, entry: int) -> CommitProperties:
+    """The properties of a commit that names the cluster's last entry."""
     return CommitProperties(app_transactions=[Transaction(cluster_id, entry)])
 
 

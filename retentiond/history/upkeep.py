@@ -1,9 +1,10 @@
-"""Days become one sorted file each, old ones go, and nothing is left behind on the way.
+"""The upkeep of the table: merges the files of a day into one sorted file, drops old days, and
+removes replaced files.
 
-deltalake's own optimize would not do. It compacts a day as a whole, and daemons of several clusters
-may share the table: a file of two clusters could neither be left out nor dropped for one of them.
-It fails at a damaged file, which is left out here. And it keeps no order, by which questions about
-the past skip most of a day.
+deltalake's own optimize has three faults here. It compacts a day as a whole, although daemons of
+several clusters may share the table: a file of two clusters could neither be left out nor dropped
+for one of them. It fails at a damaged file. And it doesn't sort, although questions about the past
+skip most of a sorted day.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ SLICE_ROWS = 256 * 1024
 """How many rows are sorted at a time."""
 
 SMALL_FILES = 24
-"""When a day has so many files of one entry each, they are made one."""
+"""Today's files of a single entry are merged once there are so many."""
 
 READERS_GRACE_H = 1
-"""How long readers have for a file that others have replaced."""
+"""How long a replaced file is kept for readers."""
 
 MERGE_TIMEOUT_S = 1800.0
-"""A merge that takes longer is given up."""
+"""A merge that takes longer is ended."""
 
 
 Merge: TypeAlias = Callable[[HistoryTable, str, Sequence[HistoryFile]], None]
 
 
 class HistoryUpkeep:
-    """Looks after the files of one cluster, after an entry. Of a process, and by one thread."""
+    """Looks after the files of one cluster after an entry. Only one thread uses it."""
 
     def __init__(self, merge: Merge) -> None:
         self._merge = merge
         self._next_look_ms = 0
-        self._next_merge_ms: dict[str, int] = {}  # of a day that could not be put together
+        self._next_merge_ms: dict[str, int] = {}  # by day, for days that could not be merged
 
     def look_after(
         self,
@@ -61,44 +62,44 @@ class HistoryUpkeep:
         at_ms: int,
         elapsed_ms: int,
     ) -> None:
-        """``at_ms``: the last entry's time, epoch milliseconds; ``elapsed_ms``: by a clock that
-        nobody sets. What fails is tried again after an hour, and keeps no other day waiting. Raises
-        `HistoryUnavailable`."""
+        """Merges and drops files. ``at_ms``: the last entry's time in epoch milliseconds.
+        ``elapsed_ms``: monotonic time. A day that fails is tried again after an hour; other days
+        don't wait for it. Raises `HistoryUnavailable`."""
         if elapsed_ms >= self._next_look_ms:
             self._next_look_ms = elapsed_ms + HOUR_MS
             drop_old_days(table, cluster_id, settings, at_ms)
             table.vacuum(READERS_GRACE_H)
         waiting = {day for day, at in self._next_merge_ms.items() if elapsed_ms < at}
-        merged_from = [each for each in table.files(cluster_id) if each.day not in waiting]
-        if files := to_merge(merged_from, day_of(at_ms)):
+        candidates = [file for file in table.files(cluster_id) if file.day not in waiting]
+        if files := to_merge(candidates, day_of(at_ms)):
             day = files[0].day
             self._next_merge_ms[day] = elapsed_ms + HOUR_MS
             self._merge(table, cluster_id, files)
-            # All but one may turn out to be damaged; then nothing has changed.
+            # If all files but one turn out to be damaged, nothing has changed.
             if not set(files) & set(table.files(cluster_id, since_day=day, until_day=day)):
                 del self._next_merge_ms[day]
 
 
 def to_merge(files: Sequence[HistoryFile], today: str) -> list[HistoryFile]:
-    """Those of the first day that is over and has more than one; else of the small ones of today,
-    once they are many; else none."""
+    """The files of the first past day that has more than one. If there is no such day, the small
+    files of today, once there are many."""
     by_day: defaultdict[str, list[HistoryFile]] = defaultdict(list)
-    for each in files:
-        by_day[each.day].append(each)
-    for day, found in sorted(by_day.items()):
-        if day != today and len(found) > 1:
-            return found
-    small = [each for each in by_day[today] if each.first_entry == each.last_entry]
+    for file in files:
+        by_day[file.day].append(file)
+    for day, of_day in sorted(by_day.items()):
+        if day != today and len(of_day) > 1:
+            return of_day
+    small = [file for file in by_day[today] if file.first_entry == file.last_entry]
     return small if len(small) >= SMALL_FILES else []
 
 
 def drop_old_days(table: HistoryTable, cluster_id: str, settings: History, at_ms: int) -> None:
-    """Drops the days that are older than ``keep``, and as many of the next ones as ``max_bytes``
-    asks for. The last entry's day stays."""
+    """Drops the days that are older than ``keep``, and then the oldest days until the rest fits
+    into ``max_bytes``. The last entry's day stays."""
     files = table.files(cluster_id)
     bytes_of: Counter[str] = Counter()
-    for each in files:
-        bytes_of[each.day] += each.size_bytes
+    for file in files:
+        bytes_of[file.day] += file.size_bytes
     first = day_of(at_ms - settings.keep_ms)
     kept = sorted(day for day in bytes_of if day >= first)
     if settings.max_bytes is not None:
@@ -110,8 +111,8 @@ def drop_old_days(table: HistoryTable, cluster_id: str, settings: History, at_ms
 
 
 class Slice(NamedTuple):
-    """Rows that are sorted together: of one kind, from one topic and partition to another, both
-    included. None of a kind that has no topics."""
+    """Rows that are sorted together: rows of one kind, from one topic and partition to another,
+    both included. ``first`` and ``last`` are None for a kind that has no topics."""
 
     kind: str
     first: tuple[str, int] | None
@@ -123,7 +124,7 @@ class Slice(NamedTuple):
         if self.first is None or self.last is None:
             return kind
         (first, low), (last, high) = self.first, self.last
-        # The plain bounds come first: by them row groups are skipped.
+        # The plain bounds come first, because they allow row groups to be skipped.
         return (
             f"{kind} AND topic >= {quoted(first)} AND topic <= {quoted(last)}"
             f" AND (topic > {quoted(first)} OR coalesce(partition, 0) >= {low})"
@@ -132,14 +133,14 @@ class Slice(NamedTuple):
 
 
 class MergeApart:
-    """A process of its own merges files: it takes memory and an object store's time, and gives
-    both back."""
+    """Merges files in a process of its own, so that the daemon gets the memory back and doesn't
+    wait for an object store."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
     def __call__(self, table: HistoryTable, cluster_id: str, files: Sequence[HistoryFile]) -> None:
-        first, last = files[0].first_entry or 0, max(each.last_entry or 0 for each in files)
+        first, last = files[0].first_entry or 0, max(file.last_entry or 0 for file in files)
         command = [sys.executable, "-P", "-m", __name__, table.place, cluster_id]
         with subprocess.Popen(
             [*command, files[0].day, str(first), str(last)],
@@ -149,12 +150,12 @@ class MergeApart:
             text=True,
         ) as self._process:
             try:
-                damaged, told = self._process.communicate(timeout=MERGE_TIMEOUT_S)
+                damaged, errors = self._process.communicate(timeout=MERGE_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
-                damaged, told = self._process.communicate()
+                damaged, errors = self._process.communicate()
         if self._process.returncode:
-            why = told.strip().splitlines()[-1:] or ["it was ended"]
+            why = errors.strip().splitlines()[-1:] or ["it was ended"]
             raise HistoryUnavailable(
                 f"a day of the history in {table.place} can't be put together: {shown(why[0])}",
                 kind="merge",
@@ -163,17 +164,17 @@ class MergeApart:
         table.refresh()
 
     def end(self) -> None:
-        """Nothing is lost: the files stay as they were."""
+        """Ends a merge. Nothing is lost: the files stay as they were."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
 
 
 def merge(table: HistoryTable, cluster_id: str, files: Sequence[HistoryFile]) -> None:
-    """One sorted file in place of those of a day; in memory are some row groups at most."""
+    """Replaces files of a day by one sorted file. Only some row groups at a time are in memory."""
     where = (
         f"day = {quoted(files[0].day)} AND cluster_id = {quoted(cluster_id)}"
-        f" AND entry >= {min(each.first_entry or 0 for each in files)}"
-        f" AND entry <= {max(each.last_entry or 0 for each in files)}"
+        f" AND entry >= {min(file.first_entry or 0 for file in files)}"
+        f" AND entry <= {max(file.last_entry or 0 for file in files)}"
     )
     table.replace(cluster_id, files, _sorted_rows(table, where))
 
@@ -181,12 +182,12 @@ def merge(table: HistoryTable, cluster_id: str, files: Sequence[HistoryFile]) ->
 def _sorted_rows(table: HistoryTable, where: str) -> Iterator[pa.Table]:
     """The rows, some row groups at a time, sorted by kind, topic, partition, group and entry."""
     for part in list(_slices(table, where)):
-        found = table.query(_query(part, where))
+        rows = table.query(_query(part, where))
         yield pa.Table.from_arrays(
             [
-                found[field.name].cast(field.type)
-                if field.name in found.column_names
-                else pa.nulls(found.num_rows, field.type)
+                rows[field.name].cast(field.type)
+                if field.name in rows.column_names
+                else pa.nulls(rows.num_rows, field.type)
                 for field in FILE_SCHEMA
             ],
             schema=FILE_SCHEMA,
@@ -194,9 +195,9 @@ def _sorted_rows(table: HistoryTable, where: str) -> Iterator[pa.Table]:
 
 
 def _query(part: Slice, where: str) -> str:
-    own = COLUMNS[RowKind(part.kind)]
-    columns = ", ".join(f'"{name}"' for name in (*ENTRY_COLUMNS, *own))
-    order = [f'"{name}"' for name in ("topic", "partition", "group") if name in own]
+    columns_of_kind = COLUMNS[RowKind(part.kind)]
+    columns = ", ".join(f'"{name}"' for name in (*ENTRY_COLUMNS, *columns_of_kind))
+    order = [f'"{name}"' for name in ("topic", "partition", "group") if name in columns_of_kind]
     return (
         f"SELECT {columns} FROM history WHERE {where} AND {part.sql}"
         f" ORDER BY {', '.join([*order, 'entry'])}"
@@ -208,23 +209,25 @@ def _slices(table: HistoryTable, where: str) -> Iterator[Slice]:
         "SELECT kind, topic, coalesce(partition, 0) AS partition, count(*) AS rows FROM history"
         f" WHERE {where} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
     )
-    kind, first, last, held = None, None, None, 0
-    for now in zip(*(counts[name].to_pylist() for name in counts.column_names), strict=True):
-        at = None if now[1] is None else (now[1], now[2])
-        if kind is not None and (now[0] != kind or at is None or held + now[3] > SLICE_ROWS):
+    kind, first, last, slice_rows = None, None, None, 0
+    columns = (counts[name].to_pylist() for name in counts.column_names)
+    for row_kind, topic, partition, rows in zip(*columns, strict=True):
+        at = None if topic is None else (topic, partition)
+        is_full = slice_rows + rows > SLICE_ROWS
+        if kind is not None and (row_kind != kind or at is None or is_full):
             yield Slice(kind, first, last)
             kind = None
         if kind is None:
-            kind, first, held = now[0], at, 0
-        last, held = at, held + now[3]
+            kind, first, slice_rows = row_kind, at, 0
+        last, slice_rows = at, slice_rows + rows
     if kind is not None:
         yield Slice(kind, first, last)
 
 
 def main(place: str, cluster_id: str, day: str, first: str, last: str) -> None:
-    """What `MergeApart` runs."""
+    """The process that `MergeApart` starts."""
     os.nice(10)
-    with suppress(OSError):  # where memory is short, it is the one to go
+    with suppress(OSError):  # if memory is short, the kernel ends this process first
         Path("/proc/self/oom_score_adj").write_text("1000")
     table = HistoryTable.open(place)
 
@@ -240,7 +243,7 @@ def main(place: str, cluster_id: str, day: str, first: str, last: str) -> None:
             merge(table, cluster_id, sound)
             break
         except HistoryUnavailable:
-            if files() == sound:  # none of them has turned out to be damaged
+            if files() == sound:  # no file has turned out to be damaged
                 raise
     print(json.dumps(table.damaged))
 

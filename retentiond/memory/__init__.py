@@ -1,5 +1,5 @@
-"""What earlier cycles saw: groups, readers, topics' ids, ends of partitions.
+"""What earlier cycles saw: groups, external readers, their commits, and the ids of topics.
 
-In come a snapshot and what is remembered; out go the snapshot with it (`recall`), and what is to be
-remembered from now on (`changes`), which `retentiond.state.groups` keeps on disk.
+In come a snapshot and the memory of earlier cycles; out go the snapshot with that memory
+(`recall`), and the changes to the memory (`changes`). `retentiond.state.groups` keeps it on disk.
 """

@@ -1,4 +1,4 @@
-"""What a cycle has seen that is not yet remembered."""
+"""What a reading adds to the memory of earlier cycles."""
 
 from __future__ import annotations
 
@@ -33,24 +33,29 @@ from retentiond.memory.remembered import (
 from retentiond.snapshot import ABSENT, VANISHED, Snapshot
 
 DROP_AFTER_MS = 24 * 60 * 60 * 1000
-"""For how long a topic must have been observed to be gone before nothing is kept of it. One that is
-back sooner finds all that was known, also under another id: a team that recreates its topic."""
+"""For how long a topic must have been observed to be gone before all memory of it is dropped. If
+it comes back sooner, even with another id (a team recreates it), its readers are still known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What state keeps of a reading of that cluster, in the order in which it applies.
+    """The changes that a reading makes to the memory of its cluster, in the order in which they
+    apply:
 
-    ``void_topics`` were recreated, and lose the commits that were known, but nobody who reads them;
-    ``topics`` replace what was remembered; so do ``found``, which were not remembered, and
-    ``seen``, which were, if nobody has released them meanwhile; ``absent`` are missing for the
-    first time, at ``now_ms``, and ``still_absent`` for ``observed_ms`` more; ``forgotten`` are
-    missing for longer than their policy waits. ``gone_ms``: for how long topics are gone, that
-    were remembered, and nobody waits for them; ``back`` are there again, or awaited, or nobody
-    can tell; of ``dropped`` nothing is kept.
+    - ``void_topics`` were recreated. Their known commits are dropped; their readers stay known.
+    - ``topics`` replace the remembered topics of the same name.
+    - ``new_readers`` were not remembered.
+    - ``changed_readers`` replace remembered ones, unless an operator has released them meanwhile.
+    - ``absent`` readers are missing for the first time, at ``now_ms``.
+    - ``still_absent`` readers are missing for ``observed_ms`` more.
+    - ``forgotten`` readers are missing for as long as their policy waits.
+    - ``gone_ms``: remembered topics that are gone and that no group waits for, and for how long.
+    - ``not_gone`` topics no longer count as gone: they exist again, a group waits for them, or the
+      reading can't tell.
+    - ``dropped_topics`` were gone for so long that all memory of them is dropped.
 
-    ``is_complete``: the reading was. ``agreed``: by topic, how many complete readings in a row,
-    this one included, had the same groups; that is for the decision.
+    ``is_complete``: whether the reading is complete. ``agreed``: for the decision, by topic, how
+    many complete readings in a row, this one included, had the same groups.
     """
 
     cluster_id: str
@@ -60,31 +65,31 @@ class Changes:
     agreed: Mapping[str, int]
     void_topics: tuple[str, ...]
     topics: Mapping[str, KnownTopic]
-    found: Mapping[GroupOnTopic, RememberedReader]
-    seen: Mapping[GroupOnTopic, RememberedReader]
+    new_readers: Mapping[GroupOnTopic, RememberedReader]
+    changed_readers: Mapping[GroupOnTopic, RememberedReader]
     absent: tuple[GroupOnTopic, ...]
     still_absent: tuple[GroupOnTopic, ...]
     forgotten: tuple[GroupOnTopic, ...]
     gone_ms: Mapping[str, int]
-    back: tuple[str, ...]
-    dropped: tuple[str, ...]
+    not_gone: tuple[str, ...]
+    dropped_topics: tuple[str, ...]
 
     def __bool__(self) -> bool:
         return any(
-            (self.void_topics, self.topics, self.found, self.seen, self.absent, self.still_absent,
-             self.forgotten, self.gone_ms, self.back, self.dropped)
+            (self.void_topics, self.topics, self.new_readers, self.changed_readers, self.absent,
+             self.still_absent, self.forgotten, self.gone_ms, self.not_gone, self.dropped_topics)
         )  # fmt: skip
 
     @property
-    def is_about_time(self) -> bool:
-        """Whether something waits for time to pass."""
+    def counts_time(self) -> bool:
+        """Whether a reader is absent or a topic is gone, so that the observed time counts."""
         return bool(self.absent or self.still_absent or self.gone_ms)
 
 
 def changes(
     snapshot: Snapshot, before: Remembered, settle_cycles: int, observed_ms: int = 0
 ) -> Changes:
-    """From what was remembered to what is to be.
+    """What this reading changes in the memory ``before``.
 
     ``observed_ms``: how much time has certainly passed since the last complete reading.
     """
@@ -98,11 +103,11 @@ def changes(
         }
     )
     present, unchanged = present_readers(snapshot, known, before.readers)
-    others = [before.readers.at[at] for at in np.flatnonzero(~unchanged).tolist()]
-    not_unchanged = {at: known[at] for at in others}
+    to_compare = [before.readers.at[position] for position in np.flatnonzero(~unchanged).tolist()]
+    compared = {at: known[at] for at in to_compare}
     topics = known_topics(snapshot, before, settle_cycles)
     policies = {topic.name: topic.policy for topic in snapshot.topics if topic.failure is None}
-    missing = _missing_readers(snapshot, not_unchanged, present)
+    missing = _missing_readers(snapshot, compared, present)
     gone_ms = _gone_ms(snapshot, before, observed_ms)
     return Changes(
         cluster_id=snapshot.cluster_id,
@@ -112,10 +117,10 @@ def changes(
         agreed={name: topic.agreed for name, topic in topics.items()},
         void_topics=tuple(sorted(void)),
         topics={name: topic for name, topic in topics.items() if topic != before.topics.get(name)},
-        found={at: last for at, last in present.items() if at not in known},
-        seen={
+        new_readers={at: last for at, last in present.items() if at not in known},
+        changed_readers={
             **{at: last for at, last in present.items() if at in known and last != known[at]},
-            **_back_in_doubt(snapshot, not_unchanged, present),
+            **_no_longer_absent(snapshot, compared, present),
         },
         absent=tuple(at for at, last in missing.items() if last.absent_since_ms is None),
         still_absent=tuple(at for at, last in missing.items() if last.absent_since_ms is not None),
@@ -123,17 +128,18 @@ def changes(
             at for at, last in missing.items() if is_forgotten(policies[at.topic], last)
         ),
         gone_ms={name: ms for name, ms in gone_ms.items() if ms < DROP_AFTER_MS},
-        back=tuple(sorted(before.gone_ms.keys() - _gone_topics(snapshot))),
-        dropped=tuple(sorted(name for name, ms in gone_ms.items() if ms >= DROP_AFTER_MS)),
+        not_gone=tuple(sorted(before.gone_ms.keys() - _gone_topics(snapshot))),
+        dropped_topics=tuple(sorted(name for name, ms in gone_ms.items() if ms >= DROP_AFTER_MS)),
     )
 
 
 def known_readers(first: Snapshot, before: Remembered) -> TopicsByReader:
-    """Who needs no second reading to be remembered: the plan's has shown it, or an earlier one."""
+    """The readers, by topic, that the plan's reading or an earlier cycle has shown. The guard's
+    reading adds nothing about them."""
     topics: defaultdict[ReaderName, set[str]] = defaultdict(set)
     for group_id, topic, is_external in before.commits:
         topics[ReaderName(group_id, is_external)].add(topic)
-    for at in _seen(first, before.readers):
+    for at in _unknown_readers(first, before.readers):
         topics[at.reader].add(at.topic)
     for group_id, names in first.other_topics.items():
         topics[ReaderName(group_id)] |= names
@@ -141,22 +147,25 @@ def known_readers(first: Snapshot, before: Remembered) -> TopicsByReader:
 
 
 class NewlySeen(NamedTuple):
-    """What only a reading of the guard's has shown: ``found`` are readers; ``stale`` are commits by
-    partition that are older than their log."""
+    """What only a reading of the guard has shown: ``new_readers``, and in ``stale``, by partition,
+    commits that may be older than their log."""
 
-    found: Mapping[GroupOnTopic, RememberedReader]
+    new_readers: Mapping[GroupOnTopic, RememberedReader]
     stale: Mapping[GroupOnTopic, Mapping[int, int]]
     now_ms: int
 
 
 def newly_seen(second: Snapshot, known: TopicsByReader, before: Remembered) -> NewlySeen:
-    """Readers of whatever topic who are neither ``known`` nor found by an earlier reading of the
-    guard's, which is in ``before``; and what is not known of the commits as they stand. Whoever an
-    operator has released since the cycle began is no new reader, although the reading may still
-    show it."""
-    found = present_readers(second, {}, NOTHING.readers, known).readers
+    """What the guard's reading ``second`` adds: readers of any topic that are neither ``known`` nor
+    in ``before`` (which includes the guard's earlier readings), and stale commits that are not
+    remembered as stale.
+
+    A reader that an operator has released since the cycle began is no new one, although the
+    reading may still show it.
+    """
+    present = present_readers(second, {}, NOTHING.readers, known).readers
     return NewlySeen(
-        {at: last for at, last in found.items() if at not in before.commits},
+        {at: last for at, last in present.items() if at not in before.commits},
         {
             at: offsets
             for at, offsets in stale_by_reader(second).items()
@@ -168,22 +177,22 @@ def newly_seen(second: Snapshot, known: TopicsByReader, before: Remembered) -> N
 
 
 def with_stale(last: RememberedReader, offsets: Mapping[int, int], now_ms: int) -> RememberedReader:
-    """With commits that are older than their log, by partition."""
+    """The reader with these commits, by partition, marked as stale."""
     seen = with_numbers(last, offsets, now_ms)
     return replace(seen, stale=last.stale | offsets.keys())
 
 
-def _seen(snapshot: Snapshot, known: KnownReaders) -> set[GroupOnTopic]:
-    """Who has a commit on one of its topics, or may read it, and is not known."""
-    width = len(snapshot.topics)
-    may_read = np.array([each.group * width + each.topic for each in snapshot.readers], np.int64)
+def _unknown_readers(snapshot: Snapshot, known: KnownReaders) -> set[GroupOnTopic]:
+    """Readers that have a commit on a topic, or may read it, and are not ``known``."""
+    topics = len(snapshot.topics)
+    may_read = np.array([each.group * topics + each.topic for each in snapshot.readers], np.int64)
     pairs = unique_runs(np.append(group_and_topic(snapshot, snapshot.commits), may_read))
-    news = np.setdiff1d(pairs, known.pairs(snapshot)).tolist()
-    return {reader_at(snapshot, *divmod(pair, width)) for pair in news}
+    unknown = np.setdiff1d(pairs, known.pairs(snapshot)).tolist()
+    return {reader_at(snapshot, *divmod(pair, topics)) for pair in unknown}
 
 
 def _gone_ms(snapshot: Snapshot, before: Remembered, observed_ms: int) -> dict[str, int]:
-    """For how long each of `_gone_topics` is gone; only what a complete reading says counts."""
+    """For how long each of `_gone_topics` is gone. Only a complete reading proves it."""
     if not snapshot.complete:
         return {}
     return {
@@ -193,17 +202,17 @@ def _gone_ms(snapshot: Snapshot, before: Remembered, observed_ms: int) -> dict[s
 
 
 def _gone_topics(snapshot: Snapshot) -> frozenset[str]:
-    """Topics that are gone, and that no group waits for."""
+    """Topics that no longer exist and that no group wants to read."""
     return snapshot.gone_topics.difference(*snapshot.other_topics.values())
 
 
-def _back_in_doubt(
+def _no_longer_absent(
     snapshot: Snapshot,
     known: Mapping[GroupOnTopic, RememberedReader],
     present: Mapping[GroupOnTopic, RememberedReader],
 ) -> dict[GroupOnTopic, RememberedReader]:
-    """Groups that were absent and are listed now, but can't be read, or have no commit: their
-    absence ends here, or a later one would seem to have begun back then."""
+    """Groups that were absent and are listed now, but can't be read or have no commit. Their
+    absence ends here; otherwise a later absence would seem to have begun with this one."""
     failed, listed = _failed(snapshot), _listed(snapshot)
     return {
         at: replace(last, absent_since_ms=None, absent_ms=0)
@@ -219,23 +228,23 @@ def _missing_readers(
     known: Mapping[GroupOnTopic, RememberedReader],
     present: Mapping[GroupOnTopic, RememberedReader],
 ) -> dict[GroupOnTopic, RememberedReader]:
-    """Remembered groups that have no commit any more, or never had one and are not there any more,
-    if the reading is able to say so."""
+    """Remembered readers that have lost their commits, or never had one and are no longer listed.
+    Only a complete reading, in which the topic and the group are readable, proves it."""
     if not snapshot.complete:
         return {}
     readable = {topic.name for topic in snapshot.topics if topic.failure is None}
     failed, listed = _failed(snapshot), _listed(snapshot)
-    named = {
+    configured = {
         GroupOnTopic(reader.name, topic.name, is_external=True)
         for topic in snapshot.topics
         if isinstance(topic.policy, TopicPolicy)
-        for reader in topic.policy.external_readers  # a group may have its name just now
+        for reader in topic.policy.external_readers  # a group may have its name at present
     }
     return {
         at: last
         for at, last in known.items()
         if at not in present
-        and at not in named
+        and at not in configured
         and at.topic in readable
         and at.reader not in failed
         and (last.offsets or at.reader not in listed)

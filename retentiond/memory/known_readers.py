@@ -1,6 +1,6 @@
-"""The remembered readers and their commits as arrays, to be compared with a reading at once.
+"""The remembered readers and their commits as arrays, which compare quickly with a reading.
 
-They say what `retentiond.memory.remembered.Remembered` says, and are made from it once.
+They hold what `retentiond.memory.remembered.Remembered` holds, and are made from it once.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ KINDS = (*GroupKind,)
 _NUMBER_OF = {kind: number for number, kind in enumerate(KINDS)}
 
 ReaderKey = tuple[str, bool]
-"""A `ReaderName`: the group's, and whether it is an external reader."""
+"""A `ReaderName` as a plain tuple: a name, and whether it is an external reader's."""
 
 
 class KnownCommits(NamedTuple):
-    """The remembered commits, one after the other, sorted by owner and partition: whose it is, by
-    the order of the readers; its partition and its offset; when it was first seen there, `NOWHERE`
-    if that is not known; and whether it may be older than the log."""
+    """The remembered commits as columns, sorted by reader and partition: the position of the
+    commit's reader in `KnownReaders.at`, its partition, its offset, when it was first seen there
+    (`NOWHERE` if that is not known), and whether it may be older than the log."""
 
     owners: Integers
     partitions: Integers
@@ -46,7 +46,8 @@ class KnownCommits(NamedTuple):
 
 
 class KnownReaders:
-    """``at``: all readers, in the order of the arrays."""
+    """The remembered readers as columns. A row is a reader of one topic; ``at`` has the rows'
+    names."""
 
     def __init__(self, commits: Mapping[GroupOnTopic, RememberedReader]) -> None:
         self.at = [*commits]
@@ -83,44 +84,45 @@ class KnownReaders:
 
     @cached_property
     def absent(self) -> Sequence[int]:
-        """Which of them are missing, by the order of the arrays."""
+        """The rows of the readers that are absent."""
         return [
             at for at, last in enumerate(self._last.values()) if last.absent_since_ms is not None
         ]
 
     def topics_in(self, topics: Sequence[str]) -> Integers:
-        """The position of each reader's topic among those; `NOWHERE`: it is not one of them."""
+        """For each row, the position of its topic in ``topics``; `NOWHERE` if it is not there."""
         return _taken(_positions_of(self._topics, topics), self.topic_of)
 
     def kinds_by_name(self, of: Flags) -> dict[ReaderKey, GroupKind]:
-        """Of some of the readers: of what kind each name is, where it was remembered last."""
+        """The kind of each reader in the rows ``of``. If the rows of a reader differ, the last
+        one counts."""
         kinds = np.full(len(self.names), NOWHERE)
         kinds[self.reader_of[of]] = self._kinds[of]
         named = zip(self.names, kinds.tolist(), strict=True)
         return {name: KINDS[kind] for name, kind in named if kind != NOWHERE}
 
     def groups_in(self, snapshot: Snapshot) -> Integers:
-        """The position of each reader's group in the snapshot; `NOWHERE`: it is not there."""
+        """For each row, the position of its group in the snapshot; `NOWHERE` if it is not there."""
         names = [(group.name, group.is_external) for group in snapshot.groups]
         return _taken(_positions_of(self.names, names), self.reader_of)
 
     def pairs(self, snapshot: Snapshot) -> Integers:
-        """The positions of each reader's group and topic, as
-        `retentiond.memory.remembered.group_and_topic` has them; `NOWHERE`: one is not there."""
+        """For each row, the positions of its group and topic as one number
+        (`retentiond.memory.remembered.group_and_topic`); `NOWHERE` if one is not there."""
         topics = self.topics_in([topic.name for topic in snapshot.topics])
         groups = self.groups_in(snapshot)
         is_there = (groups != NOWHERE) & (topics != NOWHERE)
         return np.where(is_there, groups * len(snapshot.topics) + topics, NOWHERE)
 
     def unchanged(self, snapshot: Snapshot, quiet: Integers) -> Flags:
-        """Who has nothing to add to what is remembered, of those whose commits are ``quiet``: these
-        pairs have commits, and all of them are where they were."""
+        """Whether the snapshot adds nothing to what is remembered, for each row. ``quiet``: pairs
+        of group and topic that have commits, none of which has moved."""
         pairs = self.pairs(snapshot)
         kinds = np.array([_NUMBER_OF[group.kind] for group in snapshot.groups], int)
-        found: Flags = self._is_settled & np.isin(pairs, quiet) & (pairs != NOWHERE)
+        is_unchanged: Flags = self._is_settled & np.isin(pairs, quiet) & (pairs != NOWHERE)
         if len(kinds) and len(snapshot.topics):
-            found &= self._kinds == kinds[pairs // len(snapshot.topics)]
-        return found
+            is_unchanged &= self._kinds == kinds[pairs // len(snapshot.topics)]
+        return is_unchanged
 
 
 def _joined(arrays: Sequence[npt.NDArray[Any]]) -> Integers:

@@ -1,7 +1,7 @@
-"""Whom a reading shows, and what is to be remembered of them.
+"""The readers that a reading shows, and what to remember of them.
 
-Nearly all of it is known already: the same readers at the same commits. That is found by comparing
-arrays of positions, and only what is left becomes objects.
+Nearly all of it is known already: the same readers with the same commits. Arrays of positions are
+compared to find these readers, and only the other ones become objects.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from retentiond.memory.remembered import (
 from retentiond.snapshot import NOWHERE, Integers, Snapshot, offsets_beside
 
 TopicsByReader = Mapping[ReaderName, Set[str]]
-"""Readers, and the topics that each of them reads."""
+"""The topics that each reader reads."""
 
 
 NOBODY: TopicsByReader = {}
 
 
 class Present(NamedTuple):
-    """``readers``: what is to be remembered of those that have a commit on a topic, or may read it,
-    but for who has nothing to add: ``unchanged``, by the order of `KnownReaders.at`."""
+    """``readers``: the readers that have a commit on a topic, or may read it, as they are to be
+    remembered; without those that the reading leaves unchanged. ``unchanged`` flags these in the
+    order of `KnownReaders.at`."""
 
     readers: dict[GroupOnTopic, RememberedReader]
     unchanged: npt.NDArray[np.bool_]
@@ -47,8 +48,9 @@ def present_readers(
     index: KnownReaders,
     but: TopicsByReader = NOBODY,
 ) -> Present:
-    """``known`` is what is remembered, and ``index`` the same, less what a recreated topic has
-    voided; ``but`` those."""
+    """Compares a reading with the memory. ``index`` has the remembered readers as arrays; ``known``
+    has them as objects, without the commits that a recreated topic has voided. Readers in ``but``
+    are left out."""
     pairs = group_and_topic(snapshot, snapshot.commits)
     offset_now = snapshot.commits["offset"].fill_null(NOWHERE - 1).to_numpy()
     has_moved = offsets_beside(snapshot.commits, snapshot.remembered) != offset_now
@@ -96,7 +98,7 @@ def present_readers(
 
 
 def _members(snapshot: Snapshot, but: Integers) -> set[GroupOnTopic]:
-    """Who may read a topic, whether or not it has committed, ``but`` these pairs."""
+    """Readers that may read a topic, with or without a commit, except the pairs in ``but``."""
     pairs = np.array([each.group * len(snapshot.topics) + each.topic for each in snapshot.readers])
     others = pairs[~np.isin(pairs, but)].astype(int).tolist()
     return {reader_at(snapshot, *divmod(pair, len(snapshot.topics))) for pair in others} | {
@@ -107,23 +109,23 @@ def _members(snapshot: Snapshot, but: Integers) -> set[GroupOnTopic]:
 
 
 def stale_by_reader(snapshot: Snapshot) -> dict[GroupOnTopic, dict[int, int]]:
-    """The stale commits by partition."""
-    found: defaultdict[GroupOnTopic, dict[int, int]] = defaultdict(dict)
+    """The stale commits of each reader, by partition."""
+    stale: defaultdict[GroupOnTopic, dict[int, int]] = defaultdict(dict)
     columns = (snapshot.stale[name].to_pylist() for name in ("group_id", "partition_id", "offset"))
     for group, position, offset in zip(*columns, strict=True):
         reading = snapshot.partitions[position]
-        found[reader_at(snapshot, group, reading.topic)][reading.partition] = offset
-    return dict(found)
+        stale[reader_at(snapshot, group, reading.topic)][reading.partition] = offset
+    return dict(stale)
 
 
 def _renewed(
     snapshot: Snapshot, index: KnownReaders, pairs: Integers, changed: Sequence[int]
 ) -> dict[int, tuple[ByPartition, ByPartition]]:
-    """What is to be remembered of the commits that can be read: their offsets, and when each was
-    first seen where it is. ``pairs``: of each commit; ``changed``: those that are asked about.
+    """The offsets to remember, and when each was first seen, for each of the ``changed`` pairs of
+    group and topic. ``pairs``: the pair of each commit of the snapshot.
 
-    A group that went back to where its records are gone must stay visible for as long as that
-    lasts, so its higher commit stays remembered.
+    The offset is the current commit, unless the group went back to records that are gone. As long
+    as this lasts, the higher commit stays remembered, so that a later cycle sees it too.
     """
     can_be_read = snapshot.commits["offset"].is_valid().to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(np.isin(pairs, changed) & can_be_read)
@@ -151,8 +153,8 @@ def _renewed(
 def _known_commits(
     snapshot: Snapshot, index: KnownReaders, pair: Integers, partition: Integers
 ) -> tuple[Integers, Integers]:
-    """The remembered offset of each, and since when it stands there; `NOWHERE` where none is, or
-    where it was of another topic of that name."""
+    """The remembered offset of each commit, and when it was first seen there; `NOWHERE` if none is
+    remembered, or if the topic was recreated."""
     known = index.pairs(snapshot)
     order = np.argsort(known)
     place = np.searchsorted(known[order], pair)
@@ -175,7 +177,7 @@ def _or_nowhere(offset: int | None) -> int:
 def with_numbers(
     last: RememberedReader, offsets: Mapping[int, int], now_ms: int
 ) -> RememberedReader:
-    """With commits that were seen now, by partition."""
+    """The reader with these commits, by partition, which were seen now."""
     moved = {
         partition: now_ms
         for partition, offset in offsets.items()

@@ -1,6 +1,7 @@
-"""A reading with what earlier cycles saw of the same topics.
+"""Adds to a reading what earlier cycles saw of the same topics.
 
-Invariant: it adds readers, and commits that must be reached; it takes nothing away that was read.
+Invariant: this adds readers, and commits that their groups must reach. It removes nothing that was
+read.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ from retentiond.snapshot import (
 
 
 def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
-    """The snapshot that a cycle decides by: with `Snapshot.remembered`, ``remembered_readers`` and
-    ``stale``, the groups that have vanished, the topics that were recreated, and what was lost."""
+    """The snapshot from which a cycle decides: with `Snapshot.remembered`, ``remembered_readers``
+    and ``stale``, with the vanished groups, with recreated topics marked, and with
+    `Remembered.lost` as a problem."""
     topics = tuple(_recognised(topic, remembered) for topic in snapshot.topics)
     readers = remembered.readers
     topic_of = readers.topics_in([topic.name for topic in topics])
@@ -43,17 +45,17 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
     for each in readers.absent:
         last = remembered.commits[readers.at[each]]
         if counts[each] and is_forgotten(topics[topic_of[each]].policy, last):
-            counts[each] = False  # the policy has given up waiting for it
+            counts[each] = False  # absent for as long as the policy waits
     snapshot = _with_vanished(replace(snapshot, topics=topics), readers.kinds_by_name(counts))
     group_of = readers.groups_in(snapshot)
-    # Commits on a topic that was recreated say nothing any more, but who has read it does.
+    # The commits on a recreated topic prove nothing any more, but its readers still count.
     recreated = np.array([topic.recreated for topic in topics], np.bool_)
     has_commits = counts.copy()
     has_commits[counts] = ~recreated[topic_of[counts]]
     commits = readers.commits
     rows = np.flatnonzero(has_commits[commits.owners])
     owners = commits.owners[rows]
-    # A partition that the metadata lacks has no decision to bear on.
+    # A partition that the metadata lacks gets no decision.
     at = positions_of(topic_of[owners], commits.partitions[rows], snapshot.partitions)
     is_there = at != NOWHERE
     rows, owners, at = rows[is_there], owners[is_there], at[is_there]
@@ -84,27 +86,29 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
 
 
 def _readers_without_commit(counts: Flags, owners: Integers) -> list[int]:
-    """Of the readers that count, those that own none of the commits; the others count by these."""
+    """The readers that count and own none of the commits. The other readers count by their
+    commits."""
     has_commit = np.zeros(len(counts), np.bool_)
     has_commit[owners] = True
     return np.flatnonzero(counts & ~has_commit).tolist()
 
 
 def _recognised(topic: TopicReading, remembered: Remembered) -> TopicReading:
-    """Marked if the topic of that name was another one when it was last seen."""
+    """The topic, marked as recreated if its name had another topic id when it was last seen."""
     known = remembered.topics.get(topic.name)
     is_another = known is not None and topic.topic_id not in (None, known.topic_id)
     return replace(topic, recreated=True) if is_another else topic
 
 
 def _with_vanished(snapshot: Snapshot, kinds: Mapping[ReaderKey, GroupKind]) -> Snapshot:
-    """With the remembered groups that are not listed. ``kinds``: of the remembered, by name.
+    """The snapshot with the remembered groups that are not listed. ``kinds``: the kinds of the
+    remembered readers, by name.
 
     All groups are sorted by name again, so positions change: a gather knows nothing of the memory,
     and of groups that bind alike Spark takes the smallest position for the first by name.
 
-    A group and an external reader of one name are two readers, also one after the other: the one
-    that has vanished goes by `namesake_id` while the other has the name.
+    A group and an external reader of the same name are two readers. If one has vanished while the
+    other has the name, the vanished one goes by `namesake_id`.
     """
     readings = {group.group_id: group for group in snapshot.groups}
     names = {name for name, _ in kinds}
@@ -117,7 +121,7 @@ def _with_vanished(snapshot: Snapshot, kinds: Mapping[ReaderKey, GroupKind]) -> 
         elif of_name.is_external != is_external:
             group_id = namesake_id(name, is_external=is_external)
             while group_id in readings or group_id in vanished or group_id in names:
-                group_id += "*"  # no reader is to be taken for another
+                group_id += "*"  # so that the id is no other reader's
             vanished[group_id] = GroupReading(group_id, kinds[reader], VANISHED, namesake_of=name)
     if not vanished:
         return snapshot
@@ -148,16 +152,17 @@ def stale_commits(
     topics: Sequence[TopicReading],
     partitions: Sequence[PartitionReading],
 ) -> pa.Table:
-    """Those of the commits that may be older than the log that is there.
+    """The commits that may be older than the present log.
 
-    A consumer that outlives its topic commits its old position on the new one. So what stands there
-    when the new id is first seen proves nothing, nor does a commit beyond the end, which the log
-    may grow past; until it moves, however often it is made again. ``stale_before``: the
-    remembered commits that were stale. A commit that the log start has passed frees nothing.
+    A consumer that outlives its topic commits its old position on the new one. So two kinds of
+    commits prove nothing until they move, however often they are committed again: a commit that
+    exists when a new topic id is first seen, and a commit beyond the end, which the log may grow
+    past. ``stale_before``: the remembered commits that were stale. A commit at or below the log
+    start offset frees nothing, so it isn't stale.
     """
     recreated = np.array([topics[each.topic].recreated for each in partitions], np.bool_)
-    # Where an end is unreadable, none is known to be passed; where a log start is, every commit may
-    # free something.
+    # If an end is unreadable, no commit is known to be beyond it. If a log start is unreadable,
+    # every commit may free something.
     none = np.iinfo(np.int64)
     starts, ends = (
         np.array([unreadable if offset is None else offset for offset in read], np.int64)

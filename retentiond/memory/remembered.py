@@ -1,8 +1,9 @@
 """What earlier cycles saw of the groups, so that one that vanishes does not free its records.
 
 Offsets expire, permissions change, coordinators move, and consumers crash before their first
-commit: a group that is not in the listing any more looks just like one that never was. Only a
-memory tells them apart. So whoever was once seen to read a topic is remembered, by whatever trace.
+commit: a group that is no longer listed looks just like one that never existed. Only a memory
+tells them apart. So every group that was once seen to read a topic is remembered, whatever its
+trace.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from retentiond.snapshot import NOWHERE, Integers, Snapshot
 
 
 class ReaderName(NamedTuple):
-    """A group of Kafka and an external reader of one name are different readers."""
+    """A reader's name. A group of Kafka and an external reader of the same name are two readers."""
 
     group_id: str
     is_external: bool = False
@@ -44,16 +45,16 @@ class GroupOnTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RememberedReader:
-    """A reader of one topic, and its last known committed offsets by partition; none of a reader
-    that was only seen as a member, or whose commits were of an earlier topic of that name.
+    """A reader of one topic, with its last known committed offsets by partition. A reader that was
+    only seen as a member has none, nor has one whose commits were on an earlier topic of that name.
 
-    ``absent_since_ms``: when a complete listing first had no trace of it on the topic; None while
-    there is one. A reader without commits is absent only when its group is not listed at all.
-    ``absent_ms``: how much of that time was observed, cycle by cycle, on a clock that nobody sets.
-    ``moved_at_ms``: by partition, when the commit was first seen where it is, so that it has not
-    moved since. ``seen_at_ms``: when it was first seen to read the topic. ``stale``: the
-    partitions whose commit may be older than the log, while it stands where it is
-    (`Snapshot.stale`).
+    - ``absent_since_ms``: when a complete listing first had no trace of the reader on the topic;
+      None while it has one. A reader without commits is absent only if its group isn't listed.
+    - ``absent_ms``: how much of its absence was observed, cycle by cycle, in monotonic time.
+    - ``moved_at_ms``: by partition, when the commit was first seen at its present offset.
+    - ``seen_at_ms``: when the reader was first seen to read the topic.
+    - ``stale``: the partitions whose commit may be older than the log, until it moves
+      (`Snapshot.stale`).
     """
 
     kind: GroupKind
@@ -65,12 +66,12 @@ class RememberedReader:
     stale: frozenset[int] = frozenset()
 
     def without_commits(self) -> RememberedReader:
-        """Who reads the topic stays known when the topic that it read is gone."""
+        """The reader without commits: it stays known although the topic that it read is gone."""
         return replace(self, offsets=NONE, moved_at_ms=NONE, stale=frozenset())
 
     @property
     def is_settled(self) -> bool:
-        """Whether a reader whose commits have not moved has nothing to add."""
+        """Whether there is nothing to add as long as the reader's commits don't move."""
         is_dated = self.moved_at_ms.covers(self.offsets)
         return self.absent_since_ms is None and is_dated and not self.stale
 
@@ -87,12 +88,14 @@ class KnownTopic:
     agreed: int = 0
 
 
-@dataclass(frozen=True)  # without slots: what is worked out is kept
+@dataclass(frozen=True)  # without slots, because of the cached property
 class Remembered:
-    """``topics`` by name. ``lost``: why groups may be missing here, in a sentence.
+    """The memory of earlier cycles.
 
-    ``cluster_id``: whose topics and groups these are; None while nothing was seen. ``gone_ms``: of
-    topics that the cluster says are not there, for how long it was observed to say so.
+    - ``topics``: by name.
+    - ``lost``: a sentence that says why groups may be missing here.
+    - ``cluster_id``: the cluster of these topics and groups; None if nothing was seen yet.
+    - ``gone_ms``: topics that no longer exist, and for how long that was observed.
     """
 
     topics: Mapping[str, KnownTopic] = field(default_factory=dict)
@@ -106,7 +109,7 @@ class Remembered:
         return KnownReaders(self.commits)
 
     def topic_names(self) -> frozenset[str]:
-        """All that anything is kept about."""
+        """The names of all topics about which anything is remembered."""
         return frozenset({*self.topics, *self.gone_ms, *(at.topic for at in self.commits)})
 
 
@@ -114,7 +117,7 @@ NOTHING = Remembered()
 
 
 class ByTopic:
-    """What is remembered, found by topic: most of it has no bearing on a slice's few topics."""
+    """The memory, indexed by topic, because a slice needs only a few topics."""
 
     def __init__(self, remembered: Remembered) -> None:
         self._remembered = remembered
@@ -123,7 +126,7 @@ class ByTopic:
             self._topics[at.topic][at] = last
 
     def about(self, topics: Iterable[str]) -> Remembered:
-        """The same, but the readers of these topics alone."""
+        """The memory with the readers of these topics alone."""
         commits: dict[GroupOnTopic, RememberedReader] = {}
         for topic in topics:
             commits |= self._topics.get(topic, {})
@@ -141,10 +144,10 @@ def is_forgotten(policy: TopicPolicy | PolicyConflict, last: RememberedReader) -
 def known_topics(
     snapshot: Snapshot, before: Remembered, settle_cycles: int
 ) -> dict[str, KnownTopic]:
-    """Each topic with an id, as it is to be remembered after this reading.
+    """The topics that have an id, as they are to be remembered after this reading.
 
-    ``agreed`` counts complete readings in a row with the same groups, this one included, up to
-    ``settle_cycles``: a topic that has settled stays so until it is recreated.
+    `KnownTopic.agreed` counts up to ``settle_cycles``: a topic that has settled stays settled until
+    it is recreated.
     """
     readers: Mapping[int, set[str]] | None = None
     is_complete = snapshot.complete
@@ -154,7 +157,7 @@ def known_topics(
             continue
         last = before.topics.get(topic.name)
         if topic.recreated and not _has_seen_all_commits(snapshot, position):
-            continue  # it is another topic than before until the commits that are older are known
+            continue  # it counts as recreated until all commits that may be stale are known
         if last is None or last.topic_id != topic.topic_id:
             last = KnownTopic(topic.topic_id)
         known[topic.name] = last
@@ -167,7 +170,7 @@ def known_topics(
 
 
 def _has_seen_all_commits(snapshot: Snapshot, topic: int) -> bool:
-    """Whether no group that counts may have a commit on the topic that this reading lacks."""
+    """Whether this reading has every commit on the topic, of all groups that count."""
     reading = snapshot.topics[topic]
     if snapshot.problems or snapshot.hides_groups_of(reading) or reading.failure is not None:
         return False
@@ -180,7 +183,8 @@ def _has_seen_all_commits(snapshot: Snapshot, topic: int) -> bool:
 
 
 def readers_by_topic(snapshot: Snapshot) -> defaultdict[int, set[str]]:
-    """Who has committed on a topic, now or before, or may read it; by the topic's position."""
+    """The groups that have committed on a topic, now or before, or may read it; by the topic's
+    position."""
     pairs: set[tuple[int, int]] = {*snapshot.readers, *snapshot.remembered_readers}
     pairs |= traces(snapshot, snapshot.commits) | traces(snapshot, snapshot.remembered)
     readers: defaultdict[int, set[str]] = defaultdict(set)
@@ -190,19 +194,19 @@ def readers_by_topic(snapshot: Snapshot) -> defaultdict[int, set[str]]:
 
 
 def traces(snapshot: Snapshot, commits: pa.Table) -> set[tuple[int, int]]:
-    """Who has a commit on which topic, by their positions."""
+    """Which group has a commit on which topic: pairs of their positions."""
     pairs = unique_runs(group_and_topic(snapshot, commits)).tolist()
     return {divmod(pair, len(snapshot.topics)) for pair in pairs}
 
 
 def unique_runs(numbers: Integers) -> Integers:
-    """Each of the numbers once, ascending. Equal ones mostly stand together."""
+    """The distinct numbers, ascending. It is fast because equal numbers mostly stand together."""
     is_another = np.diff(numbers, prepend=NOWHERE - 1) != 0
     return np.unique(numbers[is_another])
 
 
 def group_and_topic(snapshot: Snapshot, commits: pa.Table) -> npt.NDArray[np.int64]:
-    """The positions of each row's group and topic, as one number: group * topics + topic."""
+    """For each row, the positions of its group and topic as one number: group * topics + topic."""
     topic_of = np.array([each.topic for each in snapshot.partitions], np.int64)
     groups: npt.NDArray[np.int64] = commits["group_id"].to_numpy().astype(np.int64)
     partitions: npt.NDArray[np.int32] = commits["partition_id"].to_numpy()

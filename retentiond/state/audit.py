@@ -1,14 +1,16 @@
-"""The audit log: what was about to be deleted, on which evidence, and what became of it.
+"""The audit log: every deletion before its request, with its evidence, and its outcome.
 
-Invariants: `Audit.intend` returns only once its batch is safely on disk (SQLite with a WAL and
-synchronous=FULL, one transaction), in the files that are there for all to see, so that no request
-goes out that isn't recorded; an outcome is written once, and only an unknown one may still become
-known; `deleted` is refused by the table itself unless the low watermark reached the cutoff.
+Invariants:
 
-One process writes (it holds the `StateLock`), and its threads take turns at the one connection.
-Whoever reads has a connection of its own (`retentiond.state.audit_records`) and neither waits for
-the writer nor makes it wait. What is older than ``audit.keep`` goes
-(`retentiond.state.audit_pruning`).
+- `Audit.intend` returns only once its batch is safely on disk (SQLite with a WAL and
+  synchronous=FULL, one transaction), in files that still have their names. So no request goes out
+  unrecorded.
+- An outcome is written once; only an unknown one may still become known.
+- The table itself refuses `deleted` unless the low watermark has reached the cutoff.
+
+One process writes (it holds the `StateLock`), and its threads share one connection. A reader has a
+connection of its own (`retentiond.state.audit_records`); it neither waits for the writer nor makes
+it wait. Entries older than ``audit.keep`` are removed (`retentiond.state.audit_pruning`).
 """
 
 from __future__ import annotations
@@ -42,13 +44,13 @@ ON CONFLICT (cycle_id) DO UPDATE SET
     {", ".join(f"{name} = excluded.{name}" for name in _CYCLE_COLUMNS)}
 """
 
-_KNOWN = tuple(name for name, said in AUDITED if not said.is_known_late)
-_LATER = tuple(name for name, said in AUDITED if said.is_known_late)
-"""What a row of the plan says when a deletion is intended, and what it says of it later."""
+_KNOWN_AT_INTENT = tuple(name for name, said in AUDITED if not said.is_known_late)
+_KNOWN_LATER = tuple(name for name, said in AUDITED if said.is_known_late)
+"""The columns from a plan's row, split by whether they are known before the request."""
 
 _INTENT_COLUMNS = (
     *("cycle_id", "evidence_at_ms", "requested_at_ms", "group_list", "committed_offsets"),
-    *_KNOWN,
+    *_KNOWN_AT_INTENT,
 )
 
 _INTEND = f"""
@@ -56,21 +58,21 @@ INSERT INTO deletions ({", ".join(_INTENT_COLUMNS)})
 VALUES ({", ".join(f":{name}" for name in _INTENT_COLUMNS)})
 """
 
-_OF_A_DELETION = "cycle_id = :cycle_id AND topic = :topic AND partition = :partition"
+_IS_DELETION = "cycle_id = :cycle_id AND topic = :topic AND partition = :partition"
 
 _SETTLE = f"""
 UPDATE deletions
 SET outcome = :outcome, low_watermark = :low_watermark, error = :error,
     settled_at_ms = :settled_at_ms, unsettled = :unsettled
-WHERE {_OF_A_DELETION} AND unsettled = 1
+WHERE {_IS_DELETION} AND unsettled = 1
 """
 
 _FREED = f"""
-UPDATE deletions SET freed_bytes = :freed_bytes WHERE {_OF_A_DELETION} AND freed_bytes IS NULL
+UPDATE deletions SET freed_bytes = :freed_bytes WHERE {_IS_DELETION} AND freed_bytes IS NULL
 """
 
 _PREDICTED = f"""
-UPDATE deletions SET {", ".join(f"{name} = :{name}" for name in _LATER)} WHERE {_OF_A_DELETION}
+UPDATE deletions SET {", ".join(f"{name} = :{name}" for name in _KNOWN_LATER)} WHERE {_IS_DELETION}
 """
 
 _UNSETTLED = """
@@ -82,26 +84,27 @@ ORDER BY id
 
 
 class Audit:
-    """The one writer; a `retentiond.act.approved.Journal`. Every method may raise `StateError`."""
+    """The only writer of the audit log; a `retentiond.act.approved.Journal`. Every method may raise
+    `StateError`."""
 
     def __init__(self, state_dir: Path, connection: sqlite3.Connection) -> None:
         self.state_dir = state_dir
         self.uptime: Callable[[], Uptime] = uptime
         self._connection = connection
-        self._place = DatabaseFiles(connection, state_dir / AUDIT_NAME, state_dir / LOCK_NAME)
-        self._turn = Lock()
+        self._files = DatabaseFiles(connection, state_dir / AUDIT_NAME, state_dir / LOCK_NAME)
+        self._connection_lock = Lock()
 
     @classmethod
     def open(cls, state_dir: Path) -> Self:
-        """Begins the log if there is none. The caller holds the directory's `StateLock`."""
+        """Creates the log if there is none. The caller holds the directory's `StateLock`."""
         return cls(state_dir, open_for_writing(state_dir))
 
     def close(self) -> None:
-        with self._turn:
+        with self._connection_lock:
             self._connection.close()
 
     def record_cycle(self, cycle: CycleRecord) -> None:
-        """Once before the cycle's first `intend`, and again when it has finished."""
+        """Records the cycle before its first `intend`, and again when it has finished."""
         with self._transaction() as connection:
             observed_ms = look_at_clock(connection, self.uptime())
             connection.execute(
@@ -109,7 +112,7 @@ class Audit:
                 {name: getattr(cycle, name) for name in _CYCLE_COLUMNS}
                 | {"observed_ms": observed_ms},
             )
-        self._put_into_the_file()
+        self._checkpoint()
 
     def prune(
         self,
@@ -118,9 +121,9 @@ class Audit:
         most_s: float = PRUNING_S,
         max_bytes: int | None = None,
     ) -> None:
-        """Drops what is older than that, and the oldest above ``max_bytes``, for so long at most;
-        the rest goes the next time. Between cycles: it takes turns with whoever else writes to the
-        log."""
+        """Removes entries older than ``keep_ms``, and the oldest ones if the log exceeds
+        ``max_bytes``. Ends after ``most_s``; the next call goes on. Runs between cycles, and gives
+        way to other writers of the log."""
         began = time.monotonic()
         while not stop.is_set():
             step_began = time.monotonic()
@@ -143,7 +146,7 @@ class Audit:
             connection.executemany(
                 _INTEND,
                 [
-                    {name: getattr(each.row, name) for name in _KNOWN}
+                    {name: getattr(each.row, name) for name in _KNOWN_AT_INTENT}
                     | {
                         "cycle_id": cycle_id,
                         "evidence_at_ms": evidence_at_ms,
@@ -152,7 +155,7 @@ class Audit:
                         "committed_offsets": json.dumps(
                             [group.committed_offset for group in each.evidence]
                         ),
-                        # As they are approved, whatever the plan said.
+                        # The approved values win over the plan's.
                         "topic": each.topic,
                         "partition": each.partition,
                         "topic_id": each.topic_id,
@@ -196,20 +199,20 @@ class Audit:
                 )
 
     def record_predicted(self, cycle_id: str, rows: Sequence[PlanRow]) -> None:
-        """What a cycle's deletions will free, by estimate."""
+        """Records how many bytes a cycle's deletions are predicted to free."""
         if rows:
             with self._transaction() as connection:
                 connection.executemany(
                     _PREDICTED,
                     [
-                        {name: getattr(row, name) for name in _LATER}
+                        {name: getattr(row, name) for name in _KNOWN_LATER}
                         | {"cycle_id": cycle_id, "topic": row.topic, "partition": row.partition}
                         for row in rows
                     ],
                 )
 
     def record_freed(self, freed: Sequence[Freed]) -> None:
-        """What deletions turned out to have freed on disk; the first word counts."""
+        """Records how many bytes deletions have freed on disk. A recorded figure stays."""
         if freed:
             with self._transaction() as connection:
                 connection.executemany(
@@ -225,7 +228,7 @@ class Audit:
                 )
 
     def unsettled(self, cluster_id: str) -> tuple[UnprovenDeletion, ...]:
-        with self._turn:
+        with self._connection_lock:
             try:
                 rows = self._connection.execute(_UNSETTLED, (cluster_id,)).fetchall()
             except sqlite3.Error as exc:
@@ -244,10 +247,11 @@ class Audit:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of it on disk, or nothing of it; and in the files that are there."""
-        with self._turn:
+        """A transaction that is on disk afterwards as a whole, or not at all, in files that still
+        have their names."""
+        with self._connection_lock:
             try:
-                self._check_place()
+                self._check_files()
                 self._connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield self._connection
@@ -255,31 +259,32 @@ class Audit:
                 except BaseException:
                     self._connection.rollback()
                     raise
-                self._check_place()
+                self._check_files()
             except sqlite3.Error as exc:
                 raise unusable(self.state_dir / AUDIT_NAME, exc) from exc
 
-    def _put_into_the_file(self) -> None:
-        """What SQLite has in its log beside the file: one that is cut or gone after a crash would
-        take it along. While somebody reads it waits for the next time."""
-        with self._turn, suppress(sqlite3.Error):
+    def _checkpoint(self) -> None:
+        """Moves the entries in SQLite's write-ahead log to the file itself: a crash that cuts or
+        loses the write-ahead log would lose them. A reader may prevent it; then the next
+        checkpoint does it."""
+        with self._connection_lock, suppress(sqlite3.Error):
             self._connection.execute("PRAGMA busy_timeout = 0")
             try:
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:
                 self._connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
 
-    def _check_place(self) -> None:
-        if (lost := self._place.lost()) is not None:
+    def _check_files(self) -> None:
+        if (lost := self._files.lost()) is not None:
             raise StateReplaced(
                 f"the audit log {self.state_dir / AUDIT_NAME} was removed or replaced while it "
-                f"was in use ({lost.name}), so nothing is deleted; put it back if it can be had, "
-                "and restart retentiond: it goes on with what is there, or begins a new log"
+                f"was in use ({lost.name}), so nothing is deleted; put it back if you still have "
+                "it, and restart retentiond: it goes on with that log, or begins a new one"
             )
 
 
 class _GroupLists:
-    """Ids of the lists of groups that one batch rests on; each list is stored once."""
+    """Ids of the lists of groups in the evidence of one batch. A list is stored once."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

@@ -1,14 +1,14 @@
 """What the audit log proves: how much was deleted by day, and that each deletion was allowed.
 
-Reading is bounded by time: a page must not wait for a log of years, nor take the processor from
-the cycle. What can't be read within the bound is not known.
+Reading by day is bounded by time: a page must not wait for a log of years, nor take the processor
+from the cycle. If the time is over, the figures are not known.
 
-It restates the rule a third time, and shares no code with the plan or the guard:
+`differences` states the rule a third time, and shares no code with the plan or the guard:
 
     cutoff <= min(every group's committed offset, retention offset, high watermark)
 
-The plan's reading is older than the evidence, and the last stable offset is not recorded, so a
-cutoff may lie below that bound. One above it was wrong, or the log was changed.
+A cutoff may lie below that bound, because the plan's reading is older than the evidence and the
+last stable offset is not recorded. A cutoff above it was wrong, or the log was changed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from retentiond.state.audit_file import AUDIT_NAME, check_schema
 from retentiond.state.audit_records import DeletionRecord
 from retentiond.state.state_dir import connect
 
-PATIENCE_S = 0.25
-"""How long a look may take."""
+READ_TIMEOUT_S = 0.25
+"""How long reading the figures may take."""
 
-STEPS_BETWEEN_LOOKS = 1000
-"""SQLite's virtual machine takes a million in some 10 ms."""
+STEPS_BETWEEN_CHECKS = 1000
+"""How often the timeout is checked, in steps of SQLite's virtual machine, which takes a million of
+them in some 10 ms."""
 
 BY_DAY = f"""
 SELECT
@@ -46,8 +47,8 @@ ORDER BY day
 
 
 class DeletedInDay(NamedTuple):
-    """``day_ms``: when it began, in UTC. ``freed_bytes``: on the disks of all replicas, as far as
-    it is known yet."""
+    """``day_ms``: when the day began, in UTC. ``freed_bytes``: freed on the disks of all replicas,
+    as far as it is known yet."""
 
     day_ms: int
     records: int
@@ -55,41 +56,43 @@ class DeletedInDay(NamedTuple):
 
 
 def deleted_by_day(
-    state_dir: Path, topic: str, now_ms: int, days: int, *, patience_s: float = PATIENCE_S
+    state_dir: Path, topic: str, now_ms: int, days: int, *, timeout_s: float = READ_TIMEOUT_S
 ) -> tuple[DeletedInDay, ...] | None:
-    """The last days of a topic, today included, less those in which nothing was deleted.
+    """What was deleted from a topic on each of the last ``days``, today included; only days with a
+    deletion.
 
-    None where the log can't be read, or not within ``patience_s``.
+    None if the log can't be read, or not within ``timeout_s``.
     """
     today = now_ms // DAY_MS
     since_ms, last_ms = (today + 1 - days) * DAY_MS, (today + 1) * DAY_MS - 1
     values = {"topic": topic, "since_ms": since_ms, "last_ms": last_ms}
     try:
-        with _opened_briefly(state_dir / AUDIT_NAME, patience_s) as connection:
-            found = [] if connection is None else connection.execute(BY_DAY, values).fetchall()
+        with _opened_briefly(state_dir / AUDIT_NAME, timeout_s) as connection:
+            rows = [] if connection is None else connection.execute(BY_DAY, values).fetchall()
     except (StateError, sqlite3.Error):
         return None
-    return tuple(DeletedInDay(day * DAY_MS, *figures) for day, *figures in found)
+    return tuple(DeletedInDay(day * DAY_MS, *figures) for day, *figures in rows)
 
 
 @contextmanager
-def _opened_briefly(path: Path, patience_s: float) -> Iterator[sqlite3.Connection | None]:
-    """None while there is no log: nothing was deleted yet. Raises `sqlite3.OperationalError`
-    (interrupted) in whatever is asked of it once the time is over."""
+def _opened_briefly(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection | None]:
+    """A connection whose queries raise `sqlite3.OperationalError` (interrupted) once the time is
+    over. None if there is no log, because nothing was deleted yet."""
     if not path.exists():
         yield None
         return
-    give_up_at = time.monotonic() + patience_s
+    give_up_at = time.monotonic() + timeout_s
     with closing(connect(path, read_only=True)) as connection:
         check_schema(connection, path)
         connection.set_progress_handler(
-            lambda: int(time.monotonic() > give_up_at), STEPS_BETWEEN_LOOKS
+            lambda: int(time.monotonic() > give_up_at), STEPS_BETWEEN_CHECKS
         )
         yield connection
 
 
 def differences(deletion: DeletionRecord) -> tuple[str, ...]:
-    """What of a deletion its own evidence does not bear out, a sentence each; none: all is well."""
+    """A sentence for everything about a deletion that its own evidence does not prove; empty if
+    the deletion was allowed."""
     return tuple(_differences(deletion))
 
 

@@ -1,13 +1,12 @@
-"""The tables of the audit log, and how its file is made and opened.
+"""The tables of the audit log, and how its file is created and opened.
 
-Invariant: a file that is there is never replaced, and it appears as a whole, so an empty or
-half-made file is damage and not a beginning; one that this version can't trust is refused with
-a sentence that says so.
+Invariant: an existing file is never replaced, and a new one appears as a whole. So an empty or
+incomplete file is damaged. A file that this version can't trust is refused with a sentence that
+says why.
 
-The evidence (each relevant group's commit) is most of what is recorded, and the partitions of
-a topic share their groups: the list of groups is kept once for as long as it stays the same,
-and each deletion holds the committed offsets in its order. The view ``evidence`` shows them as
-one row for each deletion and group.
+Most of the log is evidence (each relevant group's commit), and the partitions of a topic share
+their groups. So a list of groups is stored once, and a deletion has the committed offsets in the
+order of that list. The view ``evidence`` shows one row for each deletion and group.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ SQL_TYPES = {
     Storage.INT64: "INTEGER",
 }
 
-AUDITED = tuple(each for each in ROW_FIELDS if each.said.audit is not None)
-"""What the log keeps of a row of the plan."""
+AUDITED = tuple(field for field in ROW_FIELDS if field.said.audit is not None)
+"""The fields of a plan's row that the log keeps."""
 
 _ROW_COLUMNS = "".join(
     f"    {name} {SQL_TYPES[said.type.storage]} {said.audit},\n" for name, said in AUDITED
@@ -126,18 +125,18 @@ LATEST_ROWS = (
     "SELECT * FROM cycles ORDER BY cycle_id DESC LIMIT 1000",
     "SELECT * FROM actions ORDER BY id DESC LIMIT 1000",
 )
-"""Whether what the next cycle builds on can be read, in tables and indexes alike.
+"""Queries that read the entries on which the next cycle builds, from tables and indexes.
 
-The rest of a log of years is not read before it is needed: a start must not take longer for it. A
-damaged page that a cycle meets fails that cycle, and then nothing is deleted.
+A start doesn't read the rest, because the log may be large. If a cycle meets a damaged page later,
+it fails, and nothing is deleted.
 """
 
 
 def open_for_writing(state_dir: Path) -> sqlite3.Connection:
-    """The connection of the one writer; the caller keeps other threads from using it at once.
+    """The connection of the only writer. The caller sees to it that one thread at a time uses it.
 
-    Makes the file if there is none. Raises `StateError` when it is damaged, of another version
-    or unusable.
+    Creates the file if there is none. Raises `StateError` if the file is damaged, of another
+    version or unusable.
     """
     path = state_dir / AUDIT_NAME
     try:
@@ -155,7 +154,7 @@ def open_for_writing(state_dir: Path) -> sqlite3.Connection:
 
 
 def log_bytes(state_dir: Path) -> int:
-    """What the audit log takes on disk, its write-ahead log included; 0 where there is none."""
+    """The size of the audit log on disk, with its write-ahead log; 0 if there is none."""
     path = state_dir / AUDIT_NAME
     sizes = 0
     for part in (path, path.with_name(f"{path.name}-wal")):
@@ -165,7 +164,7 @@ def log_bytes(state_dir: Path) -> int:
 
 
 def check_schema(connection: sqlite3.Connection, path: Path) -> None:
-    """Raises `StateError` for a log whose schema is not this version's."""
+    """Raises `StateError` if the log has a schema of another version."""
     version = version_of(connection)
     if version > SCHEMA_VERSION:
         raise StateError(
@@ -185,11 +184,11 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def unusable(path: Path, cause: Exception) -> StateError:
-    """What a failure of SQLite or the file system means for the operator."""
+    """An error that tells the operator what a failure of SQLite or the file system means."""
     code = getattr(cause, "sqlite_errorcode", None)
     is_damaged = code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-    if is_damaged or "Could not decode" in str(cause):  # which is Python's own, without a code
-        return damaged(path, "it holds what is no text" if not is_damaged else cause)
+    if is_damaged or "Could not decode" in str(cause):  # Python's own error has no code
+        return damaged(path, "a text in it can't be decoded" if not is_damaged else cause)
     return StateError(
         f"the audit log {path} can't be used ({cause}); without it nothing is deleted: "
         "check free space and write permission in state_dir"
@@ -204,7 +203,7 @@ def damaged(path: Path, cause: object) -> StateError:
 
 def _create(path: Path) -> None:
     leftover = path.with_name(f"{path.name}-wal")
-    if leftover.exists():  # it would be replayed into the new file
+    if leftover.exists():  # SQLite would replay it into the new file
         raise damaged(path, f"it is missing, and its {leftover.name} is there")
     with created(path, SCHEMA, SCHEMA_VERSION):
         pass
@@ -216,9 +215,9 @@ def _refuse_damaged(connection: sqlite3.Connection, path: Path) -> None:
     check_schema(connection, path)
     ((pages,),) = connection.execute("PRAGMA page_count").fetchall()
     ((page_bytes,),) = connection.execute("PRAGMA page_size").fetchall()
-    log = path.with_name(f"{path.name}-wal")  # what is not in the file yet
-    on_disk = path.stat().st_size + (log.stat().st_size if log.exists() else 0)
+    wal = path.with_name(f"{path.name}-wal")  # has pages that are not in the file yet
+    on_disk = path.stat().st_size + (wal.stat().st_size if wal.exists() else 0)
     if on_disk < pages * page_bytes:
-        raise damaged(path, f"{on_disk} of {pages * page_bytes} bytes are there")
+        raise damaged(path, f"it has only {on_disk} of {pages * page_bytes} bytes")
     for query in LATEST_ROWS:
         connection.execute(query).fetchall()

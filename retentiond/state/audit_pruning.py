@@ -1,17 +1,19 @@
-"""How old the entries of the audit log are, and how old ones go.
+"""How old the entries of the audit log are, and how old entries are removed.
 
-Invariants: an entry goes once it is older than ``audit.keep`` by time that certainly passed, never
-by the difference of two dates, which says nothing where a clock was set between them. A cycle with
-an open intent, or an outcome that may still become known, stays whole; so does the last cycle, by
-which a missing memory of groups is known for a loss. Each cycle and each action carries how much
-time the log had seen pass when it was recorded. An entry without that (of a version that did not
-know it) is as old as the first look at it.
+Invariants:
 
-Where the entries take more than ``audit.max_bytes``, the oldest cycles go, however young they are;
-operators' actions stay, for they are few.
+- An entry is removed once it is older than ``audit.keep`` by monotonic time. The difference of two
+  dates says nothing if a clock was set between them. So each cycle and each action is recorded with
+  the time that the log had certainly seen pass. An entry without it (from a version that did not
+  record it) is as old as the first look at it.
+- A cycle with an open intent, or with an outcome that may still become known, stays whole.
+- The last cycle stays: it proves that a missing memory of groups is a loss.
 
-Entries go in small transactions, so that who writes waits for one of them at most. The pages that
-become free are used again, and are given back to the disk where they are many.
+If the entries take more than ``audit.max_bytes``, the oldest cycles go, however young they are.
+Operators' actions stay, because they are few.
+
+Entries are removed in small transactions, so that another writer waits for one of them at most.
+SQLite uses the free pages again. If there are many, they are given back to the disk.
 """
 
 from __future__ import annotations
@@ -21,19 +23,19 @@ import sqlite3
 from retentiond.clock import Uptime, elapsed_ms
 
 SMALL_LOG_BYTES = 64 * 1024 * 1024
-"""A log of so little keeps its free pages."""
+"""A log up to this size keeps its free pages."""
 
-NEVER_MS = -1
-"""Nothing was recorded so early."""
+BEFORE_ALL_MS = -1
+"""Earlier than every entry."""
 
 STEP_ROWS = 500
-"""How many rows are removed at a time."""
+"""How many rows a step removes."""
 
 STEP_PAGES = 500
-"""How many free pages, of 4 KiB each, are given back at a time."""
+"""How many free pages, of 4 KiB each, a step gives back."""
 
 PRUNING_S = 5.0
-"""How long pruning goes on after a cycle; a tenth of the interval, if that is shorter."""
+"""How long pruning goes on after a cycle at most, unless a tenth of the interval is shorter."""
 
 _OLD_CYCLES = """
 SELECT cycle_id FROM cycles
@@ -60,14 +62,14 @@ WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM deletions WHERE group_list = ?1)
 
 
 def observed_ms(connection: sqlite3.Connection, now: Uptime) -> int:
-    """How much time has certainly passed since the log was begun. Raises `sqlite3.Error`."""
+    """How much time has certainly passed since the log was created. Raises `sqlite3.Error`."""
     for boot_id, ms, total_ms in connection.execute("SELECT boot_id, ms, total_ms FROM passed"):
         return int(total_ms) + elapsed_ms(Uptime(boot_id, ms), now)
     return 0
 
 
 def look_at_clock(connection: sqlite3.Connection, now: Uptime) -> int:
-    """As `observed_ms`, and kept for the next look. Call it within a transaction."""
+    """`observed_ms`, stored for the next look. Call it within a transaction."""
     total_ms = observed_ms(connection, now)
     connection.execute("DELETE FROM passed")
     connection.execute("INSERT INTO passed VALUES (?, ?, ?)", (*now, total_ms))
@@ -77,9 +79,10 @@ def look_at_clock(connection: sqlite3.Connection, now: Uptime) -> int:
 def prune_step(
     connection: sqlite3.Connection, keep_ms: int | None, now: Uptime, max_bytes: int | None = None
 ) -> bool:
-    """One step, within a transaction. Whether there may be more to do. None: no limit."""
+    """Removes some old entries, within a transaction. Returns whether there may be more to remove.
+    ``keep_ms`` and ``max_bytes``: None is no limit."""
     at_ms = observed_ms(connection, now)
-    old_ms = NEVER_MS if keep_ms is None else at_ms - keep_ms
+    old_ms = BEFORE_ALL_MS if keep_ms is None else at_ms - keep_ms
     is_too_large = max_bytes is not None and _used_bytes(connection) > max_bytes
     until_ms, left, lists = at_ms if is_too_large else old_ms, STEP_ROWS, set[int]()
     for (cycle_id,) in connection.execute(_OLD_CYCLES, (until_ms, STEP_ROWS)).fetchall():
@@ -92,11 +95,11 @@ def prune_step(
         left -= 1
     connection.executemany(_DROP_LIST, [(each,) for each in lists])
     left -= connection.execute(_DROP_ACTIONS, (STEP_ROWS, old_ms)).rowcount
-    return left < STEP_ROWS or _gave_pages_back(connection)
+    return left < STEP_ROWS or _give_pages_back(connection)
 
 
 def _pages(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    """How many there are, how many of them are free, and the bytes of one."""
+    """How many pages the file has, how many of them are free, and the size of a page."""
     ((pages,),) = connection.execute("PRAGMA page_count").fetchall()
     ((free,),) = connection.execute("PRAGMA freelist_count").fetchall()
     ((page_bytes,),) = connection.execute("PRAGMA page_size").fetchall()
@@ -108,11 +111,13 @@ def _used_bytes(connection: sqlite3.Connection) -> int:
     return (pages - free) * page_bytes
 
 
-def _gave_pages_back(connection: sqlite3.Connection) -> bool:
+def _give_pages_back(connection: sqlite3.Connection) -> bool:
+    """Gives some free pages of a large log back to the disk. Returns whether that had an effect: a
+    file that was restored from SQL keeps its free pages."""
     pages, free, page_bytes = _pages(connection)
     if pages * page_bytes < SMALL_LOG_BYTES or free * 4 < pages:
         return False
-    for _ in range(STEP_PAGES):  # Python's sqlite3 steps it once, and each step is a page
+    for _ in range(STEP_PAGES):  # Python's sqlite3 runs a pragma for one step, which is one page
         connection.execute("PRAGMA incremental_vacuum(1)")
     ((still_free,),) = connection.execute("PRAGMA freelist_count").fetchall()
-    return bool(still_free < free)  # a file that was restored from SQL keeps them
+    return bool(still_free < free)

@@ -1,8 +1,9 @@
-"""What the audit log holds, as values, and how it is read; a cycle's own line in it.
+"""The entries of the audit log as values: how deletions are read, and how a cycle's own entry is
+made.
 
-Reading never writes and never waits for the writer (WAL): every call has a connection of its
-own, opened read-only, so any thread or process may call it while a cycle deletes. It goes in
-pages, because a reader that dawdles in one transaction would keep the log from being compacted.
+Reading never writes and never waits for the writer (WAL): every call has a read-only connection of
+its own, so any thread or process may read while a cycle deletes. It reads in pages, because a long
+transaction would keep SQLite from checkpointing the write-ahead log.
 """
 
 from __future__ import annotations
@@ -54,16 +55,16 @@ class CycleRecord:
     not_attempted: int = 0
     unknown: int = 0
     records_deleted: int = 0
-    error: str | None = None  # what ended it too soon
+    error: str | None = None  # what ended the cycle early
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionRecord:
-    """One partition's deletion in one cycle, with the evidence it rested on.
+    """One partition's deletion in one cycle, with its evidence.
 
-    ``evidence_at_ms`` is when the reading began that gave the evidence. ``outcome`` None is an
-    open intent. A request whose outcome was unknown and the one that
-    repeated it may both end as `deleted`: then they overlap, and their records are the same.
+    ``evidence_at_ms``: when the reading that gave the evidence began. ``outcome``: None for an open
+    intent. If the outcome of a request was unknown and a later cycle repeated it, both may end as
+    `deleted`; then their records are the same.
     """
 
     id: int
@@ -82,9 +83,10 @@ class DeletionRecord:
 
 @dataclass(frozen=True, slots=True)
 class DeletionFilter:
-    """What to read; None leaves it open. Times are those of the request, ``until_ms`` excluded.
+    """Which deletions to read; None is no condition. The times are those of the request;
+    ``until_ms`` is excluded.
 
-    An open intent counts as one whose outcome is unknown.
+    An open intent counts as a deletion with an unknown outcome.
     """
 
     topic: str | None = None
@@ -108,7 +110,8 @@ _CONDITIONS = {
 def read_deletions(
     state_dir: Path, wanted: DeletionFilter = EVERYTHING
 ) -> Iterator[DeletionRecord]:
-    """Oldest first. Raises `StateError` when there is no audit log or it can't be read."""
+    """The deletions, oldest first. Raises `StateError` if there is no audit log, or if it can't be
+    read."""
     values = {name: value for name, value in asdict(wanted).items() if value is not None}
     conditions = " AND ".join(_CONDITIONS[name] for name in values)
     query = f"""
@@ -143,7 +146,7 @@ def _opened(state_dir: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _deletion(stored: sqlite3.Row) -> DeletionRecord:
-    told: dict[str, Any] = {
+    row_fields: dict[str, Any] = {
         name: bool(stored[name]) if said.type.storage is Storage.FLAG else stored[name]
         for name, said in AUDITED
     }
@@ -151,7 +154,7 @@ def _deletion(stored: sqlite3.Row) -> DeletionRecord:
         id=stored["id"],
         cycle_id=stored["cycle_id"],
         cluster_id=stored["cluster_id"],
-        row=PlanRow(**told, verdict=Verdict.DELETE, reason=Reason.CONSUMED),
+        row=PlanRow(**row_fields, verdict=Verdict.DELETE, reason=Reason.CONSUMED),
         evidence=tuple(
             GroupEvidence(group_id, GroupKind(kind), offset)
             for (group_id, kind), offset in zip(
@@ -191,7 +194,8 @@ def finished(
     finished_at_ms: int,
     failure: Exception | None = None,
 ) -> CycleRecord:
-    """When every outcome is known as far as it can be; ``failure``: what ended it too soon."""
+    """The record of a cycle once no more outcomes can become known in it. ``failure``: the error
+    that ended it early."""
     counts = Counter(each.outcome for each in outcomes)
     ours = {each.topic_partition for each in outcomes if each.is_ours}
     return replace(

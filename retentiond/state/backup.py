@@ -1,8 +1,8 @@
-"""A copy of the state directory that is whole, while a daemon works on it.
+"""Makes a consistent copy of the state directory while a daemon works on it.
 
-SQLite copies each database as it is at one moment, and holds nothing up. The audit log is copied
-first, so that the memory of readers is never older than what was deleted on its account. The copy
-is paused: what it does not know, nothing in it can tell.
+SQLite copies each database as of one moment, without holding up the daemon. The audit log is copied
+first, so that the copied memory of readers is never older than a deletion in the copied log. The
+copy is paused: groups that appeared after the backup are unknown to it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from retentiond.state.state_dir import connect, sync
 
 
 def back_up(state_dir: Path, to: Path) -> tuple[str, ...]:
-    """Copies what must not be lost to a new folder; the names of the files. Whole or not at all.
+    """Copies the files that must not be lost to a new folder, all or none. Returns their names.
 
-    Raises `UsageError` where there is something at ``to``, and `StateError` where there is nothing
-    to copy, or it can't be copied."""
+    Raises `UsageError` if ``to`` exists, and `StateError` if there is nothing to copy or a file
+    can't be copied."""
     if to.exists():
-        raise UsageError(f"{to} is there already: give a folder that is not, as in {to}-2")
+        raise UsageError(f"{to} already exists; give a new folder, such as {to}-2")
     names = tuple(name for name in (AUDIT_NAME, GROUPS_NAME) if (state_dir / name).exists())
     if not names:
         raise StateError(f"there is nothing to back up in {state_dir}: no cycle has written it yet")
@@ -49,14 +49,14 @@ def back_up(state_dir: Path, to: Path) -> tuple[str, ...]:
 
 
 def _pause() -> Pause:
-    made = action_now("pause", None, "")
-    at = rfc3339(made.at_ms)
-    return Pause(f"restored from the backup of {at}, look before you resume", at, made.operator)
+    action = action_now("pause", None, "")
+    at = rfc3339(action.at_ms)
+    return Pause(f"restored from the backup of {at}, look before you resume", at, action.operator)
 
 
 def _copy(source: Path, target: Path) -> None:
     os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
     with closing(connect(source, read_only=True)) as reader, closing(connect(target)) as copy:
         reader.backup(copy)
-        if (said := copy.execute("PRAGMA quick_check").fetchall()) != [("ok",)]:
-            raise sqlite3.DatabaseError(f"{source} is damaged: {said[0][0]}")
+        if (problems := copy.execute("PRAGMA quick_check").fetchall()) != [("ok",)]:
+            raise sqlite3.DatabaseError(f"{source} is damaged: {problems[0][0]}")

@@ -1,11 +1,16 @@
 """The remembered groups: who reads each enabled topic, with its last commits, and the topics' ids.
 
-Invariants: nothing is dropped because it is absent, only because an operator or the policy says
-so, or the cluster does of a topic that is gone; a cycle that could not see everything may add
-readers and removes none; all of it is about one cluster; what is seen is on disk before anything is
-deleted on its account; and a file that can't be read is kept aside, and holds everything until an
-operator accepts the loss.
-SQLite (WAL, synchronous=FULL), one transaction a cycle, and only what has changed.
+Invariants:
+
+- A reader's absence alone never drops it. An operator or the policy may release it, and a topic
+  that is gone for long takes its readers along.
+- A cycle that could not see everything may add readers and removes none.
+- The file is about one cluster.
+- A reading is on disk before anything is deleted on its account.
+- A file that can't be read is kept aside, and everything is held until an operator accepts the
+  loss.
+
+The file is SQLite (WAL, synchronous=FULL). A cycle writes one transaction, with only the changes.
 """
 
 from __future__ import annotations
@@ -87,21 +92,21 @@ class GroupMemory:
         self.uptime = uptime
         self._connection = connection
         self._path = path
-        self._place = DatabaseFiles(connection, path)
+        self._files = DatabaseFiles(connection, path)
         self._complete_at: Uptime | None = None  # the last complete reading of this process
-        self._unwritten_found: dict[GroupOnTopic, RememberedReader] = {}
-        self._unwritten_seen: dict[GroupOnTopic, RememberedReader] = {}
-        """What cycles saw while the file could not be written; see `Changes`."""
+        self._unwritten_new: dict[GroupOnTopic, RememberedReader] = {}
+        self._unwritten_changed: dict[GroupOnTopic, RememberedReader] = {}
+        """New and changed readers of cycles that could not write the file; see `Changes`."""
         self._last_read: tuple[int, Remembered] | None = None
-        """What the file holds, and the `_version` of that."""
+        """The file's contents, and their `_version`."""
 
     @classmethod
     def open(cls, state_dir: Path, *, shared: bool = False) -> Self:
-        """Makes the file if there is none; keeps a damaged one aside and remembers the loss.
+        """Creates the file if there is none; keeps a damaged one aside and remembers the loss.
 
-        Only who holds the state lock may do that. ``shared`` is for the others: a daemon may be
-        using the file, so to them a missing or damaged one is an error. Raises `StateError` then,
-        and when the file can't be used or is of a newer version.
+        Only the holder of the state lock may do that. ``shared`` is for other processes: a daemon
+        may be using the file, so a missing or damaged file is an error. Raises `StateError` then,
+        and if the file can't be used or is of another version.
         """
         path = state_dir / groups_file.NAME
         with _errors_translated(path):
@@ -112,76 +117,82 @@ class GroupMemory:
         self._connection.close()
 
     def recall(self) -> Remembered:
-        """The file is read again only where it may hold something else than the last time."""
+        """The memory. The file is read again only if it may have changed since the last time."""
         with _errors_translated(self._path):
-            groups_file.check_place(self._path, self._place)
-            version = self._version()  # asked before: who writes meanwhile is read the next time
+            groups_file.check_files(self._path, self._files)
+            # Asked before the reading: if another process writes meanwhile, the next call reads it.
+            version = self._version()
             if self._last_read is None or self._last_read[0] != version:
                 self._last_read = (version, read_all(self._connection))
             remembered = self._last_read[1]
-        if not self._unwritten_found and not self._unwritten_seen:
+        if not self._unwritten_new and not self._unwritten_changed:
             return remembered
-        commits = {**remembered.commits, **self._unwritten_found}
-        seen = {at: last for at, last in self._unwritten_seen.items() if at in commits}
-        return replace(remembered, commits={**commits, **seen})
+        commits = {**remembered.commits, **self._unwritten_new}
+        changed = {at: last for at, last in self._unwritten_changed.items() if at in commits}
+        return replace(remembered, commits={**commits, **changed})
 
     def _version(self) -> int:
-        """SQLite's number of what others have written: this connection does not move it."""
+        """SQLite's data_version: it changes if another process writes."""
         ((version,),) = self._connection.execute("PRAGMA data_version").fetchall()
         return int(version)
 
     def observed_ms(self, most_ms: int) -> int:
-        """How much time has certainly passed since the last complete reading. A cycle observes no
-        more than ``most_ms``, however long ago that was: what happened while nobody looked is not
-        known."""
+        """How much time has certainly passed since the last complete reading, ``most_ms`` at most:
+        a cycle can't know what happened while no cycle was running."""
         with _errors_translated(self._path):
             since = self._complete_at or read_observed(self._connection)
         return min(elapsed_ms(since, self.uptime()), most_ms)
 
     def remember(self, seen: Changes, before: Remembered) -> None:
-        """Takes over what a cycle has seen; ``before`` is what it had recalled. On disk when it
-        returns. Raises `StateError`, also about another cluster, and then nothing has changed on
-        disk; whom the cycle saw, and at what commits, this process knows until it can be written.
+        """Writes the changes that a cycle has seen, and returns once they are on disk. ``before``
+        is the memory that the cycle has recalled.
+
+        Raises `StateError`, also if the memory is about another cluster. Then nothing has changed
+        on disk, but this process remembers the cycle's readers until it can write them.
         """
         refuse_another_cluster(before.cluster_id, seen.cluster_id, self._path.parent)
         now = self.uptime()
-        if seen or self._unwritten_found or self._unwritten_seen or before.cluster_id is None:
-            rows = (seen.absent, seen.still_absent, seen.forgotten)
-            topics = {*seen.void_topics, *seen.dropped}
-            with _errors_translated(self._path), self._writing(seen.found, seen.seen, rows, topics):
+        if seen or self._unwritten_new or self._unwritten_changed or before.cluster_id is None:
+            others = chain(seen.absent, seen.still_absent, seen.forgotten)
+            topics = {*seen.void_topics, *seen.dropped_topics}
+            with (
+                _errors_translated(self._path),
+                self._writing(seen.new_readers, seen.changed_readers, others, topics),
+            ):
                 if before.cluster_id is None:
                     groups_file.write_cluster(self._connection, seen.cluster_id)
                 self._apply(seen)
-                if seen.is_about_time:
+                if seen.counts_time:
                     self._connection.execute("DELETE FROM observed")
                     self._connection.execute("INSERT INTO observed VALUES (?, ?)", now)
         if seen.is_complete:
             self._complete_at = now
 
     def remember_newcomers(self, seen: NewlySeen, before: Remembered) -> Remembered:
-        """Takes over what only the guard's reading has seen; ``before`` with it, for the readings
-        to come. Raises `StateError`."""
-        of_known = seen.stale.keys() - seen.found.keys()
-        if not seen.found and not of_known:
+        """Writes what only the guard's reading has seen. Returns the memory ``before`` with it, for
+        the next readings. Raises `StateError`."""
+        known_stale = seen.stale.keys() - seen.new_readers.keys()
+        if not seen.new_readers and not known_stale:
             return before
-        with _errors_translated(self._path), self._writing(seen.found, {}, [of_known]):
-            self._connection.executemany(_KEEP_COMMITS, _rows_of_commits(seen.found))
+        with _errors_translated(self._path), self._writing(seen.new_readers, {}, known_stale):
+            self._connection.executemany(_KEEP_COMMITS, _rows_of_commits(seen.new_readers))
             renewed = {
                 at: with_stale(last, offsets, seen.now_ms)
-                for topic in {at.topic for at in of_known}
+                for topic in {at.topic for at in known_stale}
                 for at, last in readers_of_topic(self._connection, topic).items()
                 if (offsets := seen.stale.get(at))
             }
             self._connection.executemany(_RENEW_COMMITS, _rows_of_commits(renewed))
-        return replace(before, commits={**before.commits, **seen.found, **renewed})
+        return replace(before, commits={**before.commits, **seen.new_readers, **renewed})
 
     def forget(
         self, group_id: str, topic: str | None = None, *, is_external: bool | None = None
     ) -> tuple[str, ...]:
-        """Releases a reader, on one topic or everywhere; where it was remembered, sorted.
+        """Releases a reader on one topic or on all. Returns the topics where it was remembered,
+        sorted.
 
-        ``is_external``: of a group and an external reader of that name the one that goes; None:
-        both."""
+        ``is_external``: whether to release the external reader or the group of that name; None
+        releases both."""
         with _errors_translated(self._path), self._transaction():
             rows = self._connection.execute(
                 "DELETE FROM commits WHERE group_id = ?1 AND ifnull(topic = ?2, ?2 IS NULL) "
@@ -193,9 +204,9 @@ class GroupMemory:
     def forget_vanished(
         self, readers: Iterable[ReaderName], vanished_for_ms: int, topic: str | None = None
     ) -> dict[ReaderName, tuple[str, ...]]:
-        """Releases those of the readers that are absent wherever they are remembered, and were
-        observed to be for so long; the topics of each one. In one transaction, so that a reader
-        that a cycle has seen again meanwhile stays."""
+        """Releases the readers that are absent on all their topics and were observed to be absent
+        for at least ``vanished_for_ms``. Returns the topics of each released reader. It is one
+        transaction, so that a reader that a cycle has seen again meanwhile stays."""
         forgotten = {}
         with _errors_translated(self._path), self._transaction():
             for reader in readers:
@@ -208,7 +219,7 @@ class GroupMemory:
         return forgotten
 
     def accept_losses(self) -> tuple[str, ...]:
-        """Goes on without what was lost; the sentences about it."""
+        """Accepts that remembered groups were lost. Returns the sentences about the losses."""
         with _errors_translated(self._path), self._transaction():
             rows = self._connection.execute("DELETE FROM losses RETURNING sentence").fetchall()
         return tuple(sentence for (sentence,) in rows)
@@ -227,8 +238,8 @@ class GroupMemory:
                 for name, topic in changed.topics.items()
             ],
         )
-        run(_KEEP_COMMITS, _rows_of_commits(changed.found))
-        run(_RENEW_COMMITS, _rows_of_commits(changed.seen))
+        run(_KEEP_COMMITS, _rows_of_commits(changed.new_readers))
+        run(_RENEW_COMMITS, _rows_of_commits(changed.changed_readers))
         run(
             "UPDATE commits SET absent_since_ms = ?, absent_ms = 0 "
             "WHERE group_id = ? AND topic = ? AND is_external = ?",
@@ -244,40 +255,43 @@ class GroupMemory:
             changed.forgotten,
         )
         run(_KEEP_GONE, changed.gone_ms.items())
-        run("DELETE FROM gone WHERE topic = ?", [(topic,) for topic in changed.back])
+        run("DELETE FROM gone WHERE topic = ?", [(topic,) for topic in changed.not_gone])
         for table in ("gone", "topics", "commits"):
-            run(f"DELETE FROM {table} WHERE topic = ?", [(topic,) for topic in changed.dropped])
+            dropped = [(topic,) for topic in changed.dropped_topics]
+            run(f"DELETE FROM {table} WHERE topic = ?", dropped)
 
     @contextmanager
     def _writing(
         self,
-        found: Mapping[GroupOnTopic, RememberedReader],
-        seen: Mapping[GroupOnTopic, RememberedReader],
-        others: Iterable[Iterable[GroupOnTopic]] = (),
+        new: Mapping[GroupOnTopic, RememberedReader],
+        changed: Mapping[GroupOnTopic, RememberedReader],
+        others: Iterable[GroupOnTopic] = (),
         topics: Set[str] = frozenset(),
     ) -> Iterator[None]:
-        """A transaction that first takes over what could not be written before. If it fails, these
-        wait for the next. ``others``, and all of the ``topics``: readers whose rows it writes, too.
-        """
-        written = {*found, *seen, *self._unwritten_found, *self._unwritten_seen, *chain(*others)}
+        """A transaction that first writes the readers that could not be written before. If it
+        fails, ``new`` and ``changed`` readers wait for the next one. ``others``, and all readers of
+        the ``topics``: those whose rows it writes, too."""
+        run = self._connection.executemany
+        written = {*new, *changed, *self._unwritten_new, *self._unwritten_changed, *others}
         if self._last_read is not None and topics:
             written |= {at for at in self._last_read[1].commits if at.topic in topics}
         try:
             with self._transaction(written):
-                self._connection.executemany(_KEEP_COMMITS, _rows_of_commits(self._unwritten_found))
-                self._connection.executemany(_RENEW_COMMITS, _rows_of_commits(self._unwritten_seen))
+                run(_KEEP_COMMITS, _rows_of_commits(self._unwritten_new))
+                run(_RENEW_COMMITS, _rows_of_commits(self._unwritten_changed))
                 yield
         except BaseException:
-            self._unwritten_found |= found
-            self._unwritten_seen |= seen
+            self._unwritten_new |= new
+            self._unwritten_changed |= changed
             raise
-        self._unwritten_found, self._unwritten_seen = {}, {}
+        self._unwritten_new, self._unwritten_changed = {}, {}
 
     @contextmanager
     def _transaction(self, written: Set[GroupOnTopic] | None = None) -> Iterator[None]:
-        """Its end is in the file itself: SQLite takes a log that is gone, cut or damaged for one
-        with nothing in it, or less. ``written``: the readers whose rows it writes, None: any."""
-        groups_file.check_place(self._path, self._place)
+        """A transaction that ends with a checkpoint: SQLite takes a write-ahead log that is gone,
+        cut or damaged for an empty or a shorter one, and would lose its last transactions.
+        ``written``: the readers whose rows it writes, None: any."""
+        groups_file.check_files(self._path, self._files)
         known, self._last_read = self._last_read, None
         self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -289,7 +303,7 @@ class GroupMemory:
                 news = version, groups_file.read_again(self._connection, before, written)
             self._connection.execute("COMMIT")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            groups_file.check_place(self._path, self._place)
+            groups_file.check_files(self._path, self._files)
         except BaseException:
             if self._connection.in_transaction:  # SQLite itself rolls back when the disk is full
                 self._connection.execute("ROLLBACK")
@@ -298,7 +312,7 @@ class GroupMemory:
 
 
 def recall(state_dir: Path) -> Remembered:
-    """What is remembered, read without a trace; a file that can't be read is a loss."""
+    """The memory, read without changing anything on disk. A file that can't be read is a loss."""
     path = state_dir / groups_file.NAME
     try:
         if not path.exists():
@@ -312,8 +326,8 @@ def recall(state_dir: Path) -> Remembered:
 
 
 def cluster_of(state_dir: Path) -> str | None:
-    """The id of the cluster that it is all about; None where that is not known. Read without a
-    trace, and in no time however many groups there are."""
+    """The id of the cluster of this state; None if it is not known. Changes nothing on disk, and is
+    fast however many groups are remembered."""
     path = state_dir / groups_file.NAME
     try:
         if not path.exists():
@@ -343,7 +357,7 @@ def _rows_of_commits(
 
 @contextmanager
 def _errors_translated(path: Path) -> Iterator[None]:
-    """Raises `StateError` in place of SQLite's errors and the file system's."""
+    """Turns errors of SQLite and of the file system into `StateError`."""
     try:
         yield
     except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
@@ -354,21 +368,21 @@ def _errors_translated(path: Path) -> Iterator[None]:
 
 
 def readers_of(state_dir: Path, topic: str) -> dict[str, RememberedReader] | None:
-    """Each reader's last commits on a topic, by its name; of two readers of one name, the one that
-    has vanished by `namesake_id`. None where they can't be read."""
-    found = _look_up(state_dir, readers_of_topic, topic)
-    if found is None:
+    """The readers of a topic with their last commits, by name. If a group and an external reader
+    have the same name, the vanished one goes by `namesake_id`. None if they can't be read."""
+    readers = _look_up(state_dir, readers_of_topic, topic)
+    if readers is None:
         return None
     by_name: dict[str, RememberedReader] = {}
-    for at, last in sorted(found.items(), key=lambda item: item[1].absent_since_ms is not None):
+    for at, last in sorted(readers.items(), key=lambda item: item[1].absent_since_ms is not None):
         is_second = at.group_id in by_name
-        other = namesake_id(at.group_id, is_external=at.is_external)
-        by_name[other if is_second else at.group_id] = last
+        second_name = namesake_id(at.group_id, is_external=at.is_external)
+        by_name[second_name if is_second else at.group_id] = last
     return by_name
 
 
 def topics_read_by(state_dir: Path, group_id: str) -> dict[str, RememberedReader] | None:
-    """A group's last commits, by topic. None where they can't be read."""
+    """A group's last commits, by topic. None if they can't be read."""
     return _look_up(state_dir, topics_of_group, group_id)
 
 

@@ -1,4 +1,5 @@
-"""The file of the remembered groups: made, opened, kept aside when damaged, read into values."""
+"""The file of the remembered groups: how it is created, opened, read, and kept aside if it is
+damaged."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from retentiond.state.state_dir import DatabaseFiles, connect, created, version_
 NAME = "groups.db"
 SCHEMA_VERSION = 6
 
-# The key's columns come first: SQLite's quick_check takes others for missing where they don't.
+# The key's columns come first. Otherwise SQLite's quick_check takes other columns for missing.
 SCHEMA = """
 CREATE TABLE topics (
     topic TEXT NOT NULL PRIMARY KEY,
@@ -73,13 +74,14 @@ ACCEPT = "`retentiond groups accept` goes on without it"
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """For the holder of the state lock: makes the file, or keeps a damaged one aside.
+    """Opens the file for the holder of the state lock: creates a missing one, and keeps a damaged
+    one aside.
 
     Raises `StateError` for a file of another schema, `OSError` and `sqlite3.Error`.
     """
     if not path.exists():
         lost = loss_of_missing(path)
-        _put_aside(path)  # a log without its file would be replayed into the new one
+        _put_aside(path)  # SQLite would replay a leftover write-ahead log into the new file
         _create(path, lost)
     elif (damage := _damage(path)) is not None:
         aside = _put_aside(path)
@@ -97,7 +99,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def open_shared(path: Path) -> sqlite3.Connection:
-    """Opens a file that another process may be using: it is neither made nor mended.
+    """Opens a file that another process may be using. Neither creates nor repairs it.
 
     Raises `StateError`, `OSError` and `sqlite3.Error`.
     """
@@ -119,20 +121,20 @@ def open_shared(path: Path) -> sqlite3.Connection:
     return connect(path)
 
 
-def check_place(path: Path, place: DatabaseFiles) -> None:
+def check_files(path: Path, files: DatabaseFiles) -> None:
     """Raises `StateReplaced` if these are no longer the files that were opened."""
-    if (lost := place.lost()) is not None:
+    if (lost := files.lost()) is not None:
         raise StateReplaced(
             f"the remembered groups in {path} were removed or replaced while they were in use "
             f"({lost.name}), so nothing is deleted; put them back before you restart retentiond: "
-            "one that starts without them waits for no group that has vanished"
+            "without them it waits for no group that has vanished"
         )
 
 
 def loss_of_missing(path: Path) -> str | None:
-    """Why it is a loss that there is no file; None where nothing was ever remembered."""
-    left_behind = (f"{path.name}-wal", f"{path.name}.damaged-*")
-    if any(any(path.parent.glob(each)) for each in left_behind) or _has_recorded_cycles(
+    """Why the missing file is a loss; None if nothing was ever remembered."""
+    leftovers = (f"{path.name}-wal", f"{path.name}.damaged-*")
+    if any(any(path.parent.glob(pattern)) for pattern in leftovers) or _has_recorded_cycles(
         path.with_name(AUDIT_NAME)
     ):
         return f"the remembered groups are gone: {path} is missing; {ACCEPT}"
@@ -140,14 +142,14 @@ def loss_of_missing(path: Path) -> str | None:
 
 
 def _has_recorded_cycles(audit: Path) -> bool:
-    """Whether a cycle has left its trace, and with it groups to remember."""
+    """Whether a cycle has ever run, so that there were groups to remember."""
     if not audit.exists():
         return False
     try:
         with closing(connect(audit, read_only=True)) as connection:
             return connection.execute("SELECT 1 FROM cycles LIMIT 1").fetchone() is not None
     except sqlite3.Error:
-        return True  # it can't tell
+        return True  # an unreadable log proves nothing
 
 
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
@@ -168,41 +170,41 @@ def check_version(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def with_cluster(remembered: Remembered, path: Path) -> Remembered:
-    """Without a file, or with a new one, the audit log beside it may say whose it is."""
+    """The memory with its cluster's id, which the audit log may know if the file is missing or
+    new."""
     if remembered.cluster_id is not None:
         return remembered
     return replace(remembered, cluster_id=_cluster_of_audit(path))
 
 
 def cluster_of(connection: sqlite3.Connection, path: Path) -> str | None:
-    """Without reading the groups."""
+    """The id of the file's cluster, without reading the groups."""
     return _cluster_id(connection) or _cluster_of_audit(path)
 
 
 def write_cluster(connection: sqlite3.Connection, cluster_id: str) -> None:
-    """Whose all of this is, unless that is known."""
+    """Writes the id of the file's cluster, unless the file has one."""
     connection.execute(
         "INSERT INTO cluster SELECT ? WHERE NOT EXISTS (SELECT 1 FROM cluster)", (cluster_id,)
     )
 
 
 def _cluster_of_audit(path: Path) -> str | None:
-    """The one that the cycles in the audit log are about; None if they are about two. It reads all
-    of them."""
+    """The cluster of all cycles in the audit log; None if there are several, or none."""
     audit = path.with_name(AUDIT_NAME)
     if not audit.exists():
         return None
     try:
         with closing(connect(audit, read_only=True)) as connection:
             query = "SELECT DISTINCT cluster_id FROM cycles LIMIT 2"
-            found = [cluster_id for (cluster_id,) in connection.execute(query)]
-    except sqlite3.Error:  # who opens it to write says what is wrong
+            clusters = [cluster_id for (cluster_id,) in connection.execute(query)]
+    except sqlite3.Error:  # the audit log's own writer reports what is wrong with it
         return None
-    return found[0] if len(found) == 1 else None
+    return clusters[0] if len(clusters) == 1 else None
 
 
 def _damage(path: Path) -> str | None:
-    """What is wrong with the file's contents; other errors are raised."""
+    """What is wrong with the file's contents, or None. Other errors are raised."""
     try:
         with closing(connect(path)) as connection:
             check_version(connection, path)
@@ -210,21 +212,22 @@ def _damage(path: Path) -> str | None:
             if verdict == "ok":
                 read_all(connection)
     except (sqlite3.Error, ValueError, TypeError) as error:
-        if _is_passing(error):
+        if not _is_damage(error):
             raise
         return str(error)
-    return None if verdict == "ok" else " ".join(str(verdict).split())  # it has lines
+    return None if verdict == "ok" else " ".join(str(verdict).split())  # on one line
 
 
-def _is_passing(error: Exception) -> bool:
-    """Locked, not permitted, disk full: nothing that the file's contents are to blame for."""
+def _is_damage(error: Exception) -> bool:
+    """Whether the file's contents cause the error; not a lock, a permission or a full disk."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    blamed = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-    return code & 0xFF not in blamed
+    damage_codes = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return code & 0xFF in damage_codes
 
 
 def _put_aside(path: Path) -> Path:
-    """The file first: one that lacks its log would look whole."""
+    """Renames the file and its write-ahead log, and returns the file's new name. The file comes
+    first: after a crash, a file without its write-ahead log would look whole."""
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
     for suffix in ("", "-wal", "-shm"):
         part = path.with_name(path.name + suffix)
@@ -240,12 +243,12 @@ def _create(path: Path, loss: str | None) -> None:
 
 
 STORED = "kind, offsets, absent_since_ms, moved_at_ms, absent_ms, seen_at_ms, stale"
-"""The columns of ``commits`` beside its key, as `_last_commits` takes them."""
+"""The columns of ``commits`` without its key, in the order of `_last_commits`."""
 
 
 def read_all(connection: sqlite3.Connection) -> Remembered:
-    """Everything. Raises `sqlite3.Error`, or `ValueError` and `TypeError` for a row that was
-    not written by retentiond."""
+    """Reads the whole memory. Raises `sqlite3.Error`, and `ValueError` or `TypeError` for a row
+    that retentiond has not written."""
     commits: dict[GroupOnTopic, RememberedReader] = {}
     query = f"SELECT group_id, topic, {STORED} FROM commits"
     for group_id, topic, *stored in connection.execute(query):
@@ -294,7 +297,7 @@ def _cluster_id(connection: sqlite3.Connection) -> str | None:
 
 
 def read_observed(connection: sqlite3.Connection) -> Uptime | None:
-    """When the last complete reading was for which time had to pass, as far as it is known."""
+    """When the last complete reading was that counted an absence; None if it is not known."""
     for boot_id, ms in connection.execute("SELECT boot_id, ms FROM observed"):
         return Uptime(boot_id, ms)
     return None
@@ -307,7 +310,7 @@ def _reader(group_id: str, topic: str, last: RememberedReader) -> GroupOnTopic:
 def readers_of_topic(
     connection: sqlite3.Connection, topic: str
 ) -> dict[GroupOnTopic, RememberedReader]:
-    """Sorted by name. Raises as `read_all` does."""
+    """The readers of a topic, sorted by name. Raises as `read_all` does."""
     query = f"SELECT group_id, {STORED} FROM commits WHERE topic = ? ORDER BY group_id"
     return {
         _reader(group_id, topic, last): last
@@ -317,8 +320,8 @@ def readers_of_topic(
 
 
 def topics_of_group(connection: sqlite3.Connection, group_id: str) -> dict[str, RememberedReader]:
-    """By topic; of a group and an external reader of that name, the one that is there. Raises as
-    `read_all` does."""
+    """A reader's last commits, by topic. If a group and an external reader have the name, the one
+    that is not absent counts. Raises as `read_all` does."""
     query = f"SELECT topic, {STORED} FROM commits WHERE group_id = ?"
     query += " ORDER BY absent_since_ms IS NULL"
     return {
@@ -327,7 +330,7 @@ def topics_of_group(connection: sqlite3.Connection, group_id: str) -> dict[str, 
 
 
 def _last_commits(stored: Sequence[Any]) -> RememberedReader:
-    """``stored``: a row's columns `STORED`."""
+    """A reader from the columns `STORED` of its row."""
     kind, offsets, absent_since_ms, moved_at_ms, absent_ms, seen_at_ms, stale = stored
     by_partition, times = ByPartition.unpacked(offsets), ByPartition.unpacked(moved_at_ms)
     if times.has_partitions_of(by_partition):

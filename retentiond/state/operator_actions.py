@@ -1,8 +1,7 @@
 """What operators do by hand: the pause, and a record of each action in the audit log.
 
-While the file of the pause is there, nothing is deleted. It survives restarts, needs no running
-daemon, and can be made with nothing but a shell: ``touch STATE_DIR/paused``. A file that can't be
-read pauses too.
+While the pause file exists, nothing is deleted. It survives restarts, needs no running daemon, and
+a shell is enough to create it: ``touch STATE_DIR/paused``. A file that can't be read pauses too.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ NO_REASON = "no reason was given"
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Why nothing is deleted; since when (RFC 3339) and by whom, where that is known."""
+    """Why nothing is deleted; if known, since when (RFC 3339) and who has paused."""
 
     reason: str
     since: str | None = None
@@ -38,12 +37,12 @@ class Pause:
     def __str__(self) -> str:
         since = f" since {self.since}" if self.since else ""
         by = f" by {self.by}" if self.by else ""
-        # Whoever pauses chooses the words, and a terminal shows them.
+        # The operator chooses the words, and a terminal shows them.
         return printable(f"paused{since}{by}: {' '.join(self.reason.split())}")
 
 
 def read_pause(state_dir: Path) -> Pause | None:
-    """None: deletions may go on."""
+    """The pause; None if deletions may go on."""
     path = state_dir / PAUSE_NAME
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -62,7 +61,7 @@ def read_pause(state_dir: Path) -> Pause | None:
 
 
 def write_pause(state_dir: Path, pause: Pause) -> None:
-    """On disk when it returns. Raises `StateError`."""
+    """Returns once the pause is on disk. Raises `StateError`."""
     write_json(state_dir / PAUSE_NAME, asdict(pause), ", so nothing is paused")
 
 
@@ -76,14 +75,14 @@ def _as_text(written: object) -> str | None:
 
 
 PAGE_ROWS = 100
-"""Few at a time: an action may name thousands of partitions."""
+"""Few actions at a time, because one may name thousands of partitions."""
 
 COLUMNS = "at_ms, operator, action, subject, detail"
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """``action``: pause, resume, forget, accept, or a request of delete-records or a removal of
+    """``action``: pause, resume, forget or accept; or a request of delete-records or a removal of
     orphans, and its outcome.
 
     ``subject``: the group that was forgotten, or the id of the request.
@@ -97,7 +96,7 @@ class Action:
 
 
 def action_now(action: str, subject: str | None, detail: str) -> Action:
-    """An action of this process's user. A user without a name, as in a container, is a number."""
+    """An action of this process's user. A user without a name (in a container, say) is a number."""
     try:
         operator = getpass.getuser()
     except (KeyError, OSError):  # KeyError before Python 3.13
@@ -106,21 +105,21 @@ def action_now(action: str, subject: str | None, detail: str) -> Action:
 
 
 def record_action(state_dir: Path, *actions: Action) -> None:
-    """All of them in one transaction, on disk when it returns; a running daemon goes on meanwhile.
-    Raises `StateError`."""
+    """Records the actions in one transaction, and returns once they are on disk. A running daemon
+    goes on meanwhile. Raises `StateError`."""
     with _sqlite_errors_translated(state_dir), closing(open_for_writing(state_dir)) as connection:
-        age = observed_ms(connection, uptime())
+        recorded_at_ms = observed_ms(connection, uptime())
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany(
             f"INSERT INTO actions ({COLUMNS}, observed_ms) VALUES (?, ?, ?, ?, ?, ?)",
-            [(*astuple(action), age) for action in actions],
+            [(*astuple(action), recorded_at_ms) for action in actions],
         )
         connection.execute("COMMIT")
 
 
 def actions_in(state_dir: Path) -> Iterator[Action]:
-    """Oldest first, some at a time. Raises `StateError` when there is no audit log or it can't be
-    read."""
+    """The recorded actions, oldest first, read in pages. Raises `StateError` if there is no audit
+    log, or if it can't be read."""
     query = f"SELECT id, {COLUMNS} FROM actions WHERE id > ? ORDER BY id LIMIT {PAGE_ROWS}"
     after = 0
     with (
@@ -133,7 +132,7 @@ def actions_in(state_dir: Path) -> Iterator[Action]:
 
 
 def count_actions(state_dir: Path) -> int:
-    """How many there are. Raises `StateError` as `actions_in` does."""
+    """How many actions are recorded. Raises `StateError` as `actions_in` does."""
     with (
         _sqlite_errors_translated(state_dir),
         closing(connect(state_dir / AUDIT_NAME, read_only=True)) as connection,

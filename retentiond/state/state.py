@@ -1,11 +1,11 @@
-"""What is on disk as a cycle begins, and what one cycle leaves for the next.
+"""The state on disk as a cycle begins, and the files that one cycle leaves for the next.
 
-One process has the state open and may write it (`State`). A cycle begins with what is stored
-(`StoredState`). Beside the databases each thing that the next cycle needs is a JSON file that is
-replaced as a whole, named tuples as arrays: the bytes to be freed, what is stuck, whose turn it is,
-which log directories are under pressure, what is held and for how long, and when a cycle was last
-complete. What is empty has no file. These are information, or order what is done: one that can't be
-understood is as good as none.
+One process has the state open and may write it (`State`). A cycle begins with the stored state
+(`StoredState`). Beside the databases there are JSON files, which are replaced as a whole: the bytes
+that brokers have yet to free, stuck partitions, partitions that come first in the next cycle, log
+directories under pressure, held partitions and for how long, and the last complete cycle. A named
+tuple is written as an array, and an empty list has no file. These files are information, or decide
+an order; so a file that can't be understood counts as missing.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ class State:
     memory: GroupMemory
 
     def pause(self) -> Pause | None:
-        """Read anew: an operator may pause deletions at any moment."""
+        """The pause, read anew, because an operator may pause deletions at any moment."""
         return read_pause(self.state_dir)
 
 
 @contextmanager
 def open_state(state_dir: Path) -> Iterator[State]:
-    """Locked while entered. Raises `StateError`."""
+    """Opens the state and holds its lock. Raises `StateError`."""
     with (
         StateLock(state_dir),
-        # before the audit log is made: where one is, a missing memory is a loss
+        # before the audit log is created, because beside an audit log a missing memory is a loss
         closing(GroupMemory.open(state_dir)) as memory,
         closing(Audit.open(state_dir)) as audit,
     ):
@@ -73,9 +73,12 @@ def open_state(state_dir: Path) -> Iterator[State]:
 
 
 class StoredState(NamedTuple):
-    """What a cycle begins with; by default nothing is stored. ``stuck``: as the daemon found it,
-    for commands that can't see it themselves. ``waiting``: what earlier cycles left out, what has
-    waited longest first. ``under_pressure``: log directories that were, when it was last known."""
+    """The state with which a cycle begins; by default, nothing is stored.
+
+    - ``stuck``: what the daemon found stuck, for commands that can't find it themselves.
+    - ``waiting``: partitions that earlier cycles left out; those that wait longest come first.
+    - ``under_pressure``: log directories that were under pressure when their space was last known.
+    """
 
     remembered: Remembered = NOTHING
     pause: Pause | None = None
@@ -86,7 +89,7 @@ class StoredState(NamedTuple):
 
 
 def read_stored_state(state_dir: Path) -> StoredState:
-    """The state for a process that only reads: it leaves no trace."""
+    """The stored state for a process that only reads. Changes nothing on disk."""
     return StoredState(
         recall(state_dir),
         read_pause(state_dir),
@@ -130,13 +133,13 @@ def _awaited_of(cycle_id: str, replica: list[Any], *figures: Any) -> PendingFree
 
 
 def read_stuck(state_dir: Path) -> tuple[Stuck, ...]:
-    """As the daemon found them last; each sentence says when. A process that has not compared its
-    readings for a quarter of an hour can't find them itself."""
+    """The stuck partitions that the daemon found last, with sentences that say when. A process must
+    compare its readings for a quarter of an hour to find them itself."""
     try:
         stored = _read_json(state_dir / STUCK_NAME)
-        seen = f"as the daemon saw it at {rfc3339(stored['at_ms'])}"
+        when = f"as the daemon saw it at {rfc3339(stored['at_ms'])}"
         return tuple(
-            Stuck(TopicPartition(topic, partition), StuckCause(cause), f"{sentence} ({seen})")
+            Stuck(TopicPartition(topic, partition), StuckCause(cause), f"{sentence} ({when})")
             for topic, partition, cause, sentence in stored["stuck"]
         )
     except UNREADABLE_ERRORS:
@@ -151,7 +154,7 @@ def write_stuck(state_dir: Path, stuck: Sequence[Stuck], at_ms: int) -> None:
 
 
 def read_waiting(state_dir: Path) -> tuple[TopicPartition, ...]:
-    """The partitions that limits have left out, the one that has waited longest first."""
+    """The partitions that earlier cycles have left out; those that wait longest come first."""
     try:
         stored = _read_json(state_dir / WAITING_NAME)
         return tuple(TopicPartition(topic, partition) for topic, partition in stored)
@@ -183,14 +186,15 @@ def write_under_pressure(state_dir: Path, log_dirs: Collection[LogDirKey]) -> No
 
 
 class LastComplete(NamedTuple):
-    """The last complete cycle: which cluster it was about, and when it was planned."""
+    """The last complete cycle: its cluster, and when it was planned."""
 
     cluster_id: str
     planned_at_ms: int
 
 
 def read_last_complete(state_dir: Path, now_ms: int) -> LastComplete | None:
-    """None: there was none. A time that is still to come is none: the clock has been set."""
+    """The last complete cycle, or None. A time in the future counts as none, because the clock was
+    set back."""
     try:
         cluster_id, planned_at_ms = _read_json(state_dir / LAST_COMPLETE_NAME)
         last = LastComplete(str(cluster_id), int(planned_at_ms))
@@ -206,7 +210,8 @@ def write_last_complete(state_dir: Path, last: LastComplete) -> None:
 
 
 def read_held(state_dir: Path) -> dict[TopicPartition, dict[Reason, float]]:
-    """The seconds for which partitions had been held as the last cycle ended."""
+    """For how many seconds, and for which reasons, partitions had been held when the last cycle
+    ended."""
     held: dict[TopicPartition, dict[Reason, float]] = {}
     try:
         for topic, name, stored_s, partitions in _read_json(state_dir / HELD_NAME):
@@ -221,13 +226,14 @@ def read_held(state_dir: Path) -> dict[TopicPartition, dict[Reason, float]]:
 
 
 def write_held(state_dir: Path, held: Mapping[TopicPartition, Mapping[Reason, float]]) -> None:
-    """Together what was held together: a topic's partitions mostly are. Raises `StateError`."""
-    together: dict[tuple[str, Reason, float], list[int]] = {}
+    """Writes partitions that are held for the same reason and time in one row, because most of a
+    topic's partitions are. Raises `StateError`."""
+    grouped: dict[tuple[str, Reason, float], list[int]] = {}
     for (topic, partition), reasons in held.items():
         for reason, seconds in reasons.items():
-            together.setdefault((topic, reason, round(seconds, 1)), []).append(partition)
+            grouped.setdefault((topic, reason, round(seconds, 1)), []).append(partition)
     consequence = f", so after a restart each hold would seem to begin anew; {WHAT_TO_CHECK}"
-    rows = [[*key, partitions] for key, partitions in together.items()]
+    rows = [[*key, partitions] for key, partitions in grouped.items()]
     _write_or_remove(state_dir / HELD_NAME, rows, consequence)
 
 
@@ -236,7 +242,7 @@ def _read_json(path: Path) -> Any:
 
 
 def _write_or_remove(path: Path, document: object, consequence: str) -> None:
-    """An empty document has no file."""
+    """Writes the document, or removes the file if the document is empty."""
     if document:
         write_json(path, document, consequence)
     else:

@@ -1,9 +1,9 @@
-"""The files of ``state_dir``: how they are opened and written, and that one daemon at a time has
+"""The files of ``state_dir``: how they are opened and written, and how one daemon at a time locks
 them.
 
-Invariant: two processes never work on the same state. The lock is the kernel's (flock), so it
-ends with the process, however that ends, and no stale lock needs to be cleared by hand. The
-file's text only names the holder. It is never removed: a removed name could be locked twice.
+Invariant: two processes never work on the same state. The lock is the kernel's (flock): it ends
+with the process, however that ends, so nobody has to remove a stale lock. The text of the lock file
+only names the holder. The file is never removed: a removed name could be locked twice.
 """
 
 from __future__ import annotations
@@ -25,28 +25,27 @@ from typing import Self
 from retentiond.errors import StateError
 
 BUSY_MS = 5000
-"""How long a database is waited for that another process is just working on."""
+"""How long to wait for a database while another process writes to it."""
 
 
 class DatabaseFiles:
-    """Which files an open database is written to, its log among them. What is written to one that
-    was removed or replaced is gone with the process."""
+    """The files of an open database, its write-ahead log included. If one is removed or replaced,
+    everything that is written to it is lost when the process ends."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path, *beside: Path) -> None:
-        """``beside``: files that matter as much, where they are there. Raises `OSError` and
-        `sqlite3.Error`."""
-        connection.execute("PRAGMA user_version").fetchall()  # opens the log
+        """``beside``: other files to watch, if they exist. Raises `OSError` and `sqlite3.Error`."""
+        connection.execute("PRAGMA user_version").fetchall()  # opens the write-ahead log
         parts = (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm")))
-        self._files = {name: _identity(name) for name in (*parts, *beside) if name.exists()}
+        self._identities = {file: _identity(file) for file in (*parts, *beside) if file.exists()}
 
     def lost(self) -> Path | None:
-        """One of them that is not there any more, or another one; None: all are as they were."""
-        for name, known in self._files.items():
+        """A file that was removed or replaced since it was opened, or None."""
+        for file, identity in self._identities.items():
             try:
-                if _identity(name) != known:
-                    return name
+                if _identity(file) != identity:
+                    return file
             except OSError:
-                return name
+                return file
         return None
 
 
@@ -67,18 +66,18 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """The schema's; 0 where there is none."""
+    """The version of the database's schema; 0 if it has none."""
     ((version,),) = connection.execute("PRAGMA user_version").fetchall()
     return int(version)
 
 
 @contextmanager
 def created(path: Path, schema: str, version: int) -> Iterator[sqlite3.Connection]:
-    """A new file, to be filled in the block, for its owner's eyes only.
+    """Creates a database that only its owner may read. The block may fill it.
 
-    It is built beside its place and appears there as a whole and after the block. A file that
-    another process has put there meanwhile stays, and this one is dropped. Raises `OSError` and
-    `sqlite3.Error`.
+    It is built under another name, and gets its own name after the block, as a whole. If another
+    process has created a file of that name meanwhile, that file stays, and this one is dropped.
+    Raises `OSError` and `sqlite3.Error`.
     """
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.new")
     unfinished.unlink(missing_ok=True)
@@ -86,7 +85,7 @@ def created(path: Path, schema: str, version: int) -> Iterator[sqlite3.Connectio
     try:
         connection = sqlite3.connect(unfinished, isolation_level=None)
         try:
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before there is anything in it
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # needs an empty database
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {version}; COMMIT;")
@@ -101,7 +100,7 @@ def created(path: Path, schema: str, version: int) -> Iterator[sqlite3.Connectio
 
 
 def usable_bytes(state_dir: Path) -> float:
-    """What may still be written on its disk; NaN where that can't be told."""
+    """The free space on the directory's disk; NaN if it is not known."""
     try:
         space = os.statvfs(state_dir)
     except OSError:
@@ -110,8 +109,8 @@ def usable_bytes(state_dir: Path) -> float:
 
 
 def write_json(path: Path, document: object, consequence: str) -> None:
-    """Makes the directory (mode 0700) if there is none. Raises `StateError`, whose sentence ends
-    with the ``consequence``."""
+    """Replaces the file as a whole. Creates the directory (mode 0700) if there is none. Raises
+    `StateError`, whose sentence ends with the ``consequence``."""
     unfinished = path.with_name(f"{path.name}.new")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -126,7 +125,7 @@ def write_json(path: Path, document: object, consequence: str) -> None:
 
 
 def remove(path: Path, consequence: str) -> None:
-    """Whether it is there or not. Raises as `write_json`."""
+    """Removes the file if it exists. Raises as `write_json` does."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -134,7 +133,8 @@ def remove(path: Path, consequence: str) -> None:
 
 
 def sync(directory: Path) -> None:
-    """What was made, renamed or removed in it is so on disk. Raises OSError."""
+    """Writes to disk which files were created, renamed and removed in a directory. Raises
+    OSError."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -146,10 +146,10 @@ LOCK_NAME = "lock"
 
 
 class StateLock:
-    """Holds ``state_dir`` while entered; makes the directory (mode 0700) if there is none.
+    """Holds ``state_dir`` while entered. Creates the directory (mode 0700) if there is none.
 
-    ``acquire`` raises `StateError` when another process holds it, or when the directory can't
-    be made or written to.
+    ``acquire`` raises `StateError` if another process holds the directory, or if it can't be
+    created or written to.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -205,9 +205,10 @@ class StateLock:
 
 
 def holder_of(state_dir: Path) -> str | None:
-    """Who holds that directory now; None: nobody, as far as this user can see.
+    """The process that holds the directory now; None if none does, as far as this user can see.
 
-    The lock itself is tried, for a moment and shared: the file's text outlives a killed holder.
+    It tries the lock itself, shared and for a moment, because the file's text outlives a killed
+    holder.
     """
     try:
         fd = os.open(state_dir / LOCK_NAME, os.O_RDONLY)
@@ -244,7 +245,7 @@ def _not_writable(state_dir: Path, error: OSError) -> StateError:
 
 def _holder(fd: int) -> str:
     words = os.pread(fd, 1024, 0).decode(errors="replace").split()
-    if len(words) != 2:  # it has locked the file and not yet written its name
+    if len(words) != 2:  # the holder has not yet written its name
         return "another retentiond"
     pid, host = words
     return f"retentiond with pid {pid} on {host}"

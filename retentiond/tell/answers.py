@@ -1,12 +1,12 @@
-"""What a plan answers: each figure about it, worked out once and named once.
+"""Every figure about a plan, computed once and named once.
 
-In come the rows of a plan, what became of them, and what is known of the disks; out go answers by
-partition, by topic and for the cluster (by group: `retentiond.tell.group_answers`). Table, JSON,
-page, explanation, first look, metrics and log line only show them.
+In come the rows of a plan, their outcomes, and what is known of the disks; out go answers by
+partition, by topic and for the cluster (`retentiond.tell.group_answers` has those by group). Table,
+JSON, page, explanation, first look, metrics and log line only show them.
 
-Two words, the same everywhere: *records* are those that a plan deletes, as in `PlanRow`; *log
-records* are all between log start offset and high watermark. Of a compacted topic these are more
-than there are.
+Two words mean the same everywhere. *Records* are the records that a plan deletes, as in `PlanRow`.
+*Log records* are all offsets between log start offset and high watermark; a compacted topic has
+fewer records than that.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from retentiond.tell.well_known_topics import KnownSystem, system_of
 
 
 class Stored(NamedTuple):
-    """Bytes on the disks of all replicas, and about how many in remote storage, 0 where nothing is
-    there; None where that is not known."""
+    """Bytes on the disks of all replicas, and about how many in remote storage (0 if the topic has
+    none there); None if they are not known."""
 
     local: int | None
     remote: int | None = 0
 
     def share(self, records: int, log_records: int) -> Stored:
-        """About what so many of its records take."""
+        """About what ``records`` of the ``log_records`` take."""
         local, remote = (None if size is None else size * records // log_records for size in self)
         return Stored(local, remote)
 
@@ -41,9 +41,9 @@ NOTHING_STORED = Stored(0)
 
 
 def total(figures: Iterable[int | None]) -> int | None:
-    """None where one of them is not known."""
-    known = list(figures)
-    return None if None in known else sum(each for each in known if each is not None)
+    """The sum; None if one of the figures is not known."""
+    summands = list(figures)
+    return None if None in summands else sum(each for each in summands if each is not None)
 
 
 def total_stored(parts: Iterable[Stored]) -> Stored:
@@ -52,7 +52,7 @@ def total_stored(parts: Iterable[Stored]) -> Stored:
 
 
 class KeptBecause(NamedTuple):
-    """A reason, and the group that is its cause, where one is."""
+    """Why records stay: a reason, and the group that is its cause, if there is one."""
 
     reason: Reason
     group: str | None = None
@@ -62,8 +62,8 @@ KEPT_BY_AGE = KeptBecause(Reason.TOO_YOUNG)
 
 
 class KeptRecords(NamedTuple):
-    """Records that stay on one account, and about what they take: their share of the bytes of each
-    partition's records."""
+    """Records that stay for one cause, and about what they take: their share of the bytes of each
+    partition."""
 
     keeper: KeptBecause
     records: int
@@ -84,16 +84,17 @@ CAUSED_BY_A_GROUP = frozenset(
 
 
 def cause(row: PlanRow) -> KeptBecause:
-    """Its reason, and the binding group where that is the cause."""
+    """The row's reason, and its binding group if the group is the cause."""
     return KeptBecause(row.reason, row.binding_group if row.reason in CAUSED_BY_A_GROUP else None)
 
 
 def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
-    """How many records stay on whose account; empty where the offsets are unreadable.
+    """How many records stay, by cause; empty if the offsets are unreadable.
 
-    A group keeps the records that are old enough to go without it; younger ones stay on account
-    of their age, whoever has yet to read them. What holds the whole topic keeps all of it. Of a
-    plan with limits, what only they keep counts for a transaction.
+    A group keeps the records that it has yet to read and that are old enough to go. Younger
+    records stay because of their age, whether or not they are read. A reason that holds the whole
+    topic keeps all its records. If a limit lowers the cutoff of a deletion, the records above the
+    cutoff count for an open transaction.
     """
     start, end = row.log_start_offset, row.high_watermark
     if start is None or end is None:
@@ -114,7 +115,7 @@ def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAnswer:
-    """One row of a plan. ``outcome``: what became of it; None where the guard approved nothing."""
+    """The figures of one row of a plan. ``outcome``: None if the guard did not approve the row."""
 
     row: PlanRow
     disk: DiskReport
@@ -126,7 +127,7 @@ class PartitionAnswer:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether its records are gone, whoever deleted them."""
+        """Whether the row's records are gone, by this deletion or another one."""
         return self.outcome is not None and self.outcome.outcome is Outcome.DELETED
 
     @property
@@ -139,13 +140,13 @@ class PartitionAnswer:
 
     @property
     def log_records(self) -> int | None:
-        """None where its offsets are unreadable."""
+        """How many log records the partition has; None if its offsets are unreadable."""
         start, end = self.row.log_start_offset, self.row.high_watermark
         return None if start is None or end is None else max(0, end - start)
 
     @property
     def slowest_group_lag(self) -> int | None:
-        """Records from the smallest commit to the high watermark; None where one is not known."""
+        """Records from the smallest commit to the high watermark; None if one is not known."""
         committed, end = self.row.min_committed_offset, self.row.high_watermark
         return None if committed is None or end is None else max(0, end - committed)
 
@@ -161,7 +162,7 @@ class PartitionAnswer:
 
     @property
     def frees(self) -> Stored:
-        """What its deletion frees; nothing where none is planned."""
+        """What the row's deletion frees; nothing if the row is no deletion."""
         row = self.row
         if row.verdict is not Verdict.DELETE:
             return NOTHING_STORED
@@ -184,13 +185,13 @@ class PartitionAnswer:
 
     @property
     def why(self) -> str:
-        """Its reason, in words."""
+        """The row's reason, in words."""
         return self.row.detail or short(self.row.reason, self.row.binding_group)
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarPartitions:
-    """Partitions that have something in common; words about them are about the first one."""
+    """Partitions with something in common. Sentences about them describe the first one."""
 
     partitions: tuple[PartitionAnswer, ...]
 
@@ -208,20 +209,20 @@ class SimilarPartitions:
 
     @property
     def deleted(self) -> int:
-        """How many of them are deleted."""
+        """How many of the partitions are deleted from."""
         return sum(each.is_deleted for each in self.partitions)
 
     @property
     def binding_groups(self) -> tuple[str, ...]:
         """The groups that bind any of the partitions, sorted by name."""
-        found = {each.row.binding_group for each in self.partitions}
-        return tuple(sorted(group for group in found if group is not None))
+        groups = {each.row.binding_group for each in self.partitions}
+        return tuple(sorted(group for group in groups if group is not None))
 
 
 @dataclass(frozen=True)
 class TopicAnswer:
-    """``freed_bytes``: what earlier deletions turned out to have freed since the last cycle.
-    ``partitions``: at least one, ascending."""
+    """The figures of a topic. ``partitions``: at least one, ascending. ``freed_bytes``: what the
+    brokers have freed since the last cycle, because of earlier deletions."""
 
     topic: str
     partitions: tuple[PartitionAnswer, ...]
@@ -238,24 +239,25 @@ class TopicAnswer:
 
     @cached_property
     def log_records(self) -> int:
-        """The sum of what is known."""
+        """The log records of the partitions whose offsets are readable."""
         return sum(each.log_records or 0 for each in self.partitions)
 
     @property
     def known_log_records(self) -> int | None:
-        """None where the offsets of all partitions are unreadable."""
+        """`log_records`; None if the offsets of all partitions are unreadable."""
         return self.log_records if self.unreadable < len(self.partitions) else None
 
     @property
     def slowest_group_lag(self) -> int | None:
-        """Records above the smallest commit, as far as they are known; None where none is."""
+        """Records above the smallest commit, over the partitions where it is known; None if it is
+        known of none."""
         lags = [each.slowest_group_lag for each in self.partitions]
         known = [lag for lag in lags if lag is not None]
         return sum(known) if known else None
 
     @property
     def unreadable(self) -> int:
-        """How many partitions' offsets are not known."""
+        """How many partitions have unreadable offsets."""
         return sum(each.log_records is None for each in self.partitions)
 
     @cached_property
@@ -268,7 +270,8 @@ class TopicAnswer:
 
     @property
     def frees_of_size(self) -> Stored:
-        """What goes, in comparison with the size: local bytes are unknown unless both are known."""
+        """What the deletions free, to be compared with the size: local bytes are None unless both
+        are known."""
         return self.frees._replace(local=None if self.size.local is None else self.frees.local)
 
     @property
@@ -277,7 +280,7 @@ class TopicAnswer:
 
     @cached_property
     def kept(self) -> tuple[KeptRecords, ...]:
-        """What stays, by what keeps it, the most records first."""
+        """The records that stay, by cause, the most records first."""
         parts = (kept for each in self.partitions for kept in each.kept)
         return tuple(sorted(_summed_by_keeper(parts), key=_most_records_first))
 
@@ -287,30 +290,30 @@ class TopicAnswer:
 
     @property
     def is_compacted(self) -> bool:
-        """As in `PlanRow`; the same on each partition."""
+        """As in `PlanRow`; all partitions have the same."""
         return self.partitions[0].row.is_compacted
 
     @property
     def only_groups(self) -> str | None:
-        """As in `PlanRow`; the same on each partition."""
+        """As in `PlanRow`; all partitions have the same."""
         return self.partitions[0].row.only_groups
 
     @property
     def owner(self) -> str | None:
-        """As in `PlanRow`; the same on each partition."""
+        """As in `PlanRow`; all partitions have the same."""
         return self.partitions[0].row.owner
 
     @property
     def system(self) -> KnownSystem | None:
-        """The system whose topic it is by its name, if it is one's."""
+        """The system that owns the topic by its name, if there is one."""
         return system_of(self.topic)
 
     def alike(self, key: Callable[[PlanRow], Hashable]) -> tuple[SimilarPartitions, ...]:
-        """Its partitions put together by their rows' keys, the most first."""
-        found: defaultdict[Hashable, list[PartitionAnswer]] = defaultdict(list)
+        """The partitions, grouped by a key of their rows, the largest group first."""
+        by_key: defaultdict[Hashable, list[PartitionAnswer]] = defaultdict(list)
         for each in self.partitions:
-            found[key(each.row)].append(each)
-        alike = [SimilarPartitions(tuple(these)) for these in found.values()]
+            by_key[key(each.row)].append(each)
+        alike = [SimilarPartitions(tuple(partitions)) for partitions in by_key.values()]
         return tuple(
             sorted(
                 alike,
@@ -325,8 +328,8 @@ class TopicAnswer:
 
 @dataclass(frozen=True)
 class ClusterAnswer:
-    """``topics``: in the plan's order. ``log_bytes``: of all logs on all disks, Kafka's own too;
-    None where one is unreadable."""
+    """The figures of a whole plan. ``topics``: in the plan's order. ``log_bytes``: the size of all
+    logs on all disks, Kafka's own included; None if a disk is unreadable."""
 
     topics: tuple[TopicAnswer, ...] = ()
     log_bytes: int | None = None
@@ -337,7 +340,8 @@ class ClusterAnswer:
 
     @cached_property
     def by_frees(self) -> tuple[TopicAnswer, ...]:
-        """Sorted by what they free, then by what is there; first by bytes, then by records."""
+        """The topics: those that free most come first, then the largest ones; bytes count before
+        records."""
         return tuple(
             sorted(
                 self.topics,
@@ -358,13 +362,14 @@ class ClusterAnswer:
 
     @property
     def compacted(self) -> tuple[str, ...]:
-        """A sentence about the topics whose records are counted as offsets, if there are any."""
+        """A sentence about the compacted topics, whose records are counted as offsets; empty if
+        there are none."""
         topics = [each.topic for each in self.topics if each.is_compacted and each.log_records]
         return (say_compacted(topics),) if topics else ()
 
     @cached_property
     def by_size(self) -> tuple[TopicAnswer, ...]:
-        """The largest first; first by bytes, then by records."""
+        """The topics, the largest first; bytes count before records."""
         return tuple(
             sorted(
                 self.topics,
@@ -374,7 +379,8 @@ class ClusterAnswer:
 
     @cached_property
     def only_groups(self) -> tuple[str, ...]:
-        """Where not every group counts, a sentence for each pattern."""
+        """A sentence for each ``groups.only`` pattern, about the topics where not every group
+        counts."""
         by_pattern: defaultdict[str, list[str]] = defaultdict(list)
         for each in self.topics:
             if each.only_groups is not None:
@@ -395,17 +401,18 @@ class ClusterAnswer:
 
     @cached_property
     def known_frees(self) -> Stored:
-        """The sum over the topics whose bytes are known; None if no topic's are."""
-        parts = [topic.frees_of_size for topic in self.topics]
-        local = [each.local for each in parts if each.local is not None]
-        remote = [each.remote for each in parts if each.remote is not None]
+        """What the deletions free on the topics whose bytes are known; None if they are known of no
+        topic."""
+        frees = [topic.frees_of_size for topic in self.topics]
+        local = [each.local for each in frees if each.local is not None]
+        remote = [each.remote for each in frees if each.remote is not None]
         return Stored(
             sum(local) if local else None, sum(remote) if remote or not self.topics else None
         )
 
     @property
     def is_bytes_known(self) -> bool:
-        """Whether it is known of every topic how many of its bytes would be freed."""
+        """Whether it is known of every topic how many bytes its deletions free."""
         return all(topic.frees_of_size.local is not None for topic in self.topics)
 
     @property
@@ -415,37 +422,37 @@ class ClusterAnswer:
 
     @cached_property
     def kept(self) -> tuple[KeptRecords, ...]:
-        """What each keeper keeps in the cluster, the most bytes first."""
-        found = _summed_by_keeper(each for topic in self.topics for each in topic.kept)
+        """The records that stay in the cluster, by cause, the most bytes first."""
+        kept = _summed_by_keeper(each for topic in self.topics for each in topic.kept)
         return tuple(
-            sorted(found, key=lambda each: (-known_bytes(each.size), *_most_records_first(each)))
+            sorted(kept, key=lambda each: (-known_bytes(each.size), *_most_records_first(each)))
         )
 
 
 def cluster_answer(partitions: Iterable[PartitionAnswer], disk: DiskReport) -> ClusterAnswer:
-    """``partitions``: of a whole plan, in its order."""
+    """The answers for a whole plan. ``partitions``: in the plan's order."""
     by_topic: defaultdict[str, list[PartitionAnswer]] = defaultdict(list)
     for each in partitions:
         by_topic[each.row.topic].append(each)
     topics = (
-        TopicAnswer(topic, tuple(these), disk.freed_bytes.get(topic, 0))
-        for topic, these in by_topic.items()
+        TopicAnswer(topic, tuple(of_topic), disk.freed_bytes.get(topic, 0))
+        for topic, of_topic in by_topic.items()
     )
     return ClusterAnswer(tuple(topics), disk.log_bytes)
 
 
 def _summed_by_keeper(parts: Iterable[KeptRecords]) -> Iterator[KeptRecords]:
-    """One for each keeper."""
+    """One sum for each cause."""
     by_keeper: defaultdict[KeptBecause, list[KeptRecords]] = defaultdict(list)
     for part in parts:
         by_keeper[part.keeper].append(part)
-    for keeper, each in by_keeper.items():
-        size = total_stored(part.size for part in each)
-        yield KeptRecords(keeper, sum(part.records for part in each), size)
+    for keeper, kept in by_keeper.items():
+        size = total_stored(part.size for part in kept)
+        yield KeptRecords(keeper, sum(part.records for part in kept), size)
 
 
 def known_bytes(stored: Stored) -> int:
-    """The sum of what is known."""
+    """Local and remote bytes together, as far as they are known."""
     return (stored.local or 0) + (stored.remote or 0)
 
 

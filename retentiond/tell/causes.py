@@ -1,4 +1,4 @@
-"""Why cycles fail, in one sentence, and when that is news."""
+"""Why cycles fail, in one sentence, and when to log it."""
 
 from __future__ import annotations
 
@@ -7,46 +7,49 @@ import re
 from retentiond.errors import KafkaUnavailable, RetentiondError
 
 FIGURES = re.compile(r"\d+")
-"""A time that differs by a second is no other cause."""
+"""Ignored when causes are compared: a time that differs by a second is no new cause."""
 
 
 def sentence_of(error: BaseException) -> str:
-    """The sentence of one of retentiond's own errors; a bug is named by its class as well."""
-    said = " ".join(str(error).split())
-    if isinstance(error, RetentiondError) and said:
-        return said
-    return ": ".join(part for part in (type(error).__name__, said) if part)
+    """The error's sentence on one line. A bug, which is no `RetentiondError`, is named by its class
+    as well."""
+    sentence = " ".join(str(error).split())
+    if isinstance(error, RetentiondError) and sentence:
+        return sentence
+    return ": ".join(part for part in (type(error).__name__, sentence) if part)
 
 
 class Causes:
-    """The causes of one series of failures. A cause is news when it first comes, and when it comes
-    back after one of another kind. During an outage connections are refused and unanswered in
-    turn: such a cause that comes back is news only if it comes twice in a row."""
+    """The causes of one series of failures. A cause is logged when it first comes, and when it
+    comes back after a cause of another kind. During an outage, connections are refused and
+    unanswered in turn; a cause that comes back like that is logged only if it comes twice in a
+    row."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
-        self._in_force: str | None = None  # what was told last
+        self._logged: set[str] = set()
+        self._logged_last: str | None = None
         self._last: str | None = None
-        self._group: tuple[type, str | None] | None = None
-        self._untold = 0
+        self._last_group: tuple[type, str | None] | None = None
+        self._not_logged = 0
 
     def repeats_before(self, error: BaseException) -> int | None:
-        """None: it is no news. Else how many failures nobody was told of since the last news."""
+        """None if the error need not be logged. Else how many failures were not logged since the
+        last one that was."""
         kind = _kind(error)
         cause = kind or FIGURES.sub("#", sentence_of(error))
         group = (type(error), kind)
-        is_back = cause in self._told and group == self._group and cause != self._last
-        is_known = cause == self._in_force or is_back
-        self._last, self._group = cause, group
+        is_back = cause in self._logged and group == self._last_group and cause != self._last
+        is_known = cause == self._logged_last or is_back
+        self._last, self._last_group = cause, group
         if is_known:
-            self._untold += 1
+            self._not_logged += 1
             return None
-        repeats, self._untold = self._untold, 0
-        self._told.add(cause)
-        self._in_force = cause
+        repeats, self._not_logged = self._not_logged, 0
+        self._logged.add(cause)
+        self._logged_last = cause
         return repeats
 
 
 def _kind(error: BaseException) -> str | None:
-    """The same for as long as the same thing is wrong, whatever else the sentence tells."""
+    """What is wrong, in a word that stays the same while the sentence may change."""
     return error.kind if isinstance(error, KafkaUnavailable) else None

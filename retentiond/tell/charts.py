@@ -1,4 +1,4 @@
-"""Charts by pygal: for a report, which is one file, and for the status page, which has a style.
+"""Charts by pygal, for a report (a single file) and for the status page (which has its own style).
 
 In come lines and bars by name; out goes SVG, in which every name is escaped.
 """
@@ -18,7 +18,7 @@ from retentiond.formatting import say_count, say_name
 from retentiond.history.hourly import Values
 
 MOST_LINES = 8
-"""How many lines of a chart have a name each; the rest is one line."""
+"""How many lines of a chart have a name. All others are summed up in one line."""
 
 PALETTE = ("#4878d0", "#ee854a", "#3a9d5d", "#d65f5f", "#956cb4", "#8c613c", "#dc7ec0", "#7f8c3b")
 
@@ -35,7 +35,7 @@ _LOOK: dict[str, Any] = {
     "major_guide_stroke_color": "#8886",
     "colors": (*PALETTE, "#888888"),
 }
-"""The page's own colour is the text's, so it is right in the light and in the dark."""
+"""``currentColor`` is the colour of the page's text, so it suits a light and a dark page."""
 
 
 def _style(label_px: int, title_px: int) -> Style:
@@ -53,7 +53,7 @@ REPORT_LOOK = {
     "truncate_legend": 32,
     "x_labels_major_count": 4,
 }
-"""Style and legend are part of the picture."""
+"""For a report: style and legend are part of the picture."""
 
 INLINE_LOOK = {
     "style": _style(12, 15),
@@ -66,20 +66,21 @@ INLINE_LOOK = {
     "show_legend": False,
     "allow_interruptions": True,
 }
-"""Small, for a page that brings both."""
+"""For the status page: small, because the page has style and legend."""
 
 REMOVED_ELEMENTS = ("style", "script", "title", "desc", etree.Comment)
 REMOVED_CLASSES = ("text-overlay", "tooltip-overlay")
-"""What a chart in a page lacks: the page forbids styles and scripts, and shows none of the rest."""
+"""Removed from a chart in the status page: the page forbids styles and scripts, and doesn't show
+the other elements."""
 
 LONG_FRACTION = re.compile(r"(\d\.\d)\d+")
 
 MOST_STEPS = 5
-"""How many steps an axis has that counts bytes."""
+"""How many steps an axis of bytes has."""
 
 
 def largest_first(lines: Mapping[str | None, Values]) -> list[str]:
-    """The names, by their peaks."""
+    """The names of the lines, the highest peak first."""
     named = {name: values for name, values in lines.items() if name is not None}
     return sorted(named, key=lambda name: -max(filter(None, named[name]), default=0))
 
@@ -87,9 +88,9 @@ def largest_first(lines: Mapping[str | None, Values]) -> list[str]:
 def largest_lines(
     lines: Mapping[str | None, Values], order: Sequence[str] = ()
 ) -> tuple[dict[str, Values], Values | None]:
-    """The lines with the highest peaks, and all others together; None if there are none. What has
-    no name is one of the others. ``order``: which lines come first, of those that there are, so
-    that two charts have the same colours."""
+    """The lines with the highest peaks, and the sum of all others, or None if there are none. A
+    line without a name is one of the others. ``order``: names that come first, so that two charts
+    have the same colours."""
     named = {name: values for name, values in lines.items() if name is not None}
     first = [name for name in order if name in named]
     largest = first + [name for name in largest_first(lines) if name not in first]
@@ -114,9 +115,9 @@ def line_chart(
     of_bytes: bool = False,
     least_top: float = 0,
 ) -> Any:
-    """A chart of pygal. The lines are drawn as they come, in the colours of `PALETTE`.
+    """A chart with these lines, in their order and in the colours of `PALETTE`.
 
-    ``of_bytes``: the axis counts in units of 1,024, up to ``least_top`` at least."""
+    ``of_bytes``: the axis has steps of a power of two, and reaches at least up to ``least_top``."""
     chart = _chart(pygal.StackedLine if stacked else pygal.Line, labels, formatter, look, title)
     for name, values in lines:
         chart.add(say_name(name), values, fill=stacked)
@@ -143,7 +144,7 @@ def _chart(
 ) -> Any:
     chart = kind(
         title=title,
-        js=[],  # it would be fetched from elsewhere
+        js=[],  # pygal's script would be loaded from another site
         explicit_size=False,
         show_dots=False,
         include_x_axis=True,
@@ -155,31 +156,32 @@ def _chart(
         **look,
     )
     chart.x_labels = labels
-    if "" in labels:  # else there are as many as the look has
-        chart.x_labels_major = [each for each in labels if each]
+    if "" in labels:  # else the look decides how many labels are shown
+        chart.x_labels_major = [label for label in labels if label]
     return chart
 
 
 def highest(lines: Sequence[Values], *, stacked: bool) -> float:
-    heights = [[each or 0 for each in values] for values in lines]
-    together = [sum(each) if stacked else max(each) for each in zip(*heights, strict=True)]
-    return max(together, default=0)
+    """The highest point of the chart."""
+    heights = [[value or 0 for value in values] for values in lines]
+    tops = [sum(column) if stacked else max(column) for column in zip(*heights, strict=True)]
+    return max(tops, default=0)
 
 
-def byte_steps(most: float) -> list[int]:
-    """Where the axis has a label: at figures that are round in units of 1,024."""
+def byte_steps(top: float) -> list[int]:
+    """The labels of an axis of bytes: multiples of a power of two."""
     step = 1
-    while step * MOST_STEPS < most:
+    while step * MOST_STEPS < top:
         step *= 2
-    return [step * number for number in range(int(-(-most // step)) + 1)]
+    return [step * number for number in range(int(-(-top // step)) + 1)]
 
 
 def inline_svg(chart: Any, label: str, unknown: Sequence[bool]) -> str:
-    """The chart as an element of a page that allows neither styles nor scripts in it. Stretches of
-    which nothing is known are shaded."""
+    """The chart as an element of a page that forbids styles and scripts. Times without known values
+    are shaded."""
     chart.setup()
     root = chart.svg.root
-    places, view = list(chart._x_pos), chart.view
+    x_positions, view = list(chart._x_pos), chart.view
     chart.teardown()
     for parent in [*root.iter()]:
         for child in [*parent]:
@@ -187,22 +189,24 @@ def inline_svg(chart: Any, label: str, unknown: Sequence[bool]) -> str:
                 parent.remove(child)
     del root.attrib["id"]
     root.attrib.update({"class": "chart", "role": "img", "aria-label": label, "focusable": "false"})
-    plot = next(each for each in root.iter() if each.get("class") == "plot")
-    half = (places[1] - places[0]) / 2
-    for first, last in _unknown_stretches(unknown):
+    plot = next(element for element in root.iter() if element.get("class") == "plot")
+    half_step = (x_positions[1] - x_positions[0]) / 2
+    for first, last in _unknown_runs(unknown):
         left, right = (
-            view.x(min(max(each, 0), 1)) for each in (places[first] - half, places[last] + half)
+            view.x(min(max(x, 0), 1))
+            for x in (x_positions[first] - half_step, x_positions[last] + half_step)
         )
-        at = {"x": left, "y": 0, "width": right - left, "height": view.height}
-        etree.SubElement(plot, "rect", {"class": "unknown"} | {key: str(at[key]) for key in at})
+        place = {"x": left, "y": 0, "width": right - left, "height": view.height}
+        attributes = {key: str(value) for key, value in place.items()}
+        etree.SubElement(plot, "rect", {"class": "unknown"} | attributes)
     return LONG_FRACTION.sub(r"\1", etree.tostring(root, encoding="unicode"))
 
 
-def _unknown_stretches(unknown: Sequence[bool]) -> Iterator[tuple[int, int]]:
-    """The first and the last of those that stand side by side."""
-    at = 0
+def _unknown_runs(unknown: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """The first and the last position of each run of unknown values."""
+    position = 0
     for is_unknown, run in groupby(unknown):
-        count = len([*run])
+        length = len([*run])
         if is_unknown:
-            yield at, at + count - 1
-        at += count
+            yield position, position + length - 1
+        position += length

@@ -1,8 +1,8 @@
-"""The first look: at a cluster without a configuration, or at the topics that no entry of one is
-about.
+"""The first look: at a cluster without a configuration, or at the topics that no entry of a
+configuration covers.
 
-In comes a plan of all these topics; out go the topics, and who keeps the rest. The configuration of
-the look itself lives in memory only: nothing is ever deleted with it.
+In comes a plan of all these topics; out go the topics, and the causes for which records stay. The
+configuration of the look exists in memory only: nothing is ever deleted with it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from retentiond.tell.unseen_readers import NOTHING_UNSEEN, UnseenReaders
 def first_look(
     settings: ClientSettings, patterns: Sequence[str], consumed_retention_ms: int
 ) -> Config:
-    """``patterns``: regular expressions, one of which a topic's whole name matches; all topics
-    if there is none. Raises `UsageError` for one that is no regular expression."""
+    """The configuration of a first look at a cluster. ``patterns``: regular expressions for whole
+    topic names; none means all topics. Raises `UsageError` for an invalid regular expression."""
     for pattern in patterns:
         try:
             Pattern(pattern)
@@ -43,7 +43,7 @@ def first_look(
             "kafka": kafka_section(settings),
             "dry_run": True,
             "topics": [
-                *({"name": name} for name in sorted(INTERNAL_TOPICS)),  # which enables none
+                *({"name": name} for name in sorted(INTERNAL_TOPICS)),  # so that none is enabled
                 *(
                     {"pattern": pattern, **_looked_with(consumed_retention_ms)}
                     for pattern in patterns or [".*"]
@@ -54,7 +54,8 @@ def first_look(
 
 
 def unmanaged_look(config: Config, topics: Iterable[str], consumed_retention_ms: int) -> Config:
-    """The look at topics that no entry of a configuration is about, under its own `defaults`."""
+    """The configuration of a look at topics that no entry of ``config`` covers, with the `defaults`
+    of ``config``."""
     return config.looking_at(
         TopicEntry.model_validate({"name": topic, **_looked_with(consumed_retention_ms)})
         for topic in sorted(topics)
@@ -69,22 +70,22 @@ def _looked_with(consumed_retention_ms: int) -> dict[str, Any]:
 
 
 def kafka_section(settings: ClientSettings) -> dict[str, str]:
-    """What of the clients' settings can stand in a configuration file. It holds secrets."""
+    """The clients' settings that a configuration file may have, with their secrets."""
     section = {name: value for name, value in settings.confluent.items() if name in PROPERTIES}
-    if REGION in settings.oauth:  # to librdkafka it is a login by token
+    if REGION in settings.oauth:  # librdkafka itself logs in with a token
         section["sasl.mechanism"] = AWS_MECHANISM
     return {**section, **settings.oauth}
 
 
 Readers: TypeAlias = Mapping[str, Iterable[str]]
-"""Each topic's groups."""
+"""The groups that read each topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstLook:
-    """``retention_ms``: the consumed retention that was looked with. ``outside``: the configuration
-    whose entries are about none of these topics; None: there is none. ``required``: groups that its
-    `defaults` require on every topic."""
+    """The result of a first look. ``retention_ms``: the consumed retention of its plan.
+    ``outside``: the configuration whose entries cover none of these topics, or None. ``required``:
+    groups that the `defaults` of that configuration require on every topic."""
 
     report: CycleReport
     retention_ms: int
@@ -95,16 +96,16 @@ class FirstLook:
 
     @property
     def topics(self) -> tuple[TopicAnswer, ...]:
-        """The topics, those that free the most first; outside a configuration the largest first."""
+        """The topics: those that free most come first; beside a configuration, the largest ones."""
         answers = self.report.answers
         return answers.by_frees if self.outside is None else answers.by_size
 
     def why_not_enabled(self, topic: TopicAnswer) -> str | None:
-        """Why a file to start from leaves it disabled; None where it enables it."""
+        """Why ``--write-config`` leaves the topic disabled; None if it enables it."""
         return why_not(topic) or self.doubt(topic)
 
     def doubt(self, topic: TopicAnswer) -> str | None:
-        """Why it may be read by more than is seen."""
+        """Why the topic may have readers that can't be seen; None if nothing says so."""
         return self.unseen.doubt(topic.topic, self.groups_of(topic))
 
     def groups_of(self, topic: TopicAnswer) -> list[str]:
@@ -112,8 +113,9 @@ class FirstLook:
 
 
 def first_look_document(look: FirstLook) -> dict[str, Any]:
-    """``unseen_readers``: what speaks for readers that commit nothing, a sentence each.
-    ``not_enabled``: why ``--write-config`` leaves a topic disabled; null where it enables it."""
+    """The look as JSON. ``unseen_readers``: a sentence for every sign of readers that commit
+    nothing. ``not_enabled``: why ``--write-config`` leaves a topic disabled; null if it enables
+    it."""
     answers = look.report.answers
     return {
         **document(look.report, with_outcomes=False),
@@ -179,11 +181,11 @@ DISABLING = {
     Reason.GROUP_LIST_INCOMPLETE: "not every group could be seen",
     Reason.OFFSET_UNREADABLE: "its offsets could not be read",
 }
-"""Why one does not begin with a topic, if it is true of all its partitions."""
+"""Reasons that keep a topic from being enabled if all its partitions have one of them."""
 
 
 def why_not(topic: TopicAnswer) -> str | None:
-    """Why a topic is not enabled to begin with; None where nothing speaks against it."""
+    """Why the topic is not one to begin with; None if nothing speaks against it."""
     if topic.system is not None:
         return topic.system.meaning
     rows = [each.row for each in topic.partitions]
@@ -196,8 +198,9 @@ def why_not(topic: TopicAnswer) -> str | None:
 
 
 def _why_disabled(reason: Reason, topic: TopicAnswer) -> str:
-    """What makes a topic undeletable is the plan's sentence: its cleanup.policy, or a group."""
+    """The reason in words. For an undeletable topic these are the plan's, which name its
+    cleanup.policy or a group."""
     rows = (each.row for each in topic.partitions)
     details = {row.detail for row in rows if row.reason is Reason.NOT_DELETABLE}
-    known = sorted(each for each in details if each)
-    return known[0] if reason is Reason.NOT_DELETABLE and known else DISABLING[reason]
+    sentences = sorted(detail for detail in details if detail)
+    return sentences[0] if reason is Reason.NOT_DELETABLE and sentences else DISABLING[reason]

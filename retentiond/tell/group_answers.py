@@ -1,4 +1,4 @@
-"""Where the groups of a topic stand: each figure about a group, worked out once.
+"""The positions of a topic's groups: every figure about a group, computed once.
 
 In come a topic's answers and its readers, as a snapshot or `state_dir` knows them; out goes an
 answer for each group.
@@ -28,10 +28,12 @@ from retentiond.tell.answers import (
 class TopicReader:
     """A group that reads a topic. Mappings are by partition.
 
-    ``committed``: its commits that are known; ``remembered``: those that earlier cycles saw last.
-    ``stands_since_ms``: when a commit was first seen where it is. ``absent_since_ms``: since when
-    the group has no commit on the topic any more. ``kind`` None: only the plan knows it.
-    ``state``, ``trace`` (why it counts) and ``problem`` (why it can't be read) are a snapshot's.
+    - ``kind``: None if only the plan knows the group.
+    - ``committed``: the group's known commits; ``remembered``: those that earlier cycles saw last.
+    - ``stands_since_ms``: when a commit was first seen at its present offset.
+    - ``absent_since_ms``: since when the group has had no commit on the topic.
+    - ``state``, ``trace`` (why the group counts) and ``problem`` (why it can't be read) come from a
+      snapshot.
     """
 
     group_id: str
@@ -47,9 +49,13 @@ class TopicReader:
 
 @dataclass(frozen=True)
 class GroupAnswer:
-    """``ends``: high watermarks by partition, of the whole topic. ``binds``: the partitions whose
-    smallest commit, or whose hold, is this group's. ``kept_records`` stay there on its account, and
-    take about ``kept``; other groups may have yet to read some of them too."""
+    """The figures of a group on a topic.
+
+    - ``ends``: the high watermarks of all partitions of the topic.
+    - ``binds``: the partitions where the group has the smallest commit or causes the hold.
+    - ``kept_records``: how many records stay there because of the group; they take about ``kept``.
+      Other groups may have yet to read some of them too.
+    """
 
     reader: TopicReader
     ends: Mapping[int, int | None]
@@ -63,7 +69,7 @@ class GroupAnswer:
 
     @cached_property
     def lags(self) -> Mapping[int, int | None]:
-        """Records that it has yet to read, by partition; None where that is not known."""
+        """Records that the group has yet to read, by partition; None if that is not known."""
         committed = self.reader.committed
         return {
             partition: None
@@ -74,12 +80,12 @@ class GroupAnswer:
 
     @property
     def lag(self) -> int | None:
-        """Over all partitions; None where one's is not known."""
+        """The lag over all partitions; None if one is not known."""
         return total(self.lags.values())
 
     @cached_property
     def known_lag(self) -> int | None:
-        """Over the partitions where it is known; None where it is on none."""
+        """The lag over the partitions where it is known; None if it is known on none."""
         known = [lag for lag in self.lags.values() if lag is not None]
         return sum(known) if known else None
 
@@ -89,8 +95,8 @@ class GroupAnswer:
 
     @property
     def stands_since_ms(self) -> int | None:
-        """Where it has stood the longest with records yet to read; else on the first partition.
-        None: nobody has seen it."""
+        """Since when the group has not moved, on the partition with lag where it has stood longest;
+        without lag, on the first partition. None if that was not observed."""
         since_ms = self.reader.stands_since_ms
         behind = [since_ms[at] for at, lag in self.lags.items() if lag != 0 and at in since_ms]
         return min(behind) if behind else since_ms.get(next(iter(self.ends)))
@@ -98,8 +104,8 @@ class GroupAnswer:
 
 @dataclass(frozen=True)
 class GroupOnTopics:
-    """A group wherever it reads or binds. ``topics``: those on which it keeps the most first, then
-    those on which it lags most."""
+    """A group on all topics that it reads or binds. ``topics``: those on which it keeps most come
+    first, then those on which it lags most."""
 
     topics: tuple[tuple[TopicAnswer, GroupAnswer], ...]
 
@@ -109,7 +115,7 @@ class GroupOnTopics:
 
     @property
     def binds(self) -> int:
-        """How many partitions."""
+        """How many partitions the group binds."""
         return sum(len(each.binds) for each in self.answers)
 
     @property
@@ -122,14 +128,14 @@ class GroupOnTopics:
 
     @property
     def known_lag(self) -> int | None:
-        """Over the partitions where it is known; None where it is on none."""
+        """The lag over the partitions where it is known; None if it is known on none."""
         known = [each.known_lag for each in self.answers if each.known_lag is not None]
         return sum(known) if known else None
 
     @property
     def keeps_since_ms(self) -> int | None:
-        """Since when it has stood, of the topics on which it keeps records the longest. None:
-        nobody has seen it, or it keeps none."""
+        """Since when the group has not moved, on the topic where it has kept records longest. None
+        if it keeps none, or if that was not observed."""
         since_ms = (each.stands_since_ms for each in self.answers if each.kept_records)
         return min((each for each in since_ms if each is not None), default=None)
 
@@ -137,17 +143,18 @@ class GroupOnTopics:
 def group_on_topics(
     cluster: ClusterAnswer, group_id: str, readers: Mapping[str, TopicReader]
 ) -> GroupOnTopics:
-    """``readers``: the group as a reader, by topic."""
-    found: list[tuple[TopicAnswer, GroupAnswer]] = []
+    """The group on all topics that it reads or binds. ``readers``: the group as a reader, by
+    topic."""
+    answers: list[tuple[TopicAnswer, GroupAnswer]] = []
     for topic in cluster.topics:
         reader = readers.get(topic.topic)
         if reader is None:
             if all(each.row.binding_group != group_id for each in topic.partitions):
                 continue
             reader = TopicReader(group_id, None)
-        found.extend((topic, answer) for answer in group_answers(topic, [reader]))
-    found.sort(key=lambda pair: _keeps_most_first(pair[1]))
-    return GroupOnTopics(tuple(found))
+        answers.extend((topic, answer) for answer in group_answers(topic, [reader]))
+    answers.sort(key=lambda pair: _keeps_most_first(pair[1]))
+    return GroupOnTopics(tuple(answers))
 
 
 def _keeps_most_first(answer: GroupAnswer) -> tuple[int, int, int, int]:
@@ -160,7 +167,8 @@ def _keeps_most_first(answer: GroupAnswer) -> tuple[int, int, int, int]:
 
 
 def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[GroupAnswer, ...]:
-    """The groups, those that bind the most partitions first, then those that lag most."""
+    """The answers for a topic's groups: those that bind most partitions come first, then those that
+    lag most."""
     ends = {each.row.partition: each.row.high_watermark for each in topic.partitions}
     binds: defaultdict[str | None, list[int]] = defaultdict(list)
     for each in topic.partitions:
@@ -168,7 +176,7 @@ def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[G
     kept: defaultdict[str | None, list[KeptRecords]] = defaultdict(list)
     for part in topic.kept:
         kept[part.keeper.group].append(part)
-    found = [
+    answers = [
         GroupAnswer(
             reader,
             ends,
@@ -178,16 +186,17 @@ def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[G
         )
         for reader in readers
     ]
-    found.sort(key=lambda each: (-len(each.binds), -(each.known_lag or 0), each.group_id))
-    return tuple(found)
+    answers.sort(key=lambda each: (-len(each.binds), -(each.known_lag or 0), each.group_id))
+    return tuple(answers)
 
 
 @dataclass(frozen=True, slots=True)
 class LagReport:
-    """What a cycle finds out about the groups' lag beside its plan.
+    """What a cycle finds out about the groups' lag in addition to its plan.
 
-    ``kept``: records by the group that alone keeps them; ``margins``: seconds until Kafka's
-    forced retention reaches what the group has not read; ``problem``: why some may be missing.
+    ``kept``: how many records a group alone keeps. ``margins``: seconds until Kafka's forced
+    retention reaches records that a group has not read. ``problem``: why some figures may be
+    missing.
     """
 
     kept: Mapping[GroupOnTopic, int] = field(default_factory=dict)

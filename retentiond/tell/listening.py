@@ -1,4 +1,4 @@
-"""Where the port listens: which addresses a host's name stands for."""
+"""Binds the HTTP port to the configured addresses."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from typing import TypeVar
 S = TypeVar("S", bound=socket.socket)
 
 EVERY_ADDRESS = ("0.0.0.0", "::")
-"""As a setting says it: all addresses of this host, whatever their family."""
+"""Settings that mean all addresses of this host, IPv4 and IPv6."""
 
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENOPROTOOPT)
 
 
 def bound_socket(host: str, port: int, make: Callable[[int], S]) -> S:
-    """A socket that is bound there. ``make``: of a family. Raises OSError.
+    """A socket that is bound to host and port. ``make`` creates one of an address family. Raises
+    OSError.
 
-    A host may have addresses of one family alone, and a probe takes the one that its pod has.
+    A host may have addresses of only one family, and a probe uses the one that its pod has.
     """
     if host not in EVERY_ADDRESS:
         return _bound(host, port, make, socket.AF_INET6 if ":" in host else socket.AF_INET)

@@ -1,8 +1,9 @@
-"""Writes the log on a thread of its own: whoever logs waits for no reader and no disk.
+"""Writes the log on a thread of its own, so that logging waits for no reader and no disk.
 
-A pipe whose reader stands still blocks each write, and a full disk fails it. Neither may hold up a
-cycle, or the end of the process. So lines wait in a bounded queue; what finds no room there or on
-the disk is dropped and counted, and a line says how many once lines are written again.
+A pipe whose reader stands still blocks every write, and on a full disk a write fails. Neither may
+hold up a cycle or the end of the process. So lines wait in a bounded queue. A line is dropped and
+counted if the queue or the disk is full. Once lines are written again, one of them says how many
+were dropped.
 """
 
 from __future__ import annotations
@@ -13,30 +14,30 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-MOST_WAITING = 10_000
-"""Lines that may wait for the reader: some minutes of a daemon's with debugging, days without."""
+MAX_WAITING = 10_000
+"""How many lines may wait: some minutes of a daemon's lines with debugging, days without."""
 
 FINISH_S = 1.0
 """How long the end of the process waits for lines to be written."""
 
 
 class LogWriter:
-    """Stands in for stderr. ``told`` makes the line that says how many were dropped."""
+    """Stands in for stderr. ``dropped_line`` makes the line that says how many were dropped."""
 
     encoding = "utf-8"
 
     def __init__(
-        self, descriptor: int, told: Callable[[int], str], most_waiting: int = MOST_WAITING
+        self, descriptor: int, dropped_line: Callable[[int], str], max_waiting: int = MAX_WAITING
     ) -> None:
         self._descriptor = descriptor
-        self._told = told
-        self._most_waiting = most_waiting
+        self._dropped_line = dropped_line
+        self._max_waiting = max_waiting
         self.dropped = 0
-        """Lines, since the start of the process."""
-        self._untold = 0
+        """How many lines were dropped since the start of the process."""
+        self._unreported = 0  # dropped lines that no line has reported yet
         self._waiting: deque[str] = deque()
-        self._begun = ""  # a line whose end is yet to be written
-        self._is_mid_line = False  # on the disk: a write failed after a part of its line
+        self._begun = ""  # a line without its end
+        self._is_mid_line = False  # the last write failed after a part of its line
         self._is_writing = False
         self._changed = threading.Condition()
         threading.Thread(target=self._write_on, name="log", daemon=True).start()
@@ -49,13 +50,13 @@ class LogWriter:
         return len(text)
 
     def flush(self) -> None:
-        """Waits for nobody."""
+        """Queues the line that was begun. Waits for nothing."""
         with self._changed:
             if self._begun:
                 self._enqueue()
 
     def finish(self, seconds: float = FINISH_S) -> None:
-        """Gives what waits so much time to be written."""
+        """Waits until the queued lines are written, for so many seconds at most."""
         self.flush()
         with self._changed:
             self._changed.wait_for(lambda: not (self._waiting or self._is_writing), seconds)
@@ -71,7 +72,7 @@ class LogWriter:
 
     def _enqueue(self) -> None:
         text, self._begun = self._begun, ""
-        if len(self._waiting) >= self._most_waiting:
+        if len(self._waiting) >= self._max_waiting:
             self._drop(text)
             return
         self._waiting.append(text)
@@ -80,34 +81,34 @@ class LogWriter:
     def _drop(self, text: str) -> None:
         lines = text.count("\n")
         self.dropped += lines
-        self._untold += lines
+        self._unreported += lines
 
     def _write_on(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._waiting))
-                text, untold = self._waiting.popleft(), self._untold
+                text, unreported = self._waiting.popleft(), self._unreported
                 self._is_writing = True
-            is_written = self._is_written(text)
+            is_written = self._try_to_write(text)
             with self._changed:
                 if not is_written:
                     self._drop(text)
-            if is_written and untold and self._is_written(self._told(untold)):
+            if is_written and unreported and self._try_to_write(self._dropped_line(unreported)):
                 with self._changed:
-                    self._untold -= untold
+                    self._unreported -= unreported
             with self._changed:
                 self._is_writing = False
                 self._changed.notify_all()
 
-    def _is_written(self, text: str) -> bool:
-        """False: the disk is full, or nobody will ever read."""
+    def _try_to_write(self, text: str) -> bool:
+        """Whether the text was written. It can't be if the disk is full or the reader is gone."""
         left = text.encode("utf-8", "backslashreplace")
         if self._is_mid_line:
             left = b"\n" + left
         while left:
             try:
                 written = os.write(self._descriptor, left)
-            except BlockingIOError:  # whoever shares the descriptor has set it so
+            except BlockingIOError:  # another process has made the shared descriptor non-blocking
                 poll = select.poll()
                 poll.register(self._descriptor, select.POLLOUT)
                 poll.poll()

@@ -1,6 +1,6 @@
-"""Logs go to stderr: JSON lines where that is no terminal, readable else.
+"""Logs go to stderr, as readable lines if it is a terminal, else as JSON lines.
 
-Libraries log by the standard library, and their lines have the same form.
+Libraries log through the standard library; their lines have the same form.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from retentiond.tell.log_writer import LogWriter
 from retentiond.tell.report import CycleReport, figures, outcome_document, row_document
 
 NOISY = ("kafka", "py4j", "apscheduler", "uvicorn", "pyspark")
-"""Libraries that report every retry of theirs; retentiond says the same once, in its words."""
+"""Libraries that log every retry. retentiond logs such a failure once, in its own words."""
 
 
 def write_aside() -> None:
-    """From now on whoever writes to stderr waits for no reader of it. For commands that stay."""
+    """Writes stderr on a thread of its own from now on (`LogWriter`). For long-running commands."""
     if sys.stderr is None or isinstance(sys.stderr, LogWriter):
         return
     try:
         descriptor = sys.stderr.fileno()
-    except (OSError, ValueError):  # a stream of its own, which has no reader
+    except (OSError, ValueError):  # not a file, so no reader can hold it up
         return
     sys.stderr = cast(TextIO, LogWriter(descriptor, _dropped_line))
 
@@ -51,7 +51,7 @@ def _dropped_line(count: int) -> str:
 
 
 def configure(*, debug: bool = False) -> None:
-    """Sets up structlog for the process. ``debug`` also lets the libraries speak."""
+    """Sets up logging for the process. With ``debug``, the libraries log too."""
     level = logging.DEBUG if debug else logging.INFO
     on_terminal = sys.stderr.isatty()
     renderer: structlog.typing.Processor = (
@@ -80,16 +80,17 @@ def configure(*, debug: bool = False) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
-    handler.addFilter(_is_not_of_accept)
+    handler.addFilter(_is_not_about_accept)
     if not debug:
-        handler.addFilter(_is_not_of_py4j)
+        handler.addFilter(_is_not_from_py4j)
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for name in NOISY:
         logging.getLogger(name).setLevel(logging.DEBUG if debug else logging.CRITICAL + 1)
 
 
 def _safe(render: structlog.typing.Processor) -> structlog.typing.Processor:
-    """Values that quote names from elsewhere can't steer the terminal; JSON escapes them."""
+    """Makes values printable: they may quote names from elsewhere, whose control characters would
+    steer the terminal. JSON escapes them anyway."""
 
     def safe(logger: Any, method: str, event: MutableMapping[str, Any]) -> Any:
         shown = {
@@ -101,82 +102,84 @@ def _safe(render: structlog.typing.Processor) -> structlog.typing.Processor:
     return safe
 
 
-def _is_not_of_accept(record: logging.LogRecord) -> bool:
-    """Without a descriptor asyncio says so each second; retentiond says it once."""
+def _is_not_about_accept(record: logging.LogRecord) -> bool:
+    """Drops asyncio's line about missing descriptors, which comes every second. retentiond logs it
+    once (`NO_DESCRIPTORS`)."""
     return not record.getMessage().startswith("socket.accept() out of system resource")
 
 
-def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """It reports a dead JVM to the root logger, which can't be silenced by name."""
+def _is_not_from_py4j(record: logging.LogRecord) -> bool:
+    """Drops py4j's lines about a dead JVM. They use the root logger, so its name can't tell."""
     return "py4j" not in Path(record.pathname).parts
 
 
 STARTED = "retentiond.started"
-"""The daemon runs: version, config, http address, interval, dry_run."""
+"""The daemon has started: version, config, http address, interval, dry_run."""
 
 CYCLE = "retentiond.cycle"
-"""One canonical line for each cycle: its result, figures and seconds by step."""
+"""One line for each cycle: its result, its figures and seconds by step."""
 
 CYCLE_FAILED = "retentiond.cycle_failed"
-"""Cycles fail: the error. Said once for each cause, not for every try; ``failures_before``: so many
-tries failed since the line before, for causes that were told."""
+"""Cycles fail: the error. Logged once for each cause, not for every try. ``failures_before``: how
+many tries have failed since the previous line, for causes that were logged before."""
 
 CYCLE_RECOVERED = "retentiond.cycle_recovered"
-"""Cycles no longer fail: after how many tries."""
+"""Cycles no longer fail: how many tries had failed."""
 
 DELETION_UNCLEAR = "retentiond.deletion_unclear"
 """A deletion failed or its outcome is unknown: topic, partition, cutoff, error."""
 
 DELETION_SETTLED = "retentiond.deletion_settled"
-"""A deletion left open by an earlier cycle or run has an outcome now."""
+"""A deletion that an earlier cycle or run left open has an outcome now."""
 
 CONFIG_RELOADED = "retentiond.config_reloaded"
-"""SIGHUP: the new configuration is in force; of a cycle under way nothing more is requested."""
+"""SIGHUP: the new configuration is in force. A cycle under way requests nothing more."""
 
 HISTORY_FAILED = "retentiond.history_failed"
-"""No entry can be written, or older ones can't be looked after; said once for each cause."""
+"""No entry can be written, or older entries can't be merged or removed. Logged once for each
+cause."""
 
 HISTORY_RECOVERED = "retentiond.history_recovered"
 """Entries can be written again."""
 
 AUDIT_NOT_PRUNED = "retentiond.audit_not_pruned"
-"""Old entries of the audit log can't be dropped, so it grows on; said once for each cause."""
+"""Old entries of the audit log can't be removed, so it grows on. Logged once for each cause."""
 
 DELETION = "retentiond.deletion"
 """With ``audit.log``: one partition's deletion and its outcome, under the audit log's names."""
 
 CONFIG_REFUSED = "retentiond.config_refused"
-"""SIGHUP: the file is bad; the old configuration stays in force."""
+"""SIGHUP: the file is invalid. The old configuration stays in force."""
 
 CONFIG_NEEDS_RESTART = "retentiond.config_needs_restart"
-"""SIGHUP: these settings changed, and are read at start only."""
+"""SIGHUP: these settings have changed, and the daemon reads them only at its start."""
 
 CERTIFICATE_RENEWED = "retentiond.certificate_renewed"
-"""The files of http.tls have changed: new connections are shown the new certificate."""
+"""The files of http.tls have changed: new connections get the new certificate."""
 
 CERTIFICATE_REFUSED = "retentiond.certificate_refused"
-"""The files of http.tls have changed and can't be used: the old certificate stays. Said once."""
+"""The files of http.tls have changed and can't be used: the old certificate stays. Logged once."""
 
 NO_DESCRIPTORS = "retentiond.no_descriptors"
-"""The port can take no connection, as the process or the host has no descriptor left: the error.
-Said once, until it takes one again."""
+"""The port can't accept connections, because the process or the host has no descriptor left: the
+error. Logged once, until the port accepts one again."""
 
 LINES_DROPPED = "retentiond.log_lines_dropped"
-"""Lines of the log are written again: how many could not be, as its reader stood still or its disk
-was full."""
+"""Log lines are written again: how many were dropped while the reader stood still or the disk was
+full."""
 
 CLOCK_SET = "retentiond.clock_set"
-"""The host's clock was set, by so many seconds; cycles go on in their interval."""
+"""The host's clock was set: by how many seconds. Cycles keep their interval."""
 
 STOPPING = "retentiond.stopping"
 """A signal asked the daemon to end."""
 
 STOPPED = "retentiond.stopped"
-"""The daemon has ended; whether a cycle was abandoned in the middle of a reading."""
+"""The daemon has ended: whether a cycle was abandoned during a reading."""
 
 
 def log_deletions(log: Any, report: CycleReport) -> None:
-    """One line for each that was to be requested."""
+    """Logs a line for each deletion that the guard approved."""
     for answer in report.answers.partitions:
         if answer.outcome is not None:
             log.info(
@@ -189,14 +192,13 @@ def log_deletions(log: Any, report: CycleReport) -> None:
 
 
 def log_cycle(log: Any, report: CycleReport) -> None:
-    """One line. It is a warning where something was planned and not done, and where something
-    speaks against the evidence, also where the policy goes on in spite of it
-    (``groups_visible: assumed``). It is an error where the cycle failed after it had deleted, and
-    shows the whole of one that should not be."""
+    """Logs the cycle's line. It is a warning if a planned deletion was not done, or if there are
+    doubts about the evidence, even if the policy goes on in spite of them (``groups_visible:
+    assumed``). It is an error if the cycle failed after it had deleted; a bug has its traceback."""
     if report.failure is not None:
-        is_foreseen = isinstance(report.failure, RetentiondError)
-        log.error(CYCLE, **figures(report), exc_info=None if is_foreseen else report.failure)
+        is_bug = not isinstance(report.failure, RetentiondError)
+        log.error(CYCLE, **figures(report), exc_info=report.failure if is_bug else None)
         return
     is_well = report.result == "ok" and not (report.plan.problems or report.unnamed_readers)
-    say = log.info if is_well else log.warning
-    say(CYCLE, **figures(report))
+    write = log.info if is_well else log.warning
+    write(CYCLE, **figures(report))

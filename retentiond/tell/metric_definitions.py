@@ -1,7 +1,7 @@
 """Every metric of retentiond: its name, type, labels and help stand here, and nowhere else.
 
-docs/metrics.md is made from this list, and a test holds it against what
-`/metrics` shows.
+docs/metrics.md is generated from this list, and a test compares the list with what `/metrics`
+shows.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from retentiond.disks.stuck import StuckCause
 from retentiond.model import Outcome
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-"""Seconds, of every histogram."""
+"""The buckets of every histogram, in seconds."""
 
 COUNTER, GAUGE, HISTOGRAM, INFO = "counter", "gauge", "histogram", "info"
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A metric. ``name`` is what a query says, so a counter's ends in ``_total``, an info's in
-    ``_info``; a histogram's series have ``_bucket``, ``_sum`` and ``_count`` behind it."""
+    """A metric. ``name`` is the name that a query uses: a counter's ends in ``_total``, and an
+    info's in ``_info``. Prometheus appends ``_bucket``, ``_sum`` and ``_count`` to a histogram's
+    name."""
 
     name: str
     type: str  # COUNTER, GAUGE, HISTOGRAM or INFO
@@ -44,11 +45,11 @@ class Definition:
         return prom.Info(self.name.removesuffix("_info"), self.help, registry=registry)
 
     def counter_family(self) -> CounterMetricFamily:
-        """An empty one, to be filled from a report."""
+        """An empty family, to be filled from a report."""
         return CounterMetricFamily(self.name, self.help, labels=self.labels)
 
     def gauge_family(self) -> GaugeMetricFamily:
-        """An empty one, to be filled from a report."""
+        """An empty family, to be filled from a report."""
         return GaugeMetricFamily(self.name, self.help, labels=self.labels)
 
 

@@ -1,11 +1,10 @@
-"""What counts over the daemon's life, and the last cycle as metrics, made from its report.
+"""The metrics: totals over the daemon's life, and gauges from the report of the last cycle.
 
-Per-topic series are made anew from each report, so a topic that is gone leaves no stale series
-behind.
+Series of topics are made anew from each report, so a deleted topic leaves no stale series behind.
 
-With thousands of partitions the text of the last cycle's metrics takes longer than everything
-else in a scrape, and it stays the same until the next cycle. So a family that is the same object
-as at the last scrape keeps its text.
+With thousands of partitions, rendering the last cycle's metrics takes longer than the rest of a
+scrape, and their text stays the same until the next cycle. So the text of a family is kept as long
+as the family is the same object.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ Labels = tuple[str, ...]
 
 
 class Metrics(Collector):
-    """Everything that `/metrics` shows. One writer (the cycle), many readers."""
+    """Everything that `/metrics` shows. The cycle alone writes; scrapes read on other threads."""
 
     def __init__(
         self,
@@ -50,7 +49,7 @@ class Metrics(Collector):
         started_at_s: float = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``started_at_s``: in epoch seconds. ``clock``: seconds that go on evenly."""
+        """``started_at_s``: in epoch seconds. ``clock``: monotonic seconds."""
         self._clock = clock
         self._held_since = HeldSince()
         self.cycles = metric_definitions.CYCLES.counter(registry)
@@ -59,7 +58,7 @@ class Metrics(Collector):
         self._cycle_seconds = metric_definitions.CYCLE_SECONDS.histogram(registry)
         self._evidence_age = metric_definitions.EVIDENCE_AGE_SECONDS.histogram(registry)
         self._request_seconds = metric_definitions.REQUEST_SECONDS.histogram(registry)
-        self._in_place_of_requests = {
+        self._measured_apart = {
             LOOK_TO_REQUEST: metric_definitions.LOOK_TO_REQUEST_SECONDS.histogram(registry),
             THROTTLED: metric_definitions.THROTTLED_SECONDS.histogram(registry),
         }
@@ -76,26 +75,27 @@ class Metrics(Collector):
         self._records_deleted: Counter[Labels] = Counter()
         self._deletions: Counter[Labels] = Counter()
         self._bytes_freed: Counter[Labels] = Counter()
-        self._of_report: tuple[Metric, ...] = ()  # replaced as a whole
+        self._report_families: tuple[Metric, ...] = ()  # replaced as a whole
         registry.register(self)
 
     def observe_request(self, api: str, result: str, seconds: float) -> None:
-        """What is told in place of a request has a metric of its own: its time is not Kafka's."""
-        histogram = self._in_place_of_requests.get(api)
+        """Records how long a request took. Times that are not Kafka's (see `LOOK_TO_REQUEST` and
+        `THROTTLED`) have a metric of their own."""
+        histogram = self._measured_apart.get(api)
         (histogram or self._request_seconds.labels(api, result)).observe(seconds)
 
     def restore(self, last: LastComplete | None) -> None:
-        """What the state says of the cluster before this process has seen it; None: nothing."""
+        """Shows the last complete cycle of an earlier process; None if there was none."""
         self._cluster_id = last.cluster_id if last else ""
         self._last_complete.set(last.planned_at_ms / 1000 if last else 0)
         self._show_cluster()
 
     def observe_config(self, config: Config) -> None:
-        """One that is in force from the next cycle on."""
+        """Shows the configuration that is in force from the next cycle on."""
         self._interval.set(config.schedule.interval_ms / 1000)
         self._cluster_name = config.metrics.cluster or ""
         self._by_partition = config.metrics.partitions
-        if not self._of_report:
+        if not self._report_families:
             self._dry_run.set(int(config.dry_run))
         self._show_cluster()
 
@@ -104,7 +104,7 @@ class Metrics(Collector):
         self._cluster.info(dict(zip(metric_definitions.CLUSTER.labels, names, strict=True)))
 
     def restore_held(self, held: HeldFor) -> None:
-        """What an earlier process has observed."""
+        """Goes on from the holds that an earlier process has observed."""
         self._held_since.restore(held, self._clock())
 
     def held(self) -> HeldFor:
@@ -114,7 +114,7 @@ class Metrics(Collector):
         self._config_reloaded.set(int(successful))
 
     def observe_failure(self) -> None:
-        """A cycle that brought no plan: the last one stays on show."""
+        """Counts a cycle that failed before it had a plan. The last plan's metrics stay."""
         self.cycles.labels("failed").inc()
 
     def observe_cycle(self, report: CycleReport) -> None:
@@ -132,7 +132,7 @@ class Metrics(Collector):
         self._count(report)
         by_partition = self._by_partition
         held = self._held_since.longest(report.plan, self._clock()).items()
-        self._of_report = (
+        self._report_families = (
             *self._totals(report),
             *families(report, by_partition=by_partition),
             _gauge(metric_definitions.TOPIC_HELD, sorted(held)),
@@ -153,25 +153,26 @@ class Metrics(Collector):
                 del counter[labels]
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing is known before the first cycle; asked for at registration."""
+        """Nothing: the registry asks for it at registration, before the first cycle."""
         return []
 
     def collect(self) -> Iterable[Metric]:
-        """The very same objects until the next cycle: their text needs no second rendering."""
-        return self._of_report
+        """The families of the last report: the same objects until the next cycle, so that their
+        text is rendered once."""
+        return self._report_families
 
     def _totals(self, report: CycleReport) -> Iterator[Metric]:
-        """Each topic has all of them from the first cycle on, so that a rate sees their first
-        step."""
+        """The totals by topic. Every topic has all of them from its first cycle on, with 0, so that
+        `rate` sees their first step."""
         topics = [each.topic for each in report.answers.topics]
         totals: tuple[tuple[Definition, Counter[Labels], Iterable[Labels]], ...] = (
             (metric_definitions.RECORDS_DELETED, self._records_deleted, [(t,) for t in topics]),
             (metric_definitions.BYTES_FREED, self._bytes_freed, [(t,) for t in topics]),
             (metric_definitions.DELETIONS, self._deletions, list(product(topics, Outcome))),
         )
-        for definition, counts, every in totals:
+        for definition, counts, all_labels in totals:
             family = definition.counter_family()
-            for labels in every:
+            for labels in all_labels:
                 family.add_metric(labels, counts[labels])
             yield family
 
@@ -214,7 +215,7 @@ LOG_DIR_GAUGES: Mapping[Definition, Callable[[LogDirCapacity], int]] = {
 
 
 def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metric]:
-    """The last cycle's. What is not known has no series."""
+    """The gauges of a report. A figure that is not known has no series."""
     plan, disk = report.plan, report.disk
     verdicts = Counter((row.topic, row.verdict, row.reason) for row in plan.rows)
     yield _gauge(metric_definitions.PARTITIONS, sorted(verdicts.items()))
@@ -229,26 +230,26 @@ def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metr
     for definition, by_group in BY_GROUP.items():
         shown = sorted(by_group(report.lag).items())
         yield _gauge(definition, (((at.topic, label(at.group_id)), value) for at, value in shown))
-    yield from _of_standing(report.standing)
-    for definition, of_row in BY_PARTITION.items() if by_partition else ():
-        rows = (((row.topic, str(row.partition)), of_row(row)) for row in plan.rows)
+    yield from _standing_families(report.standing)
+    for definition, row_figure in BY_PARTITION.items() if by_partition else ():
+        rows = (((row.topic, str(row.partition)), row_figure(row)) for row in plan.rows)
         yield _gauge(definition, rows)
-    for definition, of_topic in BY_TOPIC.items():
-        yield _gauge(definition, (((t.topic,), of_topic(t)) for t in report.answers.topics))
+    for definition, topic_figure in BY_TOPIC.items():
+        yield _gauge(definition, (((t.topic,), topic_figure(t)) for t in report.answers.topics))
     stuck = Counter((each.at.topic, each.cause) for each in disk.stuck)
     yield _gauge(metric_definitions.STUCK_RETENTION, sorted(stuck.items()))
-    for definition, of_orphans in ORPHAN_GAUGES.items():
-        dirs = (((str(each.broker), each.log_dir), of_orphans(each)) for each in disk.orphans)
+    for definition, orphan_figure in ORPHAN_GAUGES.items():
+        dirs = (((str(each.broker), each.log_dir), orphan_figure(each)) for each in disk.orphans)
         yield _gauge(definition, dirs)
-    for definition, of_space in LOG_DIR_GAUGES.items():
-        disks = (((str(each.broker), each.log_dir), of_space(each)) for each in disk.space)
+    for definition, space_figure in LOG_DIR_GAUGES.items():
+        disks = (((str(each.broker), each.log_dir), space_figure(each)) for each in disk.space)
         yield _gauge(definition, disks)
     full = (((str(broker), log_dir), s) for (broker, log_dir), s in sorted(disk.full_s.items()))
     yield _gauge(metric_definitions.LOG_DIR_FULL, full)
-    yield from _of_pressure(disk)
+    yield from _pressure_families(disk)
 
 
-def _of_pressure(disk: DiskReport) -> Iterator[Metric]:
+def _pressure_families(disk: DiskReport) -> Iterator[Metric]:
     pressed = {each.log_dir.key: each for each in disk.relief or ()}
     known = [(each.broker, each.log_dir) for each in disk.space if disk.relief is not None]
     yield _gauge(
@@ -269,7 +270,7 @@ def _of_pressure(disk: DiskReport) -> Iterator[Metric]:
     )
 
 
-def _of_standing(standing: Standing) -> Iterator[Metric]:
+def _standing_families(standing: Standing) -> Iterator[Metric]:
     retention = sorted(standing.forced_retention_ms.items())
     yield _gauge(
         metric_definitions.FORCED_RETENTION, (((topic,), ms / 1000) for topic, ms in retention)
@@ -278,11 +279,12 @@ def _of_standing(standing: Standing) -> Iterator[Metric]:
         (metric_definitions.GROUP_LAST_COMMIT, standing.last_commit_ms),
         (metric_definitions.GROUP_VANISHED, standing.vanished_ms),
     ):
-        of_groups = sorted(by_group.items())
-        yield _gauge(definition, (((label(group),), ms / 1000) for group, ms in of_groups))
-    live = sorted(standing.is_live.items())
+        times = sorted(by_group.items())
+        yield _gauge(definition, (((label(group),), ms / 1000) for group, ms in times))
+    groups = sorted(standing.is_live.items())
     yield _gauge(
-        metric_definitions.GROUP_LIVE, (((label(group),), int(is_)) for group, is_ in live)
+        metric_definitions.GROUP_LIVE,
+        (((label(group),), int(is_live)) for group, is_live in groups),
     )
 
 
@@ -295,7 +297,7 @@ def _gauge(definition: Definition, samples: Iterable[tuple[Labels, float | None]
 
 
 class HistoryMetrics(Collector):
-    """Metrics of the history; what is not known has no series."""
+    """Metrics of the history. A figure that is not known has no series."""
 
     def __init__(self, status: Callable[[], Status]) -> None:
         self._status = status
@@ -313,7 +315,8 @@ class HistoryMetrics(Collector):
 
 
 class LogMetrics(Collector):
-    """Metrics of the log. ``dropped_lines``: since the start of the process."""
+    """Metrics of the log. ``dropped_lines`` returns how many lines were dropped since the start of
+    the process."""
 
     def __init__(self, dropped_lines: Callable[[], int]) -> None:
         self._dropped_lines = dropped_lines
@@ -328,10 +331,10 @@ class LogMetrics(Collector):
 
 
 OPENMETRICS_END = b"# EOF\n"
-"""Ends a text of the OpenMetrics format, and only the whole of it."""
+"""Ends a text in the OpenMetrics format. It comes once, after all families."""
 
 MOST_FORMATS = 4
-"""How many formats are remembered: more than a Prometheus of any version asks for."""
+"""How many formats are remembered: more than a Prometheus of any version requests."""
 
 Encoder = Callable[[Collector], bytes]
 
@@ -341,7 +344,7 @@ class _Rendered(NamedTuple):
     text: bytes
 
 
-class _One(Collector):
+class _SingleFamily(Collector):
     """A registry with a single family."""
 
     def __init__(self, family: Metric) -> None:
@@ -352,7 +355,8 @@ class _One(Collector):
 
 
 class Exposition:
-    """Thread-safe: what is remembered is replaced as a whole, and any of it will do."""
+    """Renders all metrics. It is thread-safe: remembered texts are replaced as a whole, and an old
+    one does no harm."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -360,7 +364,7 @@ class Exposition:
         self._encoders: dict[str, Encoder] = {}
 
     def text(self, accept: str) -> tuple[bytes, str]:
-        """Everything that is registered, as an Accept header wants it, and its content type."""
+        """All registered metrics in the format of an Accept header, and its content type."""
         encoder, content_type = choose_encoder(accept)
         if content_type not in self._encoders and len(self._encoders) >= MOST_FORMATS:
             self._encoders, self._rendered = {}, {}
@@ -368,7 +372,7 @@ class Exposition:
         return self._text(encoder, content_type), content_type
 
     def renew(self) -> None:
-        """Renders what has changed since, so that the next scrape need not wait for it."""
+        """Renders the families that have changed, so that the next scrape need not wait for it."""
         for content_type, encoder in list(self._encoders.items()):
             self._text(encoder, content_type)
 
@@ -378,7 +382,8 @@ class Exposition:
         for family in self._registry.collect():
             last = before.get(id(family))
             if last is None or last.family is not family:
-                last = _Rendered(family, encoder(_One(family)).removesuffix(OPENMETRICS_END))
+                text = encoder(_SingleFamily(family)).removesuffix(OPENMETRICS_END)
+                last = _Rendered(family, text)
             now[id(family)] = last
         self._rendered[content_type] = now
         end = OPENMETRICS_END if content_type.startswith("application/openmetrics-text") else b""

@@ -12,24 +12,24 @@ from retentiond.formatting import listed, say_bytes, say_duration
 from retentiond.model import PlanRow, Reason, Verdict
 
 MOST_KEEPERS = 10
-"""Groups that are named, those that keep the most."""
+"""How many groups are named for a log directory: those that keep most there."""
 
 FEW_KEEPERS = 3
-"""The same, in a sentence."""
+"""How many of them a sentence names."""
 
 
 NEARLY_FULL = 0.7
-"""A disk of which more is used is worth a word in a first look."""
+"""A first look mentions disks that are fuller than this."""
 
 
 def nearly_full(disk: DiskReport) -> list[LogDirCapacity]:
-    """The log directories on such disks, the fullest first."""
+    """The log directories on nearly full disks, the fullest first."""
     by_use = sorted(disk.space, key=lambda each: each.usable_bytes / max(1, each.total_bytes))
     return [each for each in by_use if each.usable_bytes < (1 - NEARLY_FULL) * each.total_bytes]
 
 
 def suggest_pressure(disk: DiskReport) -> str | None:
-    """A sentence where a disk is nearly full; None elsewhere."""
+    """A sentence that suggests ``disk_pressure``; None if no disk is nearly full."""
     full = nearly_full(disk)
     if not full:
         return None
@@ -56,7 +56,7 @@ def say_relief(relief: LogDirRelief) -> str:
         f"{say_bytes(log_dir.needed_bytes)} more must go until the pressure ends"
         if log_dir.needed_bytes
         else f"{say_log_dir(log_dir)} ({say_bytes(log_dir.usable_bytes)}), and what was deleted "
-        f"before is to free enough ({say_bytes(log_dir.awaited_bytes)})"
+        f"before will free enough ({say_bytes(log_dir.awaited_bytes)})"
     ]
     if relief.planned_bytes:
         parts.append(f"the plan frees {say_bytes(relief.planned_bytes)} there")

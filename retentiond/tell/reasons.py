@@ -1,6 +1,6 @@
-"""Each reason in a few words, and what an operator does about it.
+"""Every reason in a few words, and what an operator can do about it.
 
-One table for every place that explains a partition: the first look, `explain`, the page.
+All places that explain a partition use this table: the first look, `explain`, the page.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from retentiond.formatting import (
 from retentiond.model import GroupKind, PlanRow, Reason
 
 UNSEEN_READERS_NOTE = (
-    "Readers that commit nothing to Kafka can't be seen: only what commits there, and what "
-    "groups.external names, is waited for."
+    "Readers that commit nothing to Kafka can't be seen: retentiond waits only for those that "
+    "commit there, and for those that groups.external names."
 )
-"""Goes wherever retentiond says who reads."""
+"""Shown wherever retentiond says which groups read a topic."""
 
 
 MOST_TOPICS = 3
 
 
 def say_groups_only(pattern: str, topics: Sequence[str]) -> str:
-    """On whom it does not wait. ``pattern``: as `PlanRow.only_groups` of those topics."""
+    """A sentence about the groups that don't count on these topics. ``pattern``: as in
+    `PlanRow.only_groups`."""
     return (
         f"On {say_names(topics, MOST_TOPICS)} only groups that match {printable(pattern)} count "
         "(groups.only): what any other group has not read may be deleted."
@@ -38,7 +39,7 @@ def say_groups_only(pattern: str, topics: Sequence[str]) -> str:
 
 
 def say_compacted(topics: Sequence[str]) -> str:
-    """What a figure of records is where compaction takes some of them."""
+    """A sentence about what a number of records means on these compacted topics."""
     are = "is" if len(topics) == 1 else "are"
     return (
         f"{say_names(topics, MOST_TOPICS)} {are} compacted: RECORDS counts offsets there, and as "
@@ -47,11 +48,16 @@ def say_compacted(topics: Sequence[str]) -> str:
 
 
 class ReasonText(NamedTuple):
-    """``short``: what keeps the records, as a cell of a table; ``remedy``: what to do, in whole
-    sentences. ``{group}`` is the group that binds, ``{shell}`` and ``{argument}`` the same quoted
-    for a shell, as an option's value and alone; ``{tool}`` is Kafka's own for groups of its kind
-    and ``{transactions}`` that for transactions, each with the cluster's address, and ``{reset}``
-    how the first one sets an offset. ``{topic}``, ``{partition}`` and ``{start}`` say where."""
+    """A reason in words. ``short``: what keeps the records, for a cell of a table. ``remedy``: what
+    to do, in whole sentences with these fields:
+
+    - ``{group}``: the binding group; ``{shell}`` and ``{argument}``: its id quoted for a shell, as
+      the value of an option and as an argument of its own;
+    - ``{tool}``: Kafka's own tool for groups of this kind, and ``{transactions}``: its tool for
+      transactions, both with the cluster's address;
+    - ``{reset}``: the command of ``{tool}`` that sets an offset;
+    - ``{topic}``, ``{partition}`` and ``{start}``, the log start offset.
+    """
 
     short: str
     remedy: str
@@ -210,7 +216,7 @@ EXTERNAL_REMEDIES: Mapping[Reason, str] = {
         "read on, or have it begin at the oldest record."
     ),
 }
-"""Remedies for readers that Kafka's own tools know nothing of."""
+"""Remedies for external readers, which Kafka's own tools don't know."""
 
 STREAMS_REMEDIES: Mapping[Reason, str] = {
     Reason.GROUP_WITHOUT_COMMIT: (
@@ -226,20 +232,20 @@ NEGATIVE_COMMIT_REMEDY = (
     "Group {group} itself has committed that offset: no right is missing. Have it commit where it "
     "stands; or stop it, and reset it to the oldest record: `{reset} --to-earliest --execute`."
 )
-"""Instead of the remedy for a commit that can't be read."""
+"""The remedy if the commit can't be read because it is negative."""
 
 REMEDIES_OF_KIND: Mapping[GroupKind | None, Mapping[Reason, str]] = {
     GroupKind.EXTERNAL: EXTERNAL_REMEDIES,
     GroupKind.STREAMS: STREAMS_REMEDIES,
 }
-"""Where a kind's remedy is not that of `REASON_TEXTS`."""
+"""Remedies that differ from those in `REASON_TEXTS`, by kind of group."""
 
 
 class Tool(NamedTuple):
-    """Kafka's own for the groups of a kind, and its option for a topic."""
+    """Kafka's own tool for groups of a kind, and its option that names a topic."""
 
     command: str
-    on: str = "--topic"
+    topic_option: str = "--topic"
 
 
 TOOLS: Mapping[GroupKind, Tool] = {
@@ -258,7 +264,7 @@ COMMAND_CONFIG_NOTE = (
 )
 
 WHOLE_ID_NOTE = " GROUP stands for the whole group id: take it from `--output json`."
-"""Where no shell can be given it."""
+"""Added if the group id can't be quoted for a shell."""
 
 
 def short(reason: Reason, group: str | None) -> str:
@@ -267,51 +273,52 @@ def short(reason: Reason, group: str | None) -> str:
 
 
 def tool_options(properties: Mapping[str, str]) -> str:
-    """How Kafka's own tools reach the cluster of those client properties, quoted for a shell."""
+    """The options with which Kafka's own tools reach the cluster, quoted for a shell."""
     servers = f"--bootstrap-server {shlex.quote(properties['bootstrap.servers'])}"
     protocol = properties.get("security.protocol", PLAIN).upper()
     return servers if protocol == PLAIN else f"{servers} {COMMAND_CONFIG}"
 
 
 GRANT = "kafka-acls --add"
-"""As the sentences of failures offer it, where the cluster's address is not known.
+"""A command in the sentences of failures, which don't know the cluster's address.
 
-The sentence is all that a row, an outcome, a group and a snapshot's problem keep of a failure, and
-the audit log and the history keep it as it was read. A field for what is missing would have to go
-with each of them to be put into words here.
+A row, an outcome, a group and a snapshot's problem keep only the sentence of a failure, and so do
+the audit log and the history. So `with_address` completes the command when the sentence is shown.
 """
 
 
 def with_address(sentence: str, options: str) -> str:
-    """The sentence with the whole command, where it offers one. ``options``: `tool_options`."""
-    whole = f"kafka-acls {options} --add --allow-principal User:NAME"
-    return sentence.replace(GRANT, whole) if options else sentence
+    """The sentence with the complete `GRANT` command, if it has one. ``options``: the result of
+    `tool_options`."""
+    command = f"kafka-acls {options} --add --allow-principal User:NAME"
+    return sentence.replace(GRANT, command) if options else sentence
 
 
 def remedy(row: PlanRow, options: str = "") -> str:
-    """What to do about a row of the plan, in whole sentences, for a reader of its kind.
-    ``options``: `tool_options`."""
+    """What to do about a row of the plan, in whole sentences. ``options``: the result of
+    `tool_options`."""
     group, kind = row.binding_group, row.binding_kind
     sentences = REMEDIES_OF_KIND.get(kind, {}).get(row.reason, REASON_TEXTS[row.reason].remedy)
     if row.reason is Reason.GROUP_UNREADABLE and (row.detail or "").endswith(NEGATIVE_COMMIT):
         sentences = NEGATIVE_COMMIT_REMEDY
     tool = TOOLS.get(kind, OTHER_GROUP_TOOL) if kind else OTHER_GROUP_TOOL
-    word = None if group is None else shell_word(group)
-    at_cluster = f"{tool.command} {options}".strip()
-    partition = f"{row.topic}:{row.partition}"
-    said = sentences.format(
+    quoted = None if group is None else shell_word(group)
+    command = f"{tool.command} {options}".strip()
+    group_option = f"--group {quoted or 'GROUP'}"
+    topic_option = f"{tool.topic_option} {row.topic}:{row.partition}"
+    text = sentences.format(
         group="of the sentence above" if group is None else say_name(group),
-        shell=word or "GROUP",
+        shell=quoted or "GROUP",
         argument=(None if group is None else shell_argument(group)) or "GROUP",
-        tool=at_cluster,
-        reset=f"{at_cluster} --reset-offsets --group {word or 'GROUP'} {tool.on} {partition}",
+        tool=command,
+        reset=f"{command} --reset-offsets {group_option} {topic_option}",
         transactions=f"kafka-transactions {options}".strip(),
         topic=row.topic,
         partition=row.partition,
         start="START" if row.log_start_offset is None else row.log_start_offset,
     )
-    names_it = any(each in sentences for each in ("{shell}", "{argument}", "{reset}"))
-    if names_it and group is not None and word is None:
-        said += WHOLE_ID_NOTE
-    is_offered = any(each in sentences for each in ("{tool}", "{reset}", "{transactions}"))
-    return said + COMMAND_CONFIG_NOTE if is_offered and COMMAND_CONFIG in options else said
+    names_group = any(field in sentences for field in ("{shell}", "{argument}", "{reset}"))
+    if names_group and group is not None and quoted is None:
+        text += WHOLE_ID_NOTE
+    has_command = any(field in sentences for field in ("{tool}", "{reset}", "{transactions}"))
+    return text + COMMAND_CONFIG_NOTE if has_command and COMMAND_CONFIG in options else text

@@ -1,4 +1,4 @@
-"""What one cycle leaves behind: the immutable view that log, metrics, page and API show."""
+"""The immutable report of one cycle, which log, metrics, page and API show."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from retentiond.tell.reasons import GRANT, with_address
 from retentiond.tell.standing import NOTHING_KNOWN, Standing
 
 MOST_REASONS = 5
-"""Why deletions were not done: of so many, in words."""
+"""How many reasons for deletions that were not done are put in words."""
 
-_TOLD = tuple(each.name for each in ROW_FIELDS if each.said.in_json)
-_TELL = attrgetter(*_TOLD)
+_JSON_FIELDS = tuple(field.name for field in ROW_FIELDS if field.said.in_json)
+_json_values = attrgetter(*_JSON_FIELDS)
 
 
 class GroupState(NamedTuple):
@@ -58,14 +58,15 @@ class GroupCount:
 class CycleReport:
     """A cycle that got as far as a plan.
 
-    ``outcomes`` has one for each row that the guard approved; empty after `plan`.
-    ``seconds`` by step (gather, decide, guard, delete, record), those that
-    were walked. ``disk``: what is known of the
-    brokers' disks. ``lag``: what groups have not read; empty after `plan`. ``tool_options``:
-    how Kafka's own tools reach the cluster, for remedies. ``failure``: what ended it after it had
-    deleted already. ``group_states``: by group, as in ``groups``. ``unseen``: what speaks for
-    readers that commit nothing, a sentence each. ``evidence_ages_s``: how old each second reading
-    was when the last request that rests on it went out.
+    - ``outcomes``: one for each row that the guard approved; empty after `retentiond plan`.
+    - ``seconds``: by step (gather, decide, guard, delete, record), for the steps that were taken.
+    - ``disk``: what is known of the brokers' disks.
+    - ``lag``: what groups have not read; empty after `retentiond plan`.
+    - ``tool_options``: the options with which Kafka's own tools reach the cluster, for remedies.
+    - ``failure``: the error that ended the cycle after it had deleted already.
+    - ``group_states``: the kind and state of each group.
+    - ``unseen``: a sentence for every sign of readers that commit nothing.
+    - ``evidence_ages_s``: the age of each second reading when its last request went out.
     """
 
     plan: Plan
@@ -83,13 +84,13 @@ class CycleReport:
     evidence_ages_s: tuple[float, ...] = ()
 
     def outcome(self, row: PlanRow) -> DeletionOutcome:
-        """What became of a row; no request went out for one that has no outcome."""
+        """The outcome of a row; "not attempted" if it has none, because no request went out."""
         key = row.topic_partition
         return self.outcomes.get(key, DeletionOutcome(*key, Outcome.NOT_ATTEMPTED))
 
     @cached_property
     def answers(self) -> ClusterAnswer:
-        """All figures of the plan and of what became of it."""
+        """All figures of the plan and of its outcomes."""
         return cluster_answer(map(self._answer, self.plan.rows), self.disk)
 
     def _answer(self, row: PlanRow) -> PartitionAnswer:
@@ -102,12 +103,12 @@ class CycleReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Why the evidence about groups was not complete, a sentence each."""
+        """Sentences that say why the evidence about groups was not complete."""
         return tuple(with_address(each, self.tool_options) for each in self.plan.problems)
 
     @property
     def failed(self) -> tuple[DeletionOutcome, ...]:
-        """Deletions that failed, or of which nobody knows."""
+        """Deletions that failed or whose outcome is unknown."""
         unclear = (Outcome.FAILED, Outcome.UNKNOWN)
         return tuple(each for each in self.outcomes.values() if each.outcome in unclear)
 
@@ -118,8 +119,9 @@ class CycleReport:
 
     @property
     def undone(self) -> tuple[str, ...]:
-        """What was planned and not done, a sentence for each reason, the most frequent first."""
-        whys = Counter(undone(self.plan, self.outcomes.values()))
+        """A sentence for every reason why planned deletions were not done, the most frequent
+        first."""
+        reasons = Counter(undone(self.plan, self.outcomes.values()))
         planned = len(self.outcomes) + len(turned_down_rows(self.plan))
         failure = (
             self.failure and f"the cycle failed: {type(self.failure).__name__}: {self.failure}"
@@ -128,7 +130,7 @@ class CycleReport:
             *([failure] if failure else []),
             *(
                 f"{count} of {planned} deletions not done: {with_address(why, self.tool_options)}"
-                for why, count in whys.most_common(MOST_REASONS)
+                for why, count in reasons.most_common(MOST_REASONS)
             ),
         )
 
@@ -138,7 +140,7 @@ class CycleReport:
 
     @property
     def predicted_bytes(self) -> int | None:
-        """What the plan frees on disk; None where that is not known of each of its deletions."""
+        """What the plan frees on disk; None unless it is known of every deletion."""
         return self.answers.frees.local
 
 
@@ -157,7 +159,7 @@ def group_states(snapshot: Snapshot) -> dict[str, GroupState]:
 
 
 def evidence_document(report: CycleReport) -> dict[str, Any]:
-    """What a plan was made from, and whether it is to be done."""
+    """When and from which evidence a plan was made, and whether it is carried out."""
     plan = report.plan
     return {
         "cluster_id": plan.cluster_id,
@@ -184,7 +186,7 @@ def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
 
 
 def figures(report: CycleReport) -> dict[str, Any]:
-    """The canonical log line's key-values."""
+    """The key-values of the cycle's log line."""
     rows = report.plan.rows
     verdicts = Counter(row.verdict for row in rows)
     outcomes = Counter(each.outcome for each in report.outcomes.values())
@@ -241,13 +243,13 @@ def _topic_document(topic: TopicAnswer) -> dict[str, Any]:
 
 
 def partition_document(answer: PartitionAnswer) -> dict[str, Any]:
-    """A partition of the plan with what it takes."""
+    """A partition of the plan, with its size."""
     size = answer.size
     return row_document(answer.row) | {"size_bytes": size.local, "remote_bytes": size.remote}
 
 
 def _disk_document(disk: DiskReport) -> dict[str, Any]:
-    """What a plan says of the disks beside its topics and partitions: what is wrong there."""
+    """What is wrong with the disks."""
     return {
         "stuck_retention": [
             {**each.at._asdict(), "cause": each.cause.value, "detail": each.sentence}
@@ -277,12 +279,12 @@ def _relief_document(relief: LogDirRelief) -> dict[str, Any]:
 
 def row_document(row: PlanRow) -> dict[str, Any]:
     """A partition of the plan in JSON's terms, under the names that every output uses."""
-    told = dict(zip(_TOLD, _TELL(row), strict=True))
-    return told if row.verdict is Verdict.DELETE else told | {"predicted_bytes": 0}
+    fields = dict(zip(_JSON_FIELDS, _json_values(row), strict=True))
+    return fields if row.verdict is Verdict.DELETE else fields | {"predicted_bytes": 0}
 
 
 def outcome_document(outcome: DeletionOutcome | None) -> dict[str, Any]:
-    """None: no request went out."""
+    """A deletion's outcome; None if no request went out."""
     return {
         "outcome": (outcome.outcome if outcome else Outcome.NOT_ATTEMPTED).value,
         "low_watermark": outcome.low_watermark if outcome else None,

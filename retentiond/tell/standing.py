@@ -1,7 +1,7 @@
-"""For how long things stand as they do: groups without a commit or a trace, and partitions held.
+"""For how long groups have not committed or have been missing, and partitions have been held.
 
-Alerts ask for these figures. A rule of Prometheus alone can't tell them: a missed scrape would
-begin each time anew, and a topic whose partitions take turns would look like one that stands.
+Alerts need these figures. A Prometheus rule alone can't compute them: a missed scrape would start
+the time anew, and a topic whose partitions are held in turn would look like one that is stuck.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ from retentiond.snapshot import GroupCondition, Snapshot, TopicReading
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What lasts of the enabled topics and their groups. ``forced_retention_ms``: by topic, where
-    it is limited and known. ``last_commit_ms``: by group, when one of its commits was last seen to
-    move. ``vanished_ms``: by group that is missing, for how long that was observed. ``is_live``: by
-    group, whether it has members; unknown of an external reader."""
+    """What outlasts a cycle: figures about the enabled topics and their groups.
+
+    - ``forced_retention_ms``: by topic, if it is limited and known.
+    - ``last_commit_ms``: by group, when one of its commits was last seen to move.
+    - ``vanished_ms``: by missing group, for how long it was observed to be missing.
+    - ``is_live``: by group, whether it has members; absent for external readers.
+    """
 
     forced_retention_ms: Mapping[str, int] = field(default_factory=dict)
     last_commit_ms: Mapping[str, int] = field(default_factory=dict)
@@ -40,13 +43,14 @@ MEMBERS_KNOWN = (GroupCondition.LIVE, GroupCondition.EMPTY)
 
 
 def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
-    """As this reading and what was remembered ``before`` say; ``seen``: what the reading adds."""
+    """Computes `Standing` from a reading, the memory ``before`` it, and the changes ``seen`` in
+    it."""
     topics = {topic.name: topic for topic in snapshot.topics}
     last_commit_ms: dict[str, int] = {}
     vanished_ms: dict[str, int] = {}
     still_absent = {*seen.still_absent}
     absent = still_absent | {*seen.absent}
-    for at, last in {**before.commits, **seen.found, **seen.seen}.items():
+    for at, last in {**before.commits, **seen.new_readers, **seen.changed_readers}.items():
         topic = topics.get(at.topic)
         if topic is None or not _counts(at, last, topic):
             continue
@@ -75,18 +79,18 @@ def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
 
 
 def _counts(at: GroupOnTopic, last: RememberedReader, topic: TopicReading) -> bool:
-    """Whether the policy waits for that reader."""
+    """Whether the policy waits for the reader."""
     policy = topic.policy
     is_excluded = isinstance(policy, TopicPolicy) and policy.excludes(at.group_id)
     return not is_excluded and not is_forgotten(policy, last)
 
 
 HeldFor = Mapping[TopicPartition, Mapping[Reason, float]]
-"""Seconds for which partitions have been held."""
+"""For how many seconds partitions have been held, by reason."""
 
 
 class HeldSince:
-    """Since when each partition has been held for the same reason, as far as it was observed."""
+    """Since when partitions have been held for the same reason, as far as it was observed."""
 
     def __init__(self) -> None:
         self._since_s: dict[TopicPartition, dict[Reason, float]] = {}
@@ -105,9 +109,10 @@ class HeldSince:
         }
 
     def longest(self, plan: Plan, now_s: float) -> Mapping[tuple[str, Reason], float]:
-        """Seconds by topic and reason, after this plan. ``now_s``: by a clock that goes on evenly.
+        """Adds a plan. Returns, by topic and reason, for how many seconds a partition has been held
+        longest. ``now_s`` is monotonic time.
 
-        A cycle without evidence about the groups says nothing of the other reasons, so it ends no
+        A cycle with an incomplete list of groups proves nothing about other reasons, so it ends no
         hold."""
         self._since_s = dict(self._after(plan, now_s))
         longest: dict[tuple[str, Reason], float] = {}

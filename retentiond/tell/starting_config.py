@@ -1,10 +1,10 @@
-"""The files that a first look writes: a configuration to start from, or a policy file for one that
-is there.
+"""The files that a first look writes: a configuration to start from, or a policy file for an
+existing configuration.
 
-They are commented. Only topics that have readers, and nothing else against them, are enabled; any
-other stands there disabled, with the reason. So do topics with unlimited retention, and all topics
-where readers may be at work that nobody can see. The configuration deletes nothing. Secrets are
-left out: it names where they are expected.
+The files have comments. A topic is enabled if it has readers and nothing speaks against it. Every
+other topic is in the file, disabled, with the reason: for example, unlimited retention, or signs of
+readers that can't be seen. The configuration deletes nothing. It has no secrets, but names the
+environment variables in which it expects them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from retentiond.tell.reasons import UNSEEN_READERS_NOTE
 SECRETS = ("sasl.password", "ssl.key.password", CLIENT_SECRET)
 
 MOST_NAMED = 8
-"""Groups that a comment names."""
+"""How many groups a comment names."""
 
 CONFIG_HEAD = """\
 # Made by `retentiond plan --write-config` at {written_at}
@@ -85,8 +85,8 @@ POLICY_HEAD = """\
 # Who is asked about these topics.
 owner: {owner}
 
-# What refines the defaults of that configuration, for this file alone. The consumed retention: a
-# record stays at least this long, even if every group has read it.
+# These settings refine the defaults of that configuration, for this file alone. The consumed
+# retention: a record stays at least this long, even if every group has read it.
 defaults:
   retention.commitoffset.{unit}: {count}
 
@@ -95,10 +95,11 @@ topics:
 
 UNSEEN_READERS = f"""\
 # {UNSEEN_READERS_NOTE}
-# Nor does Kafka's admin API tell who fetches just now without a group, so a reader at work shows no
-# more than one that is stopped.
-# Name those that keep their position elsewhere under groups.external (Spark, Flink, Druid,
-# MirrorMaker 2), and leave out what others read, as the global tables of Kafka Streams."""
+# Kafka's admin API doesn't show who fetches without a group, so such a reader stays unseen even
+# while it runs.
+# Name readers that keep their position elsewhere (Spark, Flink, Druid, MirrorMaker 2) under
+# groups.external. Leave topics out that other such readers read, such as the global tables of
+# Kafka Streams."""
 
 _UNITS_MS = {"hours": HOUR_MS, "minutes": MINUTE_MS, "ms": 1}
 
@@ -107,8 +108,9 @@ _PLAIN = re.compile(r"(?!(?:null|Null|NULL)$)[A-Za-z][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What was looked at, and how. ``kafka``: the ``kafka:`` section, with its secrets;
-    ``left_out``: properties of the clients that can't stand there; ``written_at``: RFC 3339."""
+    """The cluster of a first look, and how it was reached. ``kafka``: the ``kafka:`` section, with
+    its secrets. ``left_out``: client properties that the section can't have. ``written_at``: RFC
+    3339."""
 
     cluster_id: str
     kafka: Mapping[str, str]
@@ -117,7 +119,7 @@ class Origin:
 
 
 def environment_of(kafka: Mapping[str, str]) -> tuple[str, ...]:
-    """The environment's variables that the file expects the secrets in."""
+    """The environment variables in which the file expects the secrets."""
     return tuple(_environment_variable(name) for name in SECRETS if name in kafka)
 
 
@@ -164,7 +166,7 @@ def _topics(look: FirstLook) -> str:
         if why_not(topic) is None:
             lines += _enabled_topic(topic, look)
     if others:
-        lines += ["  # Not to begin with, each with the reason:"]
+        lines += ["  # Not topics to begin with; the reason is above each:"]
     for topic in others:
         lines += _disabled_topic(topic)
     return "\n".join(lines) + "\n"
@@ -181,9 +183,9 @@ def _kafka_lines(origin: Origin) -> Iterator[str]:
 
 
 def _enabled_topic(topic: TopicAnswer, look: FirstLook) -> Iterator[str]:
-    """A topic that is enabled but for a doubt. An empty id can't be required."""
+    """An entry that enables the topic, unless there is a doubt about its readers."""
     groups, doubt = look.groups_of(topic), look.doubt(topic)
-    required = sorted(look.required.union(filter(None, groups)))
+    required = sorted(look.required.union(filter(None, groups)))  # an empty id can't be required
     yield f"  # {_figures(topic)}"
     if groups:
         yield f"  # Read by {_group_names(groups)}."

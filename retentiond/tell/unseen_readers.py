@@ -1,8 +1,8 @@
-"""Readers that commit nothing to Kafka, and what speaks for them.
+"""Signs of readers that commit nothing to Kafka.
 
-Some systems read others' topics without committing: that they are in the cluster is all that can
-be seen. And what is kept without a limit is kept for somebody who begins at its beginning. Topics
-of such systems themselves are known by name (`well_known_topics`).
+Some systems read topics of others without committing. All that can be seen is that such a system
+uses the cluster. A topic with unlimited retention is another sign: somebody may read it from the
+beginning. The topics of these systems themselves are known by name (`well_known_topics`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from retentiond.snapshot import GroupReading, TopicReading
 from retentiond.tell.well_known_topics import CONNECT, MIRRORS
 
 MIRROR_GROUPS = re.compile(r".+-mm2")
-"""MirrorMaker 2's workers, where it runs by itself: on the cluster that it writes to."""
+"""Groups of MirrorMaker 2's workers if it runs on its own; on the cluster to which it writes."""
 
 SPARK_GROUPS = re.compile(r"spark-kafka-(?:source|relation)-.*")
 
@@ -33,9 +33,9 @@ MAY_RESTORE = (
 
 
 UNLIMITED_MS = 10 * 365 * 24 * HOUR_MS
-"""A ``retention.ms`` from here on counts as unlimited, too: who keeps ten years keeps them for a
-reader that begins at the beginning. (Debezium makes its schema history with the largest number that
-there is.)"""
+"""A longer ``retention.ms`` counts as unlimited: somebody who keeps ten years keeps them for a
+reader that starts at the beginning. (Debezium creates its schema history with the largest possible
+number.)"""
 
 MAY_REPLAY = (
     "its retention.ms is unlimited, so something may read it from the beginning at each start "
@@ -45,16 +45,19 @@ MAY_REPLAY = (
 
 @dataclass(frozen=True, slots=True)
 class UnseenReaders:
-    """What speaks for readers that commit nothing. ``evidence``: a system and the name that gives
-    it away, each in a sentence without a full stop. ``streams``: groups of Kafka Streams whose
-    changelogs nothing tells. ``unlimited``: topics that are kept without a limit."""
+    """Signs of readers that commit nothing.
+
+    - ``evidence``: sentences without a full stop; each names a system and the name that shows it.
+    - ``streams``: groups of Kafka Streams whose changelogs are not known.
+    - ``unlimited``: topics with unlimited retention.
+    """
 
     evidence: tuple[str, ...] = ()
     streams: frozenset[str] = frozenset()
     unlimited: frozenset[str] = frozenset()
 
     def doubt(self, topic: str, readers: Iterable[str]) -> str | None:
-        """Why a topic of these readers may be read by more than is seen; None: nothing says so."""
+        """Why the topic may have more readers than these; None if nothing says so."""
         if topic in self.unlimited:
             return MAY_REPLAY
         if streams := sorted(self.streams.intersection(readers)):
@@ -66,8 +69,8 @@ NOTHING_UNSEEN = UnseenReaders()
 
 
 def unlimited_topics(topics: Iterable[TopicReading]) -> frozenset[str]:
-    """Those whose ``retention.ms`` deletes nothing in ten years. What is not known of a topic that
-    could not be read counts as unlimited."""
+    """The topics whose ``retention.ms`` is unlimited, or at least ten years. An unknown one counts
+    as unlimited."""
     return frozenset(
         each.name
         for each in topics
@@ -76,16 +79,16 @@ def unlimited_topics(topics: Iterable[TopicReading]) -> frozenset[str]:
 
 
 def unseen_readers(topics: Iterable[str], groups: Iterable[GroupReading]) -> UnseenReaders:
-    """``topics`` and ``groups``: all of the cluster."""
-    names, every = sorted(topics), list(groups)
+    """The signs in the names of all topics and groups of the cluster."""
+    names, all_groups = sorted(topics), list(groups)
     return UnseenReaders(
-        tuple(_signs_of_systems(names, every)), frozenset(_streams_groups(names, every))
+        tuple(_signs_of_systems(names, all_groups)), frozenset(_streams_groups(names, all_groups))
     )
 
 
 def _signs_of_systems(topics: Iterable[str], groups: Sequence[GroupReading]) -> Iterator[str]:
-    """One for each system. The workers of Kafka Connect are known by the protocol that they share
-    out their connectors by, whatever their group and their topics are called."""
+    """One sentence for each system. The workers of Kafka Connect are recognised by the protocol by
+    which they assign their connectors, whatever the names of their group and topics."""
     mirror_workers = [name for name in _group_ids(groups) if MIRROR_GROUPS.fullmatch(name)]
     if mirrors := next(filter(MIRRORS.fullmatch, topics), None):
         yield f"topic {mirrors} is MirrorMaker 2's, which reads topics without committing"
@@ -108,10 +111,11 @@ def _group_ids(groups: Iterable[GroupReading]) -> Iterator[str]:
 
 
 def _streams_groups(topics: Iterable[str], groups: Iterable[GroupReading]) -> Iterator[str]:
-    """By their members, or else by their topics, which begin with the application's id. The
-    groups of Kafka Streams' own protocol (KIP-1071) tell their changelogs."""
-    silent = {group.group_id: group for group in groups if group.kind is not GroupKind.STREAMS}
-    yield from (name for name, group in silent.items() if group.is_streams_classic)
+    """Groups of Kafka Streams, recognised by their members, or by their internal topics, whose
+    names begin with the application's id. Groups of Streams' own protocol (KIP-1071) are left out:
+    they tell their changelogs."""
+    others = {group.group_id: group for group in groups if group.kind is not GroupKind.STREAMS}
+    yield from (name for name, group in others.items() if group.is_streams_classic)
     for topic in filter(INTERNAL_TO_STREAMS.fullmatch, topics):
-        ends = (at for at, char in enumerate(topic) if char == "-")
-        yield from (topic[:end] for end in ends if topic[:end] in silent)
+        ends = (position for position, char in enumerate(topic) if char == "-")
+        yield from (topic[:end] for end in ends if topic[:end] in others)

@@ -1,4 +1,4 @@
-"""The one port: metrics, health, and the last plan as JSON."""
+"""The HTTP port: metrics, health, and the last plan as JSON."""
 
 from __future__ import annotations
 
@@ -34,28 +34,30 @@ from retentiond.tell.report import CycleReport, document
 from retentiond.tell.web_security import BasicAuth, Certificate
 
 READY_INTERVALS = 3
-"""Ready means a complete cycle within that many intervals, or so many times what it took."""
+"""The daemon is ready if a complete cycle began within so many intervals, or within so many times
+the duration of that cycle."""
 
 STUCK_S = 300.0
-"""A cycle that gives no sign for so long is stuck: each request and each step has its own, shorter
-deadline, and whatever has none (a disk, say) the daemon can't mend."""
+"""A cycle without a sign of life for so long is stuck. Every request and every step has a shorter
+deadline of its own; where there is none (a disk, say), the daemon can't help itself."""
 
 REQUEST_S = 10.0
 """How long a connection may take to send its first request."""
 
 BACKLOG = 32
-"""asyncio accepts as many before it closes any."""
+"""How many connections asyncio accepts at once before it closes any."""
 
 MOST_CONNECTIONS = 100
-"""At a time: the oldest makes room for a new one, and Kafka's have descriptors left."""
+"""How many connections may be open. The oldest one makes room for a new one, so that descriptors
+are left for the connections to Kafka."""
 
 
 @dataclass(slots=True)
 class DaemonStatus:
-    """What the daemon shows of itself: the last report, and how its cycles go.
+    """What the daemon shows of itself: the last report, and whether its cycles go well.
 
-    Each field is replaced as a whole; readers on other threads see the old or the new one.
-    ``clock`` gives seconds that go on evenly, as a host's date does not.
+    A field is replaced as a whole, so readers on other threads see the old value or the new one.
+    ``clock`` returns monotonic seconds.
     """
 
     interval_ms: int
@@ -63,44 +65,45 @@ class DaemonStatus:
     stuck_after_s: float = STUCK_S
     report: CycleReport | None = None
     problem: str | None = None  # why the last try brought no plan
-    needs_restart: str | None = None  # why no try will succeed until an operator settles it
+    needs_restart: str | None = None  # why no try succeeds before an operator restarts it
     pressure_interval_ms: int | None = None  # in force while a disk is under pressure
-    history_problem: Callable[[], str | None] = lambda: None  # it doesn't bear on cycles
-    _complete: _Complete | None = None
+    history_problem: Callable[[], str | None] = lambda: None  # doesn't affect cycles
+    _last_complete: _CompleteCycle | None = None
     _heartbeat: _Heartbeat | None = None
 
     def publish(self, report: CycleReport) -> None:
         self.report = report
         self.problem = None
-        self.needs_restart = None  # files of the state were put back as they were
+        self.needs_restart = None  # an operator has put the files of the state back
         if report.result == "ok":
             took_s = sum(report.seconds.values())
-            self._complete = _Complete(self.clock() - took_s, took_s)
+            self._last_complete = _CompleteCycle(self.clock() - took_s, took_s)
 
     def heartbeat(self, *, at_work: bool) -> None:
-        """A sign of life, by the thread of the cycles. ``at_work``: a cycle is under way."""
+        """A sign of life from the thread of the cycles. ``at_work``: a cycle is under way."""
         self._heartbeat = _Heartbeat(self.clock(), at_work)
 
     def stuck(self) -> str | None:
-        """Why no cycle can be expected to end any more; None: all goes on."""
+        """Why no cycle is expected to end any more; None if cycles go on."""
         last = self._heartbeat
         if last is None:
             return None
         silent_s = self.clock() - last.at_s
         if silent_s <= self.stuck_after_s + (0 if last.at_work else self.interval_ms / 1000):
             return None
-        what = "the cycle under way has given no sign" if last.at_work else "no cycle has begun"
-        return f"{what} for {silent_s:.0f} s"
+        sign = "the cycle under way has given no sign" if last.at_work else "no cycle has begun"
+        return f"{sign} for {silent_s:.0f} s"
 
     def unready(self) -> str | None:
-        """Why there is no fresh cycle that did all that it had planned; None: there is."""
+        """Why there is no recent complete cycle; None if there is one."""
         if self.needs_restart:
             return self.needs_restart
-        if self._complete is None:
+        last = self._last_complete
+        if last is None:
             why = "no complete cycle yet"
         else:
-            interval_s, took_s = self.interval_ms / 1000, self._complete.took_s
-            if self.clock() - self._complete.began_s <= READY_INTERVALS * max(interval_s, took_s):
+            interval_s, took_s = self.interval_ms / 1000, last.took_s
+            if self.clock() - last.began_s <= READY_INTERVALS * max(interval_s, took_s):
                 return None
             many = "intervals" if took_s <= interval_s else "times what the last one took"
             why = f"no complete cycle within {READY_INTERVALS} {many}"
@@ -108,15 +111,16 @@ class DaemonStatus:
         return "; ".join([why, *([self.problem] if self.problem else problems)])
 
     def ready(self) -> str:
-        """What is said where such a cycle is fresh, also if the last one was not like it."""
+        """What /readyz says while there is a recent complete cycle. The last cycle may have been
+        incomplete, or paused."""
         if self.report is None:
             return "ready"
         paused = self.report.plan.paused
         return "; ".join(["ready", *([paused] if paused else []), *self.report.undone])
 
 
-class _Complete(NamedTuple):
-    """When the last complete cycle began, and what it took, by `DaemonStatus.clock`."""
+class _CompleteCycle(NamedTuple):
+    """When a complete cycle began and how long it took, by `DaemonStatus.clock`."""
 
     began_s: float
     took_s: float
@@ -130,7 +134,7 @@ class _Heartbeat(NamedTuple):
 def application(
     status: DaemonStatus, exposition: Exposition, page: Sequence[Route] = ()
 ) -> Starlette:
-    """``page``: the routes of whatever else is served, the status page most of all."""
+    """The daemon's HTTP application. ``page``: the routes of the status page."""
 
     def metrics(request: Request) -> Response:
         text, content_type = exposition.text(request.headers.get("accept", ""))
@@ -142,8 +146,8 @@ def application(
 
     def readyz(_request: Request) -> Response:
         why = status.unready()
-        told = "; ".join(filter(None, [why or status.ready(), status.history_problem()]))
-        return PlainTextResponse(f"{printable(told)}\n", status_code=503 if why else 200)
+        text = "; ".join(filter(None, [why or status.ready(), status.history_problem()]))
+        return PlainTextResponse(f"{printable(text)}\n", status_code=503 if why else 200)
 
     def plan(_request: Request) -> Response:
         if status.report is None:
@@ -177,7 +181,7 @@ class Server:
             lifespan="off",
             http=_Protocol,
             backlog=BACKLOG,
-            ws="none",  # there is no websocket, and basic authentication looks at requests only
+            ws="none",  # basic authentication covers HTTP requests alone
             ssl_context_factory=None if tls is None else lambda *_: tls,
         )
         self._server = uvicorn.Server(config)
@@ -195,10 +199,10 @@ class Server:
 
 
 def serve(app: Starlette, http: Http, is_stuck: Callable[[], object] = lambda: None) -> Server:
-    """A server of the application on the port of the configuration, secured as that says.
+    """A server of the application on the configured port, with the configured security.
 
-    ``is_stuck``: /healthz tells that without a password, too.
-    Raises `ConfigError` where the port or the certificate can't be used.
+    ``is_stuck``: whether cycles are stuck; /healthz says so even without a password. Raises
+    `ConfigError` if the port or the certificate can't be used.
     """
     guarded = BasicAuth(app, http.basic_auth, is_stuck) if http.basic_auth else app
     certificate = Certificate(http.tls.certificate, http.tls.key) if http.tls else None
@@ -206,14 +210,15 @@ def serve(app: Starlette, http: Http, is_stuck: Callable[[], object] = lambda: N
 
 
 def raise_open_files() -> None:
-    """Allows this process as many descriptors as the host does; it usually begins with 1,024."""
+    """Allows this process as many descriptors as the host allows. A process usually starts with
+    1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # what may be had is enough, then
+    with contextlib.suppress(OSError, ValueError):  # then the present limit must do
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class _Protocol(H11Protocol):
-    """Closes a connection on which nothing is asked. After an answer uvicorn does so itself."""
+    """Closes a connection that sends no request. After a response, uvicorn does so itself."""
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -225,12 +230,12 @@ class _Protocol(H11Protocol):
 
 
 class _Listener(socket.socket):
-    """Accepts no more connections than there is room for: the oldest makes room."""
+    """Keeps at most `MOST_CONNECTIONS` open: the oldest one makes room for a new one."""
 
     def __init__(self, family: int) -> None:
         super().__init__(family, socket.SOCK_STREAM)
         self._accepted: deque[socket.socket] = deque()  # the oldest first
-        self._is_told = False
+        self._is_logged = False
 
     def accept(self) -> tuple[socket.socket, Any]:
         try:
@@ -238,29 +243,30 @@ class _Listener(socket.socket):
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 self._make_room(len(self._accepted) - 1)
-                self._tell(error)
+                self._log_once(error)
             raise
-        self._is_told = False
+        self._is_logged = False
         self._accepted.append(connection)
         self._make_room(MOST_CONNECTIONS)
         return connection, address
 
     def _make_room(self, most: int) -> None:
-        open_ones = [each for each in self._accepted if each.fileno() >= 0]
-        self._accepted = deque(open_ones)
+        still_open = [connection for connection in self._accepted if connection.fileno() >= 0]
+        self._accepted = deque(still_open)
         while len(self._accepted) > max(0, most):
-            with contextlib.suppress(OSError):  # its client was quicker
+            with contextlib.suppress(OSError):  # the client has closed it meanwhile
                 self._accepted.popleft().shutdown(socket.SHUT_RDWR)
 
-    def _tell(self, error: OSError) -> None:
-        """Once, until a connection is accepted again: asyncio tries each second."""
-        if not self._is_told:
+    def _log_once(self, error: OSError) -> None:
+        """Logs the error once until a connection is accepted again, because asyncio tries every
+        second."""
+        if not self._is_logged:
             structlog.get_logger().error(logs.NO_DESCRIPTORS, error=error.strerror)
-        self._is_told = True
+        self._is_logged = True
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises `ConfigError`: another process has the port, most often."""
+    """A listening socket. Raises `ConfigError`, mostly because another process has the port."""
     try:
         listener = bound_socket(host, port, _Listener)
     except OSError as error:

@@ -1,9 +1,9 @@
-"""Basic authentication for the whole port, and its certificate, as Prometheus exporters have them.
+"""Basic authentication and TLS for the whole port, as in Prometheus exporters.
 
-A bcrypt hash is slow to check, which is its purpose. A scrape need not pay for that each time:
-the password that last let a user in is known again by a keyed digest.
+A bcrypt hash is slow to check, on purpose. A scrape need not pay for that every time: a keyed
+digest recognises the password that last let a user in.
 
-As with Prometheus exporters, whoever renews it need not tell the daemon.
+As with Prometheus exporters, a renewed certificate takes effect without a reload.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from retentiond.errors import ConfigError
 from retentiond.tell import logs
 
 LONGEST_PASSWORD = 72
-"""Bytes of a password that bcrypt, and whoever makes a hash, looks at."""
+"""How many bytes of a password bcrypt uses, also when a hash is made."""
 
 UNAUTHORIZED = PlainTextResponse(
     "this port asks for a user and a password\n",
@@ -45,7 +45,7 @@ class Credentials(NamedTuple):
 
 
 class BasicAuth:
-    """An application that only those come through to who know a user's password."""
+    """Lets a request through to the application only if it has a user's password."""
 
     def __init__(
         self,
@@ -53,15 +53,15 @@ class BasicAuth:
         hashes: Mapping[str, str],
         is_stuck: Callable[[], object] = lambda: None,
     ) -> None:
-        """``hashes``: bcrypt's, by the user's name; at least one. ``is_stuck``: whether /healthz
-        says so to everybody; a liveness probe knows no password."""
+        """``hashes``: bcrypt hashes by user name; at least one. ``is_stuck``: whether cycles are
+        stuck; /healthz says so without a password, because a liveness probe has none."""
         self._app = app
         self._is_stuck = is_stuck
         self._hashes = {user: hashed.encode() for user, hashed in hashes.items()}
-        # An unknown user's password is checked too, so that the time taken tells nothing.
-        self._stand_in = next(iter(self._hashes.values()))
+        # Checked for an unknown user, so that the time doesn't tell which users exist.
+        self._hash_for_unknown = next(iter(self._hashes.values()))
         self._key = secrets.token_bytes(32)
-        self._let_in: dict[str, bytes] = {}
+        self._digests: dict[str, bytes] = {}  # of the password that last let each user in
         # One check at a time: guessing passwords must not take all processors.
         self._checker = ThreadPoolExecutor(1, thread_name_prefix="http-login")
 
@@ -76,22 +76,22 @@ class BasicAuth:
 
     async def _knows(self, login: Credentials) -> bool:
         digest = hmac.digest(self._key, login.password, "sha256")
-        if hmac.compare_digest(self._let_in.get(login.user, b""), digest):
+        if hmac.compare_digest(self._digests.get(login.user, b""), digest):
             return True
         loop = asyncio.get_running_loop()
         is_right = await loop.run_in_executor(self._checker, self._check, login)
         if is_right:
-            self._let_in[login.user] = digest
+            self._digests[login.user] = digest
         return is_right
 
     def _check(self, login: Credentials) -> bool:
-        hashed = self._hashes.get(login.user, self._stand_in)
+        hashed = self._hashes.get(login.user, self._hash_for_unknown)
         is_right = bcrypt.checkpw(login.password[:LONGEST_PASSWORD], hashed)
         return is_right and login.user in self._hashes
 
 
 def parse(authorization: str) -> Credentials | None:
-    """User and password of an ``Authorization`` header; None where it holds none."""
+    """User and password of an ``Authorization`` header; None if it has none."""
     scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -103,16 +103,18 @@ def parse(authorization: str) -> Credentials | None:
 
 
 Stamp = tuple[tuple[int, int, int], ...]
+"""Inode, time and size of the certificate's files, to see whether they have changed."""
 
 
 class Certificate:
-    """``context`` is what a server listens with: each connection gets today's certificate."""
+    """The port's certificate. A server listens with ``context``, which gives every new connection
+    the certificate that the files have now."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
-        """Raises `ConfigError` where the two can't be used."""
+        """Raises `ConfigError` if certificate and key can't be used."""
         self._files = (certificate, key)
         self._log = structlog.get_logger()
-        self._said = ""  # why the files of this moment can't be used
+        self._logged = ""  # why the present files can't be used
         for name, file in (("certificate", certificate), ("key", key)):
             try:
                 file.read_bytes()
@@ -120,7 +122,7 @@ class Certificate:
                 raise ConfigError(
                     f"{file} can't be read ({error.strerror})", path=f"http.tls.{name}"
                 ) from error
-        self._read = self._stamp()
+        self._loaded_stamp = self._stamp()
         try:
             self._current = self._load()
             self.context = self._load()
@@ -129,34 +131,35 @@ class Certificate:
         self.context.sni_callback = self._on_hello
 
     def _on_hello(self, connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
-        """Called for every handshake, also of a client that names no host."""
+        """Called for every handshake, even if the client names no host."""
         self._renew()
         connection.context = self._current
 
     def _renew(self) -> None:
-        """A pair that does not fit may be half written: it is tried again, and said once."""
+        """Loads the files if they have changed. A key that doesn't fit its certificate may be half
+        written, so it is logged once and tried again."""
         try:
             stamp = self._stamp()
-            if stamp == self._read:
+            if stamp == self._loaded_stamp:
                 return
             self._current = self._load()
         except OSError as error:
             why = _why(error) if isinstance(error, ssl.SSLError) else str(error)
-            if why != self._said:
-                self._said = why
+            if why != self._logged:
+                self._logged = why
                 self._log.warning(logs.CERTIFICATE_REFUSED, error=f"http.tls: {why}")
             return
-        self._read, self._said = stamp, ""
+        self._loaded_stamp, self._logged = stamp, ""
         self._log.info(logs.CERTIFICATE_RENEWED, certificate=str(self._files[0]))
 
     def _stamp(self) -> Stamp:
-        found = [os.stat(file) for file in self._files]
-        return tuple((each.st_ino, each.st_mtime_ns, each.st_size) for each in found)
+        stats = [os.stat(file) for file in self._files]
+        return tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        # With a pass phrase of nothing: OpenSSL would ask the terminal for one.
+        # An empty pass phrase: without one, OpenSSL would ask the terminal.
         context.load_cert_chain(*self._files, password="")
         return context
 

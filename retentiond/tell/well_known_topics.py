@@ -1,11 +1,11 @@
-"""Topics that a system of their own reads without committing, as their names tell.
+"""Topics that, by their names, belong to a system that reads them without committing.
 
-Most of these systems read such a topic from its beginning whenever they start: Streams restores its
-state, Debezium a database's schema, a registry all of its schemas. What a consumer group has read
-says nothing of them. A name proves nothing, so nothing is ever enabled by one: a topic that matches
-is only left out of what a first look enables, and named by `doctor`.
+Most of these systems read such a topic from the beginning whenever they start: Streams restores its
+state, Debezium a database's schema, a registry all its schemas. The commits of consumer groups say
+nothing about these reads. A name proves nothing, so it never enables anything: a first look doesn't
+enable a topic that matches, and `doctor` names it.
 
-`SYSTEMS` is the one table of these names. Each entry says where the name comes from.
+`SYSTEMS` is the only table of these names. Its comments say where the names come from.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 
 class KnownSystem(NamedTuple):
-    """The system whose topic it is. ``short``: for a cell of a table; ``meaning``: why one does not
-    begin with this topic."""
+    """A system that owns topics. ``short``: for a cell of a table. ``meaning``: why such a topic is
+    not one to begin with."""
 
     short: str
     meaning: str
@@ -141,9 +141,9 @@ SYSTEMS = (
         ),
     ),
 )
-"""Patterns that the whole name matches; the first that does counts."""
+"""Patterns for whole names. The first one that matches counts."""
 
 
 def system_of(topic: str) -> KnownSystem | None:
-    """The system whose topic it is; None for any other."""
-    return next((found for names, found in SYSTEMS if names.fullmatch(topic)), None)
+    """The system that owns the topic by its name, or None."""
+    return next((system for names, system in SYSTEMS if names.fullmatch(topic)), None)

@@ -76,9 +76,7 @@ STEPS = {
     "before the guard": Step(retentiond.act.carry_out, "verify"),
     "after the guard": Step(retentiond.act.carry_out, "verify", after=True),
     "before the cycle's beginning is recorded": Step(Audit, "record_cycle", applies=has_begun),
-    "before the cycle's beginning is put into the log's own file": Step(
-        Audit, "_put_into_the_file"
-    ),
+    "before the cycle's beginning is put into the log's own file": Step(Audit, "_checkpoint"),
     "after the cycle's beginning is recorded": Step(Audit, "record_cycle", True, has_begun),
     "while the intents are being written": Step(_GroupLists, "id_of"),
     "after the intents are written": Step(Audit, "intend", after=True),

@@ -90,7 +90,7 @@ that says for how long the disk is under pressure. Without it that ends sooner, 
 
 HELD_IN_PARTS = {"after_acting", "execute"}
 
-NO_STEP = {"__init__", "open", "close", "unsettled", "deletions", "_transaction", "_check_place"}
+NO_STEP = {"__init__", "open", "close", "unsettled", "deletions", "_transaction", "_check_files"}
 """What an audit log can do besides writing."""
 
 

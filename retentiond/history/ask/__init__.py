@@ -1,5 +1,5 @@
-"""What the past says of a policy.
+"""Answers questions about the past: what would a policy have done?
 
-In come the recorded entries of a time and a policy that is tried; out go simulations,
-recommendations and reports.
+In come the recorded entries of a time and a policy to try; out go simulations, recommendations and
+reports.
 """

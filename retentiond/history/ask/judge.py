@@ -1,11 +1,11 @@
-"""What the rule says of each partition at each entry, by what was recorded of it.
+"""Applies the rule to each recorded partition at each entry.
 
-The rule is asked with a retention of 0, so its cutoff is bound by readers, open transactions and
-the end alone. `retentiond.history.ask.replay` adds the age. Invariant: what the live rule holds
-has no bound here, and neither has what the record doesn't tell.
+The rule is applied with a retention of 0, so only readers, open transactions and the end bound its
+cutoff. `retentiond.history.ask.replay` adds the age. Invariant: a partition that the live rule
+holds has no bound here, nor has one whose record doesn't tell enough.
 
-The log start offset is taken to be below everything: the record has the one that the daemon of
-that time has left, and where a simulated one lies follows from all that was deleted before.
+The log start offset is taken to be below everything. The recorded one is the result of the
+daemon's own deletions, and a simulated one follows from all simulated deletions before.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ HOLDS_JUDGED_AGAIN = (
     Reason.LIMIT_REACHED,
     Reason.PAUSED,
 )
-"""Holds that the policy of that time caused, or the moment: they are judged again."""
+"""Holds that came from the policy in force, or from the moment: they are judged again."""
 
 HOLDS_OF_ANY_POLICY = tuple(
     reason
     for reason, verdict in VERDICT_OF.items()
     if verdict is Verdict.HOLD and reason not in HOLDS_JUDGED_AGAIN
 )
-"""Holds that any policy with the same groups would have met."""
+"""Holds that any policy with the same groups would have had."""
 
 HOLDS_BY_GROUPS = (
     Reason.NO_GROUP,
@@ -52,7 +52,7 @@ UNREADABLE_REASONS = (
     Reason.OFFSET_UNREADABLE,
     Reason.GROUP_LIST_INCOMPLETE,
 )
-"""Reasons of rows that don't tell where the readers stood."""
+"""Reasons of rows that don't tell the readers' positions."""
 
 CAUSE_COLUMNS = {
     "silent_group_id": "INT",
@@ -64,7 +64,7 @@ CAUSE_COLUMNS = {
     "max_offset": "BIGINT",
     "rewound": "BOOLEAN",
 }
-"""The rule's columns that name who causes a hold. The record has the hold instead."""
+"""The rule's columns that name the group that causes a hold. The record has only the hold."""
 
 JUDGED_COLUMNS = (
     "log",
@@ -80,31 +80,32 @@ JUDGED_COLUMNS = (
 
 
 def judged_by_record(recorded: DataFrame) -> DataFrame:
-    """``recorded`` is of `retentiond.history.ask.replay`. Same grain.
+    """The judgement if the same groups count as then. ``recorded`` is the result of
+    `retentiond.history.ask.replay.Replay.recorded`; same grain.
 
-    Columns: log, order: long; weight?, retention?: see there; log_start_offset?, high_watermark?,
-    size_bytes?: long, as recorded; bound?: long, the cutoff under a retention of 0, null where
-    the rule holds or nothing is known; lowest?: long, the smallest commit that a reader may have
-    had, null where the record doesn't tell.
+    Columns: log, order: long; weight?, retention?: as in ``recorded``; log_start_offset?,
+    high_watermark?, size_bytes?: long, as recorded; bound?: long, the cutoff under a retention of
+    0, null if the rule holds or nothing is known; lowest?: long, the smallest commit that a reader
+    may have had, null if the record doesn't tell.
     """
     return judged(recorded, HOLDS_OF_ANY_POLICY, CAUSES_UNNAMED)
 
 
 def judged_by_commits(counted: DataFrame) -> DataFrame:
-    """The same with other groups than counted then. ``counted`` has the columns of
-    `retentiond.history.ask.replay` and of `retentiond.history.ask.readers.counted`."""
+    """The judgement if other groups count than did then. ``counted`` has the columns of
+    `retentiond.history.ask.replay.Replay.recorded` and `retentiond.history.ask.readers.counted`."""
     return judged(
         counted,
-        [each for each in HOLDS_OF_ANY_POLICY if each not in HOLDS_BY_GROUPS],
+        [reason for reason in HOLDS_OF_ANY_POLICY if reason not in HOLDS_BY_GROUPS],
         CAUSES_COUNTED,
     )
 
 
-def judged(recorded: DataFrame, facts: Iterable[Reason], found: Iterable[str]) -> DataFrame:
-    """``facts``: reasons of the record that hold; ``found``: expressions of the columns of
-    `groups_by_topic` and `commits_by_partition`, and of `CAUSE_COLUMNS`; and lowest_commit, null
-    where somebody's is not known."""
-    questioned = recorded.selectExpr(
+def judged(recorded: DataFrame, holding: Iterable[Reason], causes: Iterable[str]) -> DataFrame:
+    """``holding``: recorded reasons that still hold. ``causes``: expressions for the columns of
+    `groups_by_topic` and `commits_by_partition`, for `CAUSE_COLUMNS`, and for lowest_commit, which
+    is null if a group's commit is not known."""
+    rule_input = recorded.selectExpr(
         "log",
         "order",
         "weight",
@@ -125,11 +126,11 @@ def judged(recorded: DataFrame, facts: Iterable[Reason], found: Iterable[str]) -
         "false AS recreated",
         "CAST(NULL AS INT) AS changelog_group_id",
         "NOT complete AS hidden",
-        f"NOT is_known OR coalesce(reason IN {_listed(facts)}, true) AS holds",
+        f"NOT is_known OR coalesce(reason IN {_listed(holding)}, true) AS holds",
         f"complete AND coalesce(reason NOT IN {_listed(UNREADABLE_REASONS)}, false) AS is_told",
-        *found,
+        *causes,
     )
-    return with_reason(with_topic_reason(with_bounds(questioned)), complete=True).selectExpr(
+    return with_reason(with_topic_reason(with_bounds(rule_input)), complete=True).selectExpr(
         *JUDGED_COLUMNS
     )
 
@@ -154,12 +155,12 @@ CAUSES_COUNTED = (
     "CAST(NULL AS INT) AS replaced_group_id",
     "max_offset",
     "CAST(NULL AS BOOLEAN) AS rewound",  # a commit below where the log would begin deletes nothing
-    # Those who counted then may miss something, too: the smallest commit of these is recorded.
+    # Groups that counted then may miss something, too; their smallest commit is recorded.
     "IF(coalesce(commits = readable_commits, true) AND min_committed_offset IS NOT NULL,"
     " least(min_offset, min_committed_offset), NULL) AS lowest_commit",
 )
-"""A commit that proves nothing is unreadable here, so that whoever made it holds."""
+"""A commit that proves nothing counts as unreadable here, so that its group holds."""
 
 
 def _listed(reasons: Iterable[Reason]) -> str:
-    return f"({', '.join(repr(each.value) for each in reasons)})"
+    return f"({', '.join(repr(reason.value) for reason in reasons)})"

@@ -1,7 +1,7 @@
-"""Readers that stood, came back or were rewound to below the simulated log start.
+"""Finds readers that stood below the simulated log start, came back there or were rewound to there.
 
-A reader is looked at in every entry whose record tells where readers stood. Its commit is the last
-that was recorded, up to the next entry in which all commits stand again.
+A reader is checked at every entry whose record tells the readers' positions. Its commit is the last
+recorded one, until the next entry that has all commits again.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from retentiond.history.ask.replay import PARTITION_BITS, TOPIC_BITS, Replay
 from retentiond.history.schema import RowKind
 
 MOMENTS_PER_BUCKET = 16
-"""Moments are joined to the times that commits were in force for so many at once."""
+"""Moments are joined to the spans of commits in buckets of so many moments."""
 
 
 class Missed(NamedTuple):
-    """Records that a group would not have found. ``at_ms``: the entry in which it was first seen
-    below the simulated log start; the offsets are those at which it lacked the most ``records``
-    until it was seen above."""
+    """Records that a group would not have found. ``at_ms``: the entry at which it was first seen
+    below the simulated log start. The offsets are those of the moment at which it lacked the most
+    ``records``, until it was seen above again."""
 
     group: str
     topic: str
@@ -37,8 +37,8 @@ class Missed(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """A topic (its number), and the orders of the first and the last moment at which a reader may
-    have stood below the simulated log start."""
+    """A topic (its number) where a reader may have stood below the simulated log start, and the
+    orders of the first and the last such moment."""
 
     topic: int
     since: int
@@ -46,11 +46,12 @@ class Doubt(NamedTuple):
 
 
 MAY_HAVE_MISSED = "lowest < start AND start > kafka_start"
-"""Whether a reader may have stood below; of the columns of `Replay.starts`."""
+"""Whether a reader may have stood below the simulated log start, on the columns of
+`Replay.starts`."""
 
 
 def doubts_of(rows: Iterable[Mapping[str, Any]]) -> list[Doubt]:
-    """``rows``: of topics; ``since`` and ``until`` are None where there is no doubt."""
+    """The doubts in ``rows`` of topics, where ``since`` and ``until`` are None without a doubt."""
     return [
         Doubt(row["topic"], row["since"], row["until"]) for row in rows if row["since"] is not None
     ]
@@ -59,14 +60,14 @@ def doubts_of(rows: Iterable[Mapping[str, Any]]) -> list[Doubt]:
 def missed(
     replay: Replay, doubts: Sequence[Doubt], doubtful: DataFrame
 ) -> Mapping[str, list[Missed]]:
-    """By topic; of the given topics only. By time, group and partition. ``doubtful``: see
-    `readers_below`."""
+    """The missed records of the topics in doubt, sorted by time, group and partition. ``doubtful``:
+    see `readers_below`."""
     if not doubts:
         return {}
-    found = occurrences(readers_below(replay, doubts, doubtful)).toArrow().to_pylist()
+    rows = occurrences(readers_below(replay, doubts, doubtful)).toArrow().to_pylist()
     timeline = replay.past.timeline
     by_topic: dict[str, list[Missed]] = {}
-    for row in sorted(found, key=lambda row: (row["moment"], row["group"], row["log"])):
+    for row in sorted(rows, key=lambda row: (row["moment"], row["group"], row["log"])):
         topic = replay.questions[row["log"] >> TOPIC_BITS].topic
         by_topic.setdefault(topic, []).append(
             Missed(
@@ -84,17 +85,15 @@ def missed(
 
 def asked_by(replay: Replay, doubts: Sequence[Doubt]) -> list[TopicQuestion]:
     """The questions about the topics in doubt."""
-    return [replay.questions[each.topic] for each in doubts]
+    return [replay.questions[doubt.topic] for doubt in doubts]
 
 
 def readers_below(replay: Replay, doubts: Sequence[Doubt], doubtful: DataFrame) -> DataFrame:
-    """``doubtful``: rows of `Replay.starts`, all that are `MAY_HAVE_MISSED` of the topics in doubt.
+    """Commits that lay below the simulated log start because of simulated deletions. ``doubtful``:
+    the rows of `Replay.starts` of the topics in doubt for which `MAY_HAVE_MISSED` holds.
 
-    Grain: group, log, moment: where the commit lay below the simulated log start, because of what
-    the simulation has deleted.
-
-    Columns: those (moment: its number); order: long; place: see `Replay.starts`; committed_offset,
-    start, records: long.
+    Grain: group, log, moment (its number). Columns: the grain; order: long; place: see
+    `Replay.starts`; committed_offset, start, records: long.
     """
     moments = doubtful.selectExpr(
         "log",
@@ -133,10 +132,11 @@ def readers_below(replay: Replay, doubts: Sequence[Doubt], doubtful: DataFrame) 
 
 
 def occurrences(below: DataFrame) -> DataFrame:
-    """One after the other, as long as the reader was not seen above in between. ``below`` is of
-    `readers_below`.
+    """Joins consecutive rows of a reader until it was seen above the log start. ``below`` is the
+    result of `readers_below`.
 
-    Grain: group, log, moment: the first. Columns: those; committed_offset, start, records: long.
+    Grain: group, log, moment (the first one). Columns: the grain; committed_offset, start, records:
+    long.
     """
     in_order = Window.partitionBy("group", "log").orderBy("place")
     return (
@@ -153,17 +153,17 @@ def occurrences(below: DataFrame) -> DataFrame:
 
 
 def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
-    """The commits of groups that count, at the moments of the doubts and some before. As
+    """The commits of groups that count, at the moments in doubt and some before, as in
     `retentiond.history.ask.readers.in_force`."""
     past, asked = replay.past, asked_by(replay, doubts)
     moments, number = past.timeline.moments, past.timeline.number
     selections = [
         past.commits_at(
-            replay.questions[each.topic].topic,
-            moments[number(each.since)],
-            moments[number(each.until)],
+            replay.questions[doubt.topic].topic,
+            moments[number(doubt.since)],
+            moments[number(doubt.until)],
         )
-        for each in doubts
+        for doubt in doubts
     ]
     rows = replay.rows(
         RowKind.COMMIT,
@@ -171,7 +171,7 @@ def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
         selections,
     ).join(F.broadcast(_numbers(replay, asked)), "topic", "inner")
     return in_force(
-        _that_count(rows, replay, asked).selectExpr(
+        _without_uncounted(rows, replay, asked).selectExpr(
             "entry",
             "number AS topic",
             "partition",
@@ -183,13 +183,18 @@ def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
     )
 
 
-def _that_count(commits: DataFrame, replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
-    """The commits without those of groups that no policy counts."""
-    if not any(each.policy and not each.policy.counts_everybody for each in asked):
+def _without_uncounted(
+    commits: DataFrame, replay: Replay, asked: Sequence[TopicQuestion]
+) -> DataFrame:
+    """The commits without those of groups that count under neither policy."""
+    if not any(question.policy and not question.policy.counts_everybody for question in asked):
         return commits
     groups = commits.select("group").distinct().toArrow()["group"].to_pylist()
     uncounted = [
-        (each.topic, group) for each in asked for group in groups if not each.counts(group)
+        (question.topic, group)
+        for question in asked
+        for group in groups
+        if not question.counts(group)
     ]
     if not uncounted:
         return commits
@@ -202,7 +207,7 @@ def _that_count(commits: DataFrame, replay: Replay, asked: Sequence[TopicQuestio
 
 
 def _numbers(replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
-    """Grain: topic. Columns: topic; number: long."""
-    topics = [each.topic for each in asked]
+    """The numbers of the topics. Grain: topic. Columns: topic; number: long."""
+    topics = [question.topic for question in asked]
     numbers = pa.array([replay.numbers[topic] for topic in topics], pa.int64())
     return replay.session.createDataFrame(pa.table({"topic": topics, "number": numbers}))

@@ -1,8 +1,8 @@
-"""The history of one cluster over a time: its entries, and how much time surely passed between
+"""The history of one cluster over a time: its entries, and the time that certainly passed between
 them.
 
 Invariant: entries are ordered by their number, never by their time, because clocks go back. A
-record counts as old only when it surely was, so a clock that jumped makes nothing older.
+record counts as old only if it certainly was, so a clock that jumps makes nothing older.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from retentiond.history.schema import RowKind
 from retentiond.history.table import HistoryFile, HistoryTable, quoted
 
 GAP_INTERVALS = 3
-"""An entry stands for what follows it, up to so many times the usual interval."""
+"""An entry stands for the time until the next one, if that is at most so many usual intervals."""
 
 DAY_MS = 86_400_000
 
@@ -36,7 +36,7 @@ HOW_TO_BEGIN = "the daemon (retentiond run) writes it while history.enabled is t
 
 
 class EntryRow(NamedTuple):
-    """An entry as its row of kind ``cycle`` tells it."""
+    """An entry, as in its row of kind ``cycle``."""
 
     entry: int
     at_ms: int
@@ -48,10 +48,10 @@ class EntryRow(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """An entry in its place: the ``number``-th of the timeline, ``elapsed_ms`` after the first.
+    """An entry in the timeline: the ``number``-th, ``elapsed_ms`` after the first.
 
-    ``weight_ms``: the time that it stands for; None where it lies before or after the period, and
-    only tells what was there at that time.
+    ``weight_ms``: the time for which it stands. None if it lies outside the period and only tells
+    what existed then.
     """
 
     number: int
@@ -61,7 +61,8 @@ class Moment(NamedTuple):
 
 
 class AskedCluster(NamedTuple):
-    """``origin``: what says that it is this one, as in ``that of --cluster``."""
+    """The cluster that the question is about. ``origin``: what names it, as in
+    ``that of --cluster``."""
 
     cluster_id: str
     origin: str
@@ -76,7 +77,8 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """``usual_ms``: the interval between entries, as a median; 0 where there is but one."""
+    """The entries of a period. ``usual_ms``: the median interval between entries; 0 if there is
+    only one entry."""
 
     moments: tuple[Moment, ...]
     since_ms: int
@@ -86,33 +88,34 @@ class Timeline:
 
     @property
     def period(self) -> tuple[Moment, ...]:
-        """The moments within the period that is asked about."""
-        return tuple(each for each in self.moments if each.weight_ms is not None)
+        """The moments within the period of the question."""
+        return tuple(moment for moment in self.moments if moment.weight_ms is not None)
 
     @property
     def observed_ms(self) -> int:
-        """How much time was observed from the period's first entry to its last."""
+        """The time from the period's first entry to its last one."""
         period = self.period
         return period[-1].elapsed_ms - period[0].elapsed_ms if period else 0
 
     @property
     def longest_read_ms(self) -> int:
-        """A record that stands in an entry may be so much younger than that."""
-        return max(each.entry.read_ms for each in self.moments)
+        """By how much a record may be younger than the entry that has it."""
+        return max(moment.entry.read_ms for moment in self.moments)
 
     @property
     def scale(self) -> int:
-        """More than there are moments; see `order`."""
+        """The factor of time in `order`: more than there are moments."""
         return len(self.moments) + 1
 
     def order(self, moment: Moment) -> int:
-        """One number to sort by: strictly increasing, and ``a`` surely lies ``ms`` or more before
-        ``b`` just where ``order(a) <= order(b) - ms * scale`` and ``a`` does not come after ``b``.
+        """A number to sort by. It is strictly increasing. ``a`` certainly lies ``ms`` or more
+        before ``b`` if and only if ``order(a) <= order(b) - ms * scale`` and ``a`` does not come
+        after ``b``.
         """
         return moment.elapsed_ms * self.scale + moment.number
 
     def number(self, order: int) -> int:
-        """The number of the moment with that `order`."""
+        """The number of the moment with this `order`."""
         return order % self.scale
 
 
@@ -126,9 +129,12 @@ class EntrySelection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """``other_clusters``: ids of those whose entries stand in the same table, and are left out.
-    ``topic_ids``: grain topic, topic_id; columns: those, as strings, and first_entry: long.
-    ``is_local``: Spark itself can read the files."""
+    """The past that a question is about.
+
+    - ``other_clusters``: the ids of other clusters in the same table, which are left out.
+    - ``topic_ids``: grain topic, topic_id; columns: the grain, as strings, and first_entry: long.
+    - ``is_local``: whether Spark itself can read the files.
+    """
 
     table: HistoryTable
     files: tuple[HistoryFile, ...]
@@ -140,15 +146,14 @@ class Past:
 
     @property
     def row_count(self) -> int:
-        """How many rows of all kinds the files of that time have. Files that somebody else has
-        written are left out."""
-        return sum(each.rows or 0 for each in self.files)
+        """How many rows of all kinds the files of this time have, as far as it is known."""
+        return sum(file.rows or 0 for file in self.files)
 
     def query(self, sql: str) -> pa.Table:
-        """What is small, in a tenth of the time that Spark takes for it. ``{within}`` stands for:
-        of this cluster, and this time."""
-        entries = [each.entry for each in self.timeline.moments]
-        days = [day_of(each.at_ms) for each in entries]
+        """A small result, in a tenth of the time that Spark takes. ``{within}`` stands for the
+        condition that a row is of this cluster and this time."""
+        entries = [moment.entry for moment in self.timeline.moments]
+        days = [day_of(entry.at_ms) for entry in entries]
         within = (
             f"cluster_id = {quoted(self.cluster_id)} "
             f"AND day BETWEEN {quoted(min(days))} AND {quoted(max(days))} "
@@ -157,15 +162,16 @@ class Past:
         return _queried(self.table, sql.replace("{within}", within))
 
     def commits_at(self, topic: str, first: Moment, last: Moment) -> EntrySelection:
-        """What tells all commits on the topic that are in force from one moment to another: from
-        the last entry before in which all of them stand."""
+        """The entries that tell all commits on the topic in force from one moment to another: they
+        begin with the last whole entry before."""
         before = self.timeline.moments[: first.number + 1]
-        begin = next((each for each in reversed(before) if each.entry.is_whole), before[0])
+        begin = next((moment for moment in reversed(before) if moment.entry.is_whole), before[0])
         return EntrySelection(topic, begin.entry.entry, last.entry.entry)
 
 
 def history_at(place: str | Path) -> HistoryTable:
-    """Raises `UsageError` where there is none, `HistoryUnavailable` where it can't be read."""
+    """Opens the history. Raises `UsageError` if there is none, and `HistoryUnavailable` if it can't
+    be read."""
     try:
         return HistoryTable.open(place)
     except HistoryUnavailable as error:
@@ -183,13 +189,13 @@ def open_past(  # noqa: PLR0917
     options: str = "--since",
     asked: AskedCluster | None = None,
 ) -> Past:
-    """What the history says of that period, of the cluster that is ``asked`` for, or else of the
-    only one that the table knows; and what ``lookback_ms`` before it says. ``master``: where Spark
-    works. ``options``: those that say which period it is.
+    """The past of this period, and of ``lookback_ms`` before it. ``asked``: the cluster; by default
+    the only one in the table. ``master``: Spark's. ``options``: the command's options that choose
+    the period.
 
-    Raises `UsageError` where there is nothing, `HistoryUnavailable` where it can't be read.
+    Raises `UsageError` if there are no entries, and `HistoryUnavailable` if they can't be read.
     """
-    days = [day_of(max(0, each)) for each in (since_ms - lookback_ms - DAY_MS, until_ms)]
+    days = [day_of(max(0, time_ms)) for time_ms in (since_ms - lookback_ms - DAY_MS, until_ms)]
     cycles = _cycles(table, *days)
     cluster_id, others = _cluster(
         table, table.clusters() | set(cycles["cluster_id"].to_pylist()), asked
@@ -203,9 +209,9 @@ def open_past(  # noqa: PLR0917
         )
     own = read_entries(within)
     lost = [
-        (each.first_entry, each.last_entry)
-        for each in table.damaged_files(cluster_id)
-        if each.first_entry is not None and each.last_entry is not None
+        (file.first_entry, file.last_entry)
+        for file in table.damaged_files(cluster_id)
+        if file.first_entry is not None and file.last_entry is not None
     ]
     found = timeline(own, since_ms, until_ms, lookback_ms, lost)
     if not found.period:
@@ -223,7 +229,7 @@ def open_past(  # noqa: PLR0917
     files = table.files(since_day=days[0], until_day=days[1])
     return Past(
         table,
-        tuple(each for each in files if each.cluster_id in (None, cluster_id)),
+        tuple(file for file in files if file.cluster_id in (None, cluster_id)),
         cluster_id or "",
         others,
         found,
@@ -235,31 +241,32 @@ def open_past(  # noqa: PLR0917
 def _cluster(
     table: HistoryTable, known: Collection[str], asked: AskedCluster | None
 ) -> tuple[str | None, tuple[str, ...]]:
-    """Whose entries are asked for, and the other clusters that the table has entries of; None where
-    it has none at all. Raises `UsageError` rather than to answer for another cluster."""
-    every = sorted(known)
-    if asked is None and len(every) > 1:
+    """The cluster that the question is about (None if the table has no entries), and the other
+    clusters in the table. Raises `UsageError` if it isn't clear which cluster is meant, or if the
+    table doesn't have it."""
+    clusters = sorted(known)
+    if asked is None and len(clusters) > 1:
         raise UsageError(
-            f"the history in {table.place} is that of {len(every)} clusters, and nothing says "
-            f"which one is meant: give --cluster with one of {', '.join(map(say_name, every))}"
+            f"the history in {table.place} is that of {len(clusters)} clusters, and nothing says "
+            f"which one is meant: give --cluster with one of {', '.join(map(say_name, clusters))}"
         )
-    if asked is not None and every and asked.cluster_id not in known:
+    if asked is not None and clusters and asked.cluster_id not in known:
         raise UsageError(
             f"the history in {table.place} has no entry of cluster {say_name(asked.cluster_id)} "
-            f"({asked.origin}), only of {', '.join(map(say_name, every))}: give --cluster with one "
-            "of these, or correct history.path or state_dir"
+            f"({asked.origin}), only of {', '.join(map(say_name, clusters))}: give --cluster with "
+            "one of these, or correct history.path or state_dir"
         )
-    mine = asked.cluster_id if asked is not None else next(iter(every), None)
-    return mine, tuple(each for each in every if each != mine)
+    chosen = asked.cluster_id if asked is not None else next(iter(clusters), None)
+    return chosen, tuple(cluster for cluster in clusters if cluster != chosen)
 
 
 def read_entries(rows: pa.Table) -> list[EntryRow]:
-    """``rows`` of kind ``cycle``, of one cluster."""
-    columns = ("entry", "at", "complete", "dry_run", "observed_ms", "is_whole", "read_ms")
-    found = zip(*(_values(rows, name) for name in columns), strict=True)
+    """The entries in ``rows`` of kind ``cycle``, of one cluster."""
+    names = ("entry", "at", "complete", "dry_run", "observed_ms", "is_whole", "read_ms")
+    columns = (_values(rows, name) for name in names)
     return sorted(
         EntryRow(entry, at, bool(complete), bool(dry_run), observed, bool(is_whole), read or 0)
-        for entry, at, complete, dry_run, observed, is_whole, read in found
+        for entry, at, complete, dry_run, observed, is_whole, read in zip(*columns, strict=True)
     )
 
 
@@ -272,20 +279,19 @@ def _values(rows: pa.Table, name: str) -> Sequence[int | None]:
 
 
 def timeline(
-    every: Sequence[EntryRow],
+    entries: Sequence[EntryRow],
     since_ms: int,
     until_ms: int,
     lookback_ms: int = 0,
     lost: Collection[tuple[int, int]] = (),
 ) -> Timeline:
-    """The entries of that period, those of ``lookback_ms`` before it, and those back to one in
-    which all commits stand, if there is one. ``lost``: from which entry to which one, both
-    included, files are damaged."""
+    """The entries of the period, those of ``lookback_ms`` before it, and those back to a whole
+    entry if there is one. ``lost``: the first and the last entry of damaged files."""
     steps = [
         max(0, later.at_ms - sooner.at_ms) if later.observed_ms is None else later.observed_ms
-        for sooner, later in pairwise(every)
+        for sooner, later in pairwise(entries)
     ]
-    within = [since_ms <= each.at_ms <= until_ms for each in every]
+    within = [since_ms <= entry.at_ms <= until_ms for entry in entries]
     if True not in within:
         return Timeline((), since_ms, until_ms, 0, (Gap(since_ms, until_ms),))
     first, last = within.index(True), len(within) - 1 - within[::-1].index(True)
@@ -294,19 +300,19 @@ def timeline(
     while begin and before_ms < lookback_ms:
         begin -= 1
         before_ms += steps[begin]
-    begin = next((at for at in range(begin, -1, -1) if every[at].is_whole), begin)
+    begin = next((at for at in range(begin, -1, -1) if entries[at].is_whole), begin)
     elapsed_ms, moments = 0, []
     for at in range(begin, last + 1):
         weight = _weight(steps[at] if at < last else usual_ms, usual_ms) if within[at] else None
-        moments.append(Moment(at - begin, every[at], elapsed_ms, weight))
+        moments.append(Moment(at - begin, entries[at], elapsed_ms, weight))
         elapsed_ms += steps[at] if at < last else 0
-    before = every[first].entry - 1
+    before = entries[first].entry - 1
     is_lost = (
-        every[first - 1].entry < before if first else _among(before, lost),
-        _among(every[last].entry + 1, lost),
+        entries[first - 1].entry < before if first else _among(before, lost),
+        _among(entries[last].entry + 1, lost),
     )
-    known = every[first : last + 1]
-    gaps = tuple(_gaps(known, steps[first:last], since_ms, until_ms, usual_ms, is_lost))
+    of_period = entries[first : last + 1]
+    gaps = tuple(_gaps(of_period, steps[first:last], since_ms, until_ms, usual_ms, is_lost))
     return Timeline(tuple(moments), since_ms, until_ms, usual_ms, gaps)
 
 
@@ -316,7 +322,8 @@ def _usual(steps: Sequence[int]) -> int:
 
 
 def _weight(step: int, usual_ms: int) -> int:
-    """Where no time is known to have passed at all, each entry counts alike."""
+    """The time for which an entry stands. If no time is known to have passed at all, all entries
+    count alike."""
     if not usual_ms:
         return 1
     return step if step <= GAP_INTERVALS * usual_ms else usual_ms
@@ -327,23 +334,23 @@ def _among(entry: int, lost: Iterable[tuple[int, int]]) -> bool:
 
 
 def _gaps(  # noqa: PLR0917
-    every: Sequence[EntryRow],
+    entries: Sequence[EntryRow],
     steps: Sequence[int],
     since_ms: int,
     until_ms: int,
     usual_ms: int,
     is_lost: tuple[bool, bool],
 ) -> Iterator[Gap]:
-    """``is_lost``: whether entries are missing before the first one and behind the last. Entries
-    are numbered without a break, so a number that is missing is an entry that was lost."""
-    before, behind = is_lost
-    if before or every[0].at_ms - since_ms > GAP_INTERVALS * usual_ms:
-        yield Gap(since_ms, every[0].at_ms)
-    for (sooner, later), step in zip(pairwise(every), steps, strict=True):
+    """The times without entries. ``is_lost``: whether entries are missing before the first one and
+    after the last one. Entries are numbered without gaps, so a missing number is a lost entry."""
+    lost_before, lost_after = is_lost
+    if lost_before or entries[0].at_ms - since_ms > GAP_INTERVALS * usual_ms:
+        yield Gap(since_ms, entries[0].at_ms)
+    for (sooner, later), step in zip(pairwise(entries), steps, strict=True):
         if step > GAP_INTERVALS * usual_ms or later.entry - sooner.entry > 1:
             yield Gap(sooner.at_ms, later.at_ms)
-    if behind or until_ms - every[-1].at_ms > GAP_INTERVALS * usual_ms:
-        yield Gap(every[-1].at_ms, until_ms)
+    if lost_after or until_ms - entries[-1].at_ms > GAP_INTERVALS * usual_ms:
+        yield Gap(entries[-1].at_ms, until_ms)
 
 
 def _cycles(table: HistoryTable, since_day: str, until_day: str) -> pa.Table:
@@ -364,7 +371,7 @@ def _queried(table: HistoryTable, sql: str) -> pa.Table:
     with errors_explained(table.place):
         types = {"at": pa.timestamp("us", "UTC"), **TEXT_COLUMNS}
         return rows.cast(
-            pa.schema([(each.name, types.get(each.name, each.type)) for each in rows.schema])
+            pa.schema([(field.name, types.get(field.name, field.type)) for field in rows.schema])
         )
 
 

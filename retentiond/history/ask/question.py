@@ -1,9 +1,9 @@
-"""What is asked of each topic of the past: which policy it is tried under.
+"""The questions about the past: under which policy a topic is tried.
 
-What the policy in force has decided by (who counts, what is compacted, what is hidden) stands in
-the record as its result. So a policy with other groups is judged by the commits themselves. One
-that is more careful elsewhere, or with an external reader whose positions nobody has read, can't be
-judged: then everything counts as kept.
+The record has the results of the policy in force: which groups count, what is compacted, what is
+hidden. So a policy with other groups is judged by the recorded commits themselves. A policy that is
+more careful in other respects, or has an external reader whose positions were not read, can't be
+judged: then all records count as kept.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ PolicyFor: TypeAlias = Callable[[str], TopicPolicy | PolicyConflict | None]
 
 @dataclass(frozen=True, slots=True)
 class TopicQuestion:
-    """``retention_ms``: None where the policy enables nothing, or contradicts itself.
+    """The question about a topic.
 
-    ``policy``: the one that is tried, ``in_force``: the one that the record was made under, None
-    where there is none. ``is_known``: whether the record tells what such a policy would have done.
+    - ``policy``: the policy that is tried; ``in_force``: the policy of the record. None if there is
+      none.
+    - ``retention_ms``: the tried policy's; None if it doesn't enable the topic, or contradicts
+      itself.
+    - ``is_known``: whether the record tells what the tried policy would have done.
     """
 
     topic: str
@@ -48,13 +51,13 @@ class TopicQuestion:
         if self.policy is None or not self._external <= self._external_then:
             return False
         return self.in_force is None or all(
-            getattr(self.policy, each) or not getattr(self.in_force, each)
-            for each in ("allow_compacted", "assumes_visible_groups")
+            getattr(self.policy, permission) or not getattr(self.in_force, permission)
+            for permission in ("allow_compacted", "assumes_visible_groups")
         )
 
     @property
     def has_other_groups(self) -> bool:
-        """Whether other groups count than did, so that their commits have to be looked at."""
+        """Whether other groups count than did then, so that commits have to be read."""
         if self.policy is None or self.in_force is None:
             return self.policy is not None
         return self.waits_longer or any(
@@ -64,7 +67,7 @@ class TopicQuestion:
 
     @property
     def waits_longer(self) -> bool:
-        """Whether it waits longer for groups that have vanished."""
+        """Whether the tried policy waits longer for groups that have vanished."""
         if self.policy is None or self.in_force is None:
             return False
         then_ms = self.in_force.forget_vanished_after_ms
@@ -80,13 +83,14 @@ class TopicQuestion:
         return frozenset(self.in_force.external_readers if self.in_force else ())
 
     def drops(self, name: str) -> bool:
-        """Whether an external reader of that name counted, and does so no more."""
-        return name in {each.name for each in self._external_then - self._external}
+        """Whether an external reader of that name counted then, and doesn't count any more."""
+        return name in {reader.name for reader in self._external_then - self._external}
 
     def counts(self, group: str) -> bool:
-        """Whether either policy lets the group count: what it misses is a loss."""
-        policies = [each for each in (self.policy, self.in_force) if each]
-        return not policies or not all(each.excludes(group) for each in policies)
+        """Whether one of the policies lets the group count. Records that such a group misses are a
+        loss."""
+        policies = [policy for policy in (self.policy, self.in_force) if policy]
+        return not policies or not all(policy.excludes(group) for policy in policies)
 
     def excludes(self, group: str) -> bool:
         return self.policy is not None and self.policy.excludes(group)
@@ -98,13 +102,13 @@ POLICY_COLUMNS: dict[str, tuple[pa.DataType, Callable[[TopicQuestion], int | boo
     "conflict": (pa.bool_(), lambda asked: asked.conflict),
     "is_known": (pa.bool_(), lambda asked: asked.is_known),
 }
-"""What the rule takes of the policy that is tried, by the columns of `retentiond.decide.rule`."""
+"""What the rule needs of the tried policy, by its columns in `retentiond.decide.rule`."""
 
 
 def questions(
     topics: Iterable[str], policy_for: PolicyFor, in_force: PolicyFor
 ) -> tuple[TopicQuestion, ...]:
-    """One for each topic, in the order of the names."""
+    """A question for each topic, sorted by name."""
     return tuple(_question(topic, policy_for(topic), in_force(topic)) for topic in sorted(topics))
 
 
@@ -125,8 +129,8 @@ def _question(
 
 @dataclass(frozen=True, slots=True)
 class TriedPolicy:
-    """``changes``: of single topics, which beat those of the configuration. ``under_pressure``: as
-    if every disk had been under pressure all the time."""
+    """A policy to try. ``changes``: policies of single topics, which replace those of the
+    configuration. ``under_pressure``: as if every disk had been under pressure all the time."""
 
     config: Config
     changes: dict[str, TopicPolicy]
@@ -143,16 +147,15 @@ class TriedPolicy:
 
     @property
     def longest_ms(self) -> int:
-        """The longest retention that it knows."""
-        policies = [each.policy for each in self.config.entries]
-        every = (*policies, *self.changes.values())
-        return max(each.consumed_retention_ms for each in every)
+        """The longest consumed retention in the policy."""
+        policies = (*(entry.policy for entry in self.config.entries), *self.changes.values())
+        return max(policy.consumed_retention_ms for policy in policies)
 
 
 def tried_policy(config: Config, changes: Sequence[str]) -> TriedPolicy:
-    """The configuration's policy with ``changes``, each as TOPIC:KEY=VALUE with a key and a value
-    of an entry of ``topics``. Raises `UsageError` and `ConfigError`."""
-    of_topics: dict[str, dict[str, Any]] = {}
+    """The configuration's policy with ``changes``. A change is TOPIC:KEY=VALUE, with a key and a
+    value as in an entry of ``topics``. Raises `UsageError` and `ConfigError`."""
+    by_topic: dict[str, dict[str, Any]] = {}
     for written in changes:
         topic, colon, setting = written.partition(":")
         key, equals, value = setting.partition("=")
@@ -161,7 +164,7 @@ def tried_policy(config: Config, changes: Sequence[str]) -> TriedPolicy:
                 f"--set {written!a} is not TOPIC:KEY=VALUE, as in "
                 "orders:retention.commitoffset.hours=6"
             )
-        settings = of_topics.setdefault(topic, {})
+        settings = by_topic.setdefault(topic, {})
         if key.startswith("groups."):
             settings, key = settings.setdefault("groups", {}), key.removeprefix("groups.")
         try:
@@ -169,12 +172,12 @@ def tried_policy(config: Config, changes: Sequence[str]) -> TriedPolicy:
         except ConfigError as error:
             raise ConfigError(error.message, path=f"--set {topic}:{setting}") from error
     return TriedPolicy(
-        config, {topic: _changed(config, topic, each) for topic, each in of_topics.items()}
+        config, {topic: _changed(config, topic, settings) for topic, settings in by_topic.items()}
     )
 
 
 def _changed(config: Config, topic: str, settings: dict[str, Any]) -> TopicPolicy:
-    """The topic's policy, or that of ``defaults`` where it has none of its own."""
+    """The topic's policy with these settings. It refines ``defaults`` if the topic has none."""
     for key in ("name", "pattern"):
         if key in settings:
             raise ConfigError(

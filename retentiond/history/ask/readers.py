@@ -1,10 +1,11 @@
-"""Who read, and how far, at each moment of the past: as the recorded commits tell it.
+"""Which groups read at each moment of the past, and how far, by the recorded commits.
 
-A commit is in force until the next one of the same group on the partition, or until all commits
-stand again. Who has read a topic counts for it until then, too, whatever becomes of its commits:
-each day begins with an entry in which all stand that are still known.
+A commit is in force until the next one of the same group on the partition, or until the next whole
+entry. A group that has read a topic counts for it until the next whole entry, too, whatever becomes
+of its commits. Each day begins with a whole entry, which has all commits and readers that are still
+known.
 
-Invariant: where the record doesn't tell who read, somebody who can't be read holds the topic.
+Invariant: if the record doesn't tell which groups read a topic, an unreadable group holds it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from retentiond.model import GroupKind
 
 
 class Trace(NamedTuple):
-    """A group that counts for a topic, from one moment to another, both included."""
+    """A group that counts for a topic (its number), from one moment to another, both included."""
 
     topic: int
     group: str
@@ -44,7 +45,7 @@ class Trace(NamedTuple):
 
 
 class MomentRange(NamedTuple):
-    """Moments in a row, by their numbers."""
+    """Consecutive moments: the numbers of the first and the last one."""
 
     first: int
     last: int
@@ -52,14 +53,14 @@ class MomentRange(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordedReaders:
-    """Who read some topics. ``questions``: by the topic's number."""
+    """The readers of some topics. ``questions``: by the topic's number."""
 
     past: Past
     questions: Mapping[int, TopicQuestion]
 
     @cached_property
     def traces(self) -> list[Trace]:
-        """What makes groups count under the policies that are tried."""
+        """The traces that make groups count under the tried policies."""
         last = len(self.past.timeline.moments) - 1
         required = [
             Trace(number, group, 0, last, required=True)
@@ -82,8 +83,8 @@ class RecordedReaders:
 
     @cached_property
     def groups(self) -> list[str]:
-        """Sorted; a group's number is its place."""
-        return sorted({each.group for each in self.traces})
+        """The groups, sorted. A group's number is its position."""
+        return sorted({trace.group for trace in self.traces})
 
     def _counts(self, number: int, group: str) -> bool:
         question = self.questions[number]
@@ -92,8 +93,8 @@ class RecordedReaders:
 
     @property
     def _seen(self) -> Iterator[Trace]:
-        """Who has left a trace on a topic."""
-        numbers = {each.topic: number for number, each in self.questions.items()}
+        """The traces of commits and readers in the record."""
+        numbers = {question.topic: number for number, question in self.questions.items()}
         for row in self._first_traces:
             number, group = numbers[row["topic"]], row["group"]
             if row["first_entry"] is None or not self._counts(number, group):
@@ -105,7 +106,7 @@ class RecordedReaders:
             yield Trace(number, group, first, last, committed=True, failed=unknown)
 
     def _span(self, entry: int) -> MomentRange:
-        """The moments from that entry to the last one before all commits stand again."""
+        """The moments from this entry to the last one before the next whole entry."""
         first = self._numbers[entry]
         return MomentRange(first, self._ends[first] - 1)
 
@@ -114,46 +115,47 @@ class RecordedReaders:
         return next_whole(self.past)
 
     def _may_restore(self, number: int, group: str) -> bool:
-        """Whether it could restore its state from the topic without a trace in the record, which
-        the policy of that time had by excluding it."""
+        """Whether the group may restore its state from the topic without a trace in the record: a
+        streams group that did not count under the policy in force."""
         in_force = self.questions[number].in_force
         was_counted = in_force is not None and not in_force.excludes(group)
         return not was_counted and GroupKind.STREAMS.value in self._kinds.get(group, ())
 
     @property
     def _first_traces(self) -> list[dict[str, Any]]:
-        """Grain: topic, group, and the times between two entries in which all stands, or smaller.
-        ``first_entry``: at which it had a commit or was known to read; None: at none."""
-        topics = ", ".join(quoted(each.topic) for each in self.questions.values())
+        """Grain: topic, group, and the time between two whole entries, or less. ``first_entry``:
+        the first entry of this time at which the group had a commit or was known to read; None if
+        there is none."""
+        topics = ", ".join(quoted(question.topic) for question in self.questions.values())
         commit, reader = quoted(RowKind.COMMIT.value), quoted(RowKind.READER.value)
-        parts = ["day", *(f"entry >= {each}" for each in self._whole_within_a_day)]
+        times = ["day", *(f"entry >= {entry}" for entry in self._whole_within_a_day)]
         return self._queried(
             f"""SELECT topic, "group",
                 min(CASE WHEN state IS NOT NULL THEN entry END) AS first_entry
             FROM history WHERE kind IN ({commit}, {reader}) AND topic IN ({topics}) AND {{within}}
-            GROUP BY topic, "group", {", ".join(parts)}"""
+            GROUP BY topic, "group", {", ".join(times)}"""
         )
 
     @property
     def _whole_within_a_day(self) -> Iterator[int]:
-        """Entries in which all stands, less those that are their day's first."""
+        """Whole entries that are not the first of their day."""
         days = set()
-        for each in self.past.timeline.moments:
-            day = day_of(each.entry.at_ms)
-            if each.entry.is_whole and day in days:
-                yield each.entry.entry
+        for moment in self.past.timeline.moments:
+            day = day_of(moment.entry.at_ms)
+            if moment.entry.is_whole and day in days:
+                yield moment.entry.entry
             days.add(day)
 
     @cached_property
     def _kinds(self) -> Mapping[str, set[str]]:
-        """All that a group, or an external reader, was recorded as."""
-        found: defaultdict[str, set[str]] = defaultdict(set)
+        """All recorded kinds of each group or external reader."""
+        kinds: defaultdict[str, set[str]] = defaultdict(set)
         for row in self._queried(
             'SELECT DISTINCT "group", group_kind FROM history '
             f"WHERE kind = {quoted(RowKind.GROUP.value)} AND {{within}}"
         ):
-            found[row["group"]].add(row["group_kind"])
-        return found
+            kinds[row["group"]].add(row["group_kind"])
+        return kinds
 
     @property
     def _unreadable(self) -> list[tuple[str, MomentRange]]:
@@ -166,30 +168,32 @@ class RecordedReaders:
             f'(SELECT "group" FROM history WHERE {of_groups} AND {is_unreadable}) '
             'ORDER BY "group", entry'
         )
-        found = []
-        for group, of_group in groupby(rows, key=lambda row: str(row["group"])):
-            changes = [(self._numbers[row["entry"]], row["is_unreadable"]) for row in of_group]
+        unreadable = []
+        for group, group_rows in groupby(rows, key=lambda row: str(row["group"])):
+            changes = [(self._numbers[row["entry"]], row["is_unreadable"]) for row in group_rows]
             for (first, is_bad), (after, _) in pairwise([*changes, (len(self._ends), False)]):
                 if is_bad:
-                    found.append((group, MomentRange(first, min(after, self._ends[first]) - 1)))
-        return found
+                    span = MomentRange(first, min(after, self._ends[first]) - 1)
+                    unreadable.append((group, span))
+        return unreadable
 
     @cached_property
     def _numbers(self) -> dict[int, int]:
         """The moments' numbers, by entry."""
-        return {each.entry.entry: each.number for each in self.past.timeline.moments}
+        return {moment.entry.entry: moment.number for moment in self.past.timeline.moments}
 
     @property
     def _unknown(self) -> Iterator[MomentRange]:
-        """Moments of which not all that stood is known: before the first entry in which all stands,
-        and from one that is missing to the next of these."""
+        """Moments at which some commits and readers are not known: those before the first whole
+        entry, and those from a missing entry to the next whole one."""
         is_known, before, unknown = False, 0, []
-        for number, entry in ((each.number, each.entry) for each in self.past.timeline.moments):
+        for moment in self.past.timeline.moments:
+            entry = moment.entry
             is_known = entry.is_whole or (is_known and entry.entry == before + 1)
             before = entry.entry
             if not is_known:
-                unknown.append(number)
-        # Numbers in a row lie as far from their places as the first of them.
+                unknown.append(moment.number)
+        # The difference of number and position is the same for consecutive numbers.
         for _, run in groupby(enumerate(unknown), key=lambda pair: pair[1] - pair[0]):
             numbers = [number for _, number in run]
             yield MomentRange(numbers[0], numbers[-1])
@@ -220,14 +224,14 @@ NUMBERED_PAIRS = pa.schema(
 
 
 def counted(recorded: DataFrame, readers: RecordedReaders) -> DataFrame:
-    """``recorded`` with who counts under the policies that are tried, and how far they were.
+    """``recorded`` with the groups that count under the tried policies, and with their commits.
 
-    It has topic, partition and moment; same grain. Columns: its own; counted_groups?: long,
-    failed_group_id?, missing_group_id? of `groups_by_topic`; commits?, readable_commits?: long,
-    min_offset?, max_offset?: long, unreadable_group_id?: int of `commits_by_partition`.
+    ``recorded`` has topic, partition and moment; same grain. Columns: its own; counted_groups?:
+    long, failed_group_id?, missing_group_id? of `groups_by_topic`; commits?, readable_commits?:
+    long, min_offset?, max_offset?: long, unreadable_group_id?: int of `commits_by_partition`.
     """
     session = recorded.sparkSession
-    ids = {group: at for at, group in enumerate(readers.groups)}
+    ids = {group: group_id for group_id, group in enumerate(readers.groups)}
     groups = groups_by_topic(_relevant(session, readers, ids), ("topic", "moment"))
     commits = commits_by_partition(
         _commits(session, readers, ids), max(1, len(ids)), ("topic", "partition", "moment")
@@ -249,8 +253,9 @@ def counted(recorded: DataFrame, readers: RecordedReaders) -> DataFrame:
 
 
 def _relevant(session: SparkSession, readers: RecordedReaders, ids: Mapping[str, int]) -> DataFrame:
-    """Grain: topic, moment, group_id. Columns: those; committed, required, failed: boolean."""
-    numbered = ((each.topic, ids[each.group], *each[2:]) for each in readers.traces)
+    """The groups that count. Grain: topic, moment, group_id. Columns: the grain; committed,
+    required, failed: boolean."""
+    numbered = ((trace.topic, ids[trace.group], *trace[2:]) for trace in readers.traces)
     return (
         session.createDataFrame(table_of(numbered, NUMBERED_TRACES))
         .repartition("topic")
@@ -270,19 +275,19 @@ def _relevant(session: SparkSession, readers: RecordedReaders, ids: Mapping[str,
 
 
 def _commits(session: SparkSession, readers: RecordedReaders, ids: Mapping[str, int]) -> DataFrame:
-    """The commits of those who count. Grain: topic, partition, moment, group_id. Columns: those;
-    offset?: long, null where it proves nothing."""
-    pairs = {(each.topic, each.group) for each in readers.traces if each.committed}
+    """The commits of groups that count. Grain: topic, partition, moment, group_id. Columns: the
+    grain; offset?: long, null if the commit proves nothing."""
+    pairs = {(trace.topic, trace.group) for trace in readers.traces if trace.committed}
     rows = [(readers.questions[number].topic, group, ids[group], number) for number, group in pairs]
     numbered = session.createDataFrame(table_of(rows, NUMBERED_PAIRS))
-    made = recorded_rows(
+    commits = recorded_rows(
         readers.past,
         session,
         RowKind.COMMIT,
         ["group", "topic", "partition", "committed_offset", "state"],
     ).join(F.broadcast(numbered), ["topic", "group"], "inner")
     return in_force(
-        made.selectExpr(
+        commits.selectExpr(
             "entry",
             "number AS topic",
             "id AS group",
@@ -301,11 +306,11 @@ def _commits(session: SparkSession, readers: RecordedReaders, ids: Mapping[str, 
 
 
 def in_force(commits: DataFrame, past: Past) -> DataFrame:
-    """``commits`` are rows of the record: entry, topic (its number), partition, group,
-    committed_offset?, and is_there: whether it is one.
+    """When each recorded commit was in force. ``commits`` has entry, topic (its number), partition,
+    group, committed_offset?, and is_there: whether there is a commit.
 
-    Grain: group, topic, partition, first. Columns: those; committed_offset?: long; first, last:
-    int, the numbers of the moments between which it was the last recorded.
+    Grain: group, topic, partition, first. Columns: the grain; committed_offset?: long; first, last:
+    int, the numbers of the moments between which it was the last recorded commit.
     """
     of_partition = Window.partitionBy("topic", "partition", "group").orderBy("first")
     return (
@@ -334,14 +339,14 @@ def in_force(commits: DataFrame, past: Past) -> DataFrame:
 
 
 def _ends(session: SparkSession, past: Past) -> DataFrame:
-    """Grain: entry. Columns: entry: long; moment: int, its number; next_whole: int, as in
-    `next_whole`."""
+    """When the commits of an entry end at the latest. Grain: entry. Columns: entry: long; moment:
+    int, its number; next_whole: int, from `next_whole`."""
     moments = past.timeline.moments
     return session.createDataFrame(
         pa.table(
             {
-                "entry": pa.array([each.entry.entry for each in moments], pa.int64()),
-                "moment": pa.array([each.number for each in moments], pa.int32()),
+                "entry": pa.array([moment.entry.entry for moment in moments], pa.int64()),
+                "moment": pa.array([moment.number for moment in moments], pa.int32()),
                 "next_whole": pa.array(next_whole(past), pa.int32()),
             }
         )
@@ -349,12 +354,12 @@ def _ends(session: SparkSession, past: Past) -> DataFrame:
 
 
 def next_whole(past: Past) -> Sequence[int]:
-    """For each moment, the number of the next one at which all commits stand again, or one past
-    the last."""
+    """For each moment, the number of the next whole entry's moment; one past the last if there is
+    none."""
     moments = past.timeline.moments
-    following, found = len(moments), []
-    for each in reversed(moments):
-        found.append(following)
-        if each.entry.is_whole:
-            following = each.number
-    return found[::-1]
+    following, reversed_numbers = len(moments), []
+    for moment in reversed(moments):
+        reversed_numbers.append(following)
+        if moment.entry.is_whole:
+            following = moment.number
+    return reversed_numbers[::-1]

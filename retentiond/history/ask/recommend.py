@@ -1,9 +1,10 @@
-"""The shortest consumed retention under which every reader of the past would have found what it
-came for.
+"""Recommends the shortest consumed retention under which every reader of the past would have found
+its records.
 
-Without any retention, everything goes as soon as it is consumed. Whoever then stands below the log
-start came for something: its first record was first seen in one entry, and was last there to be
-deleted in another. A longer retention than the time between the two would have kept it.
+Without a retention, records go as soon as they are consumed. A reader that stands below the log
+start then has come for records that are gone. The first of these records was first seen in one
+entry, and was deleted in another one at the latest. A retention longer than the time between the
+two entries would have kept it.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from retentiond.history.table import quoted
 from retentiond.model import Reason
 
 ENOUGH_MS = 7 * 86_400_000
-"""A week has whatever comes back each day, and most of what comes back each week."""
+"""A week shows readers that come back daily, and most of those that come back weekly."""
 
 ENOUGH_TIMES = 3
-"""How many times over a recommended retention must have had the time to prove too short."""
+"""A topic must have been observed for at least this many times a recommended retention."""
 
 
 class NeedKind(StrEnum):
@@ -40,14 +41,15 @@ class NeedKind(StrEnum):
     """A commit went back."""
 
     LATE_READER = "late_reader"
-    """A group's first commit lay below what others had read."""
+    """A group's first commit lay below records that others had read."""
 
     NONE_SEEN = "none_seen"
 
 
 @dataclass(frozen=True, slots=True)
 class LongestNeed:
-    """Who came for the oldest records, when, and how old its first one was at most."""
+    """The reader that came for the oldest records, when, and how old its first record was at
+    most."""
 
     why: NeedKind
     group: str | None = None
@@ -57,9 +59,13 @@ class LongestNeed:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """``shortest_ms``: what would have done in that time. ``observed_ms``: for how long the topic
-    was seen. ``is_short``: that is too short to go by, so nothing shorter is recommended.
-    ``simulated``: the past under the recommended retention."""
+    """A recommended retention.
+
+    - ``shortest_ms``: the shortest retention that would have been enough.
+    - ``observed_ms``: for how long the topic was observed; ``is_short``: whether that is too short
+      to rely on, so that no shorter retention is recommended.
+    - ``simulated``: the past under the recommended retention.
+    """
 
     topic: str
     retention_ms: int
@@ -72,8 +78,9 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class _Return:
-    """A reader that stood below what the others had read. ``needed_ms``: a retention must be longer
-    than that; ``ms``: how old its first record was at most, None where it is older than all."""
+    """A reader that came back for records that the others had read. ``needed_ms``: the retention
+    must be longer than this. ``ms``: how old its first record was at most; None if the record is
+    older than the past."""
 
     group: str
     partition: int
@@ -86,10 +93,10 @@ class _Return:
 def recommend(
     replay: Replay, safety: float, again: Callable[[Sequence[TopicQuestion]], Replay]
 ) -> tuple[Recommendation, ...]:
-    """``replay``: under `without_retention`; ``again``: the same past under other questions. A
-    topic that was seen at one moment alone has none.
+    """Recommends a retention for each topic that was seen at more than one moment. ``replay``: the
+    past under `without_retention`. ``again`` returns the same past under other questions.
     """
-    seen = (
+    orders = (
         replay.starts()
         .groupBy("topic")
         .agg(
@@ -99,14 +106,14 @@ def recommend(
             F.expr(f"max(IF({MAY_HAVE_MISSED}, order, NULL)) AS until"),
         )
     )
-    rows = sorted(seen.toArrow().to_pylist(), key=lambda row: int(row["topic"]))
+    rows = sorted(orders.toArrow().to_pylist(), key=lambda row: int(row["topic"]))
     returns = _returns(replay, doubts_of(rows))
-    whys = _whys(replay, returns)
-    timeline, found = replay.past.timeline, []
+    needs = _needs(replay, returns)
+    timeline, recommended = replay.past.timeline, []
     for row in rows:
         topic = replay.questions[row["topic"]].topic
         observed_ms = (row["last"] - row["first"]) // timeline.scale
-        if not observed_ms:  # one moment: nobody had the time to come back
+        if not observed_ms:  # a single moment: no reader had the time to come back
             continue
         at_least = [timeline.usual_ms]
         if worst := returns.get(topic):
@@ -115,18 +122,18 @@ def recommend(
         is_short = observed_ms < max(ENOUGH_MS, ENOUGH_TIMES * retention_ms)
         if is_short:
             retention_ms = max(retention_ms, observed_ms)
-        why = whys.get(topic, NOBODY_CAME_BACK)
-        found.append((topic, retention_ms, max(at_least), why, observed_ms, is_short))
-    retentions = {topic: retention_ms for topic, retention_ms, *_ in found}
+        need = needs.get(topic, NOBODY_CAME_BACK)
+        recommended.append((topic, retention_ms, max(at_least), need, observed_ms, is_short))
+    retentions = {topic: retention_ms for topic, retention_ms, *_ in recommended}
     simulated = simulate(
-        again([_with(each, retentions.get(each.topic)) for each in replay.questions])
+        again([_with(question, retentions.get(question.topic)) for question in replay.questions])
     )
-    by_topic = {each.topic: each for each in simulated.topics}
-    return tuple(Recommendation(*each, by_topic[each[0]]) for each in found)
+    by_topic = {topic.topic: topic for topic in simulated.topics}
+    return tuple(Recommendation(*fields, by_topic[fields[0]]) for fields in recommended)
 
 
 RETURN_COLUMNS = ("topic", "log", "order", "start", "kafka_start", "lowest", "place", "cutoff")
-"""What returns are found by."""
+"""The columns that are needed to find returning readers."""
 
 NOBODY_CAME_BACK = LongestNeed(NeedKind.NONE_SEEN)
 
@@ -143,51 +150,51 @@ def _with(question: TopicQuestion, retention_ms: int | None) -> TopicQuestion:
 
 
 def never_deletable(past: Past) -> frozenset[str]:
-    """Topics of which every row says `Reason.NOT_DELETABLE`, or that the topic was not read."""
+    """Topics whose rows all say `Reason.NOT_DELETABLE`, except those where the topic could not be
+    read."""
     held, unreadable = quoted(Reason.NOT_DELETABLE.value), quoted(Reason.OFFSET_UNREADABLE.value)
-    found = past.query(
+    rows = past.query(
         "SELECT topic FROM history "
         f"WHERE kind = {quoted(RowKind.PARTITION.value)} AND {{within}} GROUP BY topic "
         f"HAVING bool_or(coalesce(reason, '') = {held}) "
         f"AND bool_and(coalesce(reason, '') IN ({held}, {unreadable}))"
     )
-    return frozenset(found["topic"].to_pylist())
+    return frozenset(rows["topic"].to_pylist())
 
 
 def _returns(replay: Replay, doubts: Sequence[Doubt]) -> dict[str, _Return]:
-    """The return of each topic that needs the longest retention."""
+    """For each topic, the return that needs the longest retention."""
     if not doubts:
         return {}
-    starts = (
-        replay.starts(asked_by(replay, doubts)).select(*RETURN_COLUMNS).persist()
-    )  # for two uses
+    starts = replay.starts(asked_by(replay, doubts)).select(*RETURN_COLUMNS).persist()  # used twice
     try:
-        rows = _came_for(replay, doubts, starts).toArrow().to_pylist()
+        rows = _returning_readers(replay, doubts, starts).toArrow().to_pylist()
     finally:
         starts.unpersist()
     by_topic: dict[str, _Return] = {}
     for row in rows:
         topic = replay.questions[row["log"] >> TOPIC_BITS].topic
-        each = _return(replay.past, row)
-        known = by_topic.get(topic)
-        if known is None or _rank(each) > _rank(known):
-            by_topic[topic] = each
+        candidate = _return(replay.past, row)
+        worst = by_topic.get(topic)
+        if worst is None or _rank(candidate) > _rank(worst):
+            by_topic[topic] = candidate
     return by_topic
 
 
-def _came_for(replay: Replay, doubts: Sequence[Doubt], starts: DataFrame) -> DataFrame:
-    """``starts`` is of `Replay.starts`, of the topics in doubt.
+def _returning_readers(replay: Replay, doubts: Sequence[Doubt], starts: DataFrame) -> DataFrame:
+    """``starts`` is the result of `Replay.starts`, for the topics in doubt.
 
-    Grain: group, log, committed_offset. Columns: those; moment: int, its number, when the reader
-    first stood there; and orders: long: first, the log's; appeared?, of the first moment that has
-    the record; deleted?, of the last before the reader was gone that would have deleted it.
+    Grain: group, log, committed_offset. Columns: the grain; moment: int, the number of the first
+    moment at which the reader stood there; and orders, long: first, the log's first one; appeared?,
+    of the first moment that has the record; deleted?, of the last moment, while the reader stood
+    there, that would have deleted the record.
     """
     below = (
         readers_below(replay, doubts, starts.where(MAY_HAVE_MISSED))
         .groupBy("group", "log", "committed_offset")
         .agg(F.min("moment").alias("moment"), F.max("order").alias("until"))
     )
-    # A record is as old as any entry tells, also one before the period.
+    # Entries before the period also tell how old a record is.
     appearances = replay.recorded(asked_by(replay, doubts), [0]).selectExpr(
         "log", "order", "high_watermark", "CAST(NULL AS BIGINT) AS cutoff"
     )
@@ -222,12 +229,13 @@ def _return(past: Past, row: dict[str, Any]) -> _Return:
     )
 
 
-def _rank(each: _Return) -> tuple[bool, int, int, str, int]:
-    return (each.ms is None, each.ms or 0, each.needed_ms, each.group, each.partition)
+def _rank(found: _Return) -> tuple[bool, int, int, str, int]:
+    """A larger one needs a longer retention."""
+    return (found.ms is None, found.ms or 0, found.needed_ms, found.group, found.partition)
 
 
-def _whys(replay: Replay, returns: dict[str, _Return]) -> dict[str, LongestNeed]:
-    """What each of them did: whether it had been further before."""
+def _needs(replay: Replay, returns: dict[str, _Return]) -> dict[str, LongestNeed]:
+    """The returns, with the reason: a rewind if the reader had been further before."""
     if not returns:
         return {}
     rewound = set(_rewound(replay, returns).toArrow()["topic"].to_pylist())
@@ -244,7 +252,7 @@ def _whys(replay: Replay, returns: dict[str, _Return]) -> dict[str, LongestNeed]
 
 
 def _rewound(replay: Replay, returns: dict[str, _Return]) -> DataFrame:
-    """Grain: topic, of those whose reader in ``returns`` had been further before."""
+    """The topics whose reader in ``returns`` had been further before. Grain: topic."""
     moments = replay.past.timeline.moments
     first = moments[0].entry.entry
     before = [

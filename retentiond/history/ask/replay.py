@@ -1,13 +1,13 @@
-"""The past, played again under another policy: where the log start offset would have been.
+"""Replays the past under another policy: where would the log start offset have been?
 
     cutoff  = min(min committed offset, retention offset, end)       as at the time, or held
     start   = the largest of the log start as Kafka itself has moved it, and all earlier cutoffs
 
-The retention offset of a moment is the high watermark of the latest entry that surely lies the
-retention or more before it: those records were there, so they are that old.
+The retention offset of a moment is the high watermark of the latest entry that certainly lies the
+retention or more before: the records below it existed then, so they are that old.
 
-A *log* is a partition of a topic while it had one id. Its number holds the topic's in its upper
-bits, see `TOPIC_BITS`.
+A *log* is a partition of a topic with one topic id. The upper bits of its number are the topic's
+number, see `TOPIC_BITS`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from retentiond.model import Outcome
 
 PARTITION_BITS = 31
 TOPIC_BITS = 43
-"""Bits of a log's number: the partition below, then which of the topic's ids, then the topic."""
+"""Bits of a log's number: the lowest are the partition, then the number of the topic id, then the
+topic's number."""
 
 RETENTIONS_PER_PASS = 12
-"""How many retentions are looked up in one pass over the rows."""
+"""How many retentions one pass over the rows can look up."""
 
 REPLAYED_COLUMNS = (
     "log_start_offset",
@@ -47,19 +48,20 @@ REPLAYED_COLUMNS = (
 )
 
 HAS_SHRUNK = "size_bytes IS NOT NULL AND (size_before IS NULL OR size_bytes < size_before)"
-"""When Kafka has freed bytes, as far as sizes tell: it does so a segment at a time, and not while
-the segment is being written. Until then what lies below the log start is on disk."""
+"""Whether Kafka has freed bytes, as far as sizes tell. It frees whole segments, and never the
+active one. Until then, records below the log start are still on disk."""
 
 LOG_BYTES_PER_OFFSET = """
     IF(high_watermark > bytes_from AND size_bytes > 0,
        ln(size_bytes / (high_watermark - bytes_from)), NULL)
 """
-"""One moment's figure. Few odd moments don't move the mean of these logarithms: where segments
-end is not known, so a log that has just shrunk to few offsets may still have many more on disk."""
+"""The logarithm of a moment's bytes per offset. Where segments end is not known, so a log that has
+just shrunk to few offsets may still have many more on disk. A few such moments hardly move the mean
+of the logarithms."""
 
 
 class Replay:
-    """The rows of some topics. A topic's number is its place among the ``questions``."""
+    """Replays the past of some topics. A topic's number is its position in ``questions``."""
 
     def __init__(
         self, past: Past, session: SparkSession, questions: Sequence[TopicQuestion]
@@ -80,18 +82,19 @@ class Replay:
         return recorded_rows(self.past, self.session, kind, columns, selections)
 
     def starts(self, only: Sequence[TopicQuestion] | None = None) -> DataFrame:
-        """Grain: log, order; the moments of the period.
+        """The simulated log starts. Grain: log, order; for the moments of the period.
 
         Columns: topic (its number), log, order, weight: long; size_bytes?, log_start_offset?,
-        high_watermark?: long, as recorded; kafka_start?: long, where Kafka itself has moved the
-        log start to; start?: long, where it would have been; cutoff?: long, up to where this
-        moment would have deleted; bound?, lowest?: as in `judged_by_record`; place: long, how many
-        moments of the log have told where readers stood, this one included; bytes_from?: long, the
-        first offset whose bytes are on disk, see `HAS_SHRUNK`; bytes_per_offset?: double.
+        high_watermark?: long, as recorded; kafka_start?: long, to where Kafka itself has moved the
+        log start; start?: long, the simulated log start before this moment's deletion; cutoff?:
+        long, the cutoff of this moment's deletion; bound?, lowest?: as in `judged_by_record`;
+        place: long, how many moments of the log, up to this one, tell the readers' positions;
+        bytes_from?: long, the first offset whose bytes are on disk, see `HAS_SHRUNK`;
+        bytes_per_offset?: double.
         """
         asked = self.questions if only is None else only
         retentions = sorted({each.retention_ms for each in asked if each.retention_ms is not None})
-        parts = [
+        passes = [
             retentions[at : at + RETENTIONS_PER_PASS]
             for at in range(0, len(retentions), RETENTIONS_PER_PASS)
         ] or [[]]
@@ -100,53 +103,59 @@ class Replay:
             [
                 self._starts(
                     [
-                        each
-                        for each in asked
-                        if each.retention_ms in part
-                        or (part is parts[0] and each.retention_ms is None)
+                        question
+                        for question in asked
+                        if question.retention_ms in of_pass
+                        or (of_pass is passes[0] and question.retention_ms is None)
                     ],
-                    part,
+                    of_pass,
                 )
-                for part in parts
+                for of_pass in passes
             ],
         )
 
     def _starts(self, asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> DataFrame:
-        others = [each for each in asked if each.is_known and each.has_other_groups]
-        as_then = [each for each in asked if each not in others]
+        with_other_groups = [each for each in asked if each.is_known and each.has_other_groups]
+        with_same_groups = [each for each in asked if each not in with_other_groups]
         judged = []
-        if as_then or not others:
-            judged.append(judged_by_record(self.recorded(as_then, retentions)))
-        if others:
-            recorded = self.recorded(others, retentions)
-            judged.append(judged_by_commits(counted(recorded, self._readers(others))))
+        if with_same_groups or not with_other_groups:
+            judged.append(judged_by_record(self.recorded(with_same_groups, retentions)))
+        if with_other_groups:
+            recorded = self.recorded(with_other_groups, retentions)
+            readers = self._readers(with_other_groups)
+            judged.append(judged_by_commits(counted(recorded, readers)))
         return with_start(
             reduce(DataFrame.unionAll, judged).unionByName(
                 self._deletions(asked), allowMissingColumns=True
             ),
-            [self._distance(each) for each in retentions],
+            [self._distance(retention_ms) for retention_ms in retentions],
         )
 
     def _readers(self, asked: Sequence[TopicQuestion]) -> RecordedReaders:
-        return RecordedReaders(self.past, {self.numbers[each.topic]: each for each in asked})
+        questions = {self.numbers[question.topic]: question for question in asked}
+        return RecordedReaders(self.past, questions)
 
     def _distance(self, retention_ms: int) -> int:
-        """How far apart two orders are that lie the retention apart; see `Timeline.order`."""
+        """The difference of two orders whose moments lie the retention apart; see
+        `Timeline.order`."""
         timeline = self.past.timeline
         longest = timeline.moments[-1].elapsed_ms + 1
-        age_ms = retention_ms and retention_ms + timeline.longest_read_ms  # 0 looks at no age
+        age_ms = retention_ms and retention_ms + timeline.longest_read_ms  # 0 needs no age
         return min(age_ms, longest) * timeline.scale
 
     def recorded(self, asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> DataFrame:
-        """Grain: log, order. Columns: those; topic: long, its number; partition: int; moment: int,
-        its number; weight?: long, null outside the period; complete: boolean; `REPLAYED_COLUMNS`,
-        those of rows outside the period null but for the high watermark and the reason; and of each
-        topic: retention?: int, its place among the ``retentions``; and `POLICY_COLUMNS`."""
+        """The recorded partitions. Grain: log, order.
+
+        Columns: the grain; topic: long, its number; partition: int; moment: int, its number;
+        weight?: long, null outside the period; complete: boolean; `REPLAYED_COLUMNS`, which are
+        null outside the period, except the high watermark and the reason; retention?: int, the
+        position of the topic's retention in ``retentions``; `POLICY_COLUMNS` of the topic.
+        """
         rows = self.rows(RowKind.PARTITION, ["topic", "topic_id", "partition", *REPLAYED_COLUMNS])
         if len(asked) < len(self.questions):
             rows = rows.where(F.col("topic").isin([each.topic for each in asked]))
-        of_logs = self.logs.join(_of_topics(asked, retentions), "topic", join_type="inner")
-        logs = F.broadcast(self.session.createDataFrame(of_logs))
+        with_policies = self.logs.join(_policies(asked, retentions), "topic", join_type="inner")
+        logs = F.broadcast(self.session.createDataFrame(with_policies))
         within = rows.withColumn("topic_id", F.expr("coalesce(topic_id, '')")).join(
             F.broadcast(self._moments()), "entry", "inner"
         )
@@ -169,8 +178,8 @@ class Replay:
         )
 
     def _deletions(self, asked: Sequence[TopicQuestion]) -> DataFrame:
-        """What retentiond itself has deleted. Grain: log, order, cutoff, not unique. Columns: log,
-        order, deleted: long."""
+        """The deletions of retentiond itself. Grain: log, order, cutoff, not unique. Columns: log,
+        order, deleted: long, the cutoff."""
         rows = self.rows(RowKind.DELETION, ["topic", "partition", "cutoff", "outcome"]).where(
             (F.col("outcome") == Outcome.DELETED.value)
             & F.col("topic").isin([each.topic for each in asked])
@@ -200,22 +209,26 @@ class Replay:
         )
 
 
-def _of_topics(asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> pa.Table:
-    """Grain: topic. Columns: see `Replay.recorded`."""
-    places: dict[int | None, int] = {retention: at for at, retention in enumerate(retentions)}
+def _policies(asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> pa.Table:
+    """The tried policies. Grain: topic. Columns: topic, and retention? and `POLICY_COLUMNS` as in
+    `Replay.recorded`."""
+    positions: dict[int | None, int] = {retention: at for at, retention in enumerate(retentions)}
     return pa.table(
         {
             "topic": pa.array([each.topic for each in asked], pa.string()),
-            "retention": pa.array([places.get(each.retention_ms) for each in asked], pa.int32()),
-            **{name: pa.array(map(of, asked), kind) for name, (kind, of) in POLICY_COLUMNS.items()},
+            "retention": pa.array([positions.get(each.retention_ms) for each in asked], pa.int32()),
+            **{
+                name: pa.array(map(value_of, asked), kind)
+                for name, (kind, value_of) in POLICY_COLUMNS.items()
+            },
         }
     )
 
 
 def _logs(ids: pa.Table, numbers: Mapping[str, int]) -> pa.Table:
-    """``numbers``: of the topics that are asked about. Grain: topic, topic_id. Columns: those;
-    base: long, the number of the log of partition 0; first_entry, next_entry: long, within which
-    the topic had that id."""
+    """The logs of topics. ``numbers``: the topics' numbers. Grain: topic, topic_id. Columns: the
+    grain; base: long, the number of partition 0's log; first_entry, next_entry: long, the entries
+    from which and before which the topic had this id."""
     by_topic: dict[str, list[tuple[int, str]]] = {}
     for row in ids.to_pylist():
         if row["topic"] in numbers:
@@ -223,16 +236,16 @@ def _logs(ids: pa.Table, numbers: Mapping[str, int]) -> pa.Table:
                 (row["first_entry"], row["topic_id"] or "")
             )
     rows = []
-    for topic, found in by_topic.items():
-        found.sort()
-        known = [first for first, topic_id in found if topic_id] or [found[0][0]]
-        for place, (first, topic_id) in enumerate(found):
-            base = (numbers[topic] << TOPIC_BITS) + (place << PARTITION_BITS)
-            if topic_id or len(found) == 1:
+    for topic, topic_ids in by_topic.items():
+        topic_ids.sort()
+        known = [first for first, topic_id in topic_ids if topic_id] or [topic_ids[0][0]]
+        for number, (first, topic_id) in enumerate(topic_ids):
+            base = (numbers[topic] << TOPIC_BITS) + (number << PARTITION_BITS)
+            if topic_id or len(topic_ids) == 1:
                 begin = 0 if first == known[0] else first
                 end = next((later for later in known if later > first), 2**63 - 1)
             else:
-                begin = end = 0  # its id could not be read meanwhile: no deletion is of that log
+                begin = end = 0  # the id could not be read then, so no deletion is in this log
             rows.append((topic, topic_id, base, begin, end))
     return table_of(rows, LOG_SCHEMA)
 
@@ -249,8 +262,8 @@ LOG_SCHEMA = pa.schema(
 
 
 def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
-    """See `Replay.starts`. ``judged`` is of `judged_by_record`, with deletions among its rows;
-    ``distances``: of each retention, between two orders."""
+    """The result of `Replay.starts`. ``judged``: the result of `judged_by_record` with rows for
+    deletions added. ``distances``: the difference of orders for each retention."""
     so_far = Window.partitionBy("log", "topic").orderBy("order")
     until_now = so_far.rowsBetween(Window.unboundedPreceding, 0)
     before = so_far.rowsBetween(Window.unboundedPreceding, -1)
@@ -261,7 +274,7 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
         )
         for at, distance in enumerate(distances)
     }
-    # By topic, so that the rows of a topic and a moment need not travel again to be summed up.
+    # Partitioned by topic, so that summing up a topic's rows needs no second shuffle.
     by_topic = judged.withColumn("topic", F.expr(f"shiftright(log, {TOPIC_BITS})")).repartition(
         "topic"
     )

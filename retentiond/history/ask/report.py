@@ -1,7 +1,7 @@
-"""What retentiond has done over a time, by what was recorded: deleted, saved, kept, and for whom.
+"""Reports what retentiond has deleted and saved over a time, and which groups keep records.
 
-What it has saved is the difference to the log start as Kafka itself would have moved it: the past
-played again under a policy that deletes nothing.
+The saved bytes are the difference to the past replayed under a policy that deletes nothing, where
+only Kafka itself moves the log start.
 """
 
 from __future__ import annotations
@@ -27,13 +27,17 @@ DAY_MS = 86_400_000
 GIB = 1 << 30
 
 POINTS = 120
-"""How many points a chart's line has at most."""
+"""The greatest number of points of a chart's line."""
 
 
 class TopicSaving(NamedTuple):
-    """Means over the time; ``without``: as they would have been without retentiond. None where they
-    are not known. ``known_ms``: the time for which they are, 0 where that is not known. ``owner``:
-    who is asked about the topic, by the newest entry."""
+    """What retentiond has saved on a topic.
+
+    - ``mean_bytes``, ``without_mean_bytes``: means over the time, with retentiond and without it;
+      None if not known.
+    - ``known_ms``: the time for which the means are known; 0 if that is not known.
+    - ``owner``: the topic's owner, by the newest entry.
+    """
 
     topic: str
     mean_bytes: int | None
@@ -45,7 +49,7 @@ class TopicSaving(NamedTuple):
 
     @property
     def saved_gib_days(self) -> float | None:
-        """What was saved, and for how long."""
+        """The saved bytes times the time."""
         if self.saved_bytes is None or not self.known_ms:
             return None
         return self.saved_bytes / GIB * self.known_ms / DAY_MS
@@ -58,8 +62,8 @@ class TopicSaving(NamedTuple):
 
 
 class KeepingGroup(NamedTuple):
-    """What a group has not read, where it is the last, at the newest entry. ``since_ms``: its last
-    commit that moved; None: there was none in that time."""
+    """The records that a group has yet to read on the partitions that it binds, at the newest
+    entry. ``since_ms``: when a commit of it last moved; None if none has in this time."""
 
     group: str
     topic: str
@@ -78,9 +82,9 @@ class StoppedGroup(NamedTuple):
 
 
 class LogDirFilling(NamedTuple):
-    """``full_ms``: when it is full if it goes on as in the last day; None if it is not filling, or
-    was seen for less than an hour: retention frees whole segments. ``seen_ms``: how much of that
-    day it was seen for."""
+    """A log directory. ``full_ms``: when it will be full if the trend of the last day goes on; None
+    if it doesn't fill up, or was seen for less than an hour (too short, because retention frees
+    whole segments). ``seen_ms``: how much of that day it was seen for."""
 
     broker: int
     log_dir: str
@@ -97,8 +101,8 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``bytes_by_topic``, ``without_by_topic``: means of equal stretches of time;
-    ``deleted_by_day``: records; ``used_by_log_dir``: percent."""
+    """The report. ``bytes_by_topic``, ``without_by_topic``: means over equal stretches of time.
+    ``deleted_by_day``: records. ``used_by_log_dir``: percent."""
 
     past: Past
     topics: tuple[TopicSaving, ...]
@@ -114,13 +118,13 @@ class Report:
 
 
 def without_retentiond(question: TopicQuestion) -> TopicQuestion:
-    """Nothing is deleted by a policy that enables nothing."""
+    """The question with a policy that enables nothing, so that nothing is deleted."""
     return replace(question, retention_ms=None, policy=None)
 
 
 def report(replay: Replay) -> Report:
-    """``replay``: under `without_retentiond`. Raises what Spark raises."""
-    past, names = replay.past, [each.topic for each in replay.questions]
+    """Makes the report. ``replay``: the past under `without_retentiond`. Raises Spark's errors."""
+    past, names = replay.past, [question.topic for question in replay.questions]
     by_topic_and_moment = topic_moments(replay.starts()).persist()
     try:
         means = over_time(by_topic_and_moment, ["topic"]).toArrow().to_pylist()
@@ -132,18 +136,20 @@ def report(replay: Replay) -> Report:
     newest = _newest(replay).toArrow()
     owners = dict(zip(newest["topic"].to_pylist(), newest["owner"].to_pylist(), strict=True))
     savings = [
-        _saving(name, row, _of_topic(deleted, name), past.timeline)._replace(owner=owners.get(name))
+        _saving(name, row, _rows_of_topic(deleted, name), past.timeline)._replace(
+            owner=owners.get(name)
+        )
         for row in sorted(means, key=lambda row: int(row["topic"]))
         for name in (names[row["topic"]],)
     ]
     moved = _last_moves(replay)
-    at_ms = [each.entry.at_ms for each in past.timeline.moments]
+    at_ms = [moment.entry.at_ms for moment in past.timeline.moments]
 
-    def line(name: str) -> dict[str, list[Point]]:
+    def lines_of(figure: str) -> dict[str, list[Point]]:
         lines: dict[str, list[Point]] = {}
         for row in stretches:
-            if row[name] is not None:
-                point = Point(at_ms[past.timeline.number(row["begin"])], row[name])
+            if row[figure] is not None:
+                point = Point(at_ms[past.timeline.number(row["begin"])], row[figure])
                 lines.setdefault(names[row["topic"]], []).append(point)
         return lines
 
@@ -155,11 +161,11 @@ def report(replay: Replay) -> Report:
         _keepers(newest, moved),
         _unread(newest),
         _stopped(newest, moved, past.timeline),
-        tuple(each for each, _ in log_dirs),
-        line("bytes"),
-        line("without"),
+        tuple(log_dir for log_dir, _ in log_dirs),
+        lines_of("bytes"),
+        lines_of("without"),
         _by_day(deleted),
-        {f"{each.broker} {each.log_dir}": points for each, points in log_dirs},
+        {f"{log_dir.broker} {log_dir.log_dir}": points for log_dir, points in log_dirs},
     )
 
 
@@ -176,7 +182,8 @@ def _saving(
 
 
 def _stretches(by_topic_and_moment: DataFrame, past: Past) -> DataFrame:
-    """Grain: topic, stretch. Columns: those; begin: long, an order; bytes?, without?: double."""
+    """Means over equal stretches of time. Grain: topic, stretch. Columns: the grain; begin: long,
+    an order; bytes?, without?: double."""
     width = max(1, -(-len(past.timeline.moments) // POINTS))
     stretch = f"(order % {past.timeline.scale}) DIV {width} AS stretch"
     return (
@@ -192,7 +199,8 @@ def _stretches(by_topic_and_moment: DataFrame, past: Past) -> DataFrame:
 
 
 def _deletions(replay: Replay) -> DataFrame:
-    """Grain: topic, day. Columns: topic; day_ms: long; records: long; deletions: long."""
+    """The deletions by day. Grain: topic, day. Columns: topic; day_ms: long; records: long;
+    deletions: long."""
     period = replay.past.timeline.period
     return (
         replay.rows(RowKind.DELETION, ["at", "topic", "records", "outcome"])
@@ -208,9 +216,9 @@ def _deletions(replay: Replay) -> DataFrame:
     )
 
 
-def _of_topic(deleted: pa.Table, topic: str) -> pa.Table:
+def _rows_of_topic(deleted: pa.Table, topic: str) -> pa.Table:
     return deleted.filter(
-        pa.array([each == topic for each in deleted["topic"].to_pylist()], pa.bool_())
+        pa.array([name == topic for name in deleted["topic"].to_pylist()], pa.bool_())
     )
 
 
@@ -234,16 +242,16 @@ def _newest(replay: Replay) -> DataFrame:
 
 
 def _last_moves(replay: Replay) -> pa.Table:
-    """Grain: group, topic, partition?; a group that has moved on a topic within the last day has
-    but one row on it, without a partition. Columns: those; committed_offset?: long, the newest;
-    moved_ms?: long, when a commit last was another than before.
+    """When commits last moved. Grain: group, topic, partition?. A group that has moved on a topic
+    within the last day has only one row there, without a partition. Columns: the grain;
+    committed_offset?: long, the newest; moved_ms?: long, when a commit last changed.
 
-    Most groups have, and are spared the walk through all days.
+    Most groups have moved within the last day, so the other days need not be searched for them.
     """
     past, topics = replay.past, [each.topic for each in replay.questions]
     last = past.timeline.period[-1]
     day_before = next(
-        each for each in past.timeline.moments if last.elapsed_ms - each.elapsed_ms <= DAY_MS
+        moment for moment in past.timeline.moments if last.elapsed_ms - moment.elapsed_ms <= DAY_MS
     )
     lately = (
         _moves(replay, [past.commits_at(topic, day_before, last) for topic in topics])
@@ -262,8 +270,8 @@ def _moves(
     selections: Sequence[EntrySelection] | None = None,
     without: DataFrame | None = None,
 ) -> DataFrame:
-    """The last moves in those rows, without the pairs of group and topic in ``without``. Grain:
-    group, topic, partition. Columns: see `_last_moves`."""
+    """When commits last moved in these rows, without the pairs of group and topic in ``without``.
+    Grain: group, topic, partition. Columns: see `_last_moves`."""
     columns = ["at", "group", "topic", "partition", "committed_offset"]
     rows = replay.rows(RowKind.COMMIT, columns, selections).where(
         F.col("topic").isin([each.topic for each in replay.questions])
@@ -272,7 +280,8 @@ def _moves(
         rows = rows.join(F.broadcast(without), ["group", "topic"], "left_anti")
     of_commit = Window.partitionBy("group", "topic", "partition").orderBy("entry")
     whole = [each.entry.entry for each in replay.past.timeline.moments if each.entry.is_whole]
-    # A commit that is new stands in an entry that is not whole; a selection has others before it.
+    # A commit's first row shows a new commit only in an entry that is not whole, and only if all
+    # rows before are read.
     is_first = F.lit(selections is None) & ~F.col("entry").isin(whole)
     return (
         rows.withColumn("before", F.lag("committed_offset").over(of_commit))
@@ -301,38 +310,40 @@ def _keepers(newest: pa.Table, moved: pa.Table) -> tuple[KeepingGroup, ...]:
         if row["binding_group"] is None or low is None or high is None:
             continue
         if row["reason"] == Reason.EVIDENCE_CHANGED.value:
-            continue  # the guard names who objects, not whose commit is the smallest
+            continue  # the guard names the group that objects, not the one with the smallest commit
         records = high - max(low, low if committed is None else committed)
         if records > 0:
             size = row["size_bytes"]
             share = None if size is None else size * records / (high - low)
             kept.setdefault((row["binding_group"], row["topic"]), []).append((records, share))
-    found = [
+    keepers = [
         KeepingGroup(
             group,
             topic,
-            sum(records for records, _ in each),
+            sum(records for records, _ in partitions),
             None
-            if any(share is None for _, share in each)
-            else round(sum(share or 0 for _, share in each)),
+            if any(share is None for _, share in partitions)
+            else round(sum(share or 0 for _, share in partitions)),
             since.get((group, topic)),
         )
-        for (group, topic), each in kept.items()
+        for (group, topic), partitions in kept.items()
     ]
-    return tuple(sorted(found, key=lambda each: (-(each.bytes or 0), -each.records, each.group)))
+    return tuple(sorted(keepers, key=lambda each: (-(each.bytes or 0), -each.records, each.group)))
 
 
 def _unread(newest: pa.Table) -> tuple[str, ...]:
-    read, every = set(), set()
+    """The topics that no group reads."""
+    read, topics = set(), set()
     for row in newest.to_pylist():
-        every.add(row["topic"])
+        topics.add(row["topic"])
         if row["groups"] or row["reason"] != Reason.NO_GROUP.value:
             read.add(row["topic"])
-    return tuple(sorted(every - read))
+    return tuple(sorted(topics - read))
 
 
 def _stopped(newest: pa.Table, moved: pa.Table, timeline: Timeline) -> tuple[StoppedGroup, ...]:
-    """A group that did not move in all that time has stood for as long at least."""
+    """The groups that have stopped. A group that has never moved in this time counts as stopped
+    since its beginning."""
     begin_ms, until_ms = (timeline.moments[at].entry.at_ms for at in (0, -1))
     ends = {(row["topic"], row["partition"]): row["high_watermark"] for row in newest.to_pylist()}
     groups: dict[str, tuple[set[str], int, int | None]] = {}
@@ -367,14 +378,14 @@ def _log_dirs(replay: Replay) -> list[tuple[LogDirFilling, list[Point]]]:
             by_dir.setdefault((row["broker"], row["log_dir"]), []).append(
                 (moment.elapsed_ms, moment.entry.at_ms, row["total_bytes"], row["usable_bytes"])
             )
-    found = []
-    for (broker, log_dir), each in by_dir.items():
-        elapsed, at_ms, total, usable = each[-1]
-        of_the_day = [(at, free) for at, _, _, free in each if elapsed - at <= DAY_MS]
-        passed = elapsed - of_the_day[0][0]
-        taken_per_ms = -trend(of_the_day)
-        fills = taken_per_ms > 0 and passed >= HOUR_MS
-        full = at_ms + int(usable / taken_per_ms) if fills else None
-        points = [Point(at, 100 * (1 - free / size)) for _, at, size, free in each[::width]]
-        found.append((LogDirFilling(broker, log_dir, total, usable, full, passed), points))
-    return found
+    log_dirs = []
+    for (broker, log_dir), readings in by_dir.items():
+        elapsed, at_ms, total, usable = readings[-1]
+        last_day = [(at, free) for at, _, _, free in readings if elapsed - at <= DAY_MS]
+        seen_ms = elapsed - last_day[0][0]
+        taken_per_ms = -trend(last_day)
+        fills = taken_per_ms > 0 and seen_ms >= HOUR_MS
+        full_ms = at_ms + int(usable / taken_per_ms) if fills else None
+        points = [Point(at, 100 * (1 - free / size)) for _, at, size, free in readings[::width]]
+        log_dirs.append((LogDirFilling(broker, log_dir, total, usable, full_ms, seen_ms), points))
+    return log_dirs

@@ -1,8 +1,7 @@
-"""What Spark reads of the past, and the session that a question is asked in.
+"""How Spark reads the past, and the Spark session of a question.
 
-Where Spark and the table's folder are on the same host, Spark reads the files of the table's
-snapshot. Else its workers read them with pyarrow, so that neither Hadoop's jars nor their
-credentials are needed.
+If Spark and the table's folder are on the same host, Spark itself reads the table's files. If not,
+its workers read them with pyarrow, so that neither Hadoop's jars nor their credentials are needed.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ from retentiond.spark.session import CONNECT_SCHEME, SPARK_FAILURES, SparkSessio
 from retentiond.spark.tuning import LARGE_PLANS, show_pandas
 
 QUESTION_TIMEOUT_S = 24 * 3600.0
-"""A question takes as long as it takes; whoever asks is there to end it."""
+"""Practically no limit: the operator who asks can end the command."""
 
 JVM_END_S = 10.0
-"""How long the JVM may take to remove what it has put on disk, which is more than a plan's."""
+"""How long the JVM may take to remove its files on disk, which are larger than a plan's."""
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 LARGE_JOBS = {
     SHUFFLE_PARTITIONS: "32",
-    # A log's moments are in memory at once, up to so many; else each would be written to disk.
+    # So many moments of a log stay in memory. With Spark's default, they would go to disk.
     "spark.sql.windowExec.buffer.in.memory.threshold": "50000",
     "spark.sql.files.maxPartitionBytes": "16m",
-    # Rows that are together by topic are joined there, also by topic, partition and moment.
+    # Rows that are partitioned by topic are joined without a shuffle, also by finer keys.
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
 }
 
 ROWS_PER_PARTITION = 4_000_000
-"""Rows of all kinds. Spark sorts only the partitions' rows among them, and these fit into
-memory."""
+"""Rows of all kinds for each of Spark's partitions. Spark sorts only the rows of kind partition,
+and so many of them fit into memory."""
 
 FEWEST_PARTITIONS = 4
 
@@ -56,7 +55,7 @@ SPARK_TYPES = {
 }
 
 UNREADABLE_PREFIX = "the history can't be read here: "
-"""How a worker's error begins, in the midst of all that Spark says of it."""
+"""Marks a worker's own message within Spark's error."""
 
 
 def sessions_for(spark: Spark) -> SparkSessions:
@@ -67,8 +66,8 @@ def sessions_for(spark: Spark) -> SparkSessions:
 
 
 def divide(session: SparkSession, spark: Spark, rows: int) -> None:
-    """Into as many parts as so many rows of history are worth, unless the settings say: each part
-    takes its time, also an empty one, and one that is too large goes by the disk."""
+    """Sets the number of Spark's shuffle partitions by the number of rows, unless the settings do:
+    even an empty partition takes time, and one that is too large spills to disk."""
     if SHUFFLE_PARTITIONS not in spark.conf:
         session.conf.set(
             SHUFFLE_PARTITIONS, str(max(FEWEST_PARTITIONS, -(-rows // ROWS_PER_PARTITION)))
@@ -76,21 +75,22 @@ def divide(session: SparkSession, spark: Spark, rows: int) -> None:
 
 
 class Tasks(NamedTuple):
-    """How many of Spark's tasks are done by now, of how many that are known."""
+    """How many of Spark's known tasks are done."""
 
     done: int
     known: int
 
 
 def tasks_of(session: SparkSession, master: str) -> Callable[[], Tasks]:
-    """Tells how far the session is, from any thread; Spark Connect's server does not."""
+    """A function that returns how far the session is, for any thread. Spark Connect doesn't tell
+    it."""
     if master.startswith(CONNECT_SCHEME):
         return lambda: Tasks(0, 0)
     stages: dict[int, Tasks] = {}
     tracker = session.sparkContext.statusTracker()
 
     def look() -> Tasks:
-        with suppress(*SPARK_FAILURES):  # it may be ending
+        with suppress(*SPARK_FAILURES):  # the session may be ending
             active = set(tracker.getActiveStageIds())
             for number in active:
                 if stage := tracker.getStageInfo(number):
@@ -111,36 +111,38 @@ def recorded_rows(
     columns: Sequence[str],
     selections: Sequence[EntrySelection] | None = None,
 ) -> DataFrame:
-    """The rows of a kind within the timeline. Columns: ``entry``, and those.
-    ``selections``: where given, no others; at most one of each topic, and ``columns`` has the
-    topic then."""
+    """The rows of a kind within the timeline. Columns: ``entry`` and ``columns``.
+
+    ``selections``: if given, only these rows; at most one selection for each topic, and ``columns``
+    must have the topic.
+    """
     moments = past.timeline.moments
     first, last = moments[0].entry.entry, moments[-1].entry.entry
     if selections:
-        first = min(each.first_entry for each in selections)
-        last = max(each.last_entry for each in selections)
+        first = min(selection.first_entry for selection in selections)
+        last = max(selection.last_entry for selection in selections)
     files = [
-        each
-        for each in past.files
-        if each.first_entry is None
-        or each.last_entry is None
-        or (each.first_entry <= last and each.last_entry >= first)
+        file
+        for file in past.files
+        if file.first_entry is None
+        or file.last_entry is None
+        or (file.first_entry <= last and file.last_entry >= first)
     ]
     if past.is_local:
-        ddl = ", ".join(f"`{each.name}` {SPARK_TYPES[each.type]}" for each in SCHEMA)
-        every = session.read.schema(ddl).parquet(*past.table.uris(files))
+        ddl = ", ".join(f"`{field.name}` {SPARK_TYPES[field.type]}" for field in SCHEMA)
+        all_rows = session.read.schema(ddl).parquet(*past.table.uris(files))
     else:
-        named = ["entry", "kind", "cluster_id", *columns]
-        every = _read_by_workers(past, session, files, kind, named)
+        needed = ["entry", "kind", "cluster_id", *columns]
+        all_rows = _read_by_workers(past, session, files, kind, needed)
     wanted = (
         (F.col("kind") == kind.value)
         & (F.col("cluster_id") == past.cluster_id)
         & F.col("entry").between(first, last)
     )
-    rows = every.where(wanted).select("entry", *columns)
+    rows = all_rows.where(wanted).select("entry", *columns)
     if not selections:
         return rows
-    table = pa.Table.from_pylist([each._asdict() for each in selections])
+    table = pa.Table.from_pylist([selection._asdict() for selection in selections])
     return (
         rows.join(F.broadcast(session.createDataFrame(table)), "topic", "inner")
         .where("entry BETWEEN first_entry AND last_entry")
@@ -149,27 +151,27 @@ def recorded_rows(
 
 
 def table_of(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.Table:
-    """Rows whose values stand in the order of the columns."""
+    """A table of rows whose values are in the order of the schema."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _read_by_workers(
     past: Past,
     session: SparkSession,
-    chosen: Sequence[HistoryFile],
+    history_files: Sequence[HistoryFile],
     kind: RowKind,
     columns: Sequence[str],
 ) -> DataFrame:
-    place, wanted, named = past.table.place, kind.value, list(columns)
+    place, wanted, names = past.table.place, kind.value, list(columns)
     unreadable = UNREADABLE_PREFIX
     options = dict(STORE) if is_remote(place) else None
-    schema = pa.schema([SCHEMA.field(name) for name in named])
+    schema = pa.schema([SCHEMA.field(name) for name in names])
 
-    # A function within a function travels as it is: workers need not have retentiond.
+    # Spark sends an inner function by value, so that workers need not have retentiond.
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow.dataset  # noqa: PLC0415 - it runs on a worker
+        import pyarrow.dataset  # noqa: PLC0415 - this runs on a worker
         import pyarrow.fs  # noqa: PLC0415
         from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415
 
@@ -182,35 +184,35 @@ def _read_by_workers(
                     paths, schema=schema, format="parquet", filesystem=files
                 )
                 of_kind = pyarrow.dataset.field("kind") == wanted
-                yield from dataset.to_batches(columns=named, filter=of_kind)
-        except Exception as error:  # noqa: BLE001 - whatever a store raises
+                yield from dataset.to_batches(columns=names, filter=of_kind)
+        except Exception as error:  # noqa: BLE001 - a store may raise anything
             raise OSError(f"{unreadable}{' '.join(str(error).split())}") from None
 
-    show_pandas()  # which PySpark wants here, although nothing uses it
+    show_pandas()  # PySpark imports pandas here, although nothing uses it
     files = pa.table(
         {
-            "path": [each.path for each in chosen],
-            "size_bytes": [each.size_bytes for each in chosen],
+            "path": [file.path for file in history_files],
+            "size_bytes": [file.size_bytes for file in history_files],
         }
     )
-    ddl = ", ".join(f"`{each.name}` {SPARK_TYPES[each.type]}" for each in schema)
-    by_file = session.createDataFrame(files).repartition(max(1, len(chosen)))
+    ddl = ", ".join(f"`{field.name}` {SPARK_TYPES[field.type]}" for field in schema)
+    by_file = session.createDataFrame(files).repartition(max(1, len(history_files)))
     return by_file.mapInArrow(read, ddl)
 
 
 @contextmanager
 def workers_explained(place: str) -> Iterator[None]:
-    """Raises `HistoryUnavailable` where a worker of Spark could not read the history, as long as
-    the session lives: its errors are without words afterwards."""
+    """Raises `HistoryUnavailable` if a worker of Spark could not read the history. Use it while the
+    session lives, because its errors lose their messages afterwards."""
     try:
         yield
     except SPARK_FAILURES as error:
-        _, found, said = str(error).partition(UNREADABLE_PREFIX)
-        if not found:
+        _, prefix, message = str(error).partition(UNREADABLE_PREFIX)
+        if not prefix:
             raise
         raise HistoryUnavailable(
             f"a worker of Spark can't read the history in {place} "
-            f"({shown(said.splitlines()[0])}); see that its environment has the store's "
+            f"({shown(message.splitlines()[0])}); see that its environment has the store's "
             "credentials, or that the folder is there",
             kind="unreachable",
         ) from None

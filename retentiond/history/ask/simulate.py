@@ -1,8 +1,9 @@
-"""What a policy would have deleted in the past, and what that would have cost.
+"""Simulates a policy on the past: what it would have deleted, and which records readers would have
+missed.
 
-Bytes are those of all replicas' disks. A partition's are taken to be spread evenly over the
-offsets that are on disk. A topic's are known at the moments at which all its partitions' are; a
-mean is one over the time that these moments stand for.
+Bytes are on the disks of all replicas. A partition's bytes are taken to be spread evenly over the
+offsets on disk. A topic's bytes are known at a moment if those of all its partitions are. A mean is
+over the time for which these moments stand.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ SIMULATED_BYTES = """
          THEN size_bytes + coalesce(bytes_per_offset * greatest(bytes_from - start, 0L), 0D)
          END
 """
-"""Where the log is empty, what is left of its segments stays. What the simulation keeps longer
-takes more room only as far as its bytes have been freed."""
+"""A partition's simulated bytes. If the log is empty, the rest of its segments stays. Records that
+the simulation keeps longer take more space only if their bytes have been freed."""
 
 MEASURED_COLUMNS = (
     "topic",
@@ -40,15 +41,15 @@ MEASURED_COLUMNS = (
 )
 
 MISSED_COLUMNS = ("log", "place", "start", "kafka_start")
-"""What `missed` needs of the moments in doubt, so that the past is played once."""
+"""What `missed` needs of the doubtful moments, so that the past is replayed once."""
 
 FIGURES = ("mean_bytes", "peak_bytes", "simulated_mean_bytes", "simulated_peak_bytes")
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTopic:
-    """Bytes are None where they were never known. ``retention_ms``: the simulated one, None where
-    the policy deletes nothing from the topic."""
+    """The simulation of a topic. Bytes are None if they were never known. ``retention_ms``: the
+    tried retention; None if the policy deletes nothing from the topic."""
 
     topic: str
     retention_ms: int | None
@@ -62,7 +63,8 @@ class SimulatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """``total``: of all topics; its peaks are those of the sum, where all topics are known."""
+    """The simulation of all topics. ``total``: all topics together; its peaks are those of the sum,
+    at moments when all topics are known."""
 
     past: Past
     topics: tuple[SimulatedTopic, ...]
@@ -70,7 +72,7 @@ class Simulation:
 
 
 def simulate(replay: Replay) -> Simulation:
-    """Raises what Spark raises."""
+    """Runs the simulation. Raises Spark's errors."""
     by_doubt = doubts_apart(replay.starts()).persist()
     try:
         of_topics = over_time(of_each_topic(by_doubt), ["topic"]).toArrow().to_pylist()
@@ -78,32 +80,31 @@ def simulate(replay: Replay) -> Simulation:
         losses = missed(replay, doubts_of(of_topics), by_doubt.where("log IS NOT NULL"))
     finally:
         by_doubt.unpersist()
-    asked = replay.questions
     topics = [
-        _topic(each.topic, each.retention_ms, row, losses.get(each.topic, ()))
+        _topic(question.topic, question.retention_ms, row, losses.get(question.topic, ()))
         for row in sorted(of_topics, key=lambda row: row["topic"])
-        for each in (asked[row["topic"]],)
+        for question in (replay.questions[row["topic"]],)
     ]
-    every_loss = [lost for topic in topics for lost in topic.missed]
-    return Simulation(replay.past, tuple(topics), _topic("total", None, of_all[0], every_loss))
+    all_losses = [loss for topic in topics for loss in topic.missed]
+    return Simulation(replay.past, tuple(topics), _topic("total", None, of_all[0], all_losses))
 
 
 def topic_moments(starts: DataFrame) -> DataFrame:
-    """``starts`` is of `Replay.starts`. Grain: topic (its number), order.
+    """``starts`` is the result of `Replay.starts`. Grain: topic (its number), order.
 
-    Columns: those, weight: long; bytes?, simulated_bytes?: double, null where one of a partition
-    is; records: long, deleted by the simulation; doubtful: boolean, whether a reader may have
+    Columns: the grain, weight: long; bytes?, simulated_bytes?: double, null if a partition's are
+    null; records: long, deleted by the simulation; doubtful: boolean, whether a reader may have
     missed something.
     """
     return of_each_topic(starts.selectExpr(*MEASURED_COLUMNS))
 
 
 def doubts_apart(starts: DataFrame) -> DataFrame:
-    """``starts`` is of `Replay.starts`. As `topic_moments`, but with a row for each log where a
-    reader may have missed something, and one for all others of the topic together.
+    """As `topic_moments`, but with a row for each log where a reader may have missed something, and
+    one row for all other logs of the topic together. ``starts`` is the result of `Replay.starts`.
 
     Grain: topic, order, log. Columns: those of `topic_moments`; log?, place?, start?, kafka_start?:
-    long, those of `Replay.starts`, null of the others together.
+    long, as in `Replay.starts`, null in the row for the other logs.
     """
     apart = (f"IF({MAY_HAVE_MISSED}, {name}, NULL) AS {name}" for name in MISSED_COLUMNS)
     return _summed(
@@ -112,7 +113,7 @@ def doubts_apart(starts: DataFrame) -> DataFrame:
 
 
 def of_each_topic(parts: DataFrame) -> DataFrame:
-    """``parts`` of topics, summed up. Grain and columns: those of `topic_moments`."""
+    """Sums up the ``parts`` of topics. Grain and columns: those of `topic_moments`."""
     return _summed(parts, ["topic", "order", "weight"])
 
 
@@ -144,8 +145,8 @@ def _summed(parts: DataFrame, grain: Sequence[str]) -> DataFrame:
 
 
 def over_time(by_moment: DataFrame, grain: Sequence[str]) -> DataFrame:
-    """Means and peaks, for how long they are known, and between which orders a reader may have
-    missed something. ``by_moment`` has the columns of `topic_moments`."""
+    """Means and peaks, the time for which they are known, and the orders between which a reader may
+    have missed something. ``by_moment`` has the columns of `topic_moments`."""
     time = "nullif(sum(IF(bytes IS NULL, 0L, weight)), 0L)"
     figures = {
         "mean_bytes": f"sum(weight * bytes) / {time}",
@@ -163,7 +164,7 @@ def over_time(by_moment: DataFrame, grain: Sequence[str]) -> DataFrame:
 
 
 def _topic(
-    name: str, retention_ms: int | None, row: dict[str, Any], lost: Sequence[Missed]
+    name: str, retention_ms: int | None, row: dict[str, Any], losses: Sequence[Missed]
 ) -> SimulatedTopic:
     mean, peak, simulated_mean, simulated_peak = (
         None if row[figure] is None else round(row[figure]) for figure in FIGURES
@@ -176,5 +177,5 @@ def _topic(
         simulated_mean,
         simulated_peak,
         row["records"] or 0,
-        tuple(lost),
+        tuple(losses),
     )

@@ -1,7 +1,7 @@
-"""What an explanation is made from: a plan, what it rests on, and the groups that count.
+"""The evidence of an explanation: a plan, its reading, and the groups that count.
 
-That a group counts is the guard's to say (`retentiond.act.rule`); here is by what trace, in words,
-and since when it stands where it is.
+The guard's code (`retentiond.act.rule`) says which groups count. This module says because of which
+trace, in words, and since when a group has not moved.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from retentiond.tell.report import CycleReport
 
 @dataclass(frozen=True, slots=True)
 class ExplainedPlan:
-    """``brokers``: their settings; ``ahead``: records that are dated ahead of the clock."""
+    """A plan with its evidence. ``brokers``: settings of the brokers. ``ahead``: records that are
+    dated in the future."""
 
     report: CycleReport
     snapshot: Snapshot
@@ -47,20 +48,20 @@ def evidence(
     remembered: Remembered,
     partitions: Collection[TopicPartition],
 ) -> ExplainedPlan:
-    """With what a plan does not need to know about the ``partitions``, which is asked now. Nothing
-    fails where there is no answer."""
+    """The plan with evidence that only an explanation needs: it is read now, for these
+    ``partitions``. A missing answer is no error."""
     brokers: BrokerConfigs = {}
     ahead: Mapping[TopicPartition, Ahead] = {}
     try:
         brokers = kafka.broker_configs([CHECK_INTERVAL, DELETE_DELAY])
         ahead = dated_ahead(kafka, partitions, snapshot.taken_at_ms)
     except KafkaUnavailable:
-        pass  # the explanation says that it does not know, or does not speak of it
+        pass  # the explanation says so, or leaves the subject out
     return ExplainedPlan(report, snapshot, remembered, brokers, ahead)
 
 
 def refuse_unknown(topic: str, topics: Collection[str]) -> None:
-    """Raises `UsageError` unless it is one of those."""
+    """Raises `UsageError` unless the topic is one of ``topics``."""
     if topic not in topics:
         raise UsageError(
             f"there is no topic {topic} in the cluster, or this principal may not DESCRIBE it; "
@@ -71,48 +72,51 @@ def refuse_unknown(topic: str, topics: Collection[str]) -> None:
 def partitions_at(
     snapshot: Snapshot, topic: str, partition: int | None
 ) -> tuple[TopicPartition, ...]:
-    """All partitions of the topic, or that one.
+    """All partitions of the topic, or only the given one.
 
-    Of a topic that can't be read the plan has the first one only. Raises `UsageError` for one that
-    is not there, and `KafkaUnavailable` for one that may be.
+    Raises `UsageError` for a partition that doesn't exist. Raises `KafkaUnavailable` if it may
+    exist: a plan has only the first partition of a topic that can't be read.
     """
     readings = {each.name: each for each in snapshot.topics}
     refuse_unknown(topic, readings)
-    partitions = [at for at in partitions_of(snapshot) if at.topic == topic]
-    found = tuple(at for at in partitions if partition in (None, at.partition))
-    if not found and readings[topic].failure:
+    all_partitions = [at for at in partitions_of(snapshot) if at.topic == topic]
+    wanted = tuple(at for at in all_partitions if partition in (None, at.partition))
+    if not wanted and readings[topic].failure:
         raise KafkaUnavailable(
             f"topic {topic} can't be read ({readings[topic].failure}); see that its brokers are "
             "up, and that this principal may DESCRIBE it"
         )
-    if not found:
-        numbers = f"0 to {partitions[-1].partition}" if len(partitions) > 1 else "0"
+    if not wanted:
+        numbers = f"0 to {all_partitions[-1].partition}" if len(all_partitions) > 1 else "0"
         raise UsageError(f"topic {topic} has no partition {partition}, only {numbers}")
-    return found
+    return wanted
 
 
 AHEAD_MS = (MINUTE_MS, HOUR_MS, DAY_MS, 30 * DAY_MS, 365 * DAY_MS)
-"""How far ahead of the clock records are looked for."""
+"""How far ahead of the clock to look for records, step by step."""
 
 
 def dated_ahead(
     kafka: Kafka, partitions: Iterable[TopicPartition], now_ms: int
 ) -> Mapping[TopicPartition, Ahead]:
-    """The partitions that have such a record; one whose look-up fails is left out."""
+    """The first record that is dated in the future, for the partitions that have one. A partition
+    whose look-up fails is left out."""
     asked = list(partitions)
-    found: dict[TopicPartition, Ahead] = {}
+    first: dict[TopicPartition, Ahead] = {}
     for by_ms in AHEAD_MS:
         answers = kafka.offsets_at(dict.fromkeys(asked, now_ms + by_ms)) if asked else {}
-        here = {
+        ahead = {
             at: Ahead(offset, by_ms)
             for at, offset in answers.items()
             if offset is not None and not isinstance(offset, Failure)
         }
         asked = [
-            at for at, ahead in here.items() if at not in found or found[at].offset == ahead.offset
+            at
+            for at, record in ahead.items()
+            if at not in first or first[at].offset == record.offset
         ]
-        found |= {at: here[at] for at in asked}
-    return found
+        first |= {at: ahead[at] for at in asked}
+    return first
 
 
 UNREADABLE = "can't be read, so it may read any topic"
@@ -124,8 +128,8 @@ COMMITTED = "commits on the topic"
 
 
 class TopicReaders(NamedTuple):
-    """``excluded``: the groups that would count if the policy didn't exclude them. Both are sorted
-    by name."""
+    """The groups that count on a topic, and the ``excluded`` ones, which would count if the policy
+    didn't exclude them. Both are sorted by name."""
 
     counting: tuple[TopicReader, ...]
     excluded: tuple[str, ...]
@@ -133,8 +137,8 @@ class TopicReaders(NamedTuple):
 
 def topic_readers(snapshot: Snapshot, remembered: Remembered, topic: str) -> TopicReaders:
     evidence = Evidence(snapshot, [topic])
-    every = candidates(evidence, topic)
-    counting_groups = counting(evidence, topic, every)
+    all_candidates = candidates(evidence, topic)
+    counting_groups = counting(evidence, topic, all_candidates)
     traces = _traces(snapshot, evidence, topic)
     return TopicReaders(
         tuple(
@@ -147,7 +151,7 @@ def topic_readers(snapshot: Snapshot, remembered: Remembered, topic: str) -> Top
             )
             for group_id in counting_groups
         ),
-        tuple(sorted(every.difference(counting_groups))),
+        tuple(sorted(all_candidates.difference(counting_groups))),
     )
 
 
@@ -156,10 +160,10 @@ def _remembered_as(group: GroupReading, topic: str) -> GroupOnTopic:
 
 
 def _traces(snapshot: Snapshot, evidence: Evidence, topic: str) -> dict[str, str]:
-    """Each group's strongest trace."""
+    """The strongest trace of each group."""
     policy = evidence.topics[topic].policy
 
-    def of_topic(readers: Iterable[GroupTopic]) -> Iterable[str]:
+    def groups_on_topic(readers: Iterable[GroupTopic]) -> Iterable[str]:
         return (
             snapshot.groups[reader.group].group_id
             for reader in readers
@@ -171,8 +175,8 @@ def _traces(snapshot: Snapshot, evidence: Evidence, topic: str) -> dict[str, str
         **dict.fromkeys(
             policy.required_groups if isinstance(policy, TopicPolicy) else (), REQUIRED
         ),
-        **dict.fromkeys(of_topic(snapshot.remembered_readers), SEEN),
-        **dict.fromkeys(of_topic(snapshot.readers), SUBSCRIBED),
+        **dict.fromkeys(groups_on_topic(snapshot.remembered_readers), SEEN),
+        **dict.fromkeys(groups_on_topic(snapshot.readers), SUBSCRIBED),
         **{group: REMEMBERED for at in evidence.partitions for group in evidence.remembered(at)},
         **{group: COMMITTED for at in evidence.partitions for group in evidence.commits(at)},
     }
@@ -181,24 +185,23 @@ def _traces(snapshot: Snapshot, evidence: Evidence, topic: str) -> dict[str, str
 def _topic_reader(
     evidence: Evidence, group_id: str, trace: str, last: RememberedReader | None, *, now_ms: int
 ) -> TopicReader:
-    """``last``: what is remembered of it on the topic."""
+    """A reader of the topic. ``last``: what is remembered of the group on the topic."""
     group = evidence.groups[group_id]
     committed: dict[int, int] = {}
     remembered: dict[int, int | None] = {}
     stands_since_ms: dict[int, int] = {}
     for at in evidence.partitions:
-        now, before = (
-            found.get(group_id) for found in (evidence.commits(at), evidence.remembered(at))
-        )
+        now = evidence.commits(at).get(group_id)
+        before = evidence.remembered(at).get(group_id)
         if now is not None:
             committed[at.partition] = now
         if before is None:
-            continue  # one that nobody has seen before may have stood there for long
+            continue  # seen for the first time: since when it stands there is not known
         remembered[at.partition] = before
         if now in (None, before):
             if last is not None and at.partition in last.moved_at_ms:
                 stands_since_ms[at.partition] = last.moved_at_ms[at.partition]
-        elif now is not None and now > before:  # seen there for the first time now
+        elif now is not None and now > before:  # it has moved since the last cycle
             stands_since_ms[at.partition] = now_ms
     problem = group.failure or group.problem
     return TopicReader(

@@ -1,6 +1,6 @@
-"""Why the partitions of a topic stand where they do: an explanation, and the same as JSON.
+"""Why records of a topic go or stay: an explanation, and the same as JSON.
 
-It is what the plan's answers say, with the groups that count, and sentences about the disks and the
+An explanation has the plan's answers, the groups that count, and sentences about the disks and the
 timestamps.
 """
 
@@ -25,9 +25,9 @@ from retentiond.tell.report import partition_document
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One partition.
+    """A partition explained.
 
-    ``end`` is the smaller of last stable offset and high watermark, None where one is not known.
+    ``end`` is the smaller of last stable offset and high watermark; None if one is not known.
     ``on_disk`` and ``ages`` are sentences; ``ages`` is about records that are dated in the future.
     """
 
@@ -43,9 +43,9 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class TopicExplanation:
-    """``answer`` and ``groups`` (those that count) are about the partitions that are explained.
-    ``excluded``: groups that would count if the policy did not exclude them. ``tool_options``: as
-    of `CycleReport`."""
+    """A topic explained. ``answer`` and ``groups`` (those that count) are about the explained
+    partitions. ``excluded``: groups that would count if the policy did not exclude them.
+    ``tool_options``: as in `CycleReport`."""
 
     answer: TopicAnswer
     partitions: tuple[Explanation, ...]
@@ -55,7 +55,7 @@ class TopicExplanation:
 
     @property
     def reasons(self) -> tuple[SimilarPartitions, ...]:
-        """The partitions of one verdict and reason, the most first."""
+        """The partitions, grouped by reason, the largest group first."""
         return self.answer.alike(lambda row: row.reason)
 
     def remedy(self, row: PlanRow) -> str:
@@ -65,7 +65,7 @@ class TopicExplanation:
 def explained(
     evidence: ExplainedPlan, topic: str, only: Collection[int] | None = None
 ) -> TopicExplanation:
-    """A topic of the plan, ``only`` those partitions if given."""
+    """Explains a topic of the plan, or ``only`` these partitions of it."""
     snapshot = evidence.snapshot
     position, reading = next(
         (at, each) for at, each in enumerate(snapshot.topics) if each.name == topic
@@ -125,7 +125,7 @@ def _about_time_stamps(
 
 
 def topic_document(explained: TopicExplanation) -> dict[str, Any]:
-    """All partitions of a topic."""
+    """The explanation of a topic as JSON, with all its partitions."""
     return {
         "topic": explained.answer.topic,
         "owner": explained.answer.owner,

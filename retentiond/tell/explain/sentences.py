@@ -1,4 +1,4 @@
-"""What an explanation says in sentences: of the brokers' disks, and of records from the future."""
+"""Sentences of an explanation: about the brokers' disks, and about records dated in the future."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from retentiond.tell.answers import PartitionAnswer
 CHECK_INTERVAL = "log.retention.check.interval.ms"
 
 DELETE_DELAY = "log.segment.delete.delay.ms"
-"""What a topic's file.delete.delay.ms is by default."""
+"""The brokers' default for a topic's file.delete.delay.ms."""
 
-KAFKAS_DEFAULTS_MS = {CHECK_INTERVAL: 300_000, DELETE_DELAY: 60_000}
+KAFKA_DEFAULTS_MS = {CHECK_INTERVAL: 300_000, DELETE_DELAY: 60_000}
 
 BrokerConfigs = Mapping[int, Mapping[str, str] | Failure]
 
 
 @dataclass(frozen=True, slots=True)
 class CleanerIntervals:
-    """How long, in milliseconds, until brokers look at their logs, and then remove files.
+    """How long it takes until brokers check their logs, and until they remove files after that.
 
-    The slowest broker's; ``is_known`` is False where one did not tell, and these are Kafka's
-    defaults for it.
+    These are the slowest broker's settings. ``is_known`` is False if a broker did not tell its
+    settings; if none did, these are Kafka's defaults.
     """
 
     check_interval_ms: int
@@ -35,26 +35,25 @@ class CleanerIntervals:
 
 
 def cleaner_intervals(brokers: BrokerConfigs, config: TopicConfig | None) -> CleanerIntervals:
-    """``config``: the topic's, whose own delay beats the brokers'."""
-    told = [each for each in brokers.values() if not isinstance(each, Failure)]
+    """The intervals from the brokers' settings. A delay in the topic's ``config`` comes first."""
+    known = [settings for settings in brokers.values() if not isinstance(settings, Failure)]
 
     def slowest(name: str) -> int:
-        values = [int(each[name]) for each in told if name in each]
-        return max(values) if values else KAFKAS_DEFAULTS_MS[name]
+        values = [int(settings[name]) for settings in known if name in settings]
+        return max(values) if values else KAFKA_DEFAULTS_MS[name]
 
-    own_delay_ms = config.file_delete_delay_ms if config else None
+    topic_delay_ms = config.file_delete_delay_ms if config else None
     return CleanerIntervals(
         check_interval_ms=slowest(CHECK_INTERVAL),
-        delete_delay_ms=slowest(DELETE_DELAY) if own_delay_ms is None else own_delay_ms,
-        is_known=bool(told) and len(told) == len(brokers),
+        delete_delay_ms=slowest(DELETE_DELAY) if topic_delay_ms is None else topic_delay_ms,
+        is_known=bool(known) and len(known) == len(brokers),
     )
 
 
 def on_disk(
     answer: PartitionAnswer, config: TopicConfig | None, clearing: CleanerIntervals
 ) -> Iterator[str]:
-    """What the partition takes, what its deletion frees and when, and what is stuck: a sentence
-    each."""
+    """Sentences about the partition's size, what its deletion frees and when, and what is stuck."""
     size, frees = answer.size, answer.frees
     if size.local is None:
         yield f"How much it takes on disk is not known{_why_unknown(answer.disk)}."
@@ -104,22 +103,22 @@ def _segment_settings(config: TopicConfig | None) -> str:
 
 
 def _when_it_is_freed(clearing: CleanerIntervals) -> str:
-    looks = f"every {say_about(clearing.check_interval_ms)} ({CHECK_INTERVAL})"
-    removes = f"{say_about(clearing.delete_delay_ms)} later (file.delete.delay.ms)"
+    interval = f"every {say_about(clearing.check_interval_ms)} ({CHECK_INTERVAL})"
+    delay = f"{say_about(clearing.delete_delay_ms)} later (file.delete.delay.ms)"
     doubt = "" if clearing.is_known else ", as far as they tell"
-    return f"The brokers look at their logs {looks}, and remove the files {removes}{doubt}."
+    return f"The brokers look at their logs {interval}, and remove the files {delay}{doubt}."
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """The first record dated ahead of the clock, and by how much at least, in milliseconds."""
+    """The first record that is dated in the future, and at least how far, in milliseconds."""
 
     offset: int
     by_ms: int
 
 
 def stalled_by(ahead: Ahead, consumed_retention_ms: int) -> str:
-    """What a future-dated record means for its partition."""
+    """A sentence that says what a record dated in the future means for its partition."""
     return (
         f"The record at offset {ahead.offset} is dated more than {say_about(ahead.by_ms)} in the "
         f"future: no cutoff passes it until its timestamp is {say_about(consumed_retention_ms)} "

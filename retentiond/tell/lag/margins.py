@@ -1,11 +1,12 @@
-"""How long it is until Kafka's forced retention reaches what a group has not read.
+"""The time until Kafka's forced retention reaches records that a group has not read: its margin.
 
-A margin is known to lie between two bounds. The lower one is shown: what is unread is safe for at
-least that long. Look-ups by time narrow the bounds where they are too far apart to be of use.
+A margin is known to lie between two bounds. The lower bound is shown: unread records are safe for
+at least that long. Look-ups by time narrow the bounds if they are too far apart to be useful. What
+is known is kept, so that most cycles need no look-up.
 
-Look-ups at a few fixed ages would cost less code. The gauge would then stand still between two ages
-and fall from one to the next, and the alert on it predicts four hours from its slope
-(deploy/prometheus/alerts.yml). What is known already is kept, so that most cycles ask nothing.
+Look-ups at a few fixed ages would need less code. But the gauge would then stand still between two
+ages and drop from one to the next, and the alert on it predicts four hours from its slope
+(deploy/prometheus/alerts.yml).
 """
 
 from __future__ import annotations
@@ -31,51 +32,51 @@ from retentiond.tell.lag.positions import (
 from retentiond.tell.lag.time_stamps import KnownTimeStamps, Times
 
 PRECISION = 1 / 20
-"""How far the bounds of a margin may lie apart, as a part of it."""
+"""How far apart the bounds of a margin may be, as a part of the margin."""
 
-FINE_MS = 1000.0
-"""Bounds that are this close are close enough, however small the margin is."""
+CLOSE_ENOUGH_MS = 1000.0
+"""Bounds need not be closer than this, however small the margin is."""
 
-FIRST_LOOK_PART = 1 / 32
-"""The part of the forced retention that a record is first asked to be younger than: most groups
-keep up so well that no other look-up is needed."""
+FIRST_AGE_PART = 1 / 32
+"""The first look-up asks whether a record is younger than this part of the forced retention. Most
+groups keep up so well that no other look-up is needed."""
 
 LOST_MS = -1000.0
-"""The margin, at most, where records are gone that the group has not read. For how long they
-are is known only where they were seen before."""
+"""The margin is at most this if unread records are gone. Since when they are gone is known only if
+an earlier look-up has seen them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LagRows:
-    """What groups have not read (grain: group and partition). Columns of one length.
+    """The groups' unread records (grain: group and partition), as columns of one length.
 
-    ``series`` is an index into ``names``. Where nothing is unread, or the forced retention is
-    unlimited or not known, there is no row.
+    ``series`` is an index into ``names``. There is no row if nothing is unread, or if the forced
+    retention is unlimited or not known.
     """
 
     names: tuple[GroupOnTopic, ...]
     series: Integers
     partition: Integers  # position in the snapshot
-    offset: Integers  # the first one that is not read
+    offset: Integers  # the first unread one
     log_start: Integers
     retention_ms: Times
 
     @property
     def is_gone(self) -> Booleans:
-        """Whether that offset lies below the log start."""
+        """Whether the first unread record is gone: its offset is below the log start offset."""
         return self.offset < self.log_start
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginBounds:
-    """Bounds of each margin of `LagRows`, in milliseconds; infinite where nothing is known."""
+    """The bounds of the margin of each row of `LagRows`, in milliseconds; infinite if not known."""
 
     least_ms: Times
     most_ms: Times
-    is_most_known: Booleans  # else it is only the most that there can be
-    presumed_ms: Times  # what the lower bound was before records were deleted
+    is_most_known: Booleans  # else ``most_ms`` is only the largest possible margin
+    presumed_ms: Times  # the lower bound before records were deleted
 
-    def of(self, rows: Integers) -> MarginBounds:
+    def at(self, rows: Integers) -> MarginBounds:
         """The bounds of some rows."""
         return MarginBounds(
             self.least_ms[rows],
@@ -91,7 +92,7 @@ def lag_rows(snapshot: Snapshot, positions: CommittedPositions) -> LagRows:
     log_starts = np.array([_or_nan(each.log_start_offset) for each in readings], np.float64)
     ends = np.array([_or_nan(each.high_watermark) for each in readings], np.float64)
     topics = topics_of(snapshot)
-    # A comparison with what is not known (NaN) is false.
+    # A comparison with an unknown offset (NaN) is false.
     rows = positions.where(
         (positions.offset < ends[positions.partition])
         & (log_starts[positions.partition] >= 0)
@@ -116,7 +117,7 @@ def lag_rows(snapshot: Snapshot, positions: CommittedPositions) -> LagRows:
 
 
 def _retention_ms(topic: TopicReading) -> float:
-    """Infinite where age deletes nothing."""
+    """The topic's forced retention by age; infinite if it deletes nothing by age."""
     limit = topic.forced_retention_ms
     return np.inf if limit is None or "delete" not in topic.cleanup_policy else limit
 
@@ -125,55 +126,56 @@ def _or_nan(offset: int | None) -> float:
     return np.nan if offset is None else offset
 
 
-def margin_bounds(of: LagRows, time_stamps: KnownTimeStamps, now_ms: int) -> MarginBounds:
-    """What is known by now. A record that is dated in the future counts as one of this moment."""
-    stamps = time_stamps.last_stamps(of.partition, of.offset)
+def margin_bounds(lags: LagRows, time_stamps: KnownTimeStamps, now_ms: int) -> MarginBounds:
+    """The bounds that are known now. A record that is dated in the future counts as written now."""
+    stamps = time_stamps.last_stamps(lags.partition, lags.offset)
     least, most, presumed = (
-        np.minimum(stamp, now_ms) + of.retention_ms - now_ms
+        np.minimum(stamp, now_ms) + lags.retention_ms - now_ms
         for stamp in (stamps.not_before, stamps.before, stamps.presumed)
     )
     lost = np.where(np.isfinite(presumed), np.minimum(presumed, LOST_MS), LOST_MS)
     return MarginBounds(
-        least_ms=np.where(of.is_gone, lost, least),
-        most_ms=np.where(of.is_gone, lost, most),
-        is_most_known=np.isfinite(stamps.before) | of.is_gone,
-        presumed_ms=np.where(of.is_gone, lost, presumed),
+        least_ms=np.where(lags.is_gone, lost, least),
+        most_ms=np.where(lags.is_gone, lost, most),
+        is_most_known=np.isfinite(stamps.before) | lags.is_gone,
+        presumed_ms=np.where(lags.is_gone, lost, presumed),
     )
 
 
-def next_look_ups(of: LagRows, known: MarginBounds, now_ms: int) -> dict[int, int]:
-    """The time to look up next, by partition, where that is worth the while.
+def next_look_ups(lags: LagRows, known: MarginBounds, now_ms: int) -> dict[int, int]:
+    """The time to look up next, for each partition where a look-up is useful.
 
-    Asked is about the group that is in the greatest danger, and only where it could be the
-    partition that a series shows.
+    On a partition, the group with the smallest margin is looked up. A partition is looked up only
+    if it may be the one that a series shows.
     """
     least, most = known.least_ms, known.most_ms
-    shown_at_most = np.full(len(of.names), np.inf)
-    np.minimum.at(shown_at_most, of.series, most)
-    is_vague = ~(most - least <= np.maximum(FINE_MS, np.abs(least) * PRECISION)) | np.isinf(least)
-    asked = np.flatnonzero(is_vague & (least <= shown_at_most[of.series]))
-    asked = asked[np.lexsort((least[asked], of.partition[asked]))]
-    partitions, first = np.unique(of.partition[asked], return_index=True)
+    shown_at_most = np.full(len(lags.names), np.inf)
+    np.minimum.at(shown_at_most, lags.series, most)
+    allowed = np.maximum(CLOSE_ENOUGH_MS, np.abs(least) * PRECISION)
+    is_vague = ~(most - least <= allowed) | np.isinf(least)
+    asked = np.flatnonzero(is_vague & (least <= shown_at_most[lags.series]))
+    asked = asked[np.lexsort((least[asked], lags.partition[asked]))]
+    partitions, first = np.unique(lags.partition[asked], return_index=True)
     rows = asked[first]
-    margins = _next_margin(known.of(rows), of.retention_ms[rows])
-    asked_ms = np.maximum(0, np.rint(margins + now_ms - of.retention_ms[rows]))
-    margins = asked_ms + of.retention_ms[rows] - now_ms
-    is_news = (least[rows] < margins) & ((margins < most[rows]) | ~known.is_most_known[rows])
-    times = asked_ms[is_news].astype(np.int64)
-    return dict(zip(partitions[is_news].tolist(), times.tolist(), strict=True))
+    margins = _next_margin(known.at(rows), lags.retention_ms[rows])
+    asked_ms = np.maximum(0, np.rint(margins + now_ms - lags.retention_ms[rows]))
+    margins = asked_ms + lags.retention_ms[rows] - now_ms
+    is_useful = (least[rows] < margins) & ((margins < most[rows]) | ~known.is_most_known[rows])
+    times = asked_ms[is_useful].astype(np.int64)
+    return dict(zip(partitions[is_useful].tolist(), times.tolist(), strict=True))
 
 
 def _next_margin(known: MarginBounds, retention_ms: Times) -> Times:
-    """Whether there is at least this much is to be asked: what was known before a deletion
-    first, or nearly all of the retention, then whether there is any; from there on half-way, or
-    ever further back.
+    """The margin to ask about next: is the real one at least as large?
 
-    Half-way is a geometric mean: what counts is precision in proportion to the margin.
+    First comes the margin that was known before a deletion, or nearly all of the retention; then
+    zero; then a margin half-way between the bounds, or one further and further below. Half-way is
+    the geometric mean, because precision is relative to the margin.
     """
     least, most, presumed = known.least_ms, known.most_ms, known.presumed_ms
-    nearly_all = retention_ms * (1 - FIRST_LOOK_PART)
+    nearly_all = retention_ms * (1 - FIRST_AGE_PART)
     near, far = np.sort(np.abs([least, most]), axis=0)
-    halfway = np.where(most <= 0, -1, 1) * np.sqrt(np.maximum(near, far * FIRST_LOOK_PART) * far)
+    halfway = np.where(most <= 0, -1, 1) * np.sqrt(np.maximum(near, far * FIRST_AGE_PART) * far)
     return np.select(
         [
             (least < presumed) & (presumed < most),
@@ -185,37 +187,38 @@ def _next_margin(known: MarginBounds, retention_ms: Times) -> Times:
             presumed,
             nearly_all,
             np.zeros_like(least),
-            4 * most - np.maximum(FINE_MS, retention_ms * FIRST_LOOK_PART),
+            4 * most - np.maximum(CLOSE_ENOUGH_MS, retention_ms * FIRST_AGE_PART),
         ],
         halfway,
     )
 
 
-def smallest_margins(of: LagRows, known: MarginBounds) -> Mapping[GroupOnTopic, float]:
-    """Seconds by group and topic, of the partition where it is least.
+def smallest_margins(lags: LagRows, known: MarginBounds) -> Mapping[GroupOnTopic, float]:
+    """By group and topic, the smallest margin of all partitions, in seconds.
 
-    Where the lower bound is not known, the presumed one stands for it, or the upper bound if the
-    margin is known to be negative; where nothing is known there is none.
+    If the lower bound is not known, the presumed one takes its place, or the upper bound if the
+    margin is known to be negative. If nothing is known, the group has no margin.
     """
     presumed = np.minimum(known.presumed_ms, known.most_ms)
-    instead = np.where(np.isinf(presumed), known.most_ms, presumed)
-    margins = np.where(np.isinf(known.least_ms), instead, known.least_ms)
+    replacement = np.where(np.isinf(presumed), known.most_ms, presumed)
+    margins = np.where(np.isinf(known.least_ms), replacement, known.least_ms)
     is_known = np.isfinite(known.presumed_ms) | (known.most_ms <= 0)
-    found = np.full(len(of.names), np.inf)
-    np.minimum.at(found, of.series[is_known], margins[is_known])
+    smallest = np.full(len(lags.names), np.inf)
+    np.minimum.at(smallest, lags.series[is_known], margins[is_known])
     return {
         name: margin / 1000
-        for name, margin in zip(of.names, found.tolist(), strict=True)
+        for name, margin in zip(lags.names, smallest.tolist(), strict=True)
         if np.isfinite(margin)
     }
 
 
 ROUNDS = 10
-"""How often a cycle looks up times, one for each partition in doubt; the next cycle goes on."""
+"""How often a cycle looks up times, one for each partition whose margin is vague. The next cycle
+goes on."""
 
 
 class LagReader:
-    """Reads the lag of one cluster's groups. What it knows already it asks for no more."""
+    """Reads the lag of one cluster's groups. It remembers timestamps that it has looked up."""
 
     def __init__(self) -> None:
         self._time_stamps = KnownTimeStamps()
@@ -227,14 +230,14 @@ class LagReader:
         rows: Sequence[PlanRow],
         is_stopping: Callable[[], bool],
     ) -> LagReport:
-        """After the deletions: nothing waits for it, and whatever goes wrong is only told.
+        """Reads the lag after the deletions. An error is only reported.
 
-        ``rows`` are the plan's, one for each partition of the snapshot.
+        ``rows``: the plan's, one for each partition of the snapshot.
         """
         try:
-            where = positions(snapshot)
-            kept = kept_by_one_group(snapshot, rows, where)
-            return self._with_margins(LagReport(kept), kafka, snapshot, where, is_stopping)
+            committed = positions(snapshot)
+            kept = kept_by_one_group(snapshot, rows, committed)
+            return self._with_margins(LagReport(kept), kafka, snapshot, committed, is_stopping)
         except Exception as error:  # noqa: BLE001 - it decides nothing, so it must stop nothing
             return LagReport(
                 problem=f"what groups have not read can't be told ({type(error).__name__}: "
@@ -246,7 +249,7 @@ class LagReader:
         report: LagReport,
         kafka: Kafka,
         snapshot: Snapshot,
-        where: CommittedPositions,
+        committed: CommittedPositions,
         is_stopping: Callable[[], bool],
     ) -> LagReport:
         now_ms = snapshot.taken_at_ms
@@ -260,16 +263,16 @@ class LagReader:
         )
         topic_ids = (snapshot.topics[each.topic].topic_id for each in snapshot.partitions)
         self._time_stamps.rearrange([*zip(topic_ids, names, strict=True)], log_starts, ends)
-        rows = lag_rows(snapshot, where)
-        known = margin_bounds(rows, self._time_stamps, now_ms)
-        silent = {  # a look-up would be a remote read, which consumers want, too
+        lags = lag_rows(snapshot, committed)
+        known = margin_bounds(lags, self._time_stamps, now_ms)
+        not_asked = {  # tiered: a look-up would read remote storage, which consumers need
             at for at, each in enumerate(snapshot.partitions) if each.local_start_offset is not None
         }
         for _ in range(ROUNDS):
             asked = {
                 partition: time_ms
-                for partition, time_ms in next_look_ups(rows, known, now_ms).items()
-                if partition not in silent
+                for partition, time_ms in next_look_ups(lags, known, now_ms).items()
+                if partition not in not_asked
             }
             if not asked or is_stopping():
                 break
@@ -279,7 +282,7 @@ class LagReader:
                 report = replace(report, problem=str(error))
                 break
             found = {at: answers.get(names[at], NOT_ANSWERED) for at in asked}
-            silent |= {at for at, offset in found.items() if isinstance(offset, Failure)}
+            not_asked |= {at for at, offset in found.items() if isinstance(offset, Failure)}
             told = {
                 at: NOWHERE if offset is None else offset
                 for at, offset in found.items()
@@ -289,5 +292,5 @@ class LagReader:
             times_ms = np.array([asked[at] for at in told], np.int64)
             offsets = np.array([*told.values()], np.int64)
             self._time_stamps.learn(partitions, times_ms, offsets, ends[partitions])
-            known = margin_bounds(rows, self._time_stamps, now_ms)
-        return replace(report, margins=smallest_margins(rows, known))
+            known = margin_bounds(lags, self._time_stamps, now_ms)
+        return replace(report, margins=smallest_margins(lags, known))

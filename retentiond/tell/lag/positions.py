@@ -1,4 +1,4 @@
-"""Lag: where each group stands that counts, and the records that one group alone keeps."""
+"""The positions of the groups that count, and the records that one group alone keeps."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Booleans = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommittedPositions:
-    """Grain: group and partition. Columns of one length.
+    """The groups' positions (grain: group and partition), as columns of one length.
 
-    ``group`` and ``partition`` are positions in the snapshot; ``offset`` is the next record that
+    ``group`` and ``partition`` are positions in the snapshot. ``offset`` is the next record that
     the group will read, as far as it is known. A group without any commit has no row.
     """
 
@@ -38,22 +38,22 @@ class CommittedPositions:
 
 
 def positions(snapshot: Snapshot) -> CommittedPositions:
-    """Where each group stands that counts for the topic's policy: at its commit of now, else at the
-    remembered one."""
+    """The positions of the groups that count for the topic's policy: the current commit if there is
+    one, else the remembered one."""
     now = _readable_commits(snapshot.commits)
     before = _readable_commits(snapshot.remembered)
-    silent = ~np.isin(
+    only_before = ~np.isin(
         _group_and_partition_keys(before, snapshot), _group_and_partition_keys(now, snapshot)
     )
-    if not silent.any():
+    if not only_before.any():
         return now.where(_group_counts(snapshot, now))
-    then = before.where(silent)
-    every = CommittedPositions(
+    then = before.where(only_before)
+    of_all_groups = CommittedPositions(
         np.concatenate([now.group, then.group]),
         np.concatenate([now.partition, then.partition]),
         np.concatenate([now.offset, then.offset]),
     )
-    return every.where(_group_counts(snapshot, every))
+    return of_all_groups.where(_group_counts(snapshot, of_all_groups))
 
 
 def topics_of(snapshot: Snapshot) -> Integers:
@@ -62,22 +62,23 @@ def topics_of(snapshot: Snapshot) -> Integers:
 
 
 def _readable_commits(commits: pa.Table) -> CommittedPositions:
-    """`COMMIT_SCHEMA` less the commits that could not be read."""
+    """The commits (`COMMIT_SCHEMA`) without those that could not be read."""
     if commits["offset"].null_count:
         commits = commits.filter(pc.is_valid(commits["offset"]))
     columns = (commits[name].to_numpy() for name in ("group_id", "partition_id", "offset"))
     return CommittedPositions(*columns)
 
 
-def _group_and_partition_keys(of: CommittedPositions, snapshot: Snapshot) -> Integers:
-    return of.group.astype(np.int64) * len(snapshot.partitions) + of.partition
+def _group_and_partition_keys(positions: CommittedPositions, snapshot: Snapshot) -> Integers:
+    return positions.group.astype(np.int64) * len(snapshot.partitions) + positions.partition
 
 
-def _group_counts(snapshot: Snapshot, of: CommittedPositions) -> Booleans:
-    excluded, width = excluded_groups(snapshot), max(1, len(snapshot.topics))
-    keys = of.group.astype(np.int64) * width + topics_of(snapshot)[of.partition]
-    of_excluded = excluded["group_id"].to_numpy().astype(np.int64) * width + excluded["topic_id"]
-    return ~np.isin(keys, of_excluded)
+def _group_counts(snapshot: Snapshot, positions: CommittedPositions) -> Booleans:
+    """Whether the policy of the topic doesn't exclude the group, for each position."""
+    excluded, topics = excluded_groups(snapshot), max(1, len(snapshot.topics))
+    keys = positions.group.astype(np.int64) * topics + topics_of(snapshot)[positions.partition]
+    excluded_keys = excluded["group_id"].to_numpy().astype(np.int64) * topics + excluded["topic_id"]
+    return ~np.isin(keys, excluded_keys)
 
 
 NO_GROUP = -1
@@ -87,11 +88,11 @@ NO_GROUP = -1
 def kept_by_one_group(
     snapshot: Snapshot, rows: Sequence[PlanRow], positions: CommittedPositions
 ) -> Mapping[GroupOnTopic, int]:
-    """Records kept by the binding group alone, summed over the partitions that it binds.
+    """How many records a binding group alone keeps, summed over the partitions that it binds.
 
-    These lie from its commit (from the log start, where it has none) up to whatever would bind
-    next: another group, the consumed retention or the end. None do where another group that has
-    no commit would go on holding the partition. ``rows``: one for each partition of the snapshot.
+    They lie from its commit (from the log start offset if it has none) up to the next bound: the
+    commit of another group, the consumed retention or the end. There are none if another group
+    without a commit holds the partition, too. ``rows``: one for each partition of the snapshot.
     """
     bounds, counts = _positions_of_others(snapshot, rows, positions)
     kept: defaultdict[GroupOnTopic, int] = defaultdict(int)
@@ -112,8 +113,8 @@ def kept_by_one_group(
 def _positions_of_others(
     snapshot: Snapshot, rows: Sequence[PlanRow], positions: CommittedPositions
 ) -> tuple[Integers, Integers]:
-    """By partition: the smallest position of groups other than the binding one, and how many of
-    these have one."""
+    """For each partition, the smallest position of all groups but the binding one, and how many of
+    them have a position."""
     numbers = {group.group_id: number for number, group in enumerate(snapshot.groups)}
     binding = np.fromiter(
         (
@@ -130,7 +131,7 @@ def _positions_of_others(
 
 
 def _end_without_groups(reading: PartitionReading) -> int | None:
-    """Where deletion would stop if no group bound it; None where that is not known."""
+    """The offset where deletion would stop if no group bound it; None if it is not known."""
     bounds = (reading.retention_offset, reading.last_stable_offset, reading.high_watermark)
     known = [bound for bound in bounds if bound is not None]
     return min(known) if len(known) == len(bounds) else None

@@ -1,7 +1,7 @@
 """What the pages of one topic and of one group show.
 
-Of a topic: why its records go or stay, who reads it, and its partitions. Of a group: where it
-binds, how much it keeps, and since when.
+The page of a topic shows why its records go or stay, which groups read it, and its partitions. The
+page of a group shows which partitions it binds, how many records it keeps, and since when.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from retentiond.tell.page.pictures import BarSegment, bar, mark, records_by_kind
 from retentiond.tell.report import CycleReport
 
 RememberedReaders = Mapping[str, RememberedReader]
-"""The groups that are remembered, by their name."""
+"""The remembered groups of a topic, by name."""
 
 BAR = 160.0
-"""Units of a partition's bar; the fullest partition of the topic fills it."""
+"""The width of a partition's bar. The partition with most records fills it."""
 
 MOST_REASONS = 12
 MOST_GROUPS = 100
@@ -36,8 +36,9 @@ MOST_GROUPS = 100
 
 @dataclass(frozen=True, slots=True)
 class PartitionItem:
-    """``parts`` and the marks are its picture, from log start offset to high watermark.
-    ``since_ms``: since when the group that is the cause stands there, or has vanished."""
+    """A row of the table of partitions. ``parts`` and ``committed_mark`` are its picture, from log
+    start offset to high watermark. ``since_ms``: since when the group that causes the hold has not
+    moved, or has been missing."""
 
     answer: PartitionAnswer
     parts: tuple[BarSegment, ...]
@@ -52,24 +53,24 @@ class PartitionFilter:
 
 
 def reasons(topic: TopicAnswer) -> tuple[tuple[SimilarPartitions, ...], int]:
-    """By reason and, if one is the cause, by group: what most partitions have first. And how many
-    more there are."""
+    """The partitions by reason and by the group that is the cause, the largest sets first; and how
+    many more sets there are."""
     alike = topic.alike(cause)
     return alike[:MOST_REASONS], max(0, len(alike) - MOST_REASONS)
 
 
 def groups(topic: TopicAnswer, readers: RememberedReaders) -> tuple[tuple[GroupAnswer, ...], int]:
-    """And how many more there are. A group that the plan names and nobody remembers is one of them:
-    it has never committed."""
+    """The topic's groups, and how many more there are. They include groups that the plan names and
+    that are not remembered, because they have never committed."""
     known = [remembered_reader(group_id, last) for group_id, last in readers.items()]
-    named = {each.row.binding_group for each in topic.partitions} - {None, *readers}
-    known += [TopicReader(group_id, None) for group_id in named if group_id is not None]
-    found = group_answers(topic, known)
-    return found[:MOST_GROUPS], max(0, len(found) - MOST_GROUPS)
+    only_in_plan = {each.row.binding_group for each in topic.partitions} - {None, *readers}
+    known += [TopicReader(group_id, None) for group_id in only_in_plan if group_id is not None]
+    answers = group_answers(topic, known)
+    return answers[:MOST_GROUPS], max(0, len(answers) - MOST_GROUPS)
 
 
 def remembered_reader(group_id: str, last: RememberedReader) -> TopicReader:
-    """The reader as it is remembered."""
+    """A reader of the topic, made from the memory."""
     return TopicReader(group_id, last.kind, last.offsets, last.moved_at_ms, last.absent_since_ms)
 
 
@@ -102,9 +103,13 @@ def _cause_since(row: PlanRow, readers: RememberedReaders) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class GroupItem:
-    """``state`` and ``kind`` None: the last cycle did not see it. ``holds``: of the partitions that
-    it binds, those that are held. ``absent_since_ms``: since when it has vanished from every topic
-    where it was; None: it has not."""
+    """What the page of a group shows.
+
+    - ``kind`` and ``state``: None if the last cycle did not see the group.
+    - ``holds``: how many of the partitions that it binds are held.
+    - ``absent_since_ms``: since when the group has been missing on all its topics; None if it is
+      not missing.
+    """
 
     group_id: str
     kind: str | None
@@ -116,21 +121,23 @@ class GroupItem:
 
 
 def find_group(report: CycleReport, name: str) -> str | None:
-    """The group that an address means, of those that the cycle saw or that bind a partition."""
+    """The group with this name in its address, among the groups that the cycle saw or that bind a
+    partition."""
     binding = (row.binding_group for row in report.plan.rows)
     known = dict.fromkeys((*report.group_states, *binding))
     return next((each for each in known if each is not None and address(each) == name), None)
 
 
 def address(group_id: str) -> str:
-    """The group's name in an address: short, and without what no address can hold."""
+    """The group's name in an address: shortened, and without characters that an address can't
+    have."""
     return label(group_id).encode(errors="replace").decode()
 
 
 def group_item(
     report: CycleReport, group_id: str, reads: Mapping[str, RememberedReader], page: str | None
 ) -> GroupItem:
-    """``reads``: its last commits that are remembered, by topic."""
+    """What the page of a group shows. ``reads``: the group's remembered commits, by topic."""
     readers = {topic: remembered_reader(group_id, last) for topic, last in reads.items()}
     answer = group_on_topics(report.answers, group_id, readers)
     holds = sum(

@@ -1,5 +1,5 @@
-"""What is shown of the whole: how the daemon goes, in one line on each page; and on the first page
-every topic of the last plan, by what it frees."""
+"""What the pages show of the whole: the daemon's health on every page, and on the first page all
+topics of the last plan, by default those first that free most."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ MOST_NOTES = 8
 
 
 class HealthFinding(NamedTuple):
-    """``level`` is one of those above; ``word`` names the state, ``why`` is a sentence on it."""
+    """A state of the daemon. ``level``: `GOOD`, `INFO`, `WARN` or `BAD`. ``word``: its name.
+    ``why``: a sentence about it."""
 
     level: str
     word: str
@@ -41,9 +42,12 @@ class HealthFinding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """``main`` is what matters most, ``notes`` what else is to be known, ``more`` of which there
-    is no room for. Times are epoch milliseconds: of the last cycle that brought a plan, and about
-    when the next is due; None: at any moment.
+    """The daemon's health.
+
+    - ``main``: the finding that matters most; ``notes``: the others.
+    - ``more``: how many findings there was no room for.
+    - ``last_ms``: when the last cycle with a plan was planned, in epoch milliseconds.
+    - ``next_ms``: about when the next cycle is due; None if it may come at any moment.
     """
 
     main: HealthFinding
@@ -54,7 +58,7 @@ class Health:
 
 
 def judge_health(status: DaemonStatus, pause: Pause | None) -> Health:
-    """``pause``: as it stands now, not as the last cycle found it."""
+    """The daemon's health. ``pause``: the present one, not the one that the last cycle found."""
     report = status.report
     main, *notes = _findings(status, report, pause)
     return Health(
@@ -74,17 +78,19 @@ def _next_ms(status: DaemonStatus, report: CycleReport) -> int:
 def _findings(
     status: DaemonStatus, report: CycleReport | None, pause: Pause | None
 ) -> Iterator[HealthFinding]:
-    """The gravest first; at least one."""
-    found = [*_cycle_findings(status, report)]
+    """At least one finding, the gravest first."""
+    findings = [*_cycle_findings(status, report)]
     if pause is not None:
-        since_by_why = str(pause).removeprefix("paused").lstrip(" :")
-        found.append(HealthFinding(WARN, "Paused", f"{since_by_why}; `retentiond resume` ends it"))
+        details = str(pause).removeprefix("paused").lstrip(" :")
+        findings.append(HealthFinding(WARN, "Paused", f"{details}; `retentiond resume` ends it"))
     if report is not None and report.undone:
         level = BAD if status.unready() else WARN
-        found.append(HealthFinding(level, "Deletions not done", "; ".join(report.undone)))
+        findings.append(HealthFinding(level, "Deletions not done", "; ".join(report.undone)))
     if report is not None and report.plan.dry_run:
-        found.append(HealthFinding(INFO, "Dry run", "it plans and explains, and deletes nothing"))
-    yield from found or [
+        findings.append(
+            HealthFinding(INFO, "Dry run", "it plans and explains, and deletes nothing")
+        )
+    yield from findings or [
         HealthFinding(GOOD, "Healthy", "the last cycle saw every group and did what it had planned")
     ]
     if report is not None:
@@ -138,16 +144,16 @@ def _disk_findings(disk: DiskReport) -> Iterator[HealthFinding]:
     folders = sum(each.partitions for each in disk.orphans)
     if folders:
         size = say_bytes(sum(each.size_bytes for each in disk.orphans))
-        many = say_many(folders, "partition folder")
+        count = say_many(folders, "partition folder")
         yield HealthFinding(
-            WARN, "Orphans", f"{many} ({size}) that the cluster doesn't assign to their broker"
+            WARN, "Orphans", f"{count} ({size}) that the cluster doesn't assign to their broker"
         )
     for problem in disk.problems:
         yield HealthFinding(INFO, "Disks", problem)
 
 
 BAR = 100.0
-"""A topic's bar is that many units wide: its records are all of it."""
+"""The width of a topic's bar. The topic's records fill it."""
 
 
 class Order(NamedTuple):
@@ -179,14 +185,14 @@ COLUMNS = ("name", "reclaimable", *FIGURES)
 
 
 def order_named(word: str | None) -> Order:
-    """``bytes``, or ``-bytes`` for the most first; what there is not is as if nothing was asked."""
-    found = Order((word or "").removeprefix("-"), (word or "").startswith("-"))
-    return found if found.by in COLUMNS else BY_FREES
+    """The order ``bytes``, or ``-bytes`` with the most first. An unknown one gives the default."""
+    order = Order((word or "").removeprefix("-"), (word or "").startswith("-"))
+    return order if order.by in COLUMNS else BY_FREES
 
 
 def next_order(column: str, now: Order) -> Order:
-    """What a column's heading leads to: names from A on and figures from the most on, the other way
-    round where they are so already."""
+    """The order after a click on a column's heading: names ascending and figures descending, or the
+    other way round if the table is sorted like that already."""
     return Order(column, not now.is_descending if now.by == column else column != "name")
 
 
@@ -201,8 +207,8 @@ def in_order(cluster: ClusterAnswer, order: Order) -> Sequence[TopicAnswer]:
 
 @dataclass(frozen=True, slots=True)
 class TopicFilter:
-    """What a visitor asks for; names are matched anywhere in them, case does not count.
-    ``owner``: exactly that one; empty: any, or none."""
+    """What a visitor filters by. ``name``: any part of the name, in upper or lower case. ``owner``:
+    the whole owner; empty means any owner, or none."""
 
     name: str = ""
     verdict: Verdict | None = None
@@ -219,8 +225,8 @@ class TopicFilter:
 
 @dataclass(frozen=True, slots=True)
 class TopicItem:
-    """A line of the table. ``freed``: by the cycle, or what a dry run would have freed.
-    ``outcomes``: of its partitions that were approved, by what became of them.
+    """A row of the table of topics. ``freed``: what the cycle freed, or a dry run would have freed.
+    ``outcomes``: how many approved partitions have each outcome.
     """
 
     answer: TopicAnswer
@@ -230,8 +236,8 @@ class TopicItem:
 
 
 class LogDirItem(NamedTuple):
-    """A log directory. ``full_s``: in how many seconds it is full if it goes on like that; None: it
-    does not fill, or nobody can tell yet."""
+    """A log directory. ``full_s``: in how many seconds it will be full if the trend goes on; None
+    if it doesn't fill up, or if that is not known yet."""
 
     log_dir: LogDirCapacity
     is_under_pressure: bool
@@ -243,8 +249,8 @@ class LogDirItem(NamedTuple):
 
 
 class FreedFigures(NamedTuple):
-    """What deletions free. ``freed_bytes``: on the disks of all replicas, as far as it is known;
-    ``remote_bytes``: about what is in remote storage."""
+    """What deletions free. ``freed_bytes``: on the disks of all replicas. ``remote_bytes``: about
+    how much in remote storage. None if not known."""
 
     records: int
     freed_bytes: int | None
@@ -253,8 +259,8 @@ class FreedFigures(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """``cluster`` and ``freed``: of all topics, whatever is asked for. ``disks``: of all log
-    directories, the fullest first."""
+    """What the first page shows. ``cluster`` and ``freed`` are about all topics, whatever the
+    filter. ``disks``: all log directories, the fullest first."""
 
     cluster: ClusterAnswer
     freed: FreedFigures
@@ -265,12 +271,13 @@ class Overview:
 
 def overview(report: CycleReport, wanted: TopicFilter) -> Overview:
     cluster = report.answers
-    found = [topic for topic in in_order(cluster, wanted.order) if wanted.matches(topic)]
+    matching = [topic for topic in in_order(cluster, wanted.order) if wanted.matches(topic)]
+    page = paged(matching, len(cluster.topics), wanted.page)
     return Overview(
         cluster,
         freed_by(report, cluster.partitions),
         Counter(row.verdict for row in report.plan.rows),
-        paged(found, len(cluster.topics), wanted.page).map(lambda each: topic_item(report, each)),
+        page.map(lambda topic: topic_item(report, topic)),
         log_dir_items(report.disk),
     )
 
@@ -289,10 +296,11 @@ def topic_item(report: CycleReport, topic: TopicAnswer) -> TopicItem:
 
 
 def freed_by(report: CycleReport, partitions: Iterable[PartitionAnswer]) -> FreedFigures:
-    """What was deleted of these, with the bytes that were foretold; on a dry run: would be."""
-    gone = [each for each in partitions if report.plan.dry_run or each.is_deleted_by_us]
+    """What the cycle deleted of these partitions, or a dry run would delete, with the predicted
+    bytes."""
+    deleted = [each for each in partitions if report.plan.dry_run or each.is_deleted_by_us]
     return FreedFigures(
-        sum(each.records for each in gone), *total_stored(each.frees for each in gone)
+        sum(each.records for each in deleted), *total_stored(each.frees for each in deleted)
     )
 
 
@@ -304,7 +312,8 @@ PAGE_ROWS = 100
 
 @dataclass(frozen=True, slots=True)
 class Paged(Generic[T]):
-    """``number`` counts from 1; ``found`` rows match of ``total``."""
+    """A page of a table. ``number`` counts from 1. ``found``: how many of the ``total`` rows
+    match."""
 
     rows: Sequence[T]
     number: int
@@ -314,7 +323,8 @@ class Paged(Generic[T]):
 
     @property
     def first(self) -> int:
-        """The position of its first row among those found, from 1 on; 0 of none."""
+        """The number of the page's first row among the matching rows, from 1 on; 0 if there is
+        none."""
         return (self.number - 1) * PAGE_ROWS + 1 if self.found else 0
 
     @property
@@ -327,7 +337,8 @@ class Paged(Generic[T]):
 
 
 def paged(found: Sequence[T], total: int, wanted: str | None) -> Paged[T]:
-    """``wanted``: the page as an address names it; one that isn't there is the nearest."""
+    """A page of the rows ``found``. ``wanted``: the page's number in the address; a number that is
+    too small or too large means the first or the last page."""
     pages = max(1, -(-len(found) // PAGE_ROWS))
     digits = (wanted or "").strip()
     number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 9 else 1

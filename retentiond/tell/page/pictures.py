@@ -1,4 +1,4 @@
-"""What becomes of the records, as plain geometry for inline SVG."""
+"""Bars that show which records go and which stay, as plain geometry for inline SVG."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from retentiond.model import PlanRow, Reason
 from retentiond.tell.answers import KEPT_BY_AGE, KeptBecause, PartitionAnswer, TopicAnswer
 
 GO, UNREAD, HELD, YOUNG = "go", "unread", "held", "young"
-"""Kinds of records, in the order of a log: those that go, those that a group has yet to read, those
-that another hold keeps, and those that are too young."""
+"""Kinds of records, in the order of a log: records that go, records that a group has yet to read,
+records that another hold keeps, and records that are too young."""
 
 RECORD_KINDS = (GO, UNREAD, HELD, YOUNG)
 
 LEAST_WIDTH = 0.75
-"""Units of a picture: a part of a thousandth is still to be seen."""
+"""The least width of a segment, in the picture's units, so that a tiny part can still be seen."""
 
 
 class BarSegment(NamedTuple):
-    """A stretch of a bar: from ``x`` on, in the picture's units."""
+    """A segment of a bar, from ``x`` on, in the picture's units."""
 
     kind: str
     x: float
@@ -29,14 +29,14 @@ class BarSegment(NamedTuple):
 
 
 def kind_of(keeper: KeptBecause) -> str:
-    """The kind of the records that are kept on that account."""
+    """The kind of records that stay for this cause."""
     if keeper == KEPT_BY_AGE:
         return YOUNG
     return UNREAD if keeper.reason is Reason.NOT_CONSUMED else HELD
 
 
 def records_by_kind(answer: PartitionAnswer | TopicAnswer) -> Counter[str]:
-    """Log records by kind; none where the offsets are unreadable."""
+    """Log records by kind; empty if the offsets are unreadable."""
     counts = Counter({GO: answer.records})
     for kept in answer.kept:
         counts[kind_of(kept.keeper)] += kept.records
@@ -46,22 +46,22 @@ def records_by_kind(answer: PartitionAnswer | TopicAnswer) -> Counter[str]:
 def bar(
     counts: Mapping[str, int], width: float, whole: int | None = None
 ) -> tuple[BarSegment, ...]:
-    """Side by side in the order of `RECORD_KINDS`. ``whole``: how many records fill the width; by
-    default these do."""
+    """The segments of a bar, in the order of `RECORD_KINDS`. ``whole``: how many records fill the
+    width; by default, those in ``counts``."""
     total = max(1, whole if whole is not None else sum(counts.values()))
     shown = [(kind, counts[kind]) for kind in RECORD_KINDS if counts.get(kind, 0)]
     widths = [max(LEAST_WIDTH, records / total * width) for _, records in shown]
     fit = min(1.0, width / sum(widths)) if widths else 1.0
-    parts: list[BarSegment] = []
+    segments: list[BarSegment] = []
     x = 0.0
-    for (kind, records), part_width in zip(shown, widths, strict=True):
-        parts.append(BarSegment(kind, round(x, 2), round(part_width * fit, 2), records))
-        x += part_width * fit
-    return tuple(parts)
+    for (kind, records), segment_width in zip(shown, widths, strict=True):
+        segments.append(BarSegment(kind, round(x, 2), round(segment_width * fit, 2), records))
+        x += segment_width * fit
+    return tuple(segments)
 
 
 def mark(row: PlanRow, offset: int | None, width: float, whole: int) -> float | None:
-    """Where an offset stands in the row's bar; None where it is outside, or not known."""
+    """The position of an offset in the row's bar; None if it is outside, or not known."""
     start, end = row.log_start_offset, row.high_watermark
     if offset is None or start is None or end is None or not start <= offset <= end:
         return None

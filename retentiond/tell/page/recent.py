@@ -1,7 +1,7 @@
-"""The last days of the history as charts: disk by topic, records deleted, lag of who binds.
+"""The last days of the history as charts: disk by topic, deleted records, lag of binding groups.
 
-The figures are at hand (`retentiond.history.hourly`). A chart is drawn once, for the first who asks
-after they have changed.
+`retentiond.history.hourly` has the figures ready. A chart is drawn again only if its figures have
+changed since.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from retentiond.history.hourly import SPANS, Hourly, Recent, TimeRange, Values
 from retentiond.history.keeper import HistoryKeeper
 
 LEAST_KNOWN = 2
-"""How many stretches make a line."""
+"""How many known points a line needs."""
 
 DAY_H = 24
 
 
 class ChartText(NamedTuple):
-    """``names``: of what they are, topics or groups; ``nothing``: what is said without a figure."""
+    """The words of a chart. ``names``: what its lines are, topics or groups. ``nothing``: the words
+    if there are no figures."""
 
     title: str
     names: str
@@ -55,7 +56,7 @@ LAG_CHART = ChartText(
 
 
 class LegendItem(NamedTuple):
-    """``name`` None: all others together."""
+    """A line of the legend. ``name``: None for the sum of all others."""
 
     colour: int
     name: str | None
@@ -63,8 +64,8 @@ class LegendItem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecentChart:
-    """``names``: of what they are, topics or groups; ``figure``: the newest, or the sum, in words;
-    ``svg`` None: there is nothing to draw."""
+    """A chart with its words. ``names``: what its lines are, topics or groups. ``figure``: the
+    newest figure, or the sum, in words. ``svg``: None if there is nothing to draw."""
 
     title: str
     names: str
@@ -75,7 +76,8 @@ class RecentChart:
 
 @dataclass(frozen=True, slots=True)
 class RecentHistory:
-    """``notes``: what is missing, or why, a sentence each. ``saved``: disk, in a sentence."""
+    """``notes``: sentences that say what is missing, and why. ``saved``: a sentence about the disk
+    space that was saved."""
 
     span: TimeRange
     charts: tuple[RecentChart, ...]
@@ -84,12 +86,12 @@ class RecentHistory:
 
 
 def span_named(word: str | None) -> TimeRange:
-    """The first one where there is none of that name."""
+    """The span with this name; the first one if there is none."""
     return next((each for each in SPANS if each.word == word), SPANS[0])
 
 
 class RecentCharts:
-    """Asked on any thread."""
+    """The charts of all spans. Any thread may ask for them."""
 
     def __init__(self, keeper: HistoryKeeper) -> None:
         self._keeper = keeper
@@ -101,11 +103,11 @@ class RecentCharts:
         hourly = self._keeper.hourly
         if hourly is None or hourly.is_empty:
             return RecentHistory(span, (), _notes(self._keeper, hourly))
-        state = hourly.version, span.times(now_ms)
+        version = hourly.version, span.times(now_ms)
         drawn = self._drawn.get(span)
-        if drawn is None or drawn[0] != state:
+        if drawn is None or drawn[0] != version:
             recent = hourly.recent(span, now_ms)
-            drawn = self._drawn[span] = (state, recent, *_draw(recent, span))
+            drawn = self._drawn[span] = (version, recent, *_draw(recent, span))
         _, recent, charts, note = drawn
         notes = _notes(self._keeper, hourly)
         saved = _saved(recent, span, self._keeper.config.history.price_per_gib_month)
@@ -116,18 +118,18 @@ def _saved(recent: Recent, span: TimeRange, price: Price | None) -> str | None:
     if not recent.saved_byte_ms:
         return None
     gib_days = recent.saved_byte_ms / GIB / (DAY_H * HOUR_MS)
-    said = f"Saved in the last {span.name}: about {say_gib_days(gib_days)} GiB·days of disk"
+    text = f"Saved in the last {span.name}: about {say_gib_days(gib_days)} GiB·days of disk"
     if price is None:
-        return f"{said}."
-    return f"{said}, {price.of_gib_days(gib_days)} at {price} a GiB and month."
+        return f"{text}."
+    return f"{text}, {price.of_gib_days(gib_days)} at {price} a GiB and month."
 
 
 def _notes(keeper: HistoryKeeper, hourly: Hourly | None) -> tuple[str, ...]:
     if hourly is None or not keeper.config.history.enabled:
         return ("The history is off: `history.enabled` is false, so nothing new is kept.",)
-    found = dict.fromkeys(each for each in (keeper.problem, hourly.problem) if each)
-    if found:
-        return tuple(f"{each[0].upper()}{each[1:]}." for each in found)
+    problems = dict.fromkeys(each for each in (keeper.problem, hourly.problem) if each)
+    if problems:
+        return tuple(f"{problem[0].upper()}{problem[1:]}." for problem in problems)
     if hourly.is_reading:
         return ("Older days are still being read.",)
     if hourly.is_empty:
@@ -136,15 +138,15 @@ def _notes(keeper: HistoryKeeper, hourly: Hourly | None) -> tuple[str, ...]:
 
 
 def _draw(recent: Recent, span: TimeRange) -> tuple[tuple[RecentChart, ...], str | None]:
-    """The charts, and a sentence on the stretches without an entry."""
-    known = sum(not each for each in recent.unknown)
+    """The charts, and a sentence about times without an entry."""
+    known = sum(not is_unknown for is_unknown in recent.unknown)
     if known < LEAST_KNOWN:
         return (), f"There is nothing to draw yet: of the last {span.name} little is known."
-    many = len(recent.times)
+    all_times = len(recent.times)
     note = None
-    if known < many:
-        share = say_share(many - known, many)
-        note = f"Of {share} of this time there is no entry: it is shaded."
+    if known < all_times:
+        share = say_share(all_times - known, all_times)
+        note = f"{share} of this time has no entry and is shaded."
     charts = (
         _lines(DISK_CHART, recent.bytes_by_topic, recent, span),
         _deleted(recent, span),
@@ -154,31 +156,31 @@ def _draw(recent: Recent, span: TimeRange) -> tuple[tuple[RecentChart, ...], str
 
 
 def _lines(
-    what: ChartText, lines: Mapping[str | None, Values], recent: Recent, span: TimeRange
+    text: ChartText, lines: Mapping[str | None, Values], recent: Recent, span: TimeRange
 ) -> RecentChart:
-    from retentiond.tell import charts  # noqa: PLC0415 - pygal, that nobody may ever ask for
+    from retentiond.tell import charts  # noqa: PLC0415 - loads pygal only if a chart is shown
 
     if not lines:
-        return RecentChart(what.title, what.names, what.nothing)
+        return RecentChart(text.title, text.names, text.nothing)
     shown, rest = charts.largest_lines(lines)
     drawn = [*shown.items()]
     legend = [LegendItem(number, name) for number, name in enumerate(shown)]
-    if what.stacked and rest is not None:
+    if text.stacked and rest is not None:
         drawn.append(("", rest))
         legend.append(LegendItem(charts.MOST_LINES, None))
     newest = max(at for at, is_unknown in enumerate(recent.unknown) if not is_unknown)
-    figure = what.say(sum(values[newest] or 0 for values in lines.values()))
+    figure = text.say(sum(values[newest] or 0 for values in lines.values()))
     chart = charts.line_chart(
         drawn,
         _labels(recent, span),
-        what.say,
+        text.say,
         charts.INLINE_LOOK,
-        stacked=what.stacked,
-        of_bytes=what is DISK_CHART,
+        stacked=text.stacked,
+        of_bytes=text is DISK_CHART,
     )
-    label = f"{what.title}, the last {span.name}; {figure} at the end"
+    label = f"{text.title}, the last {span.name}; {figure} at the end"
     svg = Markup(charts.inline_svg(chart, label, recent.unknown))
-    return RecentChart(what.title, what.names, f"{figure} at the end", svg, tuple(legend))
+    return RecentChart(text.title, text.names, f"{figure} at the end", svg, tuple(legend))
 
 
 def _deleted(recent: Recent, span: TimeRange) -> RecentChart:
@@ -193,10 +195,10 @@ def _deleted(recent: Recent, span: TimeRange) -> RecentChart:
 
 
 def _labels(recent: Recent, span: TimeRange) -> list[str]:
-    """Four stretches, evenly spread, have a label; the others have none."""
-    form, many = "%H:%M" if span.hours == DAY_H else "%m-%d", len(recent.times)
-    shown = {many * part // 8 for part in (1, 3, 5, 7)}
+    """Labels of the time axis: four evenly spread points have one, the others are empty."""
+    form, points = "%H:%M" if span.hours == DAY_H else "%m-%d", len(recent.times)
+    labelled = {points * part // 8 for part in (1, 3, 5, 7)}
     return [
-        f"{datetime.fromtimestamp(each / 1000, UTC):{form}}" if at in shown else ""
-        for at, each in enumerate(recent.times)
+        f"{datetime.fromtimestamp(time_ms / 1000, UTC):{form}}" if at in labelled else ""
+        for at, time_ms in enumerate(recent.times)
     ]

@@ -1,4 +1,4 @@
-"""Values become HTML here, escaped, and nowhere else; script, style and icon beside it."""
+"""Turns values into escaped HTML, and serves the page's script, style and icon."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def environment(assets: Mapping[str, Asset]) -> Environment:
-    """Every value that isn't markup already is made printable and escaped."""
+    """The templates' environment. A value that isn't markup is made printable and escaped."""
     env = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
@@ -83,7 +83,7 @@ def environment(assets: Mapping[str, Asset]) -> Environment:
 
 
 def _printable_value(value: object) -> object:
-    """Control characters, and those that turn the direction of text, show as what they are."""
+    """Makes control characters visible, and those that change the direction of text."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -110,29 +110,31 @@ def instant(epoch_ms: int) -> str:
 
 
 def age(then_ms: int, now_ms: int) -> str:
-    """``3 min ago``, ``in 2 min``: the greatest unit that fits."""
+    """``3 min ago``, ``in 2 min``: in the greatest unit that fits."""
     seconds = abs(now_ms - then_ms) // 1000
-    said = next(
+    text = next(
         (f"{seconds // unit_s} {unit}" for unit_s, unit in _AGES if seconds >= unit_s),
         f"{seconds} s",
     )
-    return f"in {said}" if then_ms > now_ms else f"{said} ago"
+    return f"in {text}" if then_ms > now_ms else f"{text} ago"
 
 
 def with_code(sentences: str) -> Markup:
-    """What stands between backticks as code; escaped."""
+    """The escaped sentences, with text between backticks as code."""
     parts = [escape(printable(part)) for part in sentences.split("`")]
     code = Markup("<code>{}</code>").format
     return Markup("").join(code(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 def topic_path(topic: str) -> str:
-    """Relative to the site's root, so that it works behind a proxy's prefix too."""
+    """The path of a topic's page, relative to the site's root, so that it works behind a proxy's
+    prefix."""
     return f"topics/{quote(topic, safe='', errors='replace')}"
 
 
 def group_path(group_id: str) -> str:
-    """Relative, too. A browser takes dots for a folder, so such a name is no part of the path."""
+    """The path of a group's page, relative to the site's root. A browser takes ``.`` and ``..`` for
+    folders, so such a name becomes a parameter."""
     name = address(group_id)
     if name in ("", ".", ".."):
         return f"groups/?{urlencode({'name': name})}"
@@ -140,7 +142,7 @@ def group_path(group_id: str) -> str:
 
 
 def query(**wanted: object) -> str:
-    """``?name=a&page=2``; what is empty is left out."""
+    """``?name=a&page=2``, without empty values and the first page."""
     given = {key: str(value) for key, value in wanted.items() if value not in (None, "", 1)}
     return f"?{urlencode(given, errors='replace')}" if given else "?"
 
@@ -153,15 +155,16 @@ TYPES = {
     "page.js": "text/javascript; charset=utf-8",
 }
 
-FOR_A_YEAR = "public, max-age=31536000, immutable"
-"""The cache control of addresses that name the version."""
+CACHE_FOR_A_YEAR = "public, max-age=31536000, immutable"
+"""The cache control of an address that names the version."""
 
-ASK_AGAIN = "no-cache"
+CHECK_EVERY_TIME = "no-cache"
 
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """``path`` is relative to the site's root, and another one when its contents are."""
+    """A file that the page loads. ``path`` is relative to the site's root, and changes with the
+    contents."""
 
     name: str
     contents: bytes
@@ -173,7 +176,7 @@ class Asset:
 
 
 def load_assets() -> dict[str, Asset]:
-    """The assets by names that templates can use: `page_css`."""
+    """The assets, by names that templates can use, such as `page_css`."""
     return {name.replace(".", "_"): _asset_from_file(name) for name in TYPES}
 
 
@@ -189,7 +192,7 @@ def route(asset: Asset) -> Route:
         is_versioned = request.query_params.get("v") == asset.version
         headers = {
             "etag": etag,
-            "cache-control": FOR_A_YEAR if is_versioned else ASK_AGAIN,
+            "cache-control": CACHE_FOR_A_YEAR if is_versioned else CHECK_EVERY_TIME,
             "x-content-type-options": "nosniff",
         }
         known = request.headers.get("if-none-match", "")

@@ -1,7 +1,7 @@
-"""The status page's addresses: `/`, `/topics/NAME`, `/groups/NAME`, and what they load.
+"""The status page's addresses: `/`, `/topics/NAME`, `/groups/NAME`, and the files that they load.
 
-Filters are part of the address, so that a view can be sent to a colleague, and so that the page
-does the same without a script.
+Filters are part of the address. So a view can be sent to a colleague, and the page works without a
+script.
 """
 
 from __future__ import annotations
@@ -38,16 +38,17 @@ HEADERS = {
 }
 
 DAYS_SHOWN = 7
-"""How many days a topic's page shows of what was deleted."""
+"""For how many days a topic's page shows what was deleted."""
 
 MOST_CHARS = 300
-"""The longest filter: no topic's name is longer."""
+"""The greatest length of a filter. Topic names are shorter."""
 
 
 def status_page(
     status: DaemonStatus, now: Callable[[], int], state_dir: Path, keeper: HistoryKeeper
 ) -> list[Route]:
-    """``now`` gives epoch milliseconds; ``state_dir`` is only read, and ``keeper`` only asked."""
+    """The routes of the status page. ``now`` returns epoch milliseconds. ``state_dir`` is only
+    read."""
     assets = load_assets()
     site = _Site(status, now, state_dir, recent.RecentCharts(keeper), environment(assets))
     return [
@@ -59,7 +60,7 @@ def status_page(
 
 
 class _Site:
-    """Its methods run on any thread."""
+    """The pages. Their methods may run on any thread."""
 
     def __init__(
         self,
@@ -166,7 +167,7 @@ def _filter_text(request: Request, key: str) -> str:
 
 
 def _asked_verdict(request: Request) -> Verdict | None:
-    """None, which is any, also for one that there is not."""
+    """The verdict of the filter; None, which means any, if there is none or an unknown one."""
     try:
         return Verdict(request.query_params.get("verdict", ""))
     except ValueError:

@@ -1,9 +1,9 @@
-"""What somebody has agreed to, and whether it still holds when the answer comes.
+"""What the operator has agreed to at the prompt, and whether it still holds when the answer comes.
 
-Invariant: never more is deleted than was shown. The answer may come hours after the question: a
-group may be reset, deleted or commit further meanwhile, and a topic be made anew. So everything is
-read and judged once more, and where not all that was shown may still go, nobody has agreed to what
-may.
+Invariant: never more is deleted than was shown. The answer may come hours after the question.
+Meanwhile a group may be reset, be deleted or commit further, and a topic may be recreated. So
+everything is read and judged once more. If some of the shown records may no longer be deleted, the
+agreement is void.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from retentiond.tools.delete_records.partitions import Item
 
 
 def as_shown(items: Sequence[Item]) -> list[Item]:
-    """Previewed items with the high watermark that is shown in place of "the high watermark"."""
+    """The previewed items. The high watermark that is shown takes the place of the target "the high
+    watermark"."""
     return [_with_shown_end(item) if item.is_pending else item for item in items]
 
 
@@ -29,18 +30,18 @@ def _with_shown_end(item: Item) -> Item:
 
 
 def limit_to_shown(shown: Sequence[Item], now: Sequence[Item]) -> list[Item] | None:
-    """What may go ``now``, up to what was ``shown``; None where not all of that may still go. Both
-    are `as_shown`."""
+    """The items that may go ``now``, with the targets that were ``shown``; None if some of the
+    shown records may no longer go. Both lists come from `as_shown`."""
     agreed = {item.at: item for item in shown if item.is_pending}
-    found = {item.at: item for item in now}
-    if not all(at in found and _still_holds(item, found[at]) for at, item in agreed.items()):
+    present = {item.at: item for item in now}
+    if not all(at in present and _still_holds(item, present[at]) for at, item in agreed.items()):
         return None
     return [_limited(item, agreed.get(item.at)) if item.is_pending else item for item in now]
 
 
 def withdraw(shown: Sequence[Item], now: Sequence[Item]) -> list[Item]:
-    """The items of ``now``. Where nothing may go any more of what was shown, the partition has
-    failed."""
+    """The items of ``now``. A partition fails if records of it were shown and none of them may go
+    now."""
     agreed = {item.at: item for item in shown if item.is_pending}
     return [
         item.failed(f"no longer: {item.error}; nothing was deleted")
@@ -53,8 +54,8 @@ def withdraw(shown: Sequence[Item], now: Sequence[Item]) -> list[Item]:
 
 
 def _still_holds(shown: Item, now: Item) -> bool:
-    """A topic of the same name with another id holds other records."""
-    if now.topic_id != shown.topic_id or now.has_failed:
+    """Whether all records that were shown may still go, or are gone already."""
+    if now.topic_id != shown.topic_id or now.has_failed:  # another id: other records
         return False
     if not now.is_pending:
         return _is_gone(shown, now)
@@ -62,7 +63,7 @@ def _still_holds(shown: Item, now: Item) -> bool:
 
 
 def _is_gone(shown: Item, now: Item) -> bool:
-    """Somebody else has deleted the records meanwhile, of this very topic."""
+    """Whether the shown records have been deleted meanwhile by something else."""
     return (
         now.topic_id == shown.topic_id
         and now.log_start_offset is not None

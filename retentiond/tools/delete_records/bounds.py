@@ -1,8 +1,8 @@
-"""What is asked to be deleted, and the targets that are worked out of it.
+"""What the command line asks to delete, and the targets that follow from it.
 
-Each bound only ever lowers the target. It starts from the end (the last stable offset, at most
-the high watermark), which is read *before* the look-ups by time and after the commits: "no
-record is younger" (Kafka's -1) means that end, and never what was written since.
+A bound only ever lowers the target. The target starts at the end (the last stable offset, at most
+the high watermark). The end is read after the commits and *before* the look-ups by time, so "no
+record is younger" (Kafka's -1) means that end, and never records that were written later.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from retentiond.tools.delete_records.offsets_file import read_offsets_file
 from retentiond.tools.delete_records.partitions import Item, LookUps, TopicSource, describe, find
 
 CommitsByGroup = Mapping[str, Mapping[TopicPartition, int | None]]
-"""By group; None where a commit could not be read."""
+"""The commits of each group; None for a commit that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What may go: records before ``before_ms`` (epoch), below every commit of each group.
+    """What may go: records older than ``before_ms`` (epoch), and below the commits of all groups.
 
-    Without a group, or without a time, there is no such bound; without both, no deletion.
+    At least one of the two bounds is given.
     """
 
     before_ms: int | None = None
@@ -40,9 +40,9 @@ class Bounds:
 
 
 def read_commits(kafka: LookUps, groups: Collection[str]) -> CommitsByGroup:
-    """Each group's commits. Raises `KafkaUnavailable` if one can't be read."""
+    """The commits of each group. Raises `KafkaUnavailable` if a group can't be read."""
     answers = kafka.commits(groups)
-    found: dict[str, dict[TopicPartition, int | None]] = {}
+    commits: dict[str, dict[TopicPartition, int | None]] = {}
     for group in groups:
         answer = answers.get(group, NOT_ANSWERED)
         if isinstance(answer, Failure):
@@ -50,8 +50,10 @@ def read_commits(kafka: LookUps, groups: Collection[str]) -> CommitsByGroup:
                 f"the commits of group {group!a} can't be read ({answer}); nothing was deleted: "
                 "try again, or check DESCRIBE on the group"
             )
-        found[group] = {TopicPartition(each.topic, each.partition): each.offset for each in answer}
-    return found
+        commits[group] = {
+            TopicPartition(commit.topic, commit.partition): commit.offset for commit in answer
+        }
+    return commits
 
 
 def work_out(kafka: LookUps, topics: Sequence[str], bounds: Bounds) -> list[Item]:
@@ -82,24 +84,24 @@ def work_out(kafka: LookUps, topics: Sequence[str], bounds: Bounds) -> list[Item
 def _offsets_at(
     kafka: LookUps, times_ms: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | Failure | None]:
-    """As in the interface. A topic whose configuration can't be read may be in remote storage,
-    where an answer proves something only if the client knows that it is."""
+    """As `Kafka.offsets_at`. A topic whose configs can't be read fails: it may be in remote
+    storage, where an answer proves something only if the client knows of it."""
     configs = kafka.topic_configs({at.topic for at in times_ms})
-    found: dict[TopicPartition, int | Failure | None] = {
+    answers: dict[TopicPartition, int | Failure | None] = {
         at: config for at in times_ms if isinstance(config := configs[at.topic], Failure)
     }
-    asked = [at for at in times_ms if at not in found]
+    asked = [at for at in times_ms if at not in answers]
     while asked:
-        found |= kafka.offsets_at({at: times_ms[at] for at in asked})
-        waiting = [at for at in asked if _waits(found[at])]
+        answers |= kafka.offsets_at({at: times_ms[at] for at in asked})
+        waiting = [at for at in asked if _waits(answers[at])]
         if len(waiting) == len(asked):
             break
         asked = waiting
-    return found
+    return answers
 
 
 def _waits(answer: int | Failure | None) -> bool:
-    """Whether it waits for its turn: look-ups in remote storage are made a few at a time."""
+    """Whether the look-up has to be repeated: in remote storage, only a few are made at a time."""
     return isinstance(answer, Failure) and answer.code == AGE_NOT_YET_KNOWN
 
 
@@ -148,7 +150,9 @@ def _bounded(
 
 
 def _without_commit(item: Item, group: str, commits: Mapping[TopicPartition, int | None]) -> Item:
-    """Without one on this partition it may have read nothing yet; on the topic, it is no reader."""
+    """The item for a partition where the group has no commit. If it has commits on other
+    partitions of the topic, it may have read nothing here yet; if not, it is no reader of the
+    topic."""
     if item.at in commits:
         return item.failed(f"group {group!a}: its commit can't be read; nothing was deleted")
     if all(at.topic != item.topic for at in commits):
@@ -161,10 +165,11 @@ def _without_commit(item: Item, group: str, commits: Mapping[TopicPartition, int
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """``explicit``: the entries of a file; None where the rest says how to work targets out.
+    """What the command line asks to delete.
 
-    ``before_ms``: only records from before that time, epoch milliseconds. Both bounds together
-    mean that both must hold. ``warnings``: sentences about the file, or the time.
+    ``explicit``: the entries of a file; None if the other fields give bounds. ``before_ms``: only
+    records older than this, in epoch milliseconds. If time and groups are given, both must hold.
+    ``warnings``: sentences about the file, or about the time.
     """
 
     explicit: tuple[Item, ...] | None = None
@@ -174,7 +179,7 @@ class Targets:
     warnings: tuple[str, ...] = ()
 
     def items(self, topics: TopicSource, kafka: Callable[[], LookUps]) -> list[Item]:
-        """One for each partition. Raises `RetentiondError` where nothing can be said of any."""
+        """An item for each partition. Raises `RetentiondError` if no item can be made."""
         if self.explicit is not None:
             return find(topics, self.explicit)
         commits = read_commits(kafka(), self.groups) if self.groups else {}
@@ -195,7 +200,8 @@ def read_targets(
     to_datetime: str | None,
     groups: Sequence[str],
 ) -> Targets:
-    """Offline. Raises `UsageError`, and `ConfigError` for the file."""
+    """Checks the options and reads the file, without asking the cluster. Raises `UsageError`, and
+    `ConfigError` for the file."""
     by_time = [text for text in (older_than, to_datetime) if text is not None]
     if file is not None:
         if topics or by_time or groups:
@@ -237,8 +243,8 @@ def _before_ms(older_than: str | None, to_datetime: str | None) -> int | None:
 
 
 def _epoch_ms(text: str) -> int:
-    """Epoch milliseconds; a time without a zone is UTC. Raises `UsageError`, also for a negative
-    one, which means something else to Kafka."""
+    """The time in epoch milliseconds; without a zone it is UTC. Raises `UsageError`, also for a
+    negative time, which has a special meaning in Kafka."""
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:

@@ -1,6 +1,6 @@
-"""What the deletions free, by a look at the brokers' disks.
+"""Predicts how many bytes the deletions free, from the brokers' disks.
 
-A preview does without it: if the disks can't be read, the bytes stay unknown, and nothing is said.
+A preview works without the disks: if they can't be read, the bytes stay unknown.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from retentiond.tools.delete_records.partitions import Item
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """``local_starts``: of partitions of tiered topics."""
+class _DiskInputs:
+    """What a prediction needs. ``local_starts``: the first local offsets of tiered partitions."""
 
     disks: DiskReading = NOTHING_READ
     configs: Mapping[str, TopicConfig | Failure] = field(default_factory=dict)
@@ -26,32 +26,32 @@ class _Read:
 
 
 def with_bytes(kafka: Kafka, items: Sequence[Item]) -> list[Item]:
-    """The previewed items that are pending with what they free, where it is known."""
-    read = _read(kafka, [item for item in items if item.is_pending])
-    return [_predicted(item, read) if item.is_pending else item for item in items]
+    """The previewed items; pending ones with the bytes that they free, if these are known."""
+    inputs = _read_inputs(kafka, [item for item in items if item.is_pending])
+    return [_predicted(item, inputs) if item.is_pending else item for item in items]
 
 
-def _read(kafka: Kafka, pending: Sequence[Item]) -> _Read:
+def _read_inputs(kafka: Kafka, pending: Sequence[Item]) -> _DiskInputs:
     if not pending:
-        return _Read()
+        return _DiskInputs()
     try:
         disks = disk_reading(kafka.log_dirs(), [item.at for item in pending])
         configs = kafka.topic_configs({item.topic for item in pending})
         tiered = [item.at for item in pending if _is_tiered(configs.get(item.topic))]
-        return _Read(disks, configs, kafka.offsets(tiered, OffsetBound.LOCAL_START))
+        return _DiskInputs(disks, configs, kafka.offsets(tiered, OffsetBound.LOCAL_START))
     except RetentiondError:
-        return _Read()
+        return _DiskInputs()
 
 
 def _is_tiered(config: TopicConfig | Failure | None) -> bool:
     return isinstance(config, TopicConfig) and config.remote_storage
 
 
-def _predicted(item: Item, read: _Read) -> Item:
-    replicas, config = read.disks.replicas(item.at), read.configs.get(item.topic)
+def _predicted(item: Item, inputs: _DiskInputs) -> Item:
+    replicas, config = inputs.disks.replicas(item.at), inputs.configs.get(item.topic)
     start, end, cutoff = item.log_start_offset, item.high_watermark, item.cutoff
     tiered = _is_tiered(config)
-    local_start = read.local_starts.get(item.at) if tiered else start
+    local_start = inputs.local_starts.get(item.at) if tiered else start
     if replicas is None or not isinstance(config, TopicConfig) or config.segment_bytes is None:
         return replace(item, predicted_remote_bytes=None if tiered else 0)
     if start is None or end is None or cutoff is None or not isinstance(local_start, int):

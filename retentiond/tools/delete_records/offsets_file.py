@@ -1,4 +1,4 @@
-"""The offsets file of KIP-107, read strictly: one wrong entry refuses the whole file.
+"""The offsets file of KIP-107, read strictly: a single wrong entry makes the whole file invalid.
 
     {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "offset": 42}, ...]}
 
@@ -31,20 +31,20 @@ FIELDS = ("topic", "partition", "offset")
 
 @dataclass(frozen=True, slots=True)
 class OffsetsFile:
-    """Its partitions in the file's order, and a sentence about each unknown field."""
+    """A file's partitions in its order, and a warning about each unknown field."""
 
     items: tuple[Item, ...]
     warnings: tuple[str, ...]
 
 
-class _Wrong(Exception):
+class _Invalid(Exception):
     def __init__(self, path: str, message: str) -> None:
         super().__init__(message)
         self.path = path
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that knows a key which it has twice."""
+    """A JSON object that remembers if a key comes twice."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -56,7 +56,7 @@ def read_offsets_file(path: Path) -> OffsetsFile:
     """Raises `ConfigError` naming the file, the entry and the field."""
     try:
         return parse(path.read_text(encoding="utf-8"))
-    except _Wrong as error:
+    except _Invalid as error:
         raise ConfigError(str(error), path=error.path or None, file=str(path)) from error
     except RecursionError as error:
         raise ConfigError("objects or lists are nested too deeply", file=str(path)) from error
@@ -70,13 +70,13 @@ def parse(text: str) -> OffsetsFile:
     document = _decode(text)
     _refuse_repeated(document, "")
     if not isinstance(document, dict):
-        raise _Wrong("", f"expected a JSON object with partitions, not {_say(document)}")
+        raise _Invalid("", f"expected a JSON object with partitions, not {_say(document)}")
     _check_version(document)
     if "partitions" not in document:
-        raise _Wrong("partitions", "missing; expected a list of topic, partition and offset")
+        raise _Invalid("partitions", "missing; expected a list of topic, partition and offset")
     entries = document["partitions"]
     if not isinstance(entries, list):
-        raise _Wrong("partitions", f"expected a list, not {_say(entries)}")
+        raise _Invalid("partitions", f"expected a list, not {_say(entries)}")
     items = tuple(_item(entry, f"partitions[{at}]") for at, entry in enumerate(entries))
     _refuse_same_partition(items)
     return OffsetsFile(items, tuple(_unknown_fields(document, entries)))
@@ -88,10 +88,10 @@ def _decode(text: str) -> Any:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         if error.msg.startswith("Extra data"):
-            raise _Wrong("", f"text after the end of the JSON ({where})") from error
-        raise _Wrong("", f"not JSON: {error.msg} ({where})") from error
-    except ValueError as error:  # NaN, or a number of thousands of digits
-        raise _Wrong("", f"not JSON that can be read: {error}") from error
+            raise _Invalid("", f"text after the end of the JSON ({where})") from error
+        raise _Invalid("", f"not JSON: {error.msg} ({where})") from error
+    except ValueError as error:  # NaN, or a number with thousands of digits
+        raise _Invalid("", f"not JSON that can be read: {error}") from error
 
 
 def _refuse_constant(name: str) -> None:
@@ -101,7 +101,7 @@ def _refuse_constant(name: str) -> None:
 def _refuse_repeated(value: Any, path: str) -> None:
     if isinstance(value, _Object):
         if value.repeated is not None:
-            raise _Wrong(_join(path, value.repeated), "this key stands there twice")
+            raise _Invalid(_join(path, value.repeated), "this key stands there twice")
         for key, inner in value.items():
             _refuse_repeated(inner, _join(path, key))
     elif isinstance(value, list):
@@ -112,17 +112,17 @@ def _refuse_repeated(value: Any, path: str) -> None:
 def _check_version(document: Mapping[str, Any]) -> None:
     version = document.get("version", VERSION)
     if not _is_number(version):
-        raise _Wrong("version", f"expected {VERSION}, not {_say(version)}")
+        raise _Invalid("version", f"expected {VERSION}, not {_say(version)}")
     if version != VERSION:
-        raise _Wrong("version", f"version {version} is not supported; expected {VERSION}")
+        raise _Invalid("version", f"version {version} is not supported; expected {VERSION}")
 
 
 def _item(entry: Any, path: str) -> Item:
     if not isinstance(entry, dict):
-        raise _Wrong(path, f"expected an object with {', '.join(FIELDS)}, not {_say(entry)}")
+        raise _Invalid(path, f"expected an object with {', '.join(FIELDS)}, not {_say(entry)}")
     for field in FIELDS:
         if field not in entry:
-            raise _Wrong(f"{path}.{field}", "missing")
+            raise _Invalid(f"{path}.{field}", "missing")
     topic = _topic(entry["topic"], f"{path}.topic")
     partition = _number(entry["partition"], f"{path}.partition", 0, LARGEST_PARTITION)
     offset = _number(entry["offset"], f"{path}.offset", KAFKAS_HIGH_WATERMARK, LARGEST_OFFSET)
@@ -133,21 +133,21 @@ def _item(entry: Any, path: str) -> Item:
 
 def _topic(value: Any, path: str) -> str:
     if not isinstance(value, str):
-        raise _Wrong(path, f"expected a topic's name, not {_say(value)}")
+        raise _Invalid(path, f"expected a topic's name, not {_say(value)}")
     if not value:
-        raise _Wrong(path, "expected a topic's name, not an empty one")
+        raise _Invalid(path, "expected a topic's name, not an empty one")
     if value in INTERNAL_TOPICS:
-        raise _Wrong(path, f"{value} is Kafka's own: its records are never deleted")
+        raise _Invalid(path, f"{value} is Kafka's own: its records are never deleted")
     return value
 
 
 def _number(value: Any, path: str, least: int, most: int) -> int:
     if not _is_number(value):
-        raise _Wrong(path, f"expected a whole number, not {_say(value)}")
+        raise _Invalid(path, f"expected a whole number, not {_say(value)}")
     number: int = value
     if not least <= number <= most:
         meaning = " (-1 is the high watermark)" if least < 0 else ""
-        raise _Wrong(path, f"expected {least} to {most}{meaning}, not {number}")
+        raise _Invalid(path, f"expected {least} to {most}{meaning}, not {number}")
     return number
 
 
@@ -160,7 +160,9 @@ def _refuse_same_partition(items: tuple[Item, ...]) -> None:
     for position, item in enumerate(items):
         earlier = first.setdefault(item.at, position)
         if earlier != position:
-            raise _Wrong(f"partitions[{position}]", f"the same partition as partitions[{earlier}]")
+            raise _Invalid(
+                f"partitions[{position}]", f"the same partition as partitions[{earlier}]"
+            )
 
 
 def _unknown_fields(document: Mapping[str, Any], entries: list[Any]) -> Iterator[str]:
@@ -177,6 +179,6 @@ def _join(path: str, key: str) -> str:
 
 
 def _say(value: Any) -> str:
-    """A value as the file has it, if it is short."""
+    """A value as in the file, shortened if it is long."""
     written = json.dumps(value)
     return written if len(written) <= 40 else f"{written[:40]}…"

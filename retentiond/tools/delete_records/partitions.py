@@ -1,7 +1,8 @@
-"""One partition on its way through ``retentiond delete-records``: looked up, and previewed.
+"""A partition in ``retentiond delete-records``: how it is looked up and previewed.
 
-Kafka's own tool asks for an unknown topic again and again for a minute. And only names that can
-be a topic's reach librdkafka: it cuts one off at a NUL, which would make it another topic's.
+An unknown topic fails at once; Kafka's own tool asks for it again and again for a minute. Only
+legal topic names reach librdkafka, because it cuts a name off at a NUL and would take another
+topic.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class TopicSource(Protocol):
 
 
 class LookUps(TopicSource, Protocol):
-    """The part of `retentiond.kafka.interface.Kafka` that is asked here."""
+    """The part of `retentiond.kafka.interface.Kafka` that the tool needs."""
 
     def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]: ...
 
@@ -45,13 +46,14 @@ class LookUps(TopicSource, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What is asked for, what was read, what came of it.
+    """A partition with its request, with what was read of it, and with its outcome.
 
-    ``target`` is the first offset to keep, or everything up to the high watermark; None where
-    nothing is asked for, and ``error`` says why. ``log_start_offset`` and ``high_watermark`` are
-    known after a preview only, ``predicted_bytes`` (on the disks of all replicas) and
-    ``predicted_remote_bytes`` (about what goes from remote storage, 0 where nothing does) after a
-    dry run's. ``outcome`` stays `Outcome.NOT_ATTEMPTED` until there is one.
+    - ``target``: the first offset to keep, or the high watermark; None if nothing is requested, and
+      ``error`` says why.
+    - ``log_start_offset``, ``high_watermark``: known after a preview.
+    - ``predicted_bytes`` (on the disks of all replicas), ``predicted_remote_bytes`` (about what
+      goes from remote storage; 0 if nothing does): known after the preview of a dry run.
+    - ``outcome``: `Outcome.NOT_ATTEMPTED` until the request has an outcome.
     """
 
     topic: str
@@ -72,27 +74,28 @@ class Item:
 
     @property
     def is_pending(self) -> bool:
-        """A request may go out for it."""
+        """Whether the deletion is still to be requested."""
         return self.target is not None and self.outcome is Outcome.NOT_ATTEMPTED
 
     @property
     def has_failed(self) -> bool:
-        """It was not done, or nobody knows; what was left out on purpose has not failed."""
+        """Whether the deletion failed or its outcome is unknown. An item that was left out on
+        purpose has not failed."""
         return self.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
 
     @property
     def cutoff(self) -> int | None:
-        """The target as an offset, where it is one or the high watermark is known."""
+        """The target as an offset; None if the high watermark is the target and not known."""
         return self.high_watermark if self.target is OffsetBound.HIGH_WATERMARK else self.target
 
     @property
     def written_target(self) -> int | None:
-        """The target as the offsets file has it: -1 is the high watermark."""
+        """The target as in an offsets file, where -1 is the high watermark."""
         return KAFKAS_HIGH_WATERMARK if self.target is OffsetBound.HIGH_WATERMARK else self.target
 
     @property
     def records(self) -> int | None:
-        """How many offsets the deletion spans, by the preview; None without one."""
+        """How many offsets the deletion spans by the preview; None without a preview."""
         if self.target is None or self.outcome is Outcome.FAILED:
             return 0
         if self.cutoff is None or self.log_start_offset is None:
@@ -100,11 +103,11 @@ class Item:
         return max(0, self.cutoff - self.log_start_offset)
 
     def failed(self, error: str) -> Item:
-        """Refused: nothing was moved."""
+        """The item as refused: nothing was deleted."""
         return replace(self, outcome=Outcome.FAILED, error=error)
 
     def left_out(self, reason: str) -> Item:
-        """Nothing is asked for, and that is as it should be."""
+        """The item without a target: there is nothing to delete, which is no failure."""
         return replace(self, target=None, error=reason)
 
 
@@ -120,14 +123,15 @@ Described = Mapping[str, TopicDescription | Failure]
 
 
 def describe(topics: TopicSource, names: Collection[str]) -> Described:
-    """Each topic, or why it can't be deleted from. Raises `KafkaUnavailable`."""
+    """Each topic, or why nothing can be deleted from it. Raises `KafkaUnavailable`."""
     legal = sorted(name for name in set(names) if LEGAL_NAME.fullmatch(name))
     described = topics.describe_topics(legal)
     return {name: _explained(described.get(name, ILLEGAL_NAME)) for name in names}
 
 
 def find(topics: TopicSource, items: Sequence[Item]) -> list[Item]:
-    """The items, those without a partition failed. Raises `KafkaUnavailable`."""
+    """The items with their topic ids. Items whose partition doesn't exist fail. Raises
+    `KafkaUnavailable`."""
     described = describe(topics, {item.topic for item in items})
     return [_found(item, described[item.topic]) for item in items]
 
@@ -155,7 +159,7 @@ def _explained(topic: TopicDescription | Failure) -> TopicDescription | Failure:
 
 
 def preview(kafka: LookUps, items: Sequence[Item]) -> list[Item]:
-    """The pending items with log start offset and high watermark, where they can be read."""
+    """The items; pending ones with log start offset and high watermark, if these can be read."""
     pending = [item.at for item in items if item.is_pending]
     if not pending:
         return list(items)
@@ -174,8 +178,8 @@ def preview(kafka: LookUps, items: Sequence[Item]) -> list[Item]:
 
 
 def refuse_hopeless(items: Sequence[Item]) -> list[Item]:
-    """The items of a dry run, which asks no broker: what one would refuse, or what can't be seen,
-    fails."""
+    """The items of a dry run, which sends no request. Items fail if a broker would refuse them, or
+    if their offsets can't be read."""
     return [_refused(item) if item.is_pending else item for item in items]
 
 

@@ -1,9 +1,8 @@
-"""Has the pending items deleted, and says what became of them in an operator's words.
+"""Deletes the pending items, and puts the outcomes in an operator's words.
 
 `retentiond.act.request` sends the request. The command has no journal and no evidence that could
-grow too old; its audit log has one row before the request and one after, with the same subject,
-the request's id. The command's own words are kept there too; they hold names of files, and no
-secret.
+grow too old. The audit log gets one row before the request and one after it; the request's id is
+the subject of both. The row also has the command line, which has names of files and no secrets.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from retentiond.tools.delete_records.partitions import Item
 
 
 class Records(Protocol):
-    """The part of `retentiond.kafka.confluent.client.LibrdkafkaClient` that is asked here."""
+    """The part of `retentiond.kafka.confluent.client.LibrdkafkaClient` that deletes."""
 
     def look_before_deleting(
         self, partitions: Collection[TopicPartition]
@@ -53,8 +52,8 @@ def delete(
     look_ups: Callable[[], LogStartSource],
     stop: Stop | None = None,
 ) -> list[Item]:
-    """All items, in order; the pending ones with what became of them. ``look_ups`` gives what reads
-    log starts back, where that must be."""
+    """Deletes the pending items. Returns all items in order, with their outcomes. ``look_ups``
+    returns the client that reads log start offsets back, if that is necessary."""
     wanted = [
         WantedDeletion(item.at, item.topic_id, item.target)
         for item in items
@@ -89,7 +88,7 @@ OUTCOME = "delete-records-outcome"
 
 
 def request_detail(arguments: Sequence[str], servers: str, items: Sequence[Item]) -> str:
-    """JSON: the partitions that will be asked for."""
+    """The request as JSON: the partitions that are to be deleted from."""
     partitions = [
         {"topic": item.topic, "partition": item.partition, "offset": item.written_target}
         for item in items
@@ -101,7 +100,7 @@ def request_detail(arguments: Sequence[str], servers: str, items: Sequence[Item]
 
 
 def outcome_detail(items: Sequence[Item]) -> str:
-    """JSON: each partition's outcome, also of those that no request went out for."""
+    """The outcomes as JSON, also of partitions for which no request went out."""
     return json.dumps(
         {
             "partitions": [
@@ -119,31 +118,33 @@ def outcome_detail(items: Sequence[Item]) -> str:
 
 
 class RequestAudit:
-    """``unrecorded``: why the outcome could not be written, once it could not."""
+    """Records a request and its outcome in the audit log. ``unrecorded``: why the outcome could not
+    be written, or None."""
 
     def __init__(self, state_dir: Path) -> None:
-        """Raises `UsageError` while deletions are paused there."""
+        """Raises `UsageError` while deletions are paused in this state directory."""
         _refuse_paused(state_dir)
         self._state_dir = state_dir
         self._request_id = uuid.uuid4().hex
         self.unrecorded: StateError | None = None
 
     def requested(self, servers: str, items: Sequence[Item]) -> None:
-        """On disk when it returns. Raises `UsageError` where somebody has paused deletions since,
-        and `StateError`: then nothing may be deleted."""
+        """Records the request, and returns once it is on disk. Raises `StateError`, and
+        `UsageError` if deletions have been paused meanwhile; then nothing may be deleted."""
         _refuse_paused(self._state_dir)
         make_state_dir(self._state_dir)
         self._record(REQUEST, request_detail(sys.argv[1:], servers, items))
 
     def settled(self, items: Sequence[Item]) -> None:
-        """What is deleted is deleted, so a failure is kept for after the result was shown."""
+        """Records the outcomes. The records are gone by now, so an error is kept until the result
+        was shown."""
         try:
             self._record(OUTCOME, outcome_detail(items))
         except StateError as error:
             self.unrecorded = error
 
-    def _record(self, what: str, detail: str) -> None:
-        record_action(self._state_dir, action_now(what, self._request_id, detail))
+    def _record(self, action: str, detail: str) -> None:
+        record_action(self._state_dir, action_now(action, self._request_id, detail))
 
 
 def _refuse_paused(state_dir: Path) -> None:

@@ -1,6 +1,8 @@
-"""The addresses to start from, the brokers, what they speak, how long they keep commits.
+"""Checks of the bootstrap servers, the brokers, their API versions, how long they keep commits, and
+the clocks.
 
-A client is content with the first that answers, and can be held up by one that is frozen.
+All bootstrap servers are tried. A client is content with the first one that answers, and a frozen
+one can hold it up.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ OLDEST_RELEASE = (3, 0)
 
 
 def check_brokers(found: Brokers) -> Iterator[Finding]:
-    """Each broker answers, and speaks for a release that is supported."""
+    """Every broker answers, and runs a supported release."""
     by_release: defaultdict[tuple[int, ...], list[str]] = defaultdict(list)
     for broker in found.brokers:
         where = f" ({broker.address})" if broker.address else ""
@@ -68,11 +70,11 @@ def check_brokers(found: Brokers) -> Iterator[Finding]:
                 Level.PROBLEM,
                 "broker",
                 brokers,
-                f"Kafka {_said(release)}, and retentiond needs 3.0 or newer",
+                f"Kafka {_say_release(release)}, and retentiond needs 3.0 or newer",
                 "upgrade it",
             )
     answering = [broker for brokers in by_release.values() for broker in brokers]
-    releases = ", ".join(_said(release) for release in sorted(by_release))
+    releases = ", ".join(_say_release(release) for release in sorted(by_release))
     count = f"{len(answering)} of {len(found.brokers)} answer"
     if len(by_release) > 1:
         yield Finding(
@@ -88,7 +90,7 @@ def check_brokers(found: Brokers) -> Iterator[Finding]:
 
 
 def check_leaders(found: Brokers, config: Config) -> Iterator[Finding]:
-    """Every partition of an enabled topic is led by somebody."""
+    """Every partition of an enabled topic has a leader."""
     yield from about(
         Level.PROBLEM,
         "partition",
@@ -98,14 +100,15 @@ def check_leaders(found: Brokers, config: Config) -> Iterator[Finding]:
     )
 
 
-def _said(release: tuple[int, ...]) -> str:
+def _say_release(release: tuple[int, ...]) -> str:
     if release <= (0,):
         return "of an unknown release"
     return ".".join(map(str, release)) + " or newer" * (release >= NEWEST_RELEASE)
 
 
 class RequiredApi(NamedTuple):
-    """``version``: the lowest that will do. ``without``: what its lack means."""
+    """A request that retentiond needs. ``version``: the lowest one that will do. ``without``: what
+    it means if a broker lacks it."""
 
     api: str
     without: str
@@ -126,7 +129,7 @@ REQUIRED_APIS = (
     RequiredApi("DeleteRecords", "nothing can be deleted"),
     RequiredApi("DescribeLogDirs", "bytes on disk are not known", Level.WARNING),
 )
-"""Whatever the groups are. DescribeQuorum is told by what its lack means, the clocks."""
+"""Needed whatever kinds of groups there are. The check of the clocks covers DescribeQuorum."""
 
 GROUP_KINDS = {
     "ConsumerGroupDescribe": "consumer groups (KIP-848)",
@@ -134,42 +137,45 @@ GROUP_KINDS = {
     "DescribeShareGroupOffsets": "share groups (KIP-932)",
     "StreamsGroupDescribe": "streams groups (KIP-1071)",
 }
-"""The request that reads each kind of group; a cluster that lacks it has none of them."""
+"""The request that reads each kind of group. A cluster without it has no such groups."""
 
 
 def check_apis(found: Brokers) -> Iterator[Finding]:
-    """The requests that retentiond sends, and which broker lacks one."""
+    """Every broker takes the requests that retentiond sends."""
     api_versions = {
-        str(each.broker_id): each.api_versions.versions
-        for each in found.brokers
-        if isinstance(each.api_versions, ApiVersions)
+        str(broker.broker_id): broker.api_versions.versions
+        for broker in found.brokers
+        if isinstance(broker.api_versions, ApiVersions)
     }
     if not api_versions:
         return
-    lacks = [*_lacks(api_versions)]
-    yield from lacks
+    missing = [*_missing_apis(api_versions)]
+    yield from missing
     absent = {
         groups
         for api, groups in GROUP_KINDS.items()
         if not any(api in versions for versions in api_versions.values())
     }
-    here = f"; there can be no {' and no '.join(sorted(absent))} here" if absent else ""
-    if not lacks:
-        yield ok("API versions", f"every broker speaks all that retentiond asks for{here}")
+    no_such_groups = f"; there can be no {' and no '.join(sorted(absent))} here" if absent else ""
+    if not missing:
+        yield ok(
+            "API versions", f"every broker speaks all that retentiond asks for{no_such_groups}"
+        )
 
 
-def _lacks(api_versions: Mapping[str, Mapping[str, int]]) -> Iterator[Finding]:
-    for need in REQUIRED_APIS:
+def _missing_apis(api_versions: Mapping[str, Mapping[str, int]]) -> Iterator[Finding]:
+    for required in REQUIRED_APIS:
         lacking = [
             broker
             for broker, versions in api_versions.items()
-            if versions.get(need.api, -1) < need.version
+            if versions.get(required.api, -1) < required.version
         ]
         yield from about(
-            need.level,
+            required.level,
             "broker",
             lacking,
-            f"{need.api} is not spoken (version {need.version} or later): {need.without}",
+            f"{required.api} is not spoken (version {required.version} or later): "
+            f"{required.without}",
             "upgrade it",
         )
     for api, groups in GROUP_KINDS.items():
@@ -190,18 +196,19 @@ OUTAGE_KINDS = (
     ProblemKind.NOBODY_LISTENS,
     ProblemKind.NO_ANSWER,
 )
-"""Nothing can be asked there. About TLS the clients have the last word: they end soon, too."""
+"""Problems that make every request to the server fail. A TLS problem is left to the clients to
+judge, which fail soon, too."""
 
 ServerProblems = Mapping[str, ConnectionProblem | None]
-"""By server, HOST:PORT: what is wrong with it; None where nothing can be seen from here."""
+"""What is wrong with each server (HOST:PORT); None if nothing is, as far as can be seen."""
 
 
 def try_servers(settings: ClientSettings) -> ServerProblems:
-    """All at once; each takes some seconds at most."""
+    """Tries all bootstrap servers at once. A server takes some seconds at most."""
     servers = [*dict.fromkeys(map(_server, settings.bootstrap_servers.split(",")))]
     with ThreadPoolExecutor(len(servers), thread_name_prefix="reach") as executor:
-        found = executor.map(lambda server: problem_with(server, settings), servers)
-        return dict(zip(servers, found, strict=True))
+        problems = executor.map(lambda server: problem_with(server, settings), servers)
+        return dict(zip(servers, problems, strict=True))
 
 
 def _server(entry: str) -> str:
@@ -212,15 +219,15 @@ def _server(entry: str) -> str:
 
 def with_answering_servers(settings: ClientSettings, reached: ServerProblems) -> ClientSettings:
     """The settings with the servers that answer. Raises `KafkaUnavailable` if none does."""
-    sound = [server for server, problem in reached.items() if problem is None]
-    sound = sound or [
+    answering = [server for server, problem in reached.items() if problem is None]
+    answering = answering or [
         server
         for server, problem in reached.items()
         if problem and problem.kind not in OUTAGE_KINDS
     ]
-    if not sound:
+    if not answering:
         raise KafkaUnavailable("; ".join(map(str, _errors(reached, settings))))
-    servers = ",".join(sound)
+    servers = ",".join(answering)
     return replace(
         settings,
         confluent={**settings.confluent, "bootstrap.servers": servers},
@@ -254,22 +261,24 @@ SKEW_PROBLEM_MS = 5 * MINUTE_MS
 
 
 def check_offsets_retention(
-    topics: Sequence[EnabledTopic], told: Mapping[int, str | Failure]
+    topics: Sequence[EnabledTopic], settings: Mapping[int, str | Failure]
 ) -> Iterator[Finding]:
-    """Kafka forgets the commits of a group that has stood still for that long. Where that is
-    sooner than records are old enough to go, the group vanishes and holds them."""
-    failed = {broker: each for broker, each in told.items() if isinstance(each, Failure)}
+    """The commits of an idle group don't expire before records are old enough to go. If they do,
+    the group vanishes and holds the records."""
+    failed = {broker: value for broker, value in settings.items() if isinstance(value, Failure)}
     for broker, failure in failed.items():
         yield unchecked(
             f"{OFFSETS_RETENTION} of broker {broker}",
             failure,
             "compare it with the consumed retentions by hand, or grant DESCRIBE_CONFIGS on CLUSTER",
         )
-    kept_ms = [int(each) * MINUTE_MS for each in told.values() if not isinstance(each, Failure)]
+    kept_ms = [
+        int(value) * MINUTE_MS for value in settings.values() if not isinstance(value, Failure)
+    ]
     if not kept_ms:
         return
     shortest_ms = min(kept_ms)
-    short = [
+    affected = [
         topic.reading.name
         for topic in topics
         if isinstance(topic.reading.policy, TopicPolicy)
@@ -278,20 +287,20 @@ def check_offsets_retention(
     yield from about(
         Level.WARNING,
         "topic",
-        short,
+        affected,
         f"the commits of a group that stands still expire after {say_duration(shortest_ms)} "
         f"({OFFSETS_RETENTION}), before a record is old enough to go: the group vanishes, and "
         "holds it",
         f"raise {OFFSETS_RETENTION} on the brokers, or lower the consumed retention",
     )
-    if not short:
+    if not affected:
         yield ok(
             OFFSETS_RETENTION, f"{say_duration(shortest_ms)}, no shorter than a consumed retention"
         )
 
 
 def check_clocks(clocks: Clocks) -> Iterator[Finding]:
-    """This host's clock against the active controller's."""
+    """This host's clock agrees with the active controller's."""
     if clocks.cluster_ms is None:
         yield unchecked(
             "clocks",

@@ -1,7 +1,7 @@
-"""Reads the cluster and this host part by part, and makes all checks, one after the other.
+"""Reads the cluster and this host part by part, and runs all checks, one after the other.
 
-Invariant: whatever can't be read or checked is said, and no part that fails keeps another from
-being read or checked.
+Invariant: if a part can't be read or checked, a finding says so, and the other parts are still read
+and checked.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """``cluster_id``: None where the cluster can't be asked."""
+    """The result of doctor. ``cluster_id``: None if the cluster can't be reached."""
 
     cluster_id: str | None
     findings: tuple[Finding, ...]
@@ -96,33 +96,33 @@ class Examination:
 
 
 def examine(config: Config, settings: ClientSettings, now: Callable[[], int]) -> Examination:
-    """``now``: this host's clock, epoch milliseconds."""
+    """Runs all checks. ``now``: this host's clock, in epoch milliseconds."""
     cluster_id: str | None = None
     findings: list[Finding] = []
     try:
         reached = try_servers(settings)
-        sound = with_answering_servers(with_short_timeouts(settings), reached)
+        reachable = with_answering_servers(with_short_timeouts(settings), reached)
         with (
-            closing(KafkaCluster(sound, lambda *_: None)) as kafka,
-            closing(Client(sound)) as connection,
+            closing(KafkaCluster(reachable, lambda *_: None)) as kafka,
+            closing(Client(reachable)) as connection,
         ):
-            seen = read_cluster(kafka, connection, config, now)
-        cluster_id = seen.brokers.cluster_id
+            cluster = read_cluster(kafka, connection, config, now)
+        cluster_id = cluster.brokers.cluster_id
         findings += checked(
             "bootstrap.servers", reached, lambda _: check_servers(reached, settings)
         )
-        findings += examine_cluster(seen, config)
+        findings += examine_cluster(cluster, config)
     except KafkaUnavailable as error:
         findings += [Finding(Level.PROBLEM, "cluster", str(error)), NOT_ASKED]
     except Exception as error:  # noqa: BLE001 - see the invariant
         why = f"{type(error).__name__}: {error}; please report this"
         findings += [unchecked("cluster", why), NOT_ASKED]
     options = tool_options(config.kafka)
-    told = (
-        replace(each, sentence=with_address(each.sentence, options))
-        for each in (*findings, *examine_host(config))
+    with_commands = (
+        replace(finding, sentence=with_address(finding.sentence, options))
+        for finding in (*findings, *examine_host(config))
     )
-    return Examination(cluster_id, tuple(told))
+    return Examination(cluster_id, tuple(with_commands))
 
 
 NOT_ASKED = unchecked(
@@ -200,14 +200,14 @@ def examine_host(config: Config) -> Iterator[Finding]:
 
 
 TIMEOUT_MS = 5_000
-"""How long one request may take: doctor should not wait for a frozen broker as long as a cycle
+"""How long a request may take. Doctor should not wait for a frozen broker as long as a cycle
 does."""
 
 WORKERS = 6
 
 
 def with_short_timeouts(settings: ClientSettings) -> ClientSettings:
-    """The settings with requests that are given up soon."""
+    """The settings with a timeout of at most `TIMEOUT_MS` for requests."""
     ms = min(TIMEOUT_MS, round(settings.request_timeout_s * 1000))
     return replace(
         settings,
@@ -220,9 +220,9 @@ def with_short_timeouts(settings: ClientSettings) -> ClientSettings:
 def read_cluster(
     kafka: Kafka, connection: Client, config: Config, now: Callable[[], int]
 ) -> ExaminedCluster:
-    """All of it at once. Raises `KafkaUnavailable` only where no broker answers at all.
+    """Reads all parts of the cluster at once. Raises `KafkaUnavailable` only if no broker answers.
 
-    ``now``: this host's clock, epoch milliseconds.
+    ``now``: this host's clock, in epoch milliseconds.
     """
     found = brokers(connection)
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="doctor") as executor:
@@ -236,7 +236,7 @@ def read_cluster(
         positions = executor.submit(value_or_failure, lambda: _positions(topics, now, kafka))
         wanted = _enabled_names(config, names)
         allowed = executor.submit(value_or_failure, lambda: topic_rights(connection, wanted))
-        external = positions.result()  # before the ends of the logs, else a live reader is beyond
+        external = positions.result()  # before the logs' ends, else a live reader seems beyond them
         logs = (
             topics
             if isinstance(topics, Failure)
@@ -261,7 +261,7 @@ def read_cluster(
 
 
 def value_or_failure(read: Callable[[], T | Failure]) -> T | Failure:
-    """What was read, or why it could not be."""
+    """The value that was read, or why it could not be read."""
     try:
         return read()
     except RetentiondError as error:
@@ -273,7 +273,7 @@ def value_or_failure(read: Callable[[], T | Failure]) -> T | Failure:
 def _positions(
     topics: tuple[EnabledTopic, ...] | Failure, now: Callable[[], int], kafka: Kafka
 ) -> Mapping[ExternalReader, Position] | Failure:
-    """Each is read once."""
+    """The position of every external reader of the topics, read once."""
     if isinstance(topics, Failure):
         return topics
     return {reader: read_external(reader, now(), kafka) for reader in external_readers(topics)}
@@ -285,7 +285,7 @@ def evidence_about(
     external: Mapping[ExternalReader, Position] | Failure,
     remembered: Remembered | Failure,
 ) -> Evidence | Failure:
-    """Who reads the topics, arranged as for the guard."""
+    """The readers of the topics, arranged as for the guard."""
     if isinstance(topics, Failure):
         return topics
     if isinstance(listing, Failure):
@@ -304,10 +304,10 @@ def evidence_about(
 
 
 def _offsets_retention(kafka: Kafka) -> dict[int, str | Failure]:
-    told = kafka.broker_configs([OFFSETS_RETENTION])
+    answers = kafka.broker_configs([OFFSETS_RETENTION])
     return {
-        broker: each if isinstance(each, Failure) else each.get(OFFSETS_RETENTION, NOT_TOLD)
-        for broker, each in told.items()
+        broker: answer if isinstance(answer, Failure) else answer.get(OFFSETS_RETENTION, NOT_TOLD)
+        for broker, answer in answers.items()
     }
 
 
@@ -316,9 +316,9 @@ NOT_TOLD = Failure("NOT_TOLD", "the broker leaves the setting out of its answer"
 
 def _enabled_names(config: Config, visible: frozenset[str] | Failure) -> set[str]:
     """The visible topics that are enabled, and those that the configuration names exactly."""
-    named = config.exact_names
-    every = named if isinstance(visible, Failure) else named | visible
-    return {name for name in every if config.policy_for(name) is not None}
+    exact = config.exact_names
+    names = exact if isinstance(visible, Failure) else exact | visible
+    return {name for name in names if config.policy_for(name) is not None}
 
 
 def _clocks(kafka: Kafka, now: Callable[[], int]) -> Clocks | Failure:

@@ -1,4 +1,4 @@
-"""What a check reads of a cluster, and what it has found: one line, and what to do about it."""
+"""The input of the checks, and their result: a finding is one line, and what to do about it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 MOST_NAMED = 4
-"""Names that a sentence lists; a finding's ``names`` have all of them."""
+"""How many names a sentence lists. A finding's ``names`` have all of them."""
 
 
 class Level(StrEnum):
     OK = "ok"
-    WARNING = "warning"  # works, but not as one may expect; also: could not be checked
-    PROBLEM = "problem"  # keeps retentiond, or one of the topics, from working
+    WARNING = "warning"  # works, but perhaps not as expected; or could not be checked
+    PROBLEM = "problem"  # keeps retentiond, or a topic, from working
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``subject`` is what was looked at; ``sentence`` has no full stop. ``names`` are the topics,
-    groups or brokers that it is about, where it is about several."""
+    """The result of a check. ``subject``: what was checked. ``sentence``: without a full stop.
+    ``names``: the topics, groups or brokers that the finding is about."""
 
     level: Level
     subject: str
@@ -53,15 +53,14 @@ def ok(subject: str, sentence: str) -> Finding:
 def about(
     level: Level, kind: str, names: Iterable[str], sentence: str, remedy: str | None = None
 ) -> list[Finding]:
-    """One finding about all of them, if there are any: ``kind`` is "topic", "group", …"""
-    found = tuple(sorted(names))
-    if not found:
+    """One finding about all names; none if there are no names. ``kind`` is "topic", "group", …"""
+    ordered = tuple(sorted(names))
+    if not ordered:
         return []
-    if len(found) == 1:
-        return [Finding(level, f"{kind} {say_name(found[0])}", sentence, remedy, found)]
-    return [
-        Finding(level, f"{len(found)} {kind}s", f"{sentence}: {first_names(found)}", remedy, found)
-    ]
+    if len(ordered) == 1:
+        return [Finding(level, f"{kind} {say_name(ordered[0])}", sentence, remedy, ordered)]
+    subject = f"{len(ordered)} {kind}s"
+    return [Finding(level, subject, f"{sentence}: {first_names(ordered)}", remedy, ordered)]
 
 
 def first_names(names: Sequence[str]) -> str:
@@ -71,7 +70,7 @@ def first_names(names: Sequence[str]) -> str:
 
 def unchecked(subject: str, why: Failure | str, remedy: str | None = None) -> Finding:
     if isinstance(why, Failure) and why.code == KafkaUnavailable.__name__:
-        why = why.message  # a sentence of our own, which needs no code
+        why = why.message  # retentiond's own sentence, which needs no code
     return Finding(Level.WARNING, subject, f"could not be checked: {why}", remedy)
 
 
@@ -83,8 +82,8 @@ def grant_command(options: str, operation: str, resource: str) -> str:
 def checked(
     subject: str, value: T | Failure, check: Callable[[T], Iterable[Finding]]
 ) -> list[Finding]:
-    """What a check finds in a value. Where that is missing, or the check itself fails, it says
-    so: no check keeps the others from running."""
+    """The findings of a check of a value. If the value is missing or the check fails, the finding
+    says so, and the other checks still run."""
     if isinstance(value, Failure):
         return [unchecked(subject, value)]
     try:
@@ -99,7 +98,7 @@ def both_checked(
     second: U | Failure,
     check: Callable[[T, U], Iterable[Finding]],
 ) -> list[Finding]:
-    """What a check finds that needs two values, as `checked`."""
+    """As `checked`, for a check of two values."""
     if isinstance(first, Failure):
         return [unchecked(subject, first)]
     return checked(subject, second, lambda value: check(first, value))
@@ -107,8 +106,8 @@ def both_checked(
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Epoch milliseconds. The cluster's was asked for between ``before_ms`` and ``after_ms`` of
-    this host's; None: it does not tell."""
+    """Two clocks, in epoch milliseconds. ``cluster_ms`` was read between ``before_ms`` and
+    ``after_ms`` of this host's clock; None if the cluster does not tell its time."""
 
     before_ms: int
     cluster_ms: int | None
@@ -117,8 +116,9 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLog:
-    """``size_bytes``: of the largest replica; None where no disk shows it. ``offset_ago``: for
-    each age in ms, the first offset whose record is younger; the high watermark if none is."""
+    """A partition's log. ``size_bytes``: the size of the largest replica; None if no disk shows
+    one. ``offset_ago``: for each age in milliseconds, the first offset whose record is younger; the
+    high watermark if none is."""
 
     log_start_offset: int
     high_watermark: int
@@ -128,9 +128,14 @@ class PartitionLog:
 
 @dataclass(frozen=True, slots=True)
 class ExaminedCluster:
-    """``topics``: those that the policy enables. ``external``: the position of each external reader
-    of theirs. ``evidence``: who reads them, now or when it was last seen; no offset is read.
-    ``offsets_retention``: each broker's ``offsets.retention.minutes``, as it stands there."""
+    """What doctor reads of the cluster, with a `Failure` in place of what could not be read.
+
+    - ``names``: all visible topics; ``topics``: those that the policy enables.
+    - ``external``: the positions of the enabled topics' external readers.
+    - ``evidence``: the groups that read the enabled topics, now or when they were last seen; it has
+      no offsets of partitions.
+    - ``offsets_retention``: ``offsets.retention.minutes`` of each broker.
+    """
 
     brokers: Brokers
     names: frozenset[str] | Failure

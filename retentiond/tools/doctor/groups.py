@@ -1,6 +1,6 @@
-"""Whether every group can be seen and read, and who reads the enabled topics.
+"""Checks whether every group can be seen and read, and which groups read the enabled topics.
 
-Who counts on a topic is the guard's to say (`retentiond.act.rule`).
+The guard's code (`retentiond.act.rule`) says which groups count on a topic.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ REMEDIES = {
     "NOT_OF_ITS_KIND": "upgrade the brokers to Kafka 3.8 or newer, which say what kind a group is, "
     "or have its consumers use group.protocol=classic",
 }
-"""What to do, by the error's code."""
+"""What to do about a group that can't be read, by the error's code."""
 
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def check_groups_visible(state: CoordinatorState, config: Config) -> Iterator[Finding]:
-    """Whether every group can be seen, as far as rights and coordinators go."""
+    """Rights and coordinators allow every group to be seen."""
     options = tool_options(config.kafka)
     level = Level.WARNING if _assumes_visible(config) else Level.PROBLEM
     if not state.may_describe_cluster:
@@ -77,8 +77,8 @@ def check_groups_visible(state: CoordinatorState, config: Config) -> Iterator[Fi
             "is not granted, so groups could go missing unnoticed, and nothing is deleted",
             grant_command(options, "Describe", f"--topic {OFFSETS_TOPIC}"),
         )
-    seen = replace(state, may_describe_offsets=True)  # that is said
-    for sentence in problems(seen, seen):
+    other_state = replace(state, may_describe_offsets=True)  # the finding above covers this right
+    for sentence in problems(other_state, other_state):
         yield Finding(
             Level.PROBLEM,
             "group coordinators",
@@ -95,7 +95,7 @@ def _assumes_visible(config: Config) -> bool:
 
 
 def check_groups(listing: GroupListing) -> Iterator[Finding]:
-    """Each group can be read; one that can't holds every topic that it may read."""
+    """Every group can be read. A group that can't be read holds every topic that it may read."""
     for problem in listing.problems:
         yield Finding(
             Level.PROBLEM,
@@ -125,8 +125,8 @@ def check_groups(listing: GroupListing) -> Iterator[Finding]:
 
 
 def check_readers(topics: Sequence[EnabledTopic], evidence: Evidence) -> Iterator[Finding]:
-    """Each enabled topic is read by somebody, and by whom the policy requires."""
-    if evidence.problems:  # said elsewhere; what is missing here may be hidden there
+    """Every enabled topic has readers, among them the groups that the policy requires."""
+    if evidence.problems:  # another check reports them; a missing reader may just be hidden
         return
     without_readers: list[str] = []
     for topic in topics:
@@ -134,7 +134,7 @@ def check_readers(topics: Sequence[EnabledTopic], evidence: Evidence) -> Iterato
         if not isinstance(policy, TopicPolicy):
             continue
         counted = relevant_groups(evidence, name)
-        readers = counting(evidence, name, evidence.readers_of(name))  # that are known to be some
+        readers = counting(evidence, name, evidence.readers_of(name))  # proven by a trace
         committed = evidence.committed_on(name)
         yield from _not_waited_for(policy, name, evidence.readers_of(name).difference(readers))
         missing = [say_name(each) for each in policy.required_groups if each not in committed]
@@ -174,18 +174,19 @@ def check_readers(topics: Sequence[EnabledTopic], evidence: Evidence) -> Iterato
 
 
 def _not_waited_for(policy: TopicPolicy, name: str, uncounted: Iterable[str]) -> Iterator[Finding]:
-    """Readers that do not count because of ``groups.only``; an exclusion names its own itself."""
-    passed_over = sorted(
+    """Readers that don't count because of ``groups.only``. Groups that ``groups.exclude`` names are
+    left out: they were excluded on purpose."""
+    not_in_only = sorted(
         group
         for group in uncounted
         if policy.only and not any(regex.fullmatch(group) for regex in policy.excluded)
     )
-    if passed_over:
+    if not_in_only:
         yield Finding(
             Level.WARNING,
             f"topic {name}",
-            f"does not wait for {first_names(passed_over)}, which "
-            f"{'reads' if len(passed_over) == 1 else 'read'} it: only groups that match "
+            f"does not wait for {first_names(not_in_only)}, which "
+            f"{'reads' if len(not_in_only) == 1 else 'read'} it: only groups that match "
             f"{policy.only_groups} count (groups.only)",
             "take groups.only out of the policy, or give it a pattern for each group that has to "
             "have read the records",
@@ -209,7 +210,8 @@ def check_changelogs(topics: Sequence[EnabledTopic], evidence: Evidence) -> Iter
 def _by_group(
     evidence: Evidence, names: Iterable[str], groups_of: Callable[[str], Iterable[str]]
 ) -> dict[str, list[str]]:
-    """The topics of each of their groups that counts there."""
+    """The topics by group, for groups that count on the topic. ``groups_of``: the groups of a
+    topic."""
     topics: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
         for group in counting(evidence, name, groups_of(name)):
@@ -218,8 +220,8 @@ def _by_group(
 
 
 def check_unseen(names: frozenset[str], evidence: Evidence) -> Iterator[Finding]:
-    """What speaks for readers of the enabled topics that commit nothing. ``names``: of all topics
-    that are visible."""
+    """Nothing suggests that enabled topics have readers that commit nothing. ``names``: all visible
+    topics."""
     unseen = unseen_readers(names, evidence.groups.values())
     for sign in unseen.evidence if evidence.topics else ():
         yield Finding(
@@ -230,14 +232,14 @@ def check_unseen(names: frozenset[str], evidence: Evidence) -> Iterator[Finding]
             "a file, at an address or in Kafka Connect's offsets topic (groups.external), and "
             "leave out of the policy what others read",
         )
-    sources = _by_group(
+    topics_by_group = _by_group(
         evidence, evidence.topics, lambda name: unseen.streams & evidence.readers_of(name)
     )
-    for group, of_group in sources.items():
+    for group, topics in topics_by_group.items():
         yield from about(
             Level.WARNING,
             "topic",
-            of_group,
+            topics,
             f"read by group {say_name(group)}, which looks like Kafka Streams, {MAY_RESTORE}",
             "leave it out of the policy, unless the application keeps no table of it, or has "
             "changelog topics of its own; the same goes for the topics of its global tables, "
@@ -251,8 +253,8 @@ def check_external(
     groups: Container[str],
     logs: Mapping[TopicPartition, PartitionLog | Failure],
 ) -> Iterator[Finding]:
-    """What each external reader's position says, of the topics whose policy names it. ``groups``:
-    those of the cluster. ``logs`` were read after the positions."""
+    """The position of every external reader is readable and fits the topics whose policy names it.
+    ``groups``: the groups of the cluster. ``logs``: read after the positions."""
     for sentence in unnamed_readers(topics, external):
         yield Finding(
             Level.WARNING,
@@ -322,7 +324,7 @@ def check_external(
 
 
 MOST_SHOWN = 3
-"""Partitions of one reader that are named."""
+"""How many partitions of a reader are named."""
 
 
 def _beyond_end(
@@ -330,14 +332,14 @@ def _beyond_end(
     topics: Container[str],
     logs: Mapping[TopicPartition, PartitionLog | Failure],
 ) -> dict[TopicPartition, str]:
-    """What to say of each partition where it is further than the log. A log that couldn't be read
-    says nothing."""
-    found = {}
+    """The partitions where the position is beyond the end of the log, with words for each. A log
+    that couldn't be read proves nothing."""
+    beyond = {}
     for commit in position:
         at = TopicPartition(commit.topic, commit.partition)
         log = logs.get(at)
         if commit.topic not in topics or not isinstance(log, PartitionLog):
             continue
         if commit.offset is not None and commit.offset > log.high_watermark:
-            found[at] = f"{at} ends at {log.high_watermark}, its position is {commit.offset}"
-    return found
+            beyond[at] = f"{at} ends at {log.high_watermark}, its position is {commit.offset}"
+    return beyond

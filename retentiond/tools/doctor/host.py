@@ -1,4 +1,4 @@
-"""What the daemon needs of this host: the port and the state directory."""
+"""Checks the HTTP port and the state directory."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ OUR_METRIC = b"retentiond_build_info"
 
 @dataclass(frozen=True, slots=True)
 class PortState:
-    """``error``: why nothing can listen there, as an errno; None: it is free. ``is_ours``: a
-    retentiond answers there; ``asks_for_password``: whoever answers wants one."""
+    """The HTTP port. ``error``: why nothing can listen there, as an errno; None if it is free.
+    ``is_ours``: a retentiond answers there. ``asks_for_password``: the server there wants one."""
 
     host: str
     number: int
@@ -39,7 +39,7 @@ class PortState:
 
 
 def read_port(host: str, port: int) -> PortState:
-    """Listens there for a moment, as the daemon would."""
+    """Binds the port for a moment, as the daemon would."""
     try:
         with closing(bound_socket(host, port, socket.socket)):
             return PortState(host, port)
@@ -53,14 +53,14 @@ def read_port(host: str, port: int) -> PortState:
 
 
 def _answer(host: str, port: int) -> tuple[int | None, bytes]:
-    """What whoever listens there says to a request for metrics, with TLS or without."""
-    at = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    """The answer of the server there to a request for metrics, without TLS or with it."""
+    address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     unverified = ssl.create_default_context()
     unverified.check_hostname = False
-    unverified.verify_mode = ssl.CERT_NONE  # it is only looked at who answers
+    unverified.verify_mode = ssl.CERT_NONE  # nothing secret is sent
     for client in (
-        http.client.HTTPConnection(at, port, timeout=TIMEOUT_S),
-        http.client.HTTPSConnection(at, port, timeout=TIMEOUT_S, context=unverified),
+        http.client.HTTPConnection(address, port, timeout=TIMEOUT_S),
+        http.client.HTTPSConnection(address, port, timeout=TIMEOUT_S, context=unverified),
     ):
         with closing(client):
             try:
@@ -99,13 +99,14 @@ def check_port(port: PortState) -> Iterator[Finding]:
 FREE_WARNING_BYTES = 1 << 30
 
 FREE_PROBLEM_BYTES = 64 << 20
-"""The audit log of a few large cycles."""
+"""Enough for the audit log of a few large cycles."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateDir:
-    """``base``: the folder itself, or what is there of the path to it. ``owner``, ``group`` and
-    ``user`` are numeric ids; ``holder``: who has locked it."""
+    """The state directory. ``base``: the folder itself, or the deepest existing folder on the path
+    to it. ``owner`` and ``group`` of the base, and the ``user`` of this process, are numeric ids.
+    ``holder``: the process that has locked the state."""
 
     path: Path
     base: Path
@@ -125,18 +126,18 @@ class StateDir:
 
 
 def read_state_dir(path: Path) -> StateDir:
-    """Writes nothing. Raises ``OSError`` where not even that can be looked at."""
+    """Looks at the state directory without writing to it. Raises ``OSError`` if that fails."""
     base = next(each for each in (path, *path.absolute().parents) if each.exists())
-    found = base.stat()
+    status = base.stat()
     return StateDir(
         path=path,
         base=base,
         is_folder=base.is_dir(),
         is_writable=os.access(base, os.W_OK | os.X_OK),
-        owner=found.st_uid,
-        group=found.st_gid,
+        owner=status.st_uid,
+        group=status.st_gid,
         user=os.geteuid(),
-        mode=stat.S_IMODE(found.st_mode),
+        mode=stat.S_IMODE(status.st_mode),
         free_bytes=shutil.disk_usage(base).free,
         holder=holder_of(path),
         pause=read_pause(path),
@@ -144,7 +145,7 @@ def read_state_dir(path: Path) -> StateDir:
 
 
 def check_remembered(known: Remembered, cluster_id: str, path: Path) -> Iterator[Finding]:
-    """It is of this cluster, and whole."""
+    """The memory of groups is about this cluster, and nothing of it is lost."""
     if known.lost:
         yield Finding(
             Level.PROBLEM,
@@ -182,7 +183,7 @@ def check_state_dir(found: StateDir) -> Iterator[Finding]:
     elif not found.exists:
         yield ok("state_dir", f"{found.path} is not there yet, and can be made")
     else:
-        yield from _of_a_folder(found)
+        yield from _existing_folder(found)
     yield from _disk(found)
     if found.pause is not None:
         yield Finding(
@@ -190,7 +191,7 @@ def check_state_dir(found: StateDir) -> Iterator[Finding]:
         )
 
 
-def _of_a_folder(found: StateDir) -> Iterator[Finding]:
+def _existing_folder(found: StateDir) -> Iterator[Finding]:
     if found.holder is not None:
         yield ok("state_dir", f"{found.path} is in use by {found.holder}, which is as it should be")
     else:
@@ -203,7 +204,7 @@ def _of_a_folder(found: StateDir) -> Iterator[Finding]:
             f"{found.user}: files that one writes the other may not",
             "run doctor, and every command that writes there, as the daemon's user",
         )
-    # Group 0 is root's, or that of a container's user whom the image doesn't know.
+    # Group 0 is root's group, or the group of a container's user that the image doesn't know.
     by_others = stat.S_IWOTH | (stat.S_IWGRP if found.group else 0)
     if found.mode & by_others:
         yield Finding(

@@ -1,9 +1,9 @@
-"""How much the partitions hold, and how long deleted records stay in an open segment.
+"""Checks how long deleted records stay on disk in an open segment.
 
-Kafka frees whole segments, and never the open one. That is closed once it is full
+Kafka frees whole segments, and never the open one. A segment is closed once it is full
 (``segment.bytes``), or by the first write after ``segment.ms``. How soon it is full follows from
-the records written lately and what a record takes on disk. The latter is known within bounds:
-what is on disk may hold up to one segment of records that are already deleted.
+the records written lately and from the size of a record. That size is known within bounds only:
+the bytes on disk may include up to one segment of records that are already deleted.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ from retentiond.tools.doctor.finding import (
 )
 
 LONG_ROLL_MS = DAY_MS
-"""A segment that stays open no longer than this, or than the consumed retention, is fine."""
+"""A segment may stay open this long, or as long as the consumed retention."""
 
 LONG_ROLL_UNDER_PRESSURE_MS = HOUR_MS
-"""The same on a topic whose records are to go when a disk runs full."""
+"""The same for a topic with a pressure retention: its bytes are needed soon when a disk runs
+full."""
 
 SEGMENT_REMEDY = (
     "`kafka-configs {options} --alter --entity-type topics --entity-name {topic} "
@@ -57,7 +58,8 @@ TIERED = (
 
 
 class OpenFor(NamedTuple):
-    """How long a segment stays open, milliseconds; ``basis`` says what that is known from."""
+    """How long a segment stays open, in milliseconds. ``basis``: on what the figures rest, in
+    words."""
 
     at_least_ms: int
     at_most_ms: int
@@ -65,7 +67,8 @@ class OpenFor(NamedTuple):
 
 
 def open_for(log: PartitionLog, segment_bytes: int, segment_ms: int) -> OpenFor | None:
-    """None for a partition that has nothing on disk, as far as is known."""
+    """How long the partition's segments stay open; None if it has nothing on disk, as far as is
+    known."""
     live = log.high_watermark - log.log_start_offset
     if not live and not log.size_bytes:
         return None
@@ -90,7 +93,7 @@ def open_for(log: PartitionLog, segment_bytes: int, segment_ms: int) -> OpenFor 
 
 
 class SlowRoll(NamedTuple):
-    """A topic and the slowest of its partitions."""
+    """A topic and the partition whose segments stay open longest."""
 
     topic: str
     open: OpenFor
@@ -108,8 +111,8 @@ def check_segments(
     logs: Mapping[TopicPartition, PartitionLog | Failure],
     options: str,
 ) -> Iterator[Finding]:
-    """The topics whose disk would not shrink for days, however much is deleted from them.
-    ``options``: `retentiond.tell.reasons.tool_options`."""
+    """Segments are closed soon enough. Otherwise a topic's disk would not shrink for days, however
+    much is deleted. ``options``: `retentiond.tell.reasons.tool_options`."""
     surely: list[SlowRoll] = []
     perhaps: list[SlowRoll] = []
     tiered = [topic.reading.name for topic in topics if is_tiered(topic.reading)]
@@ -118,7 +121,7 @@ def check_segments(
     for topic in local:
         config, policy = topic.reading.config, topic.reading.policy
         if config is None or config.segment_bytes is None or config.segment_ms is None:
-            continue  # an unreadable configuration is said elsewhere
+            continue  # another check reports an unreadable configuration
         if not isinstance(policy, TopicPolicy):
             continue
         name = topic.reading.name
@@ -126,43 +129,45 @@ def check_segments(
         unreadable = next((each for each in partitions if isinstance(each, Failure)), None)
         if unreadable is not None:
             yield unchecked(f"segments of {name}", unreadable)
-        found = [
-            each
+        times = [
+            open_time
             for log in partitions
             if not isinstance(log, Failure)
-            and (each := open_for(log, config.segment_bytes, config.segment_ms)) is not None
+            and (open_time := open_for(log, config.segment_bytes, config.segment_ms)) is not None
         ]
-        if not found:
+        if not times:
             continue
         settings = config.segment_bytes, config.segment_ms
-        patience_ms = max(LONG_ROLL_MS, policy.consumed_retention_ms)
-        if policy.pressure_retention_ms is not None:  # then bytes are wanted soon
-            patience_ms = max(LONG_ROLL_UNDER_PRESSURE_MS, policy.pressure_retention_ms)
-        by_least = max(found, key=lambda each: each.at_least_ms)
-        by_most = max(found, key=lambda each: each.at_most_ms)
-        if by_least.at_least_ms > patience_ms:
+        allowed_ms = max(LONG_ROLL_MS, policy.consumed_retention_ms)
+        if policy.pressure_retention_ms is not None:
+            allowed_ms = max(LONG_ROLL_UNDER_PRESSURE_MS, policy.pressure_retention_ms)
+        by_least = max(times, key=lambda open_time: open_time.at_least_ms)
+        by_most = max(times, key=lambda open_time: open_time.at_most_ms)
+        if by_least.at_least_ms > allowed_ms:
             surely.append(SlowRoll(name, by_least, *settings))
-        elif by_most.at_most_ms > patience_ms:
+        elif by_most.at_most_ms > allowed_ms:
             perhaps.append(SlowRoll(name, by_most, *settings))
-    yield from _said(
+    yield from _slow_roll_finding(
         "stays open for about", [(each, each.open.at_least_ms) for each in surely], options
     )
-    yield from _said(
+    yield from _slow_roll_finding(
         "may stay open for up to", [(each, each.open.at_most_ms) for each in perhaps], options
     )
     if local and not surely and not perhaps:
         yield ok("segments", "what is deleted leaves the disk within a day, or the retention")
 
 
-def _said(how: str, slow: Sequence[tuple[SlowRoll, int]], options: str) -> Iterator[Finding]:
+def _slow_roll_finding(
+    how: str, slow: Sequence[tuple[SlowRoll, int]], options: str
+) -> Iterator[Finding]:
     meaning = "until it is closed, nothing that is deleted from it leaves the disk"
     if len(slow) == 1:
-        ((each, ms),) = slow
+        ((topic, ms),) = slow
         sentence = (
-            f"a segment {how} {say_about(ms)} ({each.open.basis}; {each.settings}): {meaning}"
+            f"a segment {how} {say_about(ms)} ({topic.open.basis}; {topic.settings}): {meaning}"
         )
-        remedy = SEGMENT_REMEDY.format(options=options, topic=each.topic)
-        yield Finding(Level.WARNING, f"topic {each.topic}", sentence, remedy, (each.topic,))
+        remedy = SEGMENT_REMEDY.format(options=options, topic=topic.topic)
+        yield Finding(Level.WARNING, f"topic {topic.topic}", sentence, remedy, (topic.topic,))
     elif slow:
         longest = sorted(slow, key=lambda each: -each[1])
         named = ", ".join(f"{each.topic} {say_about(ms)}" for each, ms in longest[:MOST_NAMED])
@@ -178,7 +183,7 @@ def _said(how: str, slow: Sequence[tuple[SlowRoll, int]], options: str) -> Itera
 
 
 AGES_MS = (DAY_MS, HOUR_MS, MINUTE_MS)
-"""How far back a partition's write rate is looked for, the longest first."""
+"""Over how long a time to measure a partition's write rate; the longest possible one counts."""
 
 Logs = dict[TopicPartition, PartitionLog | Failure]
 
@@ -186,8 +191,8 @@ Logs = dict[TopicPartition, PartitionLog | Failure]
 def read_logs(
     kafka: Kafka, topics: Sequence[EnabledTopic], now_ms: int, executor: Executor
 ) -> Logs:
-    """Every partition of the topics; a tiered one's rate is not looked for, which would take
-    remote reads. Raises `KafkaUnavailable`."""
+    """Reads the logs of all partitions of the topics. The write rate of a tiered topic is not read,
+    because that would read remote storage. Raises `KafkaUnavailable`."""
     asked = [
         TopicPartition(topic.reading.name, partition)
         for topic in topics
@@ -202,7 +207,7 @@ def read_logs(
     try:
         on_disk = disk_reading(disks.result(), asked).folders
     except RetentiondError:
-        on_disk = {}  # without them a rate is not known, which the check says
+        on_disk = {}  # then the size of a record is not known, which the check says
     return {
         at: _log(
             starts.result()[at],

@@ -1,4 +1,4 @@
-"""What the daemon needs of this host to plan: Spark, and Java below it."""
+"""Checks Spark, and Java, which Spark needs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ CONNECT = "sc://"
 
 
 def java_version() -> int | Failure:
-    """The version of the Java that Spark would start: JAVA_HOME's, else the one on the PATH."""
+    """The version of the Java that Spark would start: in JAVA_HOME, else on the PATH."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:
         return Failure("NO_JAVA", "there is no java on the PATH, and JAVA_HOME is not set")
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [java, "-version"],
             env=without_variables(os.environ),
             capture_output=True,
@@ -41,19 +41,19 @@ def java_version() -> int | Failure:
         ).stderr
     except (OSError, subprocess.TimeoutExpired) as error:
         return Failure("NO_JAVA", f"{java} can't be run ({error})")
-    version = re.search(r'version "(?:1\.)?(\d+)', told)
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
     if version is None:
         return Failure("NO_JAVA", f"{java} -version does not tell its version")
     return int(version[1])
 
 
 def spark_version() -> str:
-    """PySpark's version, without the second that importing it takes."""
+    """PySpark's version, read without importing PySpark, which takes a second."""
     return importlib.metadata.version("pyspark")
 
 
 def check_spark(master: str, spark: str, java: int | Failure) -> Iterator[Finding]:
-    """Whether Spark can be started; that it works, `try_spark` shows."""
+    """Spark can be started. `try_spark` shows whether it works."""
     yield ok("Spark", f"PySpark {spark}, for {without_parameters(master)}")
     remedy = f"install Java {LEAST_JAVA} or newer, or set JAVA_HOME"
     if master.startswith(CONNECT):
@@ -67,8 +67,8 @@ def check_spark(master: str, spark: str, java: int | Failure) -> Iterator[Findin
 
 
 def spark_tried(spark: Spark, state_dir: Path, wanted: bool | None) -> Iterator[Finding]:
-    """Whether it works. A daemon at work has a Spark that does, and a second one beside it may be
-    more than the memory of its container: then it is started only where that is ``wanted``."""
+    """Spark works. Beside a running daemon, Spark is started only if that is ``wanted``: the
+    daemon's own Spark works, and a second one may need more memory than the container has."""
     holder = None if wanted else holder_of(state_dir)
     if wanted or (wanted is None and holder is None):
         yield from try_spark(
@@ -81,7 +81,7 @@ def spark_tried(spark: Spark, state_dir: Path, wanted: bool | None) -> Iterator[
 def try_spark(
     master: str, conf: Mapping[str, str], client_version: str, timeout_s: float
 ) -> Iterator[Finding]:
-    """Starts it and has it make one row. ``client_version`` is PySpark's."""
+    """Starts Spark and runs a job of one row. ``client_version``: PySpark's version."""
     from retentiond.spark.session import SparkSessions  # noqa: PLC0415 - slow, seldom used
     from retentiond.spark.tuning import SINGLE_PLAN  # noqa: PLC0415 - as above
 
@@ -110,7 +110,7 @@ def try_spark(
 
 
 def check_java_options(master: str, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """What the platform gives to every Java, so to Spark's."""
+    """No environment variable of the platform gives options to every Java, Spark's included."""
     if master.startswith(CONNECT):
         return
     try:

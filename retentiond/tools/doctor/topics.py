@@ -1,5 +1,5 @@
-"""What the policy's entries match, what keeps an enabled topic from losing a record, and what the
-principal may do there."""
+"""Checks which topics the policy's entries match, what keeps records of enabled topics from being
+deleted, and the principal's rights on these topics."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
 def check_topics(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Finding]:
-    """Their cleanup policy, their own retention, and whose they are by their names."""
-    found = [
+    """Nothing in a topic's configs, policy or name speaks against deletion."""
+    findings = [
         finding
         for check in (_unreadable, _conflicts, _compacted, _exceeding, _owned)
         for finding in check(topics, config)
     ]
-    yield from found
-    if topics and not found:
+    yield from findings
+    if topics and not findings:
         yield ok("enabled topics", "cleanup.policy and retention.ms of each go with the policy")
 
 
 def deletable(topics: Sequence[EnabledTopic]) -> tuple[EnabledTopic, ...]:
-    """Those from which something can ever be deleted: the others' readers and disks are no
+    """The topics from which records can ever be deleted. Readers and disks of other topics don't
     matter."""
     return tuple(
         topic
@@ -87,7 +87,8 @@ def _conflicts(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
 
 
 def _compacted(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Finding]:
-    """Held with ``not_deletable``. That is no surprise where a pattern caught the topic."""
+    """Topics that are held with ``not_deletable``. That is only a warning if a pattern enables
+    them."""
     exact = {each.entry.name for each in config.entries}
     undeletable: dict[Level, list[str]] = {Level.PROBLEM: [], Level.WARNING: []}
     unallowed: dict[Level, list[str]] = {Level.PROBLEM: [], Level.WARNING: []}
@@ -139,8 +140,8 @@ def _exceeding(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
 def _owned(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
     by_meaning: dict[str, list[str]] = {}
     for topic in topics:
-        if (whose := system_of(topic.reading.name)) is not None:
-            by_meaning.setdefault(whose.meaning, []).append(topic.reading.name)
+        if (system := system_of(topic.reading.name)) is not None:
+            by_meaning.setdefault(system.meaning, []).append(topic.reading.name)
     for meaning, names in by_meaning.items():
         yield from about(
             Level.WARNING,
@@ -154,7 +155,8 @@ def _owned(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
 def check_entries(
     config: Config, visible: frozenset[str], rights: Mapping[str, Operations | Failure] | Failure
 ) -> Iterator[Finding]:
-    """Entries that enable nothing that is there. ``visible``: the topics that can be seen."""
+    """Every entry that enables topics matches an existing one. ``visible``: the topics that can be
+    seen."""
     entries = [each for each in config.entries if each.policy.enabled]
     if not entries:
         yield Finding(
@@ -210,8 +212,8 @@ TOPIC_RIGHTS = (
 def check_topic_rights(
     found: Mapping[str, Operations | Failure], options: str
 ) -> Iterator[Finding]:
-    """DESCRIBE, DESCRIBE_CONFIGS and DELETE on each enabled topic. `check_entries`
-    tells of one that does not exist. ``options``: `tool_options`."""
+    """DESCRIBE, DESCRIBE_CONFIGS and DELETE are granted on every enabled topic. `check_entries`
+    reports topics that don't exist. ``options``: `tool_options`."""
     lacking: defaultdict[Right, list[str]] = defaultdict(list)
     failed: dict[str, Failure] = {}
     complete = 0

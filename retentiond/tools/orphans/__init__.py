@@ -1,5 +1,5 @@
 """``retentiond orphans`` (KIP-370): folders on this host's disks that no broker assigns here.
 
-In come log directories and what every live broker says of them; out go orphans, and the removal of
-those for which all conditions hold three times.
+In come log directories and what every live broker says of their topics; out go orphans. An orphan
+is removed if all conditions hold three times.
 """

@@ -1,8 +1,8 @@
-"""Whose directories these are, and which of their files the broker has open.
+"""To which broker log directories belong, and which of their files it has open.
 
-A path would not do: the broker may see its directories under other names, in a container of its
-own. What matters is the broker, so its process must be in sight and readable; a broker's process
-is the one that holds Kafka's lock on the log directory.
+Paths can't tell which files are open: in a container, the broker may see its directories under
+other names. So the broker's process must be visible and readable. It is the process that holds
+Kafka's lock on the log directory.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ META_PROPERTIES = "meta.properties"
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]+")
 
 BROKER_KEYS = ("node.id", "broker.id")
-"""KRaft's name, and that of the time before."""
+"""The id's name in KRaft, and its name before."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerLogDirs:
-    """Log directories of one broker: ``log_dirs`` are real paths, not all of them perhaps."""
+    """Log directories of one broker, perhaps not all of them. ``log_dirs`` are real paths."""
 
     broker: int
     cluster_id: str
     log_dirs: tuple[Path, ...]
 
 
-def identify(named: Sequence[Path]) -> BrokerLogDirs:
-    """Raises `UsageError` unless all of them are there and belong to one broker."""
-    log_dirs = _resolve(named)
+def identify(given: Sequence[Path]) -> BrokerLogDirs:
+    """The broker of these directories. Raises `UsageError` unless all of them exist and belong to
+    one broker."""
+    log_dirs = _resolve(given)
     owners = {log_dir: _owner(log_dir) for log_dir in log_dirs}
     (broker, cluster_id) = owners[log_dirs[0]]
     for log_dir, owner in owners.items():
@@ -52,9 +53,9 @@ def identify(named: Sequence[Path]) -> BrokerLogDirs:
 
 
 def _resolve(log_dirs: Iterable[Path]) -> tuple[Path, ...]:
-    """Where the directories really are, each once; a log directory may be a symbolic link.
+    """The directories' real paths, without duplicates: a log directory may be a symbolic link.
 
-    Raises `UsageError` for one that is none.
+    Raises `UsageError` for a path that is no directory.
     """
     resolved: dict[Path, None] = {}
     for log_dir in log_dirs:
@@ -69,7 +70,7 @@ def _resolve(log_dirs: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def _owner(log_dir: Path) -> tuple[int, str]:
-    """The broker's id and the cluster's."""
+    """The ids of the directory's broker and cluster."""
     path = log_dir / META_PROPERTIES
     try:
         properties = java_properties.parse(
@@ -94,19 +95,20 @@ def _owner(log_dir: Path) -> tuple[int, str]:
 PROC = Path("/proc")
 
 LOCK_FILE = ".lock"
-"""Kafka's: each log directory has one while the broker runs, locked by it."""
+"""The file in a log directory that a running broker locks."""
 
 _FLOCK = struct.Struct("@hhqqi4x")
 """Linux's ``struct flock``: type, whence, start, length, pid of the holder."""
 
 
 class OpenFilesUnknown(Exception):
-    """It can't be told whether the broker has something open; ``str()`` says why and what to do."""
+    """The broker's open files are not known; ``str()`` says why and what to do."""
 
 
 @contextmanager
 def broker_of(log_dir: Path) -> Iterator[int | None]:
-    """The process that works on the directory; None: there is none, and none can start meanwhile.
+    """The broker's process; None if no broker works on the directory. Then the lock is held, so
+    that none can start.
 
     Raises `OpenFilesUnknown`.
     """
@@ -117,11 +119,11 @@ def broker_of(log_dir: Path) -> Iterator[int | None]:
     try:
         yield _lock(fd, log_dir)
     finally:
-        os.close(fd)  # which releases it
+        os.close(fd)  # releases the lock, too
 
 
 def running_broker(log_dir: Path) -> int | None:
-    """The broker at work, found without a lock of our own: it may start or end at any moment."""
+    """The broker's process, found without locking: the broker may start or stop at any moment."""
     try:
         fd = os.open(log_dir / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -141,7 +143,8 @@ def _unopened(log_dir: Path, error: OSError) -> OpenFilesUnknown:
 
 
 def _open_lock(log_dir: Path) -> int:
-    """Kafka removes the file when it stops, so it may have to be made, for Kafka's user to open."""
+    """Opens the lock file. Kafka removes it when it stops, so it may have to be created, with
+    Kafka's user as its owner."""
     path = log_dir / LOCK_FILE
     try:
         return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
@@ -158,8 +161,8 @@ def _open_lock(log_dir: Path) -> int:
 
 
 def _holder(fd: int, log_dir: Path) -> int | None:
-    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, query))
     if kind == fcntl.F_UNLCK:
         return None
     if pid <= 0:
@@ -192,16 +195,17 @@ def _lock(fd: int, log_dir: Path) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class OpenFiles:
-    """Who has which file open, or mapped: a process by (device, inode), and by inode alone.
+    """Which process has a file open, by (device, inode), or mapped, by inode.
 
-    What is mapped is known by its inode: some file systems show another device there.
+    A mapped file is known by its inode alone, because some file systems show another device there.
     """
 
     by_file: Mapping[tuple[int, int], int]
     by_mapped_inode: Mapping[int, int]
 
     def opener(self, files: Collection[tuple[int, int]]) -> int | None:
-        """A process that has one of these, by (device, inode)."""
+        """A process that has one of these files, given by (device, inode), open; None if none
+        has."""
         for device, inode in files:
             pid = self.by_file.get((device, inode), self.by_mapped_inode.get(inode))
             if pid is not None:
@@ -210,13 +214,14 @@ class OpenFiles:
 
 
 def open_files(broker: int | None) -> OpenFiles:
-    """The open files of all processes but this one; what the broker has open counts first.
-    Processes of other users may be out of sight, but not the broker. Raises `OpenFilesUnknown`."""
+    """The open files of all processes but this one; of several processes with a file, the broker
+    counts. Files of other users' processes may be unreadable, but not the broker's. Raises
+    `OpenFilesUnknown`."""
     by_file: dict[tuple[int, int], int] = {}
     by_mapped_inode: dict[int, int] = {}
     if broker is not None:
         try:
-            _note(broker, by_file, by_mapped_inode)
+            _add_files_of(broker, by_file, by_mapped_inode)
         except OSError as error:
             raise OpenFilesUnknown(
                 f"the open files of the broker (pid {broker}) can't be read ({error.strerror}); "
@@ -225,16 +230,18 @@ def open_files(broker: int | None) -> OpenFiles:
     for entry in os.listdir(PROC):
         if entry.isdecimal() and int(entry) not in (os.getpid(), broker):
             with contextlib.suppress(OSError):
-                _note(int(entry), by_file, by_mapped_inode)
+                _add_files_of(int(entry), by_file, by_mapped_inode)
     return OpenFiles(by_file, by_mapped_inode)
 
 
-def _note(pid: int, by_file: dict[tuple[int, int], int], by_mapped_inode: dict[int, int]) -> None:
+def _add_files_of(
+    pid: int, by_file: dict[tuple[int, int], int], by_mapped_inode: dict[int, int]
+) -> None:
     folder = PROC / str(pid) / "fd"
     for descriptor in os.listdir(folder):
         with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-            found = os.stat(folder / descriptor)
-            by_file.setdefault((found.st_dev, found.st_ino), pid)
+            status = os.stat(folder / descriptor)
+            by_file.setdefault((status.st_dev, status.st_ino), pid)
     for line in (PROC / str(pid) / "maps").read_text(errors="replace").splitlines():
         fields = line.split(maxsplit=5)
         if len(fields) > 5 and fields[4] != "0":

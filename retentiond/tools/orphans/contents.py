@@ -1,10 +1,10 @@
-"""What is in a partition folder: bytes, age, and whether every file of it is understood.
+"""The contents of a partition folder: bytes, age, and whether every file is understood.
 
-Invariant: no folder looks older than its newest record. The batches of every segment are read: a
-time index that lost its end in an unclean stop (KAFKA-10207) looks like a whole one. An index can
-only make a folder younger. Where a segment itself has lost something, the time when the file was
-written counts too. Timestamps are the records' (or the broker's, with LogAppendTime), epoch
-milliseconds.
+Invariant: no folder looks older than its newest record. So the batches of every segment are read.
+A time index alone would not do: one that lost its end in an unclean stop (KAFKA-10207) looks
+complete. An index can only make a folder younger. If a segment itself has lost something, the time
+when its file was written counts, too. Timestamps are those of the records (or the broker's, with
+LogAppendTime), in epoch milliseconds.
 """
 
 from __future__ import annotations
@@ -32,34 +32,37 @@ KAFKA_FILE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """``segment_bytes``: of the segments, which is what DescribeLogDirs counts.
+    """What a partition folder has.
 
-    ``newest_ms``: the largest timestamp of all segments; of one without any, when it was written.
-    ``changed_ms``: when any file was last changed. ``inodes``: (device, inode) of the files.
-    ``stranger``: why it is not understood; the figures are those of what is.
+    - ``segment_bytes``: the size of the segments, as DescribeLogDirs counts it.
+    - ``newest_ms``: the largest timestamp of all segments. A segment without timestamps counts with
+      the time when it was written.
+    - ``changed_ms``: when a file was last changed.
+    - ``inodes``: (device, inode) of the files.
+    - ``problem``: why the folder is not understood; the figures are those of the files that are.
     """
 
     segment_bytes: int
     newest_ms: int | None
     changed_ms: int
     inodes: frozenset[tuple[int, int]]
-    stranger: str | None = None
+    problem: str | None = None
 
 
 class Gone(Exception):
-    """The folder isn't there any more, or another one has its name."""
+    """The folder no longer exists, or another one has its name."""
 
 
 @contextmanager
 def opened(folder: PartitionFolder) -> Iterator[int]:
-    """A descriptor of that very folder, no link followed. Raises `Gone`, OSError."""
+    """A descriptor of this very folder, opened without following links. Raises `Gone`, OSError."""
     try:
         fd = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise Gone from error
     try:
-        found = os.fstat(fd)
-        if (found.st_dev, found.st_ino) != (folder.device, folder.inode):
+        status = os.fstat(fd)
+        if (status.st_dev, status.st_ino) != (folder.device, folder.inode):
             raise Gone
         yield fd
     finally:
@@ -73,7 +76,8 @@ def files(fd: int) -> dict[str, os.stat_result]:
 
 
 def unknown_file(found: Mapping[str, os.stat_result], device: int) -> str | None:
-    """Why the folder isn't understood: something that Kafka doesn't put there."""
+    """Why the folder isn't understood: it has an entry that Kafka doesn't make. None if it has
+    none."""
     for name, status in sorted(found.items()):
         if not stat.S_ISREG(status.st_mode) or status.st_dev != device:
             return f"{name!a} is no regular file"
@@ -83,16 +87,16 @@ def unknown_file(found: Mapping[str, os.stat_result], device: int) -> str | None
 
 
 def read_contents(folder: PartitionFolder) -> Contents:
-    """Raises `Gone`, OSError."""
+    """Reads a partition folder. Raises `Gone`, OSError."""
     with opened(folder) as fd:
         found = files(fd)
-        stranger = unknown_file(found, folder.device)
+        problem = unknown_file(found, folder.device)
         newest_ms = None
-        if stranger is None:
+        if problem is None:
             try:
                 newest_ms = _newest(fd, found)
             except Misread as error:
-                stranger = str(error)
+                problem = str(error)
         return Contents(
             segment_bytes=sum(
                 status.st_size for name, status in found.items() if SEGMENT.fullmatch(name)
@@ -100,18 +104,18 @@ def read_contents(folder: PartitionFolder) -> Contents:
             newest_ms=newest_ms,
             changed_ms=max((_ms(status.st_ctime_ns) for status in found.values()), default=0),
             inodes=frozenset((status.st_dev, status.st_ino) for status in found.values()),
-            stranger=stranger,
+            problem=problem,
         )
 
 
 def _newest(fd: int, found: Mapping[str, os.stat_result]) -> int | None:
-    """None where there is no segment at all."""
+    """The newest timestamp of all segments; None if there is no segment."""
     times = [_newest_of(fd, name, found) for name in sorted(found) if SEGMENT.fullmatch(name)]
     return max(times, default=None)
 
 
 def _newest_of(fd: int, name: str, found: Mapping[str, os.stat_result]) -> int:
-    """The latest of what is known; the file's own time where its records tell nothing."""
+    """The latest known time of a segment; the file's own time if its records have none."""
     index_name = name.replace(".log", ".timeindex", 1)
     times: list[int | None] = []
     if index_name in found:
@@ -127,7 +131,7 @@ def _newest_of(fd: int, name: str, found: Mapping[str, os.stat_result]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _SegmentFile:
-    """A segment as it is now: after any change it is another one."""
+    """A segment's file in its present state. After a change it is another value."""
 
     device: int
     inode: int
@@ -152,8 +156,8 @@ class _SegmentFile:
 
 @lru_cache(maxsize=65_536)
 def _read_once(segment: _SegmentFile) -> Newest:
-    """Each look asks for every segment, and a removal asks three times. Raises `Misread`,
-    OSError."""
+    """The newest timestamp in a segment. It is cached, because every look reads all segments, and a
+    removal reads them three times. Raises `Misread`, OSError."""
     with _file(segment.folder_fd, segment.name) as file:
         return newest_in_log(file)
 
@@ -167,26 +171,28 @@ def _ms(ns: int) -> int:
 
 
 TIME_INDEX_ENTRY = struct.Struct(">qi")
-"""Largest timestamp so far, and the offset that it belongs to."""
+"""The largest timestamp so far, and its offset."""
 
 BATCH_PREFIX_BYTES = 12
-"""Bytes before what a batch's length counts: base offset and the length itself."""
+"""Base offset and length of a batch. The length doesn't count these bytes."""
 
 _LENGTH = struct.Struct(">i")
 _TIMESTAMP = struct.Struct(">q")
 
 MAGIC_AT = 16
+"""Position of the batch's format, Kafka's magic byte."""
+
 BATCH_HEADER_BYTES = 61
-"""Bytes of a batch in format 2 before its records."""
+"""Size of a batch's header in format 2."""
 
 COUNT_AT = 57
-"""Where format 2 says how many records the batch holds: the last of its header."""
+"""Position of the number of records in format 2, the last field of the header."""
 
 TIMESTAMP_AT = {1: 18, 2: 35}
-"""Where the timestamp is, by the batch's format; format 0 has none."""
+"""Position of the timestamp, by the batch's format. Format 0 has none."""
 
 LEAST_LENGTH = {0: 14, 1: 22, 2: 49}
-"""What a batch's length is at least, by its format."""
+"""The least length of a batch, by its format."""
 
 
 FORMAT_WITH_COUNT = 2
@@ -195,20 +201,20 @@ CHUNK = 1 << 20
 
 
 class Misread(Exception):
-    """The file isn't what Kafka would have written."""
+    """The file isn't one that Kafka would have written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """``timestamp_ms``: None where no batch has one. ``is_whole``: nothing is known to be lost, so
-    no batch is cut off, and no zeros stand behind the last one."""
+    """The newest timestamp in a segment. ``timestamp_ms``: None if no batch has one. ``is_whole``:
+    whether nothing is known to be lost: no batch is cut off, and no zeros follow the last one."""
 
     timestamp_ms: int | None
     is_whole: bool
 
 
 def newest_by_time_index(index: bytes) -> int | None:
-    """The largest time in it, None where there is none. Raises `Misread`."""
+    """The largest timestamp in a time index; None if it has none. Raises `Misread`."""
     if len(index) % TIME_INDEX_ENTRY.size:
         raise Misread("a time index is cut off")
     largest_ms = max((time_ms for time_ms, _ in TIME_INDEX_ENTRY.iter_unpack(index)), default=0)
@@ -216,7 +222,7 @@ def newest_by_time_index(index: bytes) -> int | None:
 
 
 def newest_in_log(log: BinaryIO) -> Newest:
-    """Reads every batch's header, from the start. Raises `Misread`, OSError."""
+    """Reads the header of every batch, from the start. Raises `Misread`, OSError."""
     newest: int | None = None
     while True:
         header = log.read(BATCH_HEADER_BYTES)
@@ -240,25 +246,25 @@ def newest_in_log(log: BinaryIO) -> Newest:
             log.seek(BATCH_PREFIX_BYTES + length - len(header), 1)
         if magic in TIMESTAMP_AT:
             _refuse_torn(header, magic, length)
-            found = _known(_TIMESTAMP.unpack_from(header, TIMESTAMP_AT[magic])[0])
-            newest = max((each for each in (newest, found) if each is not None), default=None)
+            timestamp = _known(_TIMESTAMP.unpack_from(header, TIMESTAMP_AT[magic])[0])
+            newest = max((time for time in (newest, timestamp) if time is not None), default=None)
 
 
 def _refuse_torn(header: bytes, magic: int, length: int) -> None:
-    """Where the page with a header's end was never written, zeros stand for the time, and for the
-    number of records behind it. Raises `Misread`."""
-    says_none = not any(header[COUNT_AT:BATCH_HEADER_BYTES])
-    if magic == FORMAT_WITH_COUNT and says_none and length > LEAST_LENGTH[magic]:
+    """Raises `Misread` if the page with the header's end was never written. Then the timestamp and
+    the number of records, which follows it, are zeros."""
+    has_no_count = not any(header[COUNT_AT:BATCH_HEADER_BYTES])
+    if magic == FORMAT_WITH_COUNT and has_no_count and length > LEAST_LENGTH[magic]:
         raise Misread("the header of a batch is damaged")
 
 
 def _refuse_all_but_zeros(log: BinaryIO) -> None:
-    """Raises `Misread`, OSError."""
+    """Raises `Misread` if anything but zeros follows, and OSError."""
     while rest := log.read(CHUNK):
         if rest.strip(b"\0"):
             raise Misread("a segment goes on behind zeros")
 
 
 def _known(timestamp_ms: int) -> int | None:
-    """Kafka's -1 is none."""
+    """The timestamp; None for Kafka's -1."""
     return timestamp_ms if timestamp_ms >= 0 else None

@@ -1,10 +1,11 @@
-"""The partition folders of a log directory: only looked at, never followed, never changed.
+"""Lists the partition folders of a log directory. It follows no link and changes nothing.
 
-``TOPIC-N`` holds a replica. A name with a unique part and a suffix (``TOPIC-N.<32 hex>-stray``) is
-a replica that Kafka has put aside (``stray``), the copy of one that moves to another directory
-(``future``), or one that the broker is about to delete (``delete``). Kafka cuts the topic of a
-stray or deleted one short where the name would be longer than 255 characters. A broker that finds
-a folder with any other name does not start.
+The folder ``TOPIC-N`` has a replica. A folder with a unique part and a suffix in its name
+(``TOPIC-N.<32 hex>-stray``) is a replica that Kafka has put aside (``stray``), the copy of a
+replica that moves to another directory (``future``), or a replica that the broker is about to
+delete (``delete``). In the names of stray and deleted replicas, Kafka cuts the topic short if the
+name would be longer than 255 characters. A broker that finds a folder with any other name does not
+start.
 """
 
 from __future__ import annotations
@@ -20,21 +21,22 @@ from pathlib import Path
 from retentiond.errors import UsageError
 
 KAFKAS_OWN_FOLDERS = frozenset({"__cluster_metadata-0", "remote-log-index-cache"})
-"""Kafka's own: KRaft's metadata log, and the cache of tiered storage. They are never touched."""
+"""Kafka's own folders, which are never touched: KRaft's metadata log, and the cache of tiered
+storage."""
 
 METADATA = "partition.metadata"
 
 _METADATA_FORM = re.compile(r"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
 
 LARGEST_METADATA = 1024
-"""Bytes. Kafka's own file has less than 50."""
+"""Greatest size of the file, in bytes. The one that Kafka writes has less than 50."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFolder:
-    """``log_dir`` is a real path. Device and inode tell it from a later one with its name.
-
-    ``topic_id``: of its ``partition.metadata``, as in `TopicDescription`; None where it has none.
+    """A partition's folder. ``log_dir`` is a real path. Device and inode tell the folder from a
+    later one with the same name. ``topic_id`` comes from ``partition.metadata``, as in
+    `TopicDescription`; None if there is no such file.
     """
 
     log_dir: Path
@@ -51,7 +53,7 @@ class PartitionFolder:
 
 @dataclass(frozen=True, slots=True)
 class UnknownFolder:
-    """A folder that isn't understood, and is therefore left alone."""
+    """A folder that isn't understood, so it is left alone."""
 
     log_dir: Path
     name: str
@@ -61,13 +63,13 @@ class UnknownFolder:
 @dataclass(frozen=True, slots=True)
 class Listing:
     folders: tuple[PartitionFolder, ...]
-    strangers: tuple[UnknownFolder, ...]
+    unknown: tuple[UnknownFolder, ...]
 
 
 def list_folders(log_dir: Path) -> Listing:
     """The directory's folders by name. Raises `UsageError` if it can't be read."""
     folders: list[PartitionFolder] = []
-    strangers: list[UnknownFolder] = []
+    unknown: list[UnknownFolder] = []
     try:
         device = log_dir.stat().st_dev
         with os.scandir(log_dir) as entries:
@@ -76,18 +78,18 @@ def list_folders(log_dir: Path) -> Listing:
                     case PartitionFolder() as folder:
                         folders.append(folder)
                     case str() as why:
-                        strangers.append(UnknownFolder(log_dir, entry.name, why))
+                        unknown.append(UnknownFolder(log_dir, entry.name, why))
     except OSError as error:
         raise UsageError(
             f"{log_dir} can't be read ({error.strerror}); run as Kafka's user"
         ) from error
-    return Listing(tuple(folders), tuple(strangers))
+    return Listing(tuple(folders), tuple(unknown))
 
 
 def _understood(
     log_dir: Path, entry: os.DirEntry[str], device: int
 ) -> PartitionFolder | str | None:
-    """The folder, why it isn't understood, or None for what isn't looked at."""
+    """The folder, or why it isn't understood; None for entries that don't matter."""
     if entry.name in KAFKAS_OWN_FOLDERS:
         return None
     if entry.is_symlink():
@@ -98,19 +100,20 @@ def _understood(
     if name is None:
         return "its name is no partition's"
     try:
-        found = entry.stat(follow_symlinks=False)
-        if found.st_dev != device:
+        status = entry.stat(follow_symlinks=False)
+        if status.st_dev != device:
             return "it is another file system"
         topic_id = _topic_id(log_dir / entry.name / METADATA)
     except FileNotFoundError:  # deleted or renamed meanwhile
         return None
     except (OSError, ValueError):
         return f"its {METADATA} can't be read"
-    return PartitionFolder(log_dir, entry.name, name, found.st_dev, found.st_ino, topic_id)
+    return PartitionFolder(log_dir, entry.name, name, status.st_dev, status.st_ino, topic_id)
 
 
 def _topic_id(path: Path) -> str | None:
-    """None: there is no such file. Raises OSError, or ValueError for what Kafka hasn't written."""
+    """The topic id in the file; None if there is no such file. Raises OSError, and ValueError if
+    Kafka has not written the file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -126,7 +129,7 @@ def _topic_id(path: Path) -> str | None:
 
 
 LONGEST_FILE_NAME = 255
-"""Bytes of a file's name."""
+"""In bytes."""
 
 LARGEST_PARTITION = 2**31 - 1
 
@@ -155,25 +158,20 @@ _FORM = re.compile(
 
 
 def parse(name: str) -> FolderName | None:
-    """None for a name that is none of Kafka's forms."""
+    """The parts of a folder's name; None if it has none of Kafka's forms."""
     form = _FORM.fullmatch(name)
     if form is None or form["topic"] in (".", "..") or int(form["partition"]) > LARGEST_PARTITION:
         return None
     kind = FolderKind(form["suffix"]) if form["suffix"] else FolderKind.REPLICA
-    return FolderName(
-        form["topic"], int(form["partition"]), kind, bool(form["suffix"]) and _full(name)
-    )
+    may_be_cut = bool(form["suffix"]) and len(name) >= LONGEST_FILE_NAME
+    return FolderName(form["topic"], int(form["partition"]), kind, may_be_cut)
 
 
 def name_for_deletion(name: FolderName) -> str:
-    """A new name in Kafka's form for what is about to be deleted.
+    """A new name for the folder, in Kafka's form for a replica that is about to be deleted.
 
-    Should the removal be cut off after the rename, a broker that starts then deletes the folder
-    itself; any name of our own would keep the broker from starting.
+    If the removal is cut off after the rename, a broker that starts deletes the folder itself. Any
+    other name would keep the broker from starting.
     """
     rest = f"-{name.partition}.{uuid.uuid4().hex}-{FolderKind.DELETE}"
     return name.topic[: LONGEST_FILE_NAME - len(rest)] + rest
-
-
-def _full(name: str) -> bool:
-    return len(name) >= LONGEST_FILE_NAME

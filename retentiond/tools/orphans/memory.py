@@ -1,7 +1,7 @@
-"""Since when each folder has been an orphan, and which ones were renamed to be deleted.
+"""Remembers since when folders have been orphans, and which ones were renamed to be deleted.
 
-One JSON file for each broker, replaced as a whole. A look at the directories holds its lock, so
-that two of them don't forget what the other one saw.
+There is one JSON file for each broker, which is replaced as a whole. A run holds its lock, so that
+two runs at a time can't forget what the other one has seen.
 """
 
 from __future__ import annotations
@@ -23,31 +23,34 @@ from retentiond.tools.orphans.folder import PartitionFolder
 
 VERSION = 1
 
-Key = tuple[str, str, int]
-"""Log directory, folder, inode: a folder that is made anew, or renamed, is another one."""
+OrphanKey = tuple[str, str, int]
+"""Log directory, folder, inode. A folder that is recreated or renamed has another key."""
 
 
-def folder_key(folder: PartitionFolder) -> Key:
+def folder_key(folder: PartitionFolder) -> OrphanKey:
     return (str(folder.log_dir), folder.name, folder.inode)
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanMemory:
-    """``first_seen_ms``: when each was first seen as an orphan, of all looks since without a break.
-    ``observed_ms``: how much time has certainly passed since, on a clock that nobody sets; that of
-    a boot that is over counts up to its last look. ``looked_at``: the last complete look.
+    """What earlier looks saw.
 
-    ``renamed``: folders that this command renamed to delete them, by their new name; the value is
-    the old one, None once their files are being deleted.
-    ``retention_ms``: the broker's, when it last told; None before, and where it is unlimited.
-    ``was_alive``: some look found the broker alive in this cluster.
+    - ``first_seen_ms``: when a folder was first seen as an orphan; all looks since saw it as one.
+    - ``observed_ms``: how much monotonic time has certainly passed since then. The time of an
+      earlier boot counts up to its last look.
+    - ``looked_at``: the last complete look.
+    - ``renamed``: folders that this command has renamed to delete them. The key has the new name;
+      the value is the old name, or None once files are being deleted.
+    - ``retention_ms``: the broker's retention when it last told it; None before that, and if it is
+      unlimited.
+    - ``was_alive``: whether a look has found the broker alive in this cluster.
     """
 
-    first_seen_ms: Mapping[Key, int] = field(default_factory=dict)
-    renamed: Mapping[Key, str | None] = field(default_factory=dict)
+    first_seen_ms: Mapping[OrphanKey, int] = field(default_factory=dict)
+    renamed: Mapping[OrphanKey, str | None] = field(default_factory=dict)
     retention_ms: int | None = None
     was_alive: bool = False
-    observed_ms: Mapping[Key, int] = field(default_factory=dict)
+    observed_ms: Mapping[OrphanKey, int] = field(default_factory=dict)
     looked_at: Uptime | None = None
 
 
@@ -56,7 +59,7 @@ class OrphanMemoryFile:
         self._path = state_dir / f"orphans-{disks.cluster_id}-{disks.broker}.json"
 
     def read(self) -> OrphanMemory:
-        """Empty where there is none yet. Raises `StateError`."""
+        """The memory; empty if there is no file yet. Raises `StateError`."""
         try:
             return _memory(json.loads(self._path.read_text(encoding="utf-8")))
         except FileNotFoundError:
@@ -69,21 +72,21 @@ class OrphanMemoryFile:
             ) from error
 
     def write(self, memory: OrphanMemory) -> None:
-        """On disk when it returns. Raises `StateError`."""
+        """Writes the memory, and returns once it is on disk. Raises `StateError`."""
         document = {
             "version": VERSION,
-            "orphans": _written(memory.first_seen_ms, "first_seen_ms"),
-            "renamed": _written(memory.renamed, "from"),
+            "orphans": _rows(memory.first_seen_ms, "first_seen_ms"),
+            "renamed": _rows(memory.renamed, "from"),
             "retention_ms": memory.retention_ms,
             "was_alive": memory.was_alive,
-            "observed": _written(memory.observed_ms, "observed_ms"),
+            "observed": _rows(memory.observed_ms, "observed_ms"),
             "looked_at": memory.looked_at,
         }
         write_json(self._path, document, "; choose another --state-dir")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Raises `StateError` while another process is at it."""
+        """Holds the lock. Raises `StateError` if another process holds it."""
         try:
             fd = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
@@ -106,30 +109,30 @@ class OrphanMemoryFile:
 def _memory(document: Any) -> OrphanMemory:
     if document["version"] != VERSION:
         raise ValueError(f"version {document['version']}")
-    looked_at = document.get("looked_at")  # versions before wrote neither this nor what follows
+    looked_at = document.get("looked_at")  # earlier versions wrote neither this nor "observed"
     retention_ms, was_alive = document["retention_ms"], document["was_alive"]
     if type(retention_ms) not in (int, type(None)):
         raise TypeError(f"{retention_ms!r} is no number")
     return OrphanMemory(
         retention_ms=retention_ms,
         was_alive=was_alive is True,
-        first_seen_ms=_read(document["orphans"], "first_seen_ms", int),
-        renamed=_read(document["renamed"], "from", str, type(None)),
-        observed_ms=_read(document.get("observed", ()), "observed_ms", int),
+        first_seen_ms=_values(document["orphans"], "first_seen_ms", int),
+        renamed=_values(document["renamed"], "from", str, type(None)),
+        observed_ms=_values(document.get("observed", ()), "observed_ms", int),
         looked_at=None if looked_at is None else Uptime(str(looked_at[0]), int(looked_at[1])),
     )
 
 
-def _read(rows: Any, value: str, *kinds: type) -> dict[Key, Any]:
-    found = {(row["log_dir"], row["folder"], row["inode"]): row[value] for row in rows}
-    for (log_dir, folder, inode), each in found.items():
-        for part, wanted in ((log_dir, [str]), (folder, [str]), (inode, [int]), (each, kinds)):
+def _values(rows: Any, name: str, *kinds: type) -> dict[OrphanKey, Any]:
+    values = {(row["log_dir"], row["folder"], row["inode"]): row[name] for row in rows}
+    for (log_dir, folder, inode), value in values.items():
+        for part, wanted in ((log_dir, [str]), (folder, [str]), (inode, [int]), (value, kinds)):
             if type(part) not in wanted:
                 raise TypeError(f"{part!r} is none of {wanted}")
-    return found
+    return values
 
 
-def _written(values: Mapping[Key, object], name: str) -> list[dict[str, object]]:
+def _rows(values: Mapping[OrphanKey, object], name: str) -> list[dict[str, object]]:
     return [
         {"log_dir": log_dir, "folder": folder, "inode": inode, name: value}
         for (log_dir, folder, inode), value in sorted(values.items())

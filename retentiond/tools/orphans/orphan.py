@@ -1,7 +1,8 @@
-"""What a look at the directories found, and whether the cluster assigns it to this broker.
+"""The result of a look at the directories, and whether the cluster assigns a folder to this broker.
 
-Invariant: what any broker says is assigned is assigned, and only what every live broker denies,
-in a complete reading, is an orphan. An answer that is missing or failed proves nothing.
+Invariant: if any broker says that a folder is assigned, it is assigned. A folder is an orphan only
+if every live broker denies it, in a complete reading. An answer that is missing or failed proves
+nothing.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """``why`` it is one; ``since_ms``: since when it is known to be; ``observed_ms``: how much time
-    has certainly passed since.
+    """A folder that is an orphan.
 
-    ``reason``: why it is kept, or what failed. ``is_cut_off``: a removal renamed it and has not
-    come to its end.
+    - ``why``: why it is one; ``since_ms``: since when it is known to be one.
+    - ``observed_ms``: how much time has certainly passed since then.
+    - ``reason``: why it is kept, or what failed.
+    - ``is_cut_off``: whether a removal has renamed it and was then cut off.
     """
 
     folder: PartitionFolder
@@ -59,10 +61,11 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """``problems``: what keeps it from being complete; nothing is removed then.
+    """The result of a look.
 
-    ``unclear``: folders that may be orphans or not. ``retention_ms``: of records in orphans; None
-    is unlimited.
+    - ``unclear``: folders that may be orphans or not.
+    - ``problems``: why the look is not complete. If there are any, nothing is removed.
+    - ``retention_ms``: how long records in orphans are kept; None is unlimited.
     """
 
     disks: BrokerLogDirs
@@ -73,19 +76,23 @@ class Scan:
     retention_ms: int | Failure | None
 
     def totals(self) -> dict[Path, tuple[int, int]]:
-        """Orphans and their bytes by directory. One that was removed is no orphan any more."""
-        found = dict.fromkeys(self.disks.log_dirs, (0, 0))
+        """By directory, the number of orphans and their bytes, without those that were removed."""
+        totals = dict.fromkeys(self.disks.log_dirs, (0, 0))
         for orphan in self.orphans:
             if orphan.fate is not Fate.REMOVED:
-                count, size = found[orphan.folder.log_dir]
-                found[orphan.folder.log_dir] = (count + 1, size + orphan.contents.segment_bytes)
-        return found
+                count, size = totals[orphan.folder.log_dir]
+                totals[orphan.folder.log_dir] = (count + 1, size + orphan.contents.segment_bytes)
+        return totals
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """``now_ms``: the earlier of two clocks, the host's and the cluster's. ``passed_ms``: how much
-    time has certainly passed since the last complete look."""
+    """When an orphan may be removed.
+
+    - ``now_ms``: the earlier of two clocks, the host's and the cluster's.
+    - ``after_ms``: for how long a folder must have been an orphan.
+    - ``passed_ms``: how much time has certainly passed since the last complete look.
+    """
 
     now_ms: int
     after_ms: int
@@ -95,10 +102,10 @@ class Conditions:
 
 
 def objection(contents: Contents, observed_ms: int, conditions: Conditions) -> str | None:
-    """Why the folder is kept for now; None: it may go."""
+    """Why the folder is kept for now; None if it may be removed."""
     retention_ms, newest_ms = conditions.retention_ms, contents.newest_ms
-    if contents.stranger is not None:
-        return f"not understood: {contents.stranger}"
+    if contents.problem is not None:
+        return f"not understood: {contents.problem}"
     if not conditions.is_complete:
         return "the cluster was not read completely"
     if isinstance(retention_ms, Failure):
@@ -120,18 +127,19 @@ def _rough(ms: int) -> str:
 
 
 class AssignmentSource(Protocol):
-    """Raises `KafkaUnavailable` when no broker answers."""
+    """The part of Kafka that tells what is assigned. Raises `KafkaUnavailable` if no broker
+    answers."""
 
     def replicas(self, topics: Collection[str]) -> ClusterView: ...
 
     def retention_ms(self, broker: int) -> int | Failure | None: ...
 
     def time_ms(self) -> int | Failure | None:
-        """The cluster's clock; None where it does not tell."""
+        """The cluster's clock; None if the cluster does not tell its time."""
 
 
 def refuse_another(view: ClusterView, disks: BrokerLogDirs) -> None:
-    """Raises `UsageError` where the directories are another cluster's."""
+    """Raises `UsageError` if the directories belong to another cluster."""
     if view.cluster_id != disks.cluster_id:
         raise UsageError(
             f"the directories belong to cluster {disks.cluster_id}, and --bootstrap-server is "
@@ -152,24 +160,26 @@ class Judgement:
 
 
 def problems(view: ClusterView, disks: BrokerLogDirs, *, was_alive: bool) -> tuple[str, ...]:
-    """What keeps the reading from being complete: while there is anything, nothing is removed.
+    """Why the reading of the cluster is not complete. If there is a problem, nothing is removed.
 
-    ``was_alive``: an earlier look saw the broker alive. That counts where the cluster does not
-    tell which brokers are down.
+    ``was_alive``: an earlier look saw the broker alive. It counts if the cluster does not tell
+    which brokers are down.
     """
-    found = [
+    sentences = [
         f"broker {broker} did not tell its view of the cluster: {answer}"
         for broker, answer in sorted(view.answers.items())
         if isinstance(answer, Failure)
     ]
     if not view.answers:
-        found.append("no broker is alive")
+        sentences.append("no broker is alive")
     if not view.may_describe_cluster:
-        found.append("the principal may not DESCRIBE the cluster; grant it")
+        sentences.append("the principal may not DESCRIBE the cluster; grant it")
     is_known = disks.broker in view.registered or (was_alive and not view.tells_fenced)
     if not is_known:
-        found.append(f"the cluster knows no broker {disks.broker} now; start it, or look at its id")
-    return tuple(found)
+        sentences.append(
+            f"the cluster knows no broker {disks.broker} now; start it, or look at its id"
+        )
+    return tuple(sentences)
 
 
 def judge(
@@ -178,24 +188,25 @@ def judge(
     disks: BrokerLogDirs,
     replicas: Collection[TopicPartition],
 ) -> Judgement:
-    """``replicas``: the partitions that have a folder of their own (no suffix) on these disks."""
+    """Whether the cluster assigns the folder to the broker of these disks. ``replicas``: the
+    partitions that have a folder without a suffix on these disks."""
     name = folder.parsed_name
     if name.may_be_cut:
         return Judgement(Assignment.UNCLEAR, "Kafka may have cut the topic's name short")
     judgements = [
-        _by_one(folder, answers.get(name.topic, NOT_ANSWERED), disks.broker)
+        _by_one_broker(folder, answers.get(name.topic, NOT_ANSWERED), disks.broker)
         for answers in view.answers.values()
         if not isinstance(answers, Failure)
     ]
-    for standing in (Assignment.ASSIGNED, Assignment.UNCLEAR):
+    for assignment in (Assignment.ASSIGNED, Assignment.UNCLEAR):
         for judgement in judgements:
-            if judgement.assignment is standing:
-                return _of_stray(folder, judgement, replicas)
+            if judgement.assignment is assignment:
+                return _unless_superseded(folder, judgement, replicas)
     return judgements[0] if judgements else Judgement(Assignment.UNCLEAR, "no broker answered")
 
 
-def _by_one(folder: PartitionFolder, answer: TopicReplicasAnswer, broker: int) -> Judgement:
-    """The judgement by one broker's answer."""
+def _by_one_broker(folder: PartitionFolder, answer: TopicReplicasAnswer, broker: int) -> Judgement:
+    """The judgement from one broker's answer."""
     partition = folder.parsed_name.partition
     match answer:
         case Failure():
@@ -213,13 +224,15 @@ def _by_one(folder: PartitionFolder, answer: TopicReplicasAnswer, broker: int) -
     return Judgement(Assignment.ORPHAN, "other brokers have the replicas")
 
 
-def _of_stray(
+def _unless_superseded(
     folder: PartitionFolder, judgement: Judgement, replicas: Collection[TopicPartition]
 ) -> Judgement:
-    """Kafka never takes a stray back. Beside the folder of the replica that was assigned anew it
-    is left over; without one it may be all that is left of the partition here."""
+    """The judgement, but a stray is an orphan if another folder has the replica that was assigned
+    anew: Kafka never takes a stray back. Without such a folder, the stray may have all that is left
+    of the partition here."""
     name = folder.parsed_name
-    is_beside = TopicPartition(name.topic, name.partition) in replicas
-    if judgement.assignment is Assignment.ASSIGNED and name.kind is FolderKind.STRAY and is_beside:
+    has_replica = TopicPartition(name.topic, name.partition) in replicas
+    is_assigned = judgement.assignment is Assignment.ASSIGNED
+    if is_assigned and name.kind is FolderKind.STRAY and has_replica:
         return Judgement(Assignment.ORPHAN, "another folder is the broker's replica now")
     return judgement

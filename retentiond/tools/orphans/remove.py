@@ -1,12 +1,15 @@
-"""Removes an orphan: look again, record, rename, look again, delete.
+"""Removes an orphan in steps: check again, record, rename, check again, delete.
 
-Invariants. Everything that allowed the removal is asked for anew right before the rename, and once
-more under the new name, before the first file goes; if anything speaks against it then, the folder
-gets its old name back. What happens is in the audit log before it happens. Only files that Kafka
-writes are deleted, each by its name in the very folder that was looked at; no link is followed.
+Invariants:
 
-The new name is Kafka's own for a folder to be deleted: a broker that starts in the middle of it
-deletes the folder itself, where any other name would keep it from starting.
+- All conditions are checked again right before the rename, and once more under the new name before
+  the first file is deleted. If a condition doesn't hold then, the folder gets its old name back.
+- A removal is in the audit log before it begins.
+- Only files that Kafka writes are deleted, by their names in the very folder that was checked. No
+  link is followed.
+
+The new name is Kafka's own for a folder that is to be deleted. A broker that starts during the
+removal deletes the folder itself; any other name would keep it from starting.
 """
 
 from __future__ import annotations
@@ -44,22 +47,23 @@ from retentiond.tools.orphans.orphan import (
 
 
 class RemovalJournal(Protocol):
-    """Both raise `StateError`, and then nothing more is removed."""
+    """The record of removals. Both methods raise `StateError`, and then nothing more is removed."""
 
     def removing(self, orphan: Orphan, new_name: str) -> None:
-        """On disk when it returns."""
+        """Records that a removal begins, and returns once it is on disk."""
 
     def settled(self, orphan: Orphan) -> None: ...
 
 
 class RemovalRefused(Exception):
-    """Something speaks against the removal; ``str()`` says what."""
+    """A condition for the removal doesn't hold; ``str()`` says which."""
 
 
 class Remover:
-    """The caller holds the memory's lock. ``why_paused``: why nothing may be removed now, if so.
+    """Removes orphans. The caller holds the memory's lock. ``why_paused`` returns why nothing may
+    be removed now, or None.
 
-    A broker that is down can't start for the time of a removal.
+    During a removal, a broker that is down can't start.
     """
 
     def __init__(
@@ -78,18 +82,19 @@ class Remover:
         self._why_paused = why_paused
 
     def remove(self, orphan: Orphan) -> Orphan:
-        """What became of it. Raises `OtherCluster`, and `UsageError` where the directories are not
-        this cluster's; `StateError` when it can't be recorded."""
+        """Removes an orphan, and returns it with its fate. Raises `OtherCluster`, `UsageError` if
+        the directories belong to another cluster, and `StateError` if the removal can't be
+        recorded."""
         try:
             with broker_of(orphan.folder.log_dir) as broker:
                 if not orphan.is_cut_off:
-                    self._object(orphan, broker)
-                return self._go(orphan, broker)
+                    self._check(orphan, broker)
+                return self._remove_recorded(orphan, broker)
         except (RemovalRefused, OpenFilesUnknown, Gone, KafkaUnavailable, OSError) as error:
             return _not_removed(orphan, error)
 
-    def _go(self, orphan: Orphan, broker: int | None) -> Orphan:
-        """Removes the folder, and records beginning and end whatever happens in between."""
+    def _remove_recorded(self, orphan: Orphan, broker: int | None) -> Orphan:
+        """Removes the folder. Records the beginning, and the end whatever happens in between."""
         new_name = orphan.folder.name
         if not orphan.is_cut_off:
             new_name = name_for_deletion(orphan.folder.parsed_name)
@@ -97,18 +102,18 @@ class Remover:
         try:
             renamed = orphan.folder if orphan.is_cut_off else self._rename(orphan, new_name)
             self._finish(orphan, renamed, broker)
-            done = orphan.removed()
+            settled = orphan.removed()
         except (RemovalRefused, OpenFilesUnknown, Gone, KafkaUnavailable, OSError) as error:
-            done = _not_removed(orphan, error)
-        except RetentiondError as error:  # it ends all the work, and this removal's record too
+            settled = _not_removed(orphan, error)
+        except RetentiondError as error:  # ends the whole run; the record of this removal ends too
             self._journal.settled(orphan.kept(str(error)))
             raise
-        self._journal.settled(done)
-        return done
+        self._journal.settled(settled)
+        return settled
 
-    def _object(self, orphan: Orphan, broker: int | None) -> None:
-        """The second look. Raises `RemovalRefused`, `Gone`, `OpenFilesUnknown`, `KafkaUnavailable`,
-        OSError."""
+    def _check(self, orphan: Orphan, broker: int | None) -> None:
+        """Checks all conditions again. Raises `RemovalRefused`, `Gone`, `OpenFilesUnknown`,
+        `KafkaUnavailable`, OSError."""
         paused = self._why_paused()
         if paused is not None:
             raise RemovalRefused(str(paused))
@@ -117,23 +122,24 @@ class Remover:
         held = held_open(orphan, open_files(broker), broker)
         if held is not None:
             raise RemovalRefused(held)
-        self._object_by_cluster(orphan.folder)
+        self._check_assignment(orphan.folder)
 
-    def _object_by_cluster(self, folder: PartitionFolder) -> None:
+    def _check_assignment(self, folder: PartitionFolder) -> None:
         view = self._cluster.replicas({folder.parsed_name.topic})
         refuse_another(view, self._disks)
         was_alive = self._memory_file.read().was_alive
-        lacks = problems(view, self._disks, was_alive=was_alive)
-        if lacks:
-            raise RemovalRefused(f"the cluster was not read completely: {lacks[0]}")
-        beside = TopicPartition(folder.parsed_name.topic, folder.parsed_name.partition)
-        has_replica = any(os.path.lexists(at / str(beside)) for at in self._disks.log_dirs)
-        judgement = judge(folder, view, self._disks, {beside} if has_replica else ())
+        incomplete = problems(view, self._disks, was_alive=was_alive)
+        if incomplete:
+            raise RemovalRefused(f"the cluster was not read completely: {incomplete[0]}")
+        at = TopicPartition(folder.parsed_name.topic, folder.parsed_name.partition)
+        has_replica = any(os.path.lexists(log_dir / str(at)) for log_dir in self._disks.log_dirs)
+        judgement = judge(folder, view, self._disks, {at} if has_replica else ())
         if judgement.assignment is not Assignment.ORPHAN:
             raise RemovalRefused(f"no orphan any more: {judgement.why}")
 
     def _rename(self, orphan: Orphan, new_name: str) -> PartitionFolder:
-        """Remembered before, so that it can be told whose it is."""
+        """Renames the folder. The memory has the new name before, so that a later run recognises
+        the folder."""
         old = orphan.folder
         renamed = replace(old, name=new_name)
         memory = self._memory_file.read()
@@ -145,21 +151,23 @@ class Remover:
                 renamed={**memory.renamed, folder_key(renamed): old.name},
             )
         )
-        with opened(old):  # it is still that folder
+        with opened(old):  # proves that it is still the same folder
             os.rename(old.path, renamed.path)
         sync(old.log_dir)
         return renamed
 
     def _finish(self, orphan: Orphan, renamed: PartitionFolder, broker: int | None) -> None:
+        """Checks the renamed folder once more and deletes it, or gives it its old name back."""
         old_name = self._memory_file.read().renamed.get(folder_key(renamed))
-        if old_name is None:  # its files were being deleted: there is no way back
+        if old_name is None:  # some of its files are deleted already, so there is no way back
             held = held_open(orphan, open_files(broker), broker)
             if held is not None:
                 raise RemovalRefused(held)
         else:
-            means = parse(old_name) or renamed.parsed_name
+            parsed_name = parse(old_name) or renamed.parsed_name
+            folder = replace(renamed, parsed_name=parsed_name)
             try:
-                self._object(replace(orphan, folder=replace(renamed, parsed_name=means)), broker)
+                self._check(replace(orphan, folder=folder), broker)
             except BaseException:
                 self._put_back(renamed, old_name)
                 raise
@@ -174,18 +182,19 @@ class Remover:
 
     def _put_back(self, renamed: PartitionFolder, old_name: str) -> None:
         old_path = renamed.log_dir / old_name
-        if os.path.lexists(old_path):  # a broker has made it anew: this one is left over
+        if os.path.lexists(old_path):  # a broker has recreated it, so this folder is left over
             return
         os.rename(renamed.path, old_path)
         sync(renamed.log_dir)
 
     def _delete(self, folder: PartitionFolder) -> None:
-        """Its metadata last, so that what is left of it can still be told by its topic's id."""
+        """Deletes the folder's files and the folder. The file with the topic's id goes last, so
+        that an incomplete folder is still recognised."""
         with opened(folder) as fd:
             found = files(fd)
-            stranger = unknown_file(found, folder.device)
-            if stranger is not None:
-                raise RemovalRefused(f"not understood: {stranger}")
+            problem = unknown_file(found, folder.device)
+            if problem is not None:
+                raise RemovalRefused(f"not understood: {problem}")
             for name in sorted(found, key=lambda name: (name == METADATA, name)):
                 os.unlink(name, dir_fd=fd)
         os.rmdir(folder.path)
@@ -216,7 +225,7 @@ OUTCOME = "orphan-removal-outcome"
 
 
 class AuditedRemovals:
-    """A `RemovalJournal`: one removal after the other, two rows for each."""
+    """A `RemovalJournal` in the audit log, with two rows for each removal."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
@@ -242,5 +251,5 @@ class AuditedRemovals:
     def settled(self, orphan: Orphan) -> None:
         self._record(OUTCOME, {"fate": orphan.fate.value, "reason": orphan.reason})
 
-    def _record(self, what: str, detail: dict[str, object]) -> None:
-        record_action(self._state_dir, action_now(what, self._removal_id, json.dumps(detail)))
+    def _record(self, action: str, detail: dict[str, object]) -> None:
+        record_action(self._state_dir, action_now(action, self._removal_id, json.dumps(detail)))

@@ -1,6 +1,6 @@
-"""One look: the directories, then the cluster, then what is remembered.
+"""A look at the directories, then at the cluster, then at what is remembered.
 
-`scan` changes nothing; a `Session` keeps what it saw, and makes the removals that it allows.
+`scan` changes nothing. A `Session` remembers the result, and removes what the look allows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from retentiond.tools.orphans.broker_process import (
 )
 from retentiond.tools.orphans.contents import Contents, Gone, read_contents
 from retentiond.tools.orphans.folder import FolderKind, PartitionFolder, UnknownFolder, list_folders
-from retentiond.tools.orphans.memory import Key, OrphanMemory, OrphanMemoryFile, folder_key
+from retentiond.tools.orphans.memory import OrphanKey, OrphanMemory, OrphanMemoryFile, folder_key
 from retentiond.tools.orphans.orphan import (
     Assignment,
     AssignmentSource,
@@ -47,20 +47,21 @@ REMOVAL_CUT_OFF = "its removal was cut off"
 
 @dataclass(frozen=True, slots=True)
 class RemovalTerms:
-    """``retention_ms``: instead of the broker's own."""
+    """``after_ms``: for how long a folder must have been an orphan. ``retention_ms``: replaces the
+    broker's own retention."""
 
     after_ms: int
     retention_ms: int | None = None
 
 
 class HostClocks(NamedTuple):
-    """``host_time_ms`` dates what is seen; only ``uptime`` says how much time has passed."""
+    """``host_time_ms`` dates what a look sees. Only ``uptime`` says how much time has passed."""
 
     host_time_ms: Callable[[], int] = now_ms
     uptime: Callable[[], Uptime] = uptime
 
 
-HOSTS_CLOCKS = HostClocks()
+HOST_CLOCKS = HostClocks()
 
 
 def scan(
@@ -70,28 +71,29 @@ def scan(
     terms: RemovalTerms,
     clocks: HostClocks,
 ) -> tuple[Scan, OrphanMemory]:
-    """What there is, and what to remember of it. Raises `UsageError`, `KafkaUnavailable`."""
+    """Looks at the directories and the cluster. Returns the result, and what to remember of it.
+    Raises `UsageError`, `KafkaUnavailable`."""
     listings = [list_folders(log_dir) for log_dir in disks.log_dirs]
     folders = [folder for listing in listings for folder in listing.folders]
-    unclear = [stranger for listing in listings for stranger in listing.strangers]
+    unclear = [folder for listing in listings for folder in listing.unknown]
     view = cluster.replicas({folder.parsed_name.topic for folder in folders})
     refuse_another(view, disks)
     is_alive = disks.broker in view.answers
-    lacks = list(problems(view, disks, was_alive=memory.was_alive))
-    told: int | Failure | None = Failure("BROKER_NOT_AVAILABLE", "it is down")
+    incomplete = list(problems(view, disks, was_alive=memory.was_alive))
+    broker_retention: int | Failure | None = Failure("BROKER_NOT_AVAILABLE", "it is down")
     if is_alive:
-        told = cluster.retention_ms(disks.broker)
-    retention = _retention(told, memory, terms)
+        broker_retention = cluster.retention_ms(disks.broker)
+    retention = _retention(broker_retention, memory, terms)
     if isinstance(retention, Failure):
-        lacks.append(
+        incomplete.append(
             f"broker {disks.broker} does not tell its log.retention.* ({retention}); "
             "grant DESCRIBE_CONFIGS on the cluster, or give --retention"
         )
     at_ms, unreadable = earlier_time(clocks.host_time_ms(), cluster.time_ms())
     up = clocks.uptime()
-    lacks.extend(unreadable)
+    incomplete.extend(unreadable)
     passed_ms = elapsed_ms(memory.looked_at, up)
-    conditions = Conditions(at_ms, terms.after_ms, retention, not lacks, passed_ms)
+    conditions = Conditions(at_ms, terms.after_ms, retention, not incomplete, passed_ms)
     orphans: list[Orphan] = []
     for folder, judgement in _judged(folders, view, disks, memory):
         if judgement.assignment is Assignment.UNCLEAR:
@@ -102,62 +104,65 @@ def scan(
                 unclear.append(orphan)
             elif orphan is not None:
                 orphans.append(orphan)
-    taken = Scan(disks, at_ms, tuple(orphans), tuple(unclear), tuple(lacks), retention)
+    taken = Scan(disks, at_ms, tuple(orphans), tuple(unclear), tuple(incomplete), retention)
     kept = remembered(taken, folders, memory)
     kept = replace(kept, was_alive=kept.was_alive or is_alive)
-    if not lacks:
+    if not incomplete:
         kept = replace(kept, looked_at=up)
-    return taken, kept if isinstance(told, Failure) else replace(kept, retention_ms=told)
+    if not isinstance(broker_retention, Failure):
+        kept = replace(kept, retention_ms=broker_retention)
+    return taken, kept
 
 
 def _retention(
-    told: int | Failure | None, memory: OrphanMemory, terms: RemovalTerms
+    broker_retention: int | Failure | None, memory: OrphanMemory, terms: RemovalTerms
 ) -> int | Failure | None:
-    """A broker that is down has told its own before, maybe."""
+    """The retention of the terms, else the broker's, else the one that it told an earlier look."""
     if terms.retention_ms is not None:
         return terms.retention_ms
-    if isinstance(told, Failure) and memory.retention_ms is not None:
+    if isinstance(broker_retention, Failure) and memory.retention_ms is not None:
         return memory.retention_ms
-    return told
+    return broker_retention
 
 
 def remembered(
     taken: Scan, folders: Sequence[PartitionFolder], memory: OrphanMemory
 ) -> OrphanMemory:
-    """After a complete look only its orphans; after another one nothing is forgotten that is still
-    there, and nothing new counts. Directories that were not looked at stay as they are."""
+    """The memory after a look. After a complete look, it has the orphans of this look, and those
+    that are unclear now. An incomplete look forgets no folder that still exists, and adds none.
+    Directories that were not looked at stay as they are."""
     looked_at = {str(log_dir) for log_dir in taken.disks.log_dirs}
     present = {folder_key(folder) for folder in folders}
-    seen = {folder_key(orphan.folder): orphan.since_ms for orphan in taken.orphans}
+    orphans = {folder_key(orphan.folder): orphan.since_ms for orphan in taken.orphans}
 
-    def stays(each: Key) -> bool:
-        if each[0] not in looked_at:
+    def stays(key: OrphanKey) -> bool:
+        if key[0] not in looked_at:
             return True
-        return bool(taken.problems) and each in present
+        return bool(taken.problems) and key in present
 
-    first_seen = {each: since for each, since in memory.first_seen_ms.items() if stays(each)}
+    first_seen = {key: since for key, since in memory.first_seen_ms.items() if stays(key)}
     if not taken.problems:
-        unclear = {(str(each.log_dir), each.name) for each in taken.unclear}
+        unclear = {(str(folder.log_dir), folder.name) for folder in taken.unclear}
         first_seen |= {
-            each: since
-            for each, since in memory.first_seen_ms.items()
-            if each in present and each[:2] in unclear
+            key: since
+            for key, since in memory.first_seen_ms.items()
+            if key in present and key[:2] in unclear
         }
-        first_seen |= seen
-    observed = {folder_key(each.folder): each.observed_ms for each in taken.orphans}
+        first_seen |= orphans
+    observed = {folder_key(orphan.folder): orphan.observed_ms for orphan in taken.orphans}
     return replace(
         memory,
         first_seen_ms=first_seen,
         observed_ms={
-            each: memory.observed_ms.get(each, 0)
+            key: memory.observed_ms.get(key, 0)
             if taken.problems
-            else observed.get(each, memory.observed_ms.get(each, 0))
-            for each in first_seen
+            else observed.get(key, memory.observed_ms.get(key, 0))
+            for key in first_seen
         },
         renamed={
-            each: old
-            for each, old in memory.renamed.items()
-            if each[0] not in looked_at or each in present
+            key: old_name
+            for key, old_name in memory.renamed.items()
+            if key[0] not in looked_at or key in present
         },
     )
 
@@ -168,7 +173,8 @@ def _judged(
     disks: BrokerLogDirs,
     memory: OrphanMemory,
 ) -> Iterator[tuple[PartitionFolder, Judgement]]:
-    """The folders with their judgements, less those that the broker itself is about to delete."""
+    """The folders with their judgements, without those that the broker itself is about to
+    delete."""
     replicas = {
         TopicPartition(folder.parsed_name.topic, folder.parsed_name.partition)
         for folder in folders
@@ -184,7 +190,7 @@ def _judged(
 def _orphan(
     folder: PartitionFolder, why: str, memory: OrphanMemory, conditions: Conditions
 ) -> Orphan | UnknownFolder | None:
-    """None: it is gone meanwhile."""
+    """The folder as an orphan, or as unknown if it can't be read; None if it is gone meanwhile."""
     try:
         contents = read_contents(folder)
     except Gone:
@@ -211,7 +217,8 @@ def _orphan(
 def _since(
     folder: PartitionFolder, contents: Contents, memory: OrphanMemory, conditions: Conditions
 ) -> int:
-    """From anew where anything in it was changed since: a broker may have had it meanwhile."""
+    """Since when the folder has been an orphan. That is now if a file in it has changed since it
+    was first seen: a broker may have used it meanwhile."""
     since_ms = memory.first_seen_ms.get(folder_key(folder))
     if since_ms is None or not contents.changed_ms <= since_ms <= conditions.now_ms:
         return conditions.now_ms
@@ -219,12 +226,12 @@ def _since(
 
 
 Approve = Callable[[Sequence[Orphan]], bool]
-"""Asked before the first removal of a look, with all that may go."""
+"""Called before the first removal of a look, with all orphans that may go."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """``approve``: None looks only."""
+    """A run of the command. ``approve``: None if it only looks."""
 
     disks: BrokerLogDirs
     cluster: AssignmentSource
@@ -232,7 +239,7 @@ class Session:
     state_dir: Path
     journal: RemovalJournal
     approve: Approve | None = None
-    clocks: HostClocks = HOSTS_CLOCKS
+    clocks: HostClocks = HOST_CLOCKS
 
     def run(self) -> Scan:
         """Raises `RetentiondError`."""
@@ -242,14 +249,14 @@ class Session:
                 self.disks, self.cluster, memory_file.read(), self.terms, self.clocks
             )
             memory_file.write(memory)
-            taken = replace(taken, orphans=tuple(self._closed(taken.orphans)))
+            taken = replace(taken, orphans=tuple(self._without_open(taken.orphans)))
             due = [orphan for orphan in taken.orphans if orphan.fate is Fate.REMOVABLE]
             if self.approve is None or not due or not self.approve(due):
                 return taken
             return replace(taken, orphans=self._removed(taken.orphans, memory_file))
 
-    def _closed(self, orphans: Sequence[Orphan]) -> Iterator[Orphan]:
-        """What is held open, or may be at any moment, is kept; looking changes nothing."""
+    def _without_open(self, orphans: Sequence[Orphan]) -> Iterator[Orphan]:
+        """Keeps orphans that a process has open, or may have open. It changes nothing on disk."""
         known: dict[Path, tuple[int | None, OpenFiles]] = {}
         for orphan in orphans:
             if orphan.fate is not Fate.REMOVABLE:

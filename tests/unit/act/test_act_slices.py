@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from retentiond.act import slices as module
 from retentiond.act.delete import MAX_EVIDENCE_AGE_S
-from retentiond.act.slices import WELL_WITHIN_S, Estimate, Slices
+from retentiond.act.slices import TARGET_AGE_S, Estimate, Slices
 from retentiond.model import PlanRow, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot
 from tests.support.builders.guard_readings import Reading, deletion, partition, topic
@@ -72,7 +72,7 @@ def test_a_slice_has_whole_topics_up_to_what_can_be_read_in_time() -> None:
     rows, first = cluster({f"topic-{number}": 2 for number in range(8)}, groups=3)
     slices = Slices(rows, Estimate(first))
     one, *_ = rows
-    slices.learn([one, rows[1]], WELL_WITHIN_S / 3)  # three such topics are in time
+    slices.learn([one, rows[1]], TARGET_AGE_S / 3)  # three such topics are in time
     sizes = taken(slices)
     assert all({*each.values()} == {2} for each in sizes)
     assert max(map(len, sizes)) == 3
@@ -83,7 +83,7 @@ def test_a_topic_that_is_too_much_at_once_is_cut_up_for_what_its_deletions_cost(
     """Each part reads all of the topic, so it is not cut up for the reading's sake."""
     rows, first = cluster({"orders": 64})
     slices = Slices(rows, Estimate(first))
-    slices.learn(rows, 2 * WELL_WITHIN_S)
+    slices.learn(rows, 2 * TARGET_AGE_S)
     assert taken(slices) == [{"orders": 31}, {"orders": 31}, {"orders": 2}]
 
     rows, first = cluster({"orders": 4}, groups=1000)
@@ -95,7 +95,7 @@ def test_a_topic_that_is_too_much_at_once_is_cut_up_for_what_its_deletions_cost(
 def test_slices_grow_again_where_it_goes_faster() -> None:
     rows, first = cluster({f"topic-{number:03d}": 2 for number in range(200)}, groups=2)
     slices = Slices(rows, Estimate(first))
-    slices.learn(rows[:2], WELL_WITHIN_S)
+    slices.learn(rows[:2], TARGET_AGE_S)
     sizes = []
     while slices:
         part = slices.take()
@@ -167,7 +167,7 @@ def test_it_ends_and_whatever_can_be_read_in_time_is(
     readings = 0
 
     def took_s(part: Sequence[PlanRow]) -> float:
-        return fixed_s + pace_s * estimate.commits(estimate.bill(part))
+        return fixed_s + pace_s * estimate.cost(estimate.workload(part))
 
     while slices:
         readings += 1

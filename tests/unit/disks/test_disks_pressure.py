@@ -7,7 +7,7 @@ import pytest
 from retentiond.config.disk_pressure import DiskPressure
 from retentiond.disks.freed import FreedProgress, PendingFree
 from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, ReplicaKey, disk_reading
-from retentiond.disks.pressure import PressedLogDir, RemovedSegments, disks, pressure
+from retentiond.disks.pressure import PressedLogDir, RemovedSegments, grouped_by_disk, pressure
 from retentiond.kafka.interface import LogDir, LogDirs
 from retentiond.model import Failure, TopicPartition
 
@@ -59,11 +59,11 @@ def test_what_is_on_its_way_off_counts_as_free() -> None:
 def test_two_directories_of_a_broker_on_one_disk_are_told_by_its_space() -> None:
     a, b, c = (PressedLogDir(1, name, 10_000, 1_000, 2_500) for name in "abc")
     elsewhere = c._replace(usable_bytes=1_100)
-    assert disks([a, b._replace(usable_bytes=1_005), elsewhere]) == [
+    assert grouped_by_disk([a, b._replace(usable_bytes=1_005), elsewhere]) == [
         [a, b._replace(usable_bytes=1_005)],
         [elsewhere],
     ]
-    assert disks([a, b._replace(broker=2)]) == [[a], [b._replace(broker=2)]]
+    assert grouped_by_disk([a, b._replace(broker=2)]) == [[a], [b._replace(broker=2)]]
 
 
 def on_its_way(removed: RemovedSegments, log_bytes: int | None, usable: int, at_s: int) -> int:

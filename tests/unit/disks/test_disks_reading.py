@@ -127,7 +127,7 @@ def test_a_slow_reading_is_not_waited_for_nor_joined_by_another_nor_given_later(
         go_on.wait(10)
         return FOUND
 
-    reader = DiskReader(patience_s=0.01)
+    reader = DiskReader(max_wait_s=0.01)
     reader.begin(slow)
     assert reader.result() == LATE
     reader.begin(slow)

@@ -71,7 +71,7 @@ def some_rows(chance: random.Random, names: int) -> Any:
 
 def plainly(past: PastCluster, span: TimeRange) -> dict[str, dict[Any, list[float | None]]]:
     """The same figures, summed up one row after the other."""
-    width = span.stretch_h * HOUR_MS
+    width = span.step_h * HOUR_MS
     times = list(span.times(NOW_MS))
     entries = [0] * len(times)
     sums: dict[str, dict[str | None, list[float]]] = {

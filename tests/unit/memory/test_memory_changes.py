@@ -52,9 +52,9 @@ def after(before: Remembered, changed: Changes) -> Remembered:
         at: last.without_commits() if at.topic in changed.void_topics else last
         for at, last in before.commits.items()
     }
-    assert changed.found.keys().isdisjoint(commits)
-    assert changed.seen.keys() <= commits.keys()
-    commits |= {**changed.found, **changed.seen}
+    assert changed.new_readers.keys().isdisjoint(commits)
+    assert changed.changed_readers.keys() <= commits.keys()
+    commits |= {**changed.new_readers, **changed.changed_readers}
     for at in changed.absent:
         commits[at] = replace(commits[at], absent_since_ms=changed.now_ms, absent_ms=0)
     for at in changed.still_absent:
@@ -165,12 +165,12 @@ def test_who_waits_for_a_topic_is_remembered_as_a_reader_of_it() -> None:
     waits = replace(reading({}, also_listed=["a"]).snapshot(), other_topics=WAITS_FOR_LATER)
     changed = changes(waits, Remembered(), 1)
     reader = RememberedReader(GroupKind.CLASSIC, ByPartition.of({}), seen_at_ms=waits.taken_at_ms)
-    assert changed.found == {LATER: reader}
+    assert changed.new_readers == {LATER: reader}
 
     known = after(Remembered(), changed)
     assert not changes(waits, known, 1)
     without = changes(reading({}).snapshot(), known, 1)  # neither the group nor the topic
-    assert (without.absent, without.dropped) == ((), ())
+    assert (without.absent, without.dropped_topics) == ((), ())
     there = reading({("b", TopicPartition("later", 0)): 1}).snapshot()
     assert changes(there, known, 1).absent == (LATER,)
 
@@ -178,10 +178,10 @@ def test_who_waits_for_a_topic_is_remembered_as_a_reader_of_it() -> None:
 def test_a_topic_that_is_gone_stays_remembered_while_somebody_waits_for_it() -> None:
     gone = replace(reading({}, also_listed=["a"]).snapshot(), gone_topics=frozenset({"later"}))
     known = Remembered(gone_ms={"later": DROP_AFTER_MS - 1})
-    assert changes(gone, known, 1, observed_ms=1).dropped == ("later",)
+    assert changes(gone, known, 1, observed_ms=1).dropped_topics == ("later",)
 
     awaited = changes(replace(gone, other_topics=WAITS_FOR_LATER), known, 1, observed_ms=1)
-    assert (awaited.dropped, awaited.gone_ms, awaited.back) == ((), {}, ("later",))
+    assert (awaited.dropped_topics, awaited.gone_ms, awaited.not_gone) == ((), {}, ("later",))
 
 
 def test_a_newcomer_is_who_neither_the_first_reading_nor_an_earlier_cycle_has_seen() -> None:
@@ -200,7 +200,7 @@ def test_a_newcomer_is_who_neither_the_first_reading_nor_an_earlier_cycle_has_se
             GroupOnTopic("known", "later"): RememberedReader(GroupKind.SHARE, ByPartition.of({}))
         }
     )
-    found = newly_seen(second, known_readers(first, before), before).found
+    found = newly_seen(second, known_readers(first, before), before).new_readers
     assert {at: last.offsets for at, last in found.items()} == {
         GroupOnTopic("late", "orders"): {0: 2},
         GroupOnTopic("late", "later"): {},
@@ -316,7 +316,7 @@ def test_a_commit_that_has_no_date_yet_gets_one_though_it_has_not_moved() -> Non
     before = remembered_of(5)
     snapshot = recalling(reading({("a", ORDERS_0): 5}).snapshot(), before)
 
-    (last,) = changes(snapshot, before, 1).seen.values()
+    (last,) = changes(snapshot, before, 1).changed_readers.values()
 
     assert last.moved_at_ms == {0: snapshot.taken_at_ms}
 

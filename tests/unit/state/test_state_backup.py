@@ -72,7 +72,7 @@ def test_a_writer_at_work_tears_no_copy(state_dir: Path, tmp_path: Path) -> None
 
 def test_nothing_is_written_over_and_nothing_half_is_left(state_dir: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         back_up(state_dir, tmp_path / "there")
     (state_dir / GROUPS_NAME).write_bytes(b"no database at all")
     with pytest.raises(StateError, match="can't be copied"):

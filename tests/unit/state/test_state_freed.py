@@ -17,8 +17,8 @@ NOW_MS = 10 * DAY_MS + 500
 TODAY, YESTERDAY = 10 * DAY_MS, 9 * DAY_MS
 
 
-def found(state_dir: Path, patience_s: float = 60) -> tuple[DeletedInDay, ...] | None:
-    return deleted_by_day(state_dir, "orders", NOW_MS, 2, patience_s=patience_s)
+def found(state_dir: Path, timeout_s: float = 60) -> tuple[DeletedInDay, ...] | None:
+    return deleted_by_day(state_dir, "orders", NOW_MS, 2, timeout_s=timeout_s)
 
 
 def test_without_an_audit_log_nothing_was_deleted(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_only_what_is_known_to_be_deleted_counts(tmp_path: Path, column: str) ->
 
 def test_a_log_that_takes_too_long_is_left_unread(tmp_path: Path) -> None:
     deleted(tmp_path, "orders", range(TODAY, TODAY + 300))
-    assert found(tmp_path, patience_s=0) is None
+    assert found(tmp_path, timeout_s=0) is None
     assert found(tmp_path) is not None
 
 

@@ -31,12 +31,12 @@ def rendered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the families whose text was made, in order."""
     names: list[str] = []
 
-    class Noted(module._One):
+    class Noted(module._SingleFamily):
         def __init__(self, family: Metric) -> None:
             names.append(family.name)
             super().__init__(family)
 
-    monkeypatch.setattr(module, "_One", Noted)
+    monkeypatch.setattr(module, "_SingleFamily", Noted)
     return names
 
 

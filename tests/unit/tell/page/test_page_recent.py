@@ -89,7 +89,7 @@ def test_the_figures_beside_the_charts_are_those_of_the_newest_hour(tmp_path: Pa
     assert "On disk, by topic 4.0 GiB at the end" in text
     assert "Deleted 15 records" in text
     assert "Yet to read, by the group that binds 14 at the end" in text
-    assert "Of 88% of this time there is no entry: it is shaded." in text
+    assert "88% of this time has no entry and is shaded." in text
 
 
 def hours(tmp_path: Path, many: int, sizes: dict[str, int], group: str = "g") -> Hourly:
