@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from retentiond.clock import uptime
 from retentiond.disks.broker_disks import BrokerDisks, DiskReport
 from retentiond.disks.freed import (
     FreedProgress,
@@ -21,11 +22,12 @@ from retentiond.disks.freed import (
 )
 from retentiond.disks.log_dirs import DiskReading
 from retentiond.disks.predictions import Predictions, Remote, predict, with_predictions, with_remote
+from retentiond.disks.pressure import LogDirKey
 from retentiond.errors import RetentiondError
 from retentiond.kafka.interface import Kafka
 from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow, TopicPartition
 from retentiond.snapshot import Snapshot
-from retentiond.state.state import State, write_awaited, write_stuck
+from retentiond.state.state import State, read_space, write_awaited, write_space, write_stuck
 from retentiond.tell.group_answers import LagReport
 from retentiond.tell.lag.margins import LagReader
 
@@ -146,13 +148,25 @@ def with_stuck(
     """The same with the partitions whose retention stands still, which are written down for other
     commands. It may ask Kafka, so it comes last in a cycle."""
     try:
-        report = replace(report, full_s=disks.full_s(found.reading))
+        report = replace(report, full_s=_full_s(disks, found.reading, state_dir))
         report = replace(report, stuck=disks.stuck(kafka, snapshot, found.reading))
         if report.stuck or disks.can_tell:
             write_stuck(state_dir, report.stuck, snapshot.taken_at_ms)
     except Exception as error:  # noqa: BLE001 - see the invariant
         return replace(report, problems=(*report.problems, _unforeseen(error)))
     return report
+
+
+def _full_s(disks: BrokerDisks, reading: DiskReading, state_dir: Path) -> Mapping[LogDirKey, float]:
+    """`DiskReport.full_s`. The readings of the space are stored whenever there are new ones."""
+    history, boot_id = disks.space_history, uptime().boot_id
+    if history.readings is None:
+        history.readings = read_space(state_dir, boot_id)
+    before = history.readings
+    full_s = disks.full_s(reading)
+    if history.readings != before:
+        write_space(state_dir, boot_id, history.readings)
+    return full_s
 
 
 def _awaited(done: Sequence[PlanRow], found: DisksOfCycle, plan: Plan) -> list[PendingFree]:

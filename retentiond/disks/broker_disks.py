@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -56,10 +57,15 @@ REMEMBER_INTERVAL_MS = 10 * MINUTE_MS
 """At most one reading in this time is remembered."""
 
 
+SpaceReadings: TypeAlias = "Mapping[LogDirKey, Sequence[tuple[int, int]]]"
+"""For each log directory: when it was read, in uptime, and its usable bytes then."""
+
+
 @dataclass(slots=True)
 class SpaceHistory:
-    """The usable bytes of each log directory in this process's readings of the last day, and when
-    the directory will be full if the trend goes on.
+    """The usable bytes of each log directory in the readings of the last day, and when the
+    directory will be full if the trend goes on. A restart of the process goes on with ``readings``;
+    they are None until they are known.
 
     Retention frees many segments at once, so free space is a sawtooth, and a single tooth says
     nothing. The trend is the median of all slopes between a reading of the first half of the time
@@ -67,27 +73,26 @@ class SpaceHistory:
     readings gives no answer.
     """
 
-    _usable: dict[LogDirKey, list[tuple[int, int]]] = field(default_factory=dict)
+    readings: SpaceReadings | None = None
 
     def seconds_until_full(
         self, space: Sequence[LogDirCapacity], now_ms: int
     ) -> dict[LogDirKey, float]:
         """Only the directories that fill up. ``now_ms`` is monotonic time."""
         until_full: dict[LogDirKey, float] = {}
+        before = self.readings or {}
+        readings: dict[LogDirKey, Sequence[tuple[int, int]]] = {**before} if not space else {}
         for log_dir in space:
             key = (log_dir.broker, log_dir.log_dir)
-            points = [point for point in self._usable.get(key, []) if point[0] >= now_ms - DAY_MS]
+            points = [point for point in before.get(key, ()) if point[0] >= now_ms - DAY_MS]
             if points and now_ms - points[0][0] >= HOUR_MS:
                 taken_per_ms = -trend([*points, (now_ms, log_dir.usable_bytes)])
                 if taken_per_ms > 0:
                     until_full[key] = log_dir.usable_bytes / taken_per_ms / 1000
             if not points or now_ms - points[-1][0] >= REMEMBER_INTERVAL_MS:
                 points.append((now_ms, log_dir.usable_bytes))
-            self._usable[key] = points
-        known = {(log_dir.broker, log_dir.log_dir) for log_dir in space}
-        self._usable = {
-            key: points for key, points in self._usable.items() if key in known or not space
-        }
+            readings[key] = points
+        self.readings = readings
         return until_full
 
 
@@ -117,7 +122,7 @@ class BrokerDisks:
         self._history = DiskHistory()
         self._first_reading: ReadingTime | None = None
         self._record_bytes: dict[str, float] = {}
-        self._space_history = SpaceHistory()
+        self.space_history = SpaceHistory()
         self._removed = RemovedSegments()
 
     @property
@@ -173,7 +178,7 @@ class BrokerDisks:
 
     def full_s(self, reading: DiskReading) -> Mapping[tuple[int, str], float]:
         """Adds this reading to the history of the space, and returns `DiskReport.full_s`."""
-        return self._space_history.seconds_until_full(reading.space, uptime().ms)
+        return self.space_history.seconds_until_full(reading.space, uptime().ms)
 
     def stuck(self, kafka: Kafka, snapshot: Snapshot, reading: DiskReading) -> tuple[Stuck, ...]:
         """Adds this reading to the history of the disks, and returns what is stuck, sorted by

@@ -3,7 +3,8 @@
 One process has the state open and may write it (`State`). A cycle begins with the stored state
 (`StoredState`). Beside the databases there are JSON files, which are replaced as a whole: the bytes
 that brokers have yet to free, stuck partitions, partitions that come first in the next cycle, log
-directories under pressure, held partitions and for how long, and the last complete cycle. A named
+directories under pressure and the space that they had, held partitions and for how long, and the
+last complete cycle. A named
 tuple is written as an array, and an empty list has no file. These files are information, or decide
 an order; so a file that can't be understood counts as missing.
 """
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from retentiond.disks.broker_disks import SpaceReadings
 from retentiond.disks.freed import PendingFree
 from retentiond.disks.log_dirs import ReplicaKey
 from retentiond.disks.pressure import LogDirKey
@@ -37,6 +39,8 @@ STUCK_NAME = "stuck.json"
 WAITING_NAME = "waiting.json"
 
 UNDER_PRESSURE_NAME = "under_pressure.json"
+
+SPACE_NAME = "space.json"
 
 LAST_COMPLETE_NAME = "last_complete.json"
 
@@ -183,6 +187,30 @@ def write_under_pressure(state_dir: Path, log_dirs: Collection[LogDirKey]) -> No
         f", so a restart would end the pressure on a log directory too soon; {WHAT_TO_CHECK}"
     )
     _write_or_remove(state_dir / UNDER_PRESSURE_NAME, sorted(log_dirs), consequence)
+
+
+def read_space(state_dir: Path, boot_id: str) -> SpaceReadings:
+    """The readings of the log directories' space. Those of another boot can't be dated, so there
+    are none then."""
+    try:
+        stored_boot_id, stored = _read_json(state_dir / SPACE_NAME)
+        readings = {
+            (int(broker), str(path)): [(int(at_ms), int(usable)) for at_ms, usable in points]
+            for broker, path, points in stored
+        }
+    except UNREADABLE_ERRORS:
+        return {}
+    return readings if stored_boot_id == boot_id else {}
+
+
+def write_space(state_dir: Path, boot_id: str, readings: SpaceReadings) -> None:
+    """Raises `StateError`."""
+    consequence = (
+        ", so for an hour after a restart it would not be told when a log directory is full; "
+        f"{WHAT_TO_CHECK}"
+    )
+    rows = [[*log_dir, points] for log_dir, points in sorted(readings.items())]
+    write_json(state_dir / SPACE_NAME, [boot_id, rows], consequence)
 
 
 class LastComplete(NamedTuple):

@@ -6,15 +6,20 @@ A record takes 100 bytes; the brokers' sizes don't drop by themselves, as on a r
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from retentiond import cycle
+from retentiond import after_acting, cycle
+from retentiond.clock import Uptime
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, plan_cycle, run_cycle
+from retentiond.disks import broker_disks
 from retentiond.disks.broker_disks import BrokerDisks
+from retentiond.disks.log_dirs import DiskReading, LogDirCapacity
+from retentiond.disks.pressure import LogDirKey
 from retentiond.disks.stuck import Stuck
 from retentiond.formatting import rfc3339
 from retentiond.gather.groups import LastCoordinators
@@ -264,3 +269,20 @@ def test_a_broker_that_is_not_read_is_said(run: Run, monkeypatch: pytest.MonkeyP
         Disks, "log_dirs", lambda _: LogDirs({1: Failure("DOWN", "no answer")}, {AT: (1,)})
     )
     assert run.plan(40).disk.problems == ("the disks of broker 1 can't be read: DOWN: no answer",)
+
+
+def test_when_a_disk_is_full_is_told_right_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ms = 0
+    for module in (after_acting, broker_disks):
+        monkeypatch.setattr(module, "uptime", lambda: Uptime("this-boot", now_ms))
+
+    def full_s(usable: int) -> Mapping[LogDirKey, float]:
+        """Of a process that has just been started."""
+        reading = DiskReading(space=(LogDirCapacity(1, "/kafka", 10_000, usable),))
+        return after_acting._full_s(BrokerDisks(), reading, tmp_path)
+
+    assert full_s(1000) == {}
+    now_ms = 3_600_000
+    assert full_s(900) == {(1, "/kafka"): 9 * 3600}

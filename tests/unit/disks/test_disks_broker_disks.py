@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from retentiond.clock import Uptime
@@ -9,6 +11,7 @@ from retentiond.config.disk_pressure import DiskPressure
 from retentiond.disks import broker_disks
 from retentiond.disks.broker_disks import BrokerDisks, SpaceHistory, trend
 from retentiond.disks.log_dirs import LogDirCapacity
+from retentiond.state.state import read_space, write_space
 from tests.support.builders.gather_worlds import config as policy
 from tests.support.builders.gather_worlds import entry, healthy, snapshot
 from tests.support.fakes import FakeCluster
@@ -52,6 +55,28 @@ def test_a_reading_that_failed_forgets_nothing() -> None:
     history.seconds_until_full(space(1000), 0)
     assert history.seconds_until_full([], HOUR_MS) == {}
     assert history.seconds_until_full(space(500), 2 * HOUR_MS) == {AT: 2 * 3600}
+
+
+def test_a_restart_goes_on_with_the_stored_readings(tmp_path: Path) -> None:
+    before = SpaceHistory()
+    before.seconds_until_full(space(1000), 0)
+    write_space(tmp_path, "this-boot", before.readings or {})
+    after = SpaceHistory(read_space(tmp_path, "this-boot"))
+    assert after.seconds_until_full(space(900), HOUR_MS) == {AT: 9 * 3600}
+
+
+def test_readings_of_another_boot_can_not_be_dated(tmp_path: Path) -> None:
+    write_space(tmp_path, "an-earlier-boot", {AT: [(0, 1000)]})
+    assert read_space(tmp_path, "this-boot") == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '["this-boot", [1]]', '["this-boot", [[1, 2, [3]]]]']
+)
+def test_stored_readings_that_can_not_be_understood_are_none(tmp_path: Path, text: str) -> None:
+    assert read_space(tmp_path, "this-boot") == {}
+    (tmp_path / "space.json").write_text(text)
+    assert read_space(tmp_path, "this-boot") == {}
 
 
 def sawtooth(fall: int, rise: int, steps: int = 144) -> list[tuple[int, int]]:
