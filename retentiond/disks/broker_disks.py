@@ -203,6 +203,7 @@ class DiskReport:
     """Whatever is not known is absent.
 
     - ``size_bytes``: of each partition on all its replicas.
+    - ``log_dirs``: by partition, the log directories of all its replicas in use, sorted.
     - ``remote_bytes``: of each partition of a tiered topic, about what it has in remote storage;
       None where that is not known.
     - ``freed_bytes``: by topic, what earlier deletions turned out to have freed since the last
@@ -228,6 +229,7 @@ class DiskReport:
     space: tuple[LogDirCapacity, ...] = ()
     full_s: Mapping[tuple[int, str], float] = field(default_factory=dict)
     relief: tuple[LogDirRelief, ...] | None = None
+    log_dirs: Mapping[TopicPartition, tuple[LogDirKey, ...]] = field(default_factory=dict)
 
     def stuck_at(self, at: TopicPartition) -> tuple[Stuck, ...]:
         """Each cause once, as far as there is one."""

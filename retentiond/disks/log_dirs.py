@@ -70,6 +70,15 @@ class DiskReading:
             return None
         return tuple(each for each in self.folders.get(at, ()) if not each.is_future) or None
 
+    def log_dirs(self) -> Mapping[TopicPartition, tuple[tuple[int, str], ...]]:
+        """The broker and the path of each replica in use, sorted; partitions of which one is not
+        known are absent."""
+        return {
+            at: tuple(sorted((each.broker, each.log_dir) for each in replicas))
+            for at in self.folders
+            if (replicas := self.replicas(at)) is not None
+        }
+
     def size_of(self, replica: ReplicaKey) -> int | None:
         """Of one replica in use; None where it is not there, or not known."""
         found = self.replicas(replica.at) or ()

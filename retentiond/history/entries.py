@@ -7,6 +7,7 @@ cluster may have hundreds of thousands of commits.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -250,6 +251,10 @@ def _partitions(seen: FinishedCycle, now: RecordedState) -> Columns:
     forced = {topic.name: topic.forced_retention_ms for topic in seen.snapshot.topics}
     rows = seen.plan.rows
     places = [row.topic_partition for row in rows]
+    written = {
+        log_dirs: json.dumps([f"{broker}:{path}" for broker, path in log_dirs])
+        for log_dirs in set(seen.disk.log_dirs.values())
+    }
     of_row = [readings.get(at) for at in places]
     return {
         **{name: [getattr(row, name) for row in rows] for name, _ in PLAN_FIELDS},
@@ -257,6 +262,10 @@ def _partitions(seen: FinishedCycle, now: RecordedState) -> Columns:
             None if each is None else each.last_stable_offset for each in of_row
         ],
         "size_bytes": [seen.disk.size_bytes.get(at) for at in places],
+        "log_dirs": [
+            None if (log_dirs := seen.disk.log_dirs.get(at)) is None else written[log_dirs]
+            for at in places
+        ],
         "remote_bytes": [seen.disk.remote_bytes.get(at) for at in places],
         "forced_retention_ms": [forced.get(row.topic) for row in rows],
     }
