@@ -71,9 +71,11 @@ JUDGED_COLUMNS = (
     "order",
     "weight",
     "retention",
+    "pressure_retention",
     "recorded_start AS log_start_offset",
     "high_watermark",
     "size_bytes",
+    "log_dirs",
     f"IF(NOT holds AND reason = '{Reason.CONSUMED.value}', cutoff, NULL) AS bound",
     "IF(is_told, coalesce(lowest_commit, -1L), NULL) AS lowest",
 )
@@ -82,10 +84,10 @@ JUDGED_COLUMNS = (
 def judged_by_record(recorded: DataFrame) -> DataFrame:
     """``recorded`` is of `retentiond.history.ask.replay`. Same grain.
 
-    Columns: log, order: long; weight?, retention?: see there; log_start_offset?, high_watermark?,
-    size_bytes?: long, as recorded; bound?: long, the cutoff under a retention of 0, null where
-    the rule holds or nothing is known; lowest?: long, the smallest commit that a reader may have
-    had, null where the record doesn't tell.
+    Columns: log, order: long; weight?, retention?, pressure_retention?: see there;
+    log_start_offset?, high_watermark?, size_bytes?: long, log_dirs?: string, as recorded; bound?:
+    long, the cutoff under a retention of 0, null where the rule holds or nothing is known; lowest?:
+    long, the smallest commit that a reader may have had, null where the record doesn't tell.
     """
     return judged(recorded, HOLDS_OF_ANY_POLICY, CAUSES_UNNAMED)
 
@@ -109,6 +111,7 @@ def judged(recorded: DataFrame, facts: Iterable[Reason], found: Iterable[str]) -
         "order",
         "weight",
         "retention",
+        "pressure_retention",
         *POLICY_COLUMNS,
         "log_start_offset AS recorded_start",
         "IF(log_start_offset IS NULL, NULL, -1L) AS log_start_offset",
@@ -116,6 +119,7 @@ def judged(recorded: DataFrame, facts: Iterable[Reason], found: Iterable[str]) -
         "last_stable_offset",
         "high_watermark AS retention_offset",
         "size_bytes",
+        "log_dirs",
         "forced_retention_ms",
         "false AS failed",
         "false AS internal",

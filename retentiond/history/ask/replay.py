@@ -4,7 +4,8 @@
     start   = the largest of the log start as Kafka itself has moved it, and all earlier cutoffs
 
 The retention offset of a moment is the high watermark of the latest entry that surely lies the
-retention or more before it: those records were there, so they are that old.
+retention or more before it: those records were there, so they are that old. While a log directory
+with a replica is under pressure, it is that of the pressure retention, where that lies further up.
 
 A *log* is a partition of a topic while it had one id. Its number holds the topic's in its upper
 bits, see `TOPIC_BITS`.
@@ -14,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from itertools import chain
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -23,7 +26,7 @@ from retentiond.decide.rule import least_of_all
 from retentiond.history.ask.judge import judged_by_commits, judged_by_record
 from retentiond.history.ask.past import EntrySelection, Past
 from retentiond.history.ask.question import POLICY_COLUMNS, TopicQuestion
-from retentiond.history.ask.readers import RecordedReaders, counted
+from retentiond.history.ask.readers import MomentRange, RecordedReaders, counted
 from retentiond.history.ask.rows import recorded_rows, table_of
 from retentiond.history.schema import RowKind
 from retentiond.model import Outcome
@@ -40,6 +43,7 @@ REPLAYED_COLUMNS = (
     "high_watermark",
     "last_stable_offset",
     "size_bytes",
+    "log_dirs",
     "reason",
     "groups",
     "min_committed_offset",
@@ -58,17 +62,45 @@ LOG_BYTES_PER_OFFSET = """
 end is not known, so a log that has just shrunk to few offsets may still have many more on disk."""
 
 
+PRESSURE_IS_ON = "coalesce(arrays_overlap(from_json(log_dirs, 'ARRAY<STRING>'), pressed), true)"
+"""Whether one of a partition's log directories is among those under pressure. It counts as one
+where the record doesn't tell which it has."""
+
+
+class LogDirTimes(NamedTuple):
+    """When a log directory would have been under pressure, in order."""
+
+    broker: int
+    log_dir: str
+    times: tuple[MomentRange, ...]
+
+    @property
+    def name(self) -> str:
+        """As a partition's row writes it."""
+        return f"{self.broker}:{self.log_dir}"
+
+
 class Replay:
-    """The rows of some topics. A topic's number is its place among the ``questions``."""
+    """The rows of some topics. A topic's number is its place among the ``questions``. ``pressed``:
+    when log directories are under pressure."""
 
     def __init__(
-        self, past: Past, session: SparkSession, questions: Sequence[TopicQuestion]
+        self,
+        past: Past,
+        session: SparkSession,
+        questions: Sequence[TopicQuestion],
+        pressed: Sequence[LogDirTimes] = (),
     ) -> None:
         self.past = past
         self.session = session
         self.questions = questions
+        self.pressed = [each for each in pressed if each.times]
         self.numbers = {each.topic: number for number, each in enumerate(questions)}
         self.logs = _logs(past.topic_ids, self.numbers)
+
+    def under_pressure(self, pressed: Sequence[LogDirTimes]) -> Replay:
+        """The same with those directories under pressure."""
+        return Replay(self.past, self.session, self.questions, pressed)
 
     def rows(
         self,
@@ -83,18 +115,17 @@ class Replay:
         """Grain: log, order; the moments of the period.
 
         Columns: topic (its number), log, order, weight: long; size_bytes?, log_start_offset?,
-        high_watermark?: long, as recorded; kafka_start?: long, where Kafka itself has moved the
-        log start to; start?: long, where it would have been; cutoff?: long, up to where this
-        moment would have deleted; bound?, lowest?: as in `judged_by_record`; place: long, how many
+        high_watermark?: long, log_dirs?: string, as recorded; kafka_start?: long, where Kafka
+        itself has moved the log start to; start?: long, where it would have been; cutoff?: long, up
+        to where this moment would have deleted; usual_cutoff?: long, the same without pressure;
+        bound?, lowest?: as in `judged_by_record`; place: long, how many
         moments of the log have told where readers stood, this one included; bytes_from?: long, the
         first offset whose bytes are on disk, see `HAS_SHRUNK`; bytes_per_offset?: double.
         """
         asked = self.questions if only is None else only
-        retentions = sorted({each.retention_ms for each in asked if each.retention_ms is not None})
-        parts = [
-            retentions[at : at + RETENTIONS_PER_PASS]
-            for at in range(0, len(retentions), RETENTIONS_PER_PASS)
-        ] or [[]]
+        together = sorted({found for each in asked if (found := self._retentions(each))})
+        step = RETENTIONS_PER_PASS // (2 if self.pressed else 1)
+        parts = [together[at : at + step] for at in range(0, len(together), step)] or [[]]
         return reduce(
             DataFrame.unionAll,
             [
@@ -102,14 +133,19 @@ class Replay:
                     [
                         each
                         for each in asked
-                        if each.retention_ms in part
-                        or (part is parts[0] and each.retention_ms is None)
+                        if (found := self._retentions(each)) in part
+                        or (part is parts[0] and not found)
                     ],
-                    part,
+                    sorted({*chain.from_iterable(part)}),
                 )
                 for part in parts
             ],
         )
+
+    def _retentions(self, asked: TopicQuestion) -> tuple[int, ...]:
+        """Those that are in force on the topic at one moment or another."""
+        every = (asked.retention_ms, asked.pressure_ms if self.pressed else None)
+        return tuple(each for each in every if each is not None)
 
     def _starts(self, asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> DataFrame:
         others = [each for each in asked if each.is_known and each.has_other_groups]
@@ -140,16 +176,18 @@ class Replay:
     def recorded(self, asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> DataFrame:
         """Grain: log, order. Columns: those; topic: long, its number; partition: int; moment: int,
         its number; weight?: long, null outside the period; complete: boolean; `REPLAYED_COLUMNS`,
-        those of rows outside the period null but for the high watermark and the reason; and of each
-        topic: retention?: int, its place among the ``retentions``; and `POLICY_COLUMNS`."""
+        those of rows outside the period null but for the high watermark and the reason; of each
+        topic: retention?: int, its place among the ``retentions``; and `POLICY_COLUMNS`; and
+        pressure_retention?: int, likewise, null where the partition is not under pressure."""
         rows = self.rows(RowKind.PARTITION, ["topic", "topic_id", "partition", *REPLAYED_COLUMNS])
         if len(asked) < len(self.questions):
             rows = rows.where(F.col("topic").isin([each.topic for each in asked]))
         of_logs = self.logs.join(_of_topics(asked, retentions), "topic", join_type="inner")
         logs = F.broadcast(self.session.createDataFrame(of_logs))
         within = rows.withColumn("topic_id", F.expr("coalesce(topic_id, '')")).join(
-            F.broadcast(self._moments()), "entry", "inner"
+            F.broadcast(self.moments()), "entry", "inner"
         )
+        under_pressure = f"pressed IS NOT NULL AND {PRESSURE_IS_ON}" if self.pressed else "false"
         return within.join(logs, ["topic", "topic_id"], "inner").selectExpr(
             "base + partition AS log",
             "order",
@@ -166,6 +204,7 @@ class Replay:
             ),
             "retention",
             *POLICY_COLUMNS,
+            f"IF({under_pressure}, pressure_retention, NULL) AS pressure_retention",
         )
 
     def _deletions(self, asked: Sequence[TopicQuestion]) -> DataFrame:
@@ -176,7 +215,7 @@ class Replay:
             & F.col("topic").isin([each.topic for each in asked])
         )
         logs = F.broadcast(self.session.createDataFrame(self.logs))
-        moments = F.broadcast(self._moments().where("weight IS NOT NULL"))
+        moments = F.broadcast(self.moments().where("weight IS NOT NULL"))
         return (
             rows.join(logs, "topic", "inner")
             .where("entry >= first_entry AND entry < next_entry")
@@ -184,7 +223,10 @@ class Replay:
             .selectExpr("base + partition AS log", "order", "cutoff AS deleted")
         )
 
-    def _moments(self) -> DataFrame:
+    def moments(self) -> DataFrame:
+        """Grain: entry. Columns: entry, order: long; moment: int, its number; weight?: long, null
+        outside the period; complete: boolean; pressed?: list of string, the log directories that
+        are under pressure, null where none is."""
         timeline = self.past.timeline
         moments = timeline.moments
         return self.session.createDataFrame(
@@ -195,9 +237,19 @@ class Replay:
                     "moment": pa.array([each.number for each in moments], pa.int32()),
                     "weight": pa.array([each.weight_ms for each in moments], pa.int64()),
                     "complete": pa.array([each.entry.complete for each in moments], pa.bool_()),
+                    "pressed": pa.array(self._pressed_at(), pa.list_(pa.string())),
                 }
             )
         )
+
+    def _pressed_at(self) -> list[list[str] | None]:
+        """By the moment's number."""
+        found: list[list[str] | None] = [None for _ in self.past.timeline.moments]
+        for log_dir in self.pressed:
+            for first, last in log_dir.times:
+                for number in range(first, last + 1):
+                    found[number] = [*(found[number] or ()), log_dir.name]
+        return found
 
 
 def _of_topics(asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> pa.Table:
@@ -207,6 +259,9 @@ def _of_topics(asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> pa.
         {
             "topic": pa.array([each.topic for each in asked], pa.string()),
             "retention": pa.array([places.get(each.retention_ms) for each in asked], pa.int32()),
+            "pressure_retention": pa.array(
+                [places.get(each.pressure_ms) for each in asked], pa.int32()
+            ),
             **{name: pa.array(map(of, asked), kind) for name, (kind, of) in POLICY_COLUMNS.items()},
         }
     )
@@ -273,10 +328,18 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
         }
     )
     which = " ".join(f"WHEN {at} THEN aged_{at}" for at in range(len(distances)))
-    retention_offset = f"CASE retention {which} END" if which else "CAST(NULL AS BIGINT)"
-    cut = known.selectExpr("*", f"{retention_offset} AS retention_offset").selectExpr(
+    usual, under_pressure = (
+        f"CASE {each} {which} END" if which else "CAST(NULL AS BIGINT)"
+        for each in ("retention", "pressure_retention")
+    )
+    cut = known.selectExpr(
+        "*",
+        f"{usual} AS usual_offset",
+        f"greatest({usual}, {under_pressure}) AS retention_offset",  # it ignores a null
+    ).selectExpr(
         "*",
         f"{least_of_all('bound', 'retention_offset')} AS cutoff",
+        f"{least_of_all('bound', 'usual_offset')} AS usual_cutoff",
         "IF(log_start_offset > coalesce(ours, -1L), log_start_offset, NULL) AS not_ours",
         f"IF({HAS_SHRUNK}, log_start_offset, NULL) AS freed_to",
     )
@@ -295,11 +358,13 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
         "order",
         "weight",
         "size_bytes",
+        "log_dirs",
         "log_start_offset",
         "high_watermark",
         "greatest(first_start, moved_by_kafka) AS kafka_start",
         "greatest(first_start, moved_by_kafka, deleted_before) AS start",
         "cutoff",
+        "usual_cutoff",
         "bound",
         "lowest",
         "place",

@@ -3,6 +3,10 @@
 Bytes are those of all replicas' disks. A partition's are taken to be spread evenly over the
 offsets that are on disk. A topic's are known at the moments at which all its partitions' are; a
 mean is one over the time that these moments stand for.
+
+With disk pressure a partition has its pressure retention while one of its log directories is under
+pressure (`retentiond.history.ask.pressure`). The daemon lets as many go as are needed, and here all
+do: these are the most records that could go, and the most that a reader could miss.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from pyspark.sql import functions as F
 
 from retentiond.history.ask.missed import MAY_HAVE_MISSED, Missed, doubts_of, missed
 from retentiond.history.ask.past import Past
-from retentiond.history.ask.replay import Replay
+from retentiond.history.ask.replay import LogDirTimes, Replay
 
 SIMULATED_BYTES = """
     CASE WHEN high_watermark > log_start_offset AND start >= log_start_offset
@@ -36,6 +40,7 @@ MEASURED_COLUMNS = (
     "CAST(size_bytes AS DOUBLE) AS bytes",
     f"{SIMULATED_BYTES} AS simulated_bytes",
     "greatest(cutoff - start, 0L) AS records",
+    "greatest(cutoff - greatest(start, usual_cutoff), 0L) AS sooner",
     f"coalesce({MAY_HAVE_MISSED}, false) AS doubtful",
 )
 
@@ -48,7 +53,8 @@ FIGURES = ("mean_bytes", "peak_bytes", "simulated_mean_bytes", "simulated_peak_b
 @dataclass(frozen=True, slots=True)
 class SimulatedTopic:
     """Bytes are None where they were never known. ``retention_ms``: the simulated one, None where
-    the policy deletes nothing from the topic."""
+    the policy deletes nothing from the topic. ``simulated_records_sooner``: those of the deleted
+    records that pressure has deleted before the consumed retention would have."""
 
     topic: str
     retention_ms: int | None
@@ -58,19 +64,24 @@ class SimulatedTopic:
     simulated_peak_bytes: int | None
     simulated_records_deleted: int
     missed: tuple[Missed, ...]
+    simulated_records_sooner: int
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """``total``: of all topics; its peaks are those of the sum, where all topics are known."""
+    """``total``: of all topics; its peaks are those of the sum, where all topics are known.
+    ``pressure``: None where disk pressure is not simulated, empty where no disk was recorded."""
 
     past: Past
     topics: tuple[SimulatedTopic, ...]
     total: SimulatedTopic
+    pressure: tuple[LogDirTimes, ...] | None = None
 
 
-def simulate(replay: Replay) -> Simulation:
-    """Raises what Spark raises."""
+def simulate(replay: Replay, pressure: tuple[LogDirTimes, ...] | None = None) -> Simulation:
+    """``pressure``: when log directories were under it; None: it is not simulated. Raises what
+    Spark raises."""
+    replay = replay.under_pressure(pressure or ())
     by_doubt = doubts_apart(replay.starts()).persist()
     try:
         of_topics = over_time(of_each_topic(by_doubt), ["topic"]).toArrow().to_pylist()
@@ -85,14 +96,16 @@ def simulate(replay: Replay) -> Simulation:
         for each in (asked[row["topic"]],)
     ]
     every_loss = [lost for topic in topics for lost in topic.missed]
-    return Simulation(replay.past, tuple(topics), _topic("total", None, of_all[0], every_loss))
+    total = _topic("total", None, of_all[0], every_loss)
+    return Simulation(replay.past, tuple(topics), total, pressure)
 
 
 def topic_moments(starts: DataFrame) -> DataFrame:
     """``starts`` is of `Replay.starts`. Grain: topic (its number), order.
 
     Columns: those, weight: long; bytes?, simulated_bytes?: double, null where one of a partition
-    is; records: long, deleted by the simulation; doubtful: boolean, whether a reader may have
+    is; records: long, deleted by the simulation; sooner: long, those of them that pressure has
+    deleted before the consumed retention would have; doubtful: boolean, whether a reader may have
     missed something.
     """
     return of_each_topic(starts.selectExpr(*MEASURED_COLUMNS))
@@ -128,6 +141,7 @@ def _summed(parts: DataFrame, grain: Sequence[str]) -> DataFrame:
         "bytes": "sum(bytes)",
         "simulated_bytes": "sum(simulated_bytes)",
         "records": "sum(records)",
+        "sooner": "sum(sooner)",
         "doubtful": "bool_or(doubtful)",
     }
     return (
@@ -138,6 +152,7 @@ def _summed(parts: DataFrame, grain: Sequence[str]) -> DataFrame:
             "IF(known = parts, bytes, NULL) AS bytes",
             "IF(known = parts, simulated_bytes, NULL) AS simulated_bytes",
             "records",
+            "sooner",
             "doubtful",
         )
     )
@@ -154,6 +169,7 @@ def over_time(by_moment: DataFrame, grain: Sequence[str]) -> DataFrame:
         "simulated_peak_bytes": "max(simulated_bytes)",
         "known_ms": "sum(IF(bytes IS NULL, 0L, weight))",
         "records": "sum(records)",
+        "sooner": "sum(sooner)",
         "since": "min(IF(doubtful, order, NULL))",
         "until": "max(IF(doubtful, order, NULL))",
     }
@@ -177,4 +193,5 @@ def _topic(
         simulated_peak,
         row["records"] or 0,
         tuple(lost),
+        row["sooner"] or 0,
     )
