@@ -88,7 +88,7 @@ class SpaceHistory:
         return full
 
 
-def trend(points: Sequence[tuple[int, int]]) -> float:
+def trend(points: Sequence[tuple[int, float]]) -> float:
     """The slope of points in the order of their times, two of them at least."""
     half = len(points) // 2
     times, values = np.array(points, np.float64).T

@@ -26,9 +26,10 @@ from retentiond.history.ask.pressure import times_under_pressure
 from retentiond.history.ask.question import TopicQuestion, questions
 from retentiond.history.ask.recommend import NeedKind, Recommendation, recommend, without_retention
 from retentiond.history.ask.replay import Replay
-from retentiond.history.ask.report import report, without_retentiond
+from retentiond.history.ask.report import report, simulated_usable, without_retentiond
 from retentiond.history.ask.rows import LARGE_JOBS, QUESTION_TIMEOUT_S
 from retentiond.history.ask.simulate import SimulatedTopic, simulate
+from retentiond.history.ask.simulated_disks import with_freed
 from retentiond.spark.session import SparkSessions
 from tests.support import past_oracle, pressure_oracle
 from tests.support.builders.past_clusters import (
@@ -444,18 +445,69 @@ def test_spark_and_the_oracle_agree_on_hundreds_of_histories(
     assert of_others["records"] > 60 * TABLES
 
 
+LINES = pressure_oracle.Lines(15, 25)
+
+
+def with_pressure_retentions(batch: Batch) -> None:
+    """A third of the topics have none, and a third has one of 0."""
+    for at, (topic, tried) in enumerate(batch.tried.items()):
+        if isinstance(tried, TopicPolicy) and at % 3:
+            pressure_ms = min(tried.consumed_retention_ms, (0, MINUTE_MS)[at % 3 - 1])
+            batch.tried[topic] = replace(tried, pressure_retention_ms=pressure_ms)
+
+
+def test_no_daemon_is_under_pressure_for_longer_or_deletes_more_than_is_simulated() -> None:
+    """The oracle's own proof: a daemon takes as many partitions as it likes, and fewer than all."""
+    moments = records = 0
+    for number, batch in enumerate(batches(TABLES)):
+        with_pressure_retentions(batch)
+        time = past_oracle.Time(batch.cluster, batch.since_ms, batch.since_ms + 10**9)
+        policies = {topic: each for topic, each in batch.for_oracle().items() if not each.others}
+        usual = pressure_oracle.every_log(batch.cluster, time, policies)
+        most = pressure_oracle.Disks(batch.cluster, time, usual).pressed(LINES)
+        deleting = [
+            log
+            for topic, each in policies.items()
+            for log in past_oracle.logs_of(batch.cluster, time, topic, each, most)
+        ]
+
+        pressed, played = pressure_oracle.played_as_needed(
+            batch.cluster, time, usual, LINES, Random(number)
+        )
+
+        for log_dir, entries in pressed.items():
+            assert set(entries) <= set(most[log_dir])
+        for real, simulated, without in zip(played, deleting, usual, strict=True):
+            for at, start in real.starts.items():
+                assert (start or 0) <= (simulated.starts[at] or 0)
+                assert (start or 0) >= (without.starts[at] or 0)
+            assert below(real) <= below(simulated)
+            records += past_oracle.sooner(real, without)
+        moments += sum(map(len, pressed.values()))
+    assert moments > 5 * TABLES
+    assert records > 5 * TABLES
+
+
+def below(log: past_oracle.Log) -> set[tuple[str, int, int]]:
+    """Each reader in each entry that finds less than it came for."""
+    return {
+        (group, at, committed)
+        for at, _, kafkas in log.told
+        for group, committed in past_oracle.commits_at(
+            log.cluster, at, log.topic, log.partition
+        ).items()
+        if (log.starts[at] or 0) > max(committed, kafkas)
+    }
+
+
 def test_spark_and_the_oracle_agree_on_what_disk_pressure_would_have_deleted(
     large_jobs: SparkSessions, tmp_path: Path
 ) -> None:
-    """A third of the topics have no pressure retention, and a third has one of 0."""
     rules = DiskPressure.model_validate({"below_free": "15%", "until_free": "25%"})
     times = records = losses = 0
     with large_jobs.use() as session:
         for number, batch in enumerate(batches(TABLES)):
-            for at, (topic, tried) in enumerate(batch.tried.items()):
-                if isinstance(tried, TopicPolicy) and at % 3:
-                    pressure_ms = min(tried.consumed_retention_ms, (0, MINUTE_MS)[at % 3 - 1])
-                    batch.tried[topic] = replace(tried, pressure_retention_ms=pressure_ms)
+            with_pressure_retentions(batch)
             past = past_of(batch, tmp_path / f"pressure-{number}")
             asked = questions(batch.tried, batch.tried.get, batch.in_force.get)
             replay = Replay(past, session, asked)
@@ -464,7 +516,8 @@ def test_spark_and_the_oracle_agree_on_what_disk_pressure_would_have_deleted(
 
             span, policies = (batch.since_ms, batch.since_ms + 10**9), batch.for_oracle()
             time = past_oracle.Time(batch.cluster, *span)
-            pressed = pressure_oracle.Disks(batch.cluster, time, policies).pressed(15, 25)
+            logs = pressure_oracle.every_log(batch.cluster, time, policies)
+            pressed = pressure_oracle.Disks(batch.cluster, time, logs).pressed(LINES)
             begin = batch.cluster.numbers.index(past.timeline.moments[0].entry.entry)
             assert {
                 (each.broker, each.log_dir): [
@@ -482,6 +535,42 @@ def test_spark_and_the_oracle_agree_on_what_disk_pressure_would_have_deleted(
     assert times > 2 * TABLES
     assert records > 20 * TABLES
     assert losses > 8 * TABLES
+
+
+def test_spark_and_the_oracle_agree_on_how_full_disks_would_have_been_without_retentiond(
+    large_jobs: SparkSessions, tmp_path: Path
+) -> None:
+    """On the last day, which is what the report looks at."""
+    differs = 0
+    with large_jobs.use() as session:
+        for number, batch in enumerate(batches(TABLES)):
+            past = past_of(batch, tmp_path / f"without-{number}")
+            asked = questions(batch.tried, batch.tried.get, batch.in_force.get)
+            replay = Replay(past, session, [without_retentiond(each) for each in asked])
+            found = simulated_usable(replay, with_freed(replay.starts()))
+
+            time = past_oracle.Time(batch.cluster, batch.since_ms, batch.since_ms + 10**9)
+            nothing = dict.fromkeys(batch.tried, past_oracle.Tried(None))
+            logs = pressure_oracle.every_log(batch.cluster, time, nothing)
+            disks = pressure_oracle.Disks(batch.cluster, time, logs)
+            end = time.passed[time.period[-1]]
+            expected = {
+                log_dir: [
+                    disks.usable(log_dir, at)
+                    for at in sorted(told)
+                    if end - time.passed[at] <= DAY_MS
+                ]
+                for log_dir, told in disks.told.items()
+            }
+            assert {key: [usable for _, usable in each] for key, each in found.items()} == {
+                key: pytest.approx(each, abs=0.01) for key, each in expected.items() if each
+            }
+            differs += sum(
+                abs(disks.usable(log_dir, at) - told[at][1]) > 1
+                for log_dir, told in disks.told.items()
+                for at in told
+            )
+    assert differs > 5 * TABLES
 
 
 def compare(found: SimulatedTopic, expected: past_oracle.TopicResult, batch: Batch) -> None:

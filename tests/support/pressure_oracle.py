@@ -4,6 +4,9 @@ after the other, from the words of the documentation."""
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
+from random import Random
+from typing import NamedTuple
 
 from tests.support.builders.past_clusters import PastCluster
 from tests.support.past_oracle import (
@@ -18,11 +21,50 @@ from tests.support.past_oracle import (
 )
 
 
+class Lines(NamedTuple):
+    """Percent of a disk: a directory is under pressure below the one, until the other."""
+
+    below: float
+    until: float
+
+
+def every_log(cluster: PastCluster, time: Time, tried: dict[str, Tried]) -> list[Log]:
+    """Played without pressure."""
+    return [log for topic in tried for log in logs_of(cluster, time, topic, tried[topic])]
+
+
+def played_as_needed(
+    cluster: PastCluster, time: Time, logs: list[Log], lines: Lines, random: Random
+) -> tuple[dict[LogDir, list[int]], list[Log]]:
+    """What a daemon may do, entry after entry: it sees which directories are under pressure by now,
+    and takes some partitions there, no matter which. The entries under pressure, and the logs."""
+    logs, pressed = list(logs), defaultdict[LogDir, list[int]](list)
+    before: set[LogDir] = set()
+    taken: list[list[int]] = [[] for _ in logs]
+    for at in time.period:
+        disks = Disks(cluster, time, logs)
+        told = {log_dir for log_dir, entries in disks.told.items() if at in entries}
+        now = {each for each in told if disks.is_pressed(each, at, lines, before=each in before)}
+        before = now | (before - told)
+        for log_dir in now:
+            pressed[log_dir].append(at)
+        for number, log in enumerate(logs):
+            row = log.rows.get((at, log.topic_id, log.partition))
+            where = log_dirs_of(row) if row else None
+            if now.intersection(where or ()) and random.randrange(2):
+                taken[number].append(at)
+                logs[number] = Log(
+                    *(cluster, time, log.topic, log.tried, log.topic_id, log.partition, log.rows),
+                    dict.fromkeys(disks.told, taken[number]),
+                )
+    return pressed, logs
+
+
 class Disks:
     """``told[log_dir][e]``: its total and its usable bytes in entry ``e``; ``freed``: likewise,
     what the policy would have freed there without pressure, as far as that is known."""
 
-    def __init__(self, cluster: PastCluster, time: Time, tried: dict[str, Tried]) -> None:
+    def __init__(self, cluster: PastCluster, time: Time, logs: Iterable[Log]) -> None:
         self.time = time
         self.told: dict[LogDir, dict[int, tuple[int, int]]] = defaultdict(dict)
         self.freed: dict[LogDir, dict[int, float]] = defaultdict(lambda: defaultdict(float))
@@ -31,9 +73,8 @@ class Disks:
                 total, usable = row["total_bytes"], row["usable_bytes"]
                 if total and total > 0 and usable is not None and 0 <= usable <= total:
                     self.told[row["broker"], row["log_dir"]][at] = (total, usable)
-        for topic, policy in tried.items():
-            for log in logs_of(cluster, time, topic, policy):
-                self._add(log)
+        for log in logs:
+            self._add(log)
 
     def _add(self, log: Log) -> None:
         """Each replica has as much of the log as any other."""
@@ -67,25 +108,28 @@ class Disks:
             )
         )
 
-    def pressed(self, below: float, until: float) -> dict[LogDir, list[int]]:
+    def is_pressed(self, log_dir: LogDir, at: int, lines: Lines, *, before: bool) -> bool:
+        """``before``: whether it was, when it was told last."""
+        total, usable = self.told[log_dir][at][0], self.usable(log_dir, at)
+        if usable < total * lines.below / 100:
+            return True
+        return before and usable < total * lines.until / 100
+
+    def pressed(self, lines: Lines) -> dict[LogDir, list[int]]:
         """The entries under pressure. One that tells nothing lies between two others."""
         found: dict[LogDir, list[int]] = {}
         for log_dir, told in sorted(self.told.items()):
             found[log_dir] = []
             silent: list[int] = []
-            was_pressed = is_pressed = False
+            before = False
             for at in self.time.period:
                 if at not in told:
                     silent.append(at)
                     continue
-                total, usable = told[at][0], self.usable(log_dir, at)
-                if usable < total * below / 100:
-                    is_pressed = True
-                elif usable >= total * until / 100:
-                    is_pressed = False
-                if is_pressed:
-                    found[log_dir] += [*(silent if was_pressed else ()), at]
-                was_pressed, silent = is_pressed, []
+                now = self.is_pressed(log_dir, at, lines, before=before)
+                if now:
+                    found[log_dir] += [*(silent if before else ()), at]
+                before, silent = now, []
         return found
 
 

@@ -25,9 +25,9 @@ from retentiond.history.ask.readers import MomentRange
 from retentiond.history.ask.replay import LogDirTimes, Replay
 from retentiond.history.ask.simulated_disks import (
     freed_by_log_dir,
-    freed_of_logs,
     recorded_space,
     simulated_space,
+    with_freed,
 )
 
 
@@ -37,7 +37,7 @@ def times_under_pressure(replay: Replay, rules: DiskPressure) -> tuple[LogDirTim
     ``replay``: of all topics, because those that are not asked about lie on the same disks, too.
     Raises what Spark raises.
     """
-    freed = freed_by_log_dir(freed_of_logs(replay.starts()))
+    freed = freed_by_log_dir(with_freed(replay.starts()))
     space = simulated_space(recorded_space(replay), freed)
     times = pressure_runs(with_pressure(space, rules.below_free, rules.until_free))
     return _by_log_dir(times.toArrow().to_pylist(), replay.past.timeline)

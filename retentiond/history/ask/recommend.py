@@ -9,7 +9,7 @@ deleted in another. A longer retention than the time between the two would have 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -118,9 +118,7 @@ def recommend(
         why = whys.get(topic, NOBODY_CAME_BACK)
         found.append((topic, retention_ms, max(at_least), why, observed_ms, is_short))
     retentions = {topic: retention_ms for topic, retention_ms, *_ in found}
-    simulated = simulate(
-        again([_with(each, retentions.get(each.topic)) for each in replay.questions])
-    )
+    simulated = simulate(again(with_retentions(replay.questions, retentions)))
     by_topic = {each.topic: each for each in simulated.topics}
     return tuple(Recommendation(*each, by_topic[each[0]]) for each in found)
 
@@ -133,6 +131,13 @@ NOBODY_CAME_BACK = LongestNeed(NeedKind.NONE_SEEN)
 
 def without_retention(question: TopicQuestion) -> TopicQuestion:
     return _with(question, 0)
+
+
+def with_retentions(
+    questions: Sequence[TopicQuestion], retentions: Mapping[str, int]
+) -> list[TopicQuestion]:
+    """``retentions``: of the topics that have another one."""
+    return [_with(each, retentions.get(each.topic)) for each in questions]
 
 
 def _with(question: TopicQuestion, retention_ms: int | None) -> TopicQuestion:

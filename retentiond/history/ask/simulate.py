@@ -11,8 +11,9 @@ do: these are the most records that could go, and the most that a reader could m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -100,22 +101,11 @@ def simulate(replay: Replay, pressure: tuple[LogDirTimes, ...] | None = None) ->
     return Simulation(replay.past, tuple(topics), total, pressure)
 
 
-def topic_moments(starts: DataFrame) -> DataFrame:
-    """``starts`` is of `Replay.starts`. Grain: topic (its number), order.
-
-    Columns: those, weight: long; bytes?, simulated_bytes?: double, null where one of a partition
-    is; records: long, deleted by the simulation; sooner: long, those of them that pressure has
-    deleted before the consumed retention would have; doubtful: boolean, whether a reader may have
-    missed something.
-    """
-    return of_each_topic(starts.selectExpr(*MEASURED_COLUMNS))
-
-
 def doubts_apart(starts: DataFrame) -> DataFrame:
-    """``starts`` is of `Replay.starts`. As `topic_moments`, but with a row for each log where a
+    """``starts`` is of `Replay.starts`. As `of_each_topic`, but with a row for each log where a
     reader may have missed something, and one for all others of the topic together.
 
-    Grain: topic, order, log. Columns: those of `topic_moments`; log?, place?, start?, kafka_start?:
+    Grain: topic, order, log. Columns: those of `of_each_topic`; log?, place?, start?, kafka_start?:
     long, those of `Replay.starts`, null of the others together.
     """
     apart = (f"IF({MAY_HAVE_MISSED}, {name}, NULL) AS {name}" for name in MISSED_COLUMNS)
@@ -124,8 +114,29 @@ def doubts_apart(starts: DataFrame) -> DataFrame:
     )
 
 
+def log_dirs_apart(freed: DataFrame, since: int) -> DataFrame:
+    """``freed`` is of `retentiond.history.ask.simulated_disks.with_freed`. As `of_each_topic`, but
+    from that order on with a row for the partitions of the same log directories.
+
+    Grain: topic, order, log_dirs. Columns: those of `of_each_topic`; log_dirs?: string, null before
+    that order; freed_bytes?: double, of the partitions of which it is known.
+    """
+    apart = f"IF(order >= {since}, log_dirs, NULL) AS log_dirs"
+    return _summed(
+        freed.selectExpr(*MEASURED_COLUMNS, "freed_bytes", apart),
+        ["topic", "order", "weight", "log_dirs"],
+        {"freed_bytes": "sum(freed_bytes)"},
+    )
+
+
 def of_each_topic(parts: DataFrame) -> DataFrame:
-    """``parts`` of topics, summed up. Grain and columns: those of `topic_moments`."""
+    """``parts`` of topics, summed up. Grain: topic (its number), order.
+
+    Columns: those, weight: long; bytes?, simulated_bytes?: double, null where one of a partition
+    is; records: long, deleted by the simulation; sooner: long, those of them that pressure has
+    deleted before the consumed retention would have; doubtful: boolean, whether a reader may have
+    missed something.
+    """
     return _summed(parts, ["topic", "order", "weight"])
 
 
@@ -134,7 +145,10 @@ def of_all_topics(parts: DataFrame) -> DataFrame:
     return _summed(parts, ["order", "weight"])
 
 
-def _summed(parts: DataFrame, grain: Sequence[str]) -> DataFrame:
+def _summed(
+    parts: DataFrame, grain: Sequence[str], more: Mapping[str, str] = MappingProxyType({})
+) -> DataFrame:
+    """``more``: further sums."""
     sums = {
         "known": "count(simulated_bytes)",
         "parts": "count(*)",
@@ -143,6 +157,7 @@ def _summed(parts: DataFrame, grain: Sequence[str]) -> DataFrame:
         "records": "sum(records)",
         "sooner": "sum(sooner)",
         "doubtful": "bool_or(doubtful)",
+        **more,
     }
     return (
         parts.groupBy(*grain)
@@ -154,13 +169,14 @@ def _summed(parts: DataFrame, grain: Sequence[str]) -> DataFrame:
             "records",
             "sooner",
             "doubtful",
+            *more,
         )
     )
 
 
 def over_time(by_moment: DataFrame, grain: Sequence[str]) -> DataFrame:
     """Means and peaks, for how long they are known, and between which orders a reader may have
-    missed something. ``by_moment`` has the columns of `topic_moments`."""
+    missed something. ``by_moment`` has the columns of `of_each_topic`."""
     time = "nullif(sum(IF(bytes IS NULL, 0L, weight)), 0L)"
     figures = {
         "mean_bytes": f"sum(weight * bytes) / {time}",

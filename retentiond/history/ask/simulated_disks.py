@@ -43,17 +43,15 @@ def recorded_space(replay: Replay) -> DataFrame:
     )
 
 
-def freed_of_logs(starts: DataFrame) -> DataFrame:
-    """``starts`` is of `Replay.starts`. Grain: log, order. Columns: topic, log, order: long;
-    log_dirs?: string; freed_bytes?: double, what the policy would have freed."""
+def with_freed(starts: DataFrame) -> DataFrame:
+    """``starts`` is of `Replay.starts`. Grain and columns: those; log_dirs?: string, at that moment
+    or the last one that tells; freed_bytes?: double, likewise, what the policy would have freed."""
     until_now = (
         Window.partitionBy("log", "topic")
         .orderBy("order")
         .rowsBetween(Window.unboundedPreceding, 0)
     )
-    known = starts.selectExpr(
-        "topic", "log", "order", "log_dirs", f"size_bytes - {SIMULATED_BYTES} AS freed_bytes"
-    )
+    known = starts.withColumn("freed_bytes", F.expr(f"size_bytes - {SIMULATED_BYTES}"))
     return known.withColumns(
         {
             name: F.last(name, ignorenulls=True).over(until_now)
@@ -63,8 +61,11 @@ def freed_of_logs(starts: DataFrame) -> DataFrame:
 
 
 def freed_by_log_dir(freed: DataFrame) -> DataFrame:
-    """``freed`` is of `freed_of_logs`, or sums of it. Grain: log_dir, order. Columns: log_dir:
-    string; order: long; freed_bytes: double, of the partitions of which it is known."""
+    """``freed`` has the columns order, log_dirs and freed_bytes of `with_freed`.
+
+    Grain: log_dir, order. Columns: log_dir: string; order: long; freed_bytes: double, of the
+    partitions of which it is known.
+    """
     return (
         freed.where("log_dirs IS NOT NULL AND freed_bytes IS NOT NULL")
         .groupBy("order", "log_dirs")
@@ -79,9 +80,12 @@ def freed_by_log_dir(freed: DataFrame) -> DataFrame:
 
 
 def simulated_space(space: DataFrame, freed: DataFrame) -> DataFrame:
-    """``space`` is of `recorded_space`, ``freed`` of `freed_by_log_dir`. Grain and columns: those
-    of ``space``; simulated_bytes: double, what would have been usable. What is freed in one log
-    directory is usable in all that lie on its disk."""
+    """``space`` is of `recorded_space`, ``freed`` of `freed_by_log_dir`. What is freed in one log
+    directory is usable in all that lie on its disk.
+
+    Grain and columns: those of ``space``; freed_bytes?: double, null where no partition of the disk
+    is known; simulated_bytes: double, what would have been usable.
+    """
     on_disk = (
         freed.withColumnRenamed("log_dir", "neighbour")
         .join(F.broadcast(neighbours(space)), "neighbour", "inner")
@@ -95,6 +99,7 @@ def simulated_space(space: DataFrame, freed: DataFrame) -> DataFrame:
         "order",
         "total_bytes",
         "usable_bytes",
+        "freed_bytes",
         "usable_bytes + coalesce(freed_bytes, 0D) AS simulated_bytes",
     )
 
