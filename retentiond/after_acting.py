@@ -82,6 +82,7 @@ class DisksOfCycle:
             orphans=self.reading.orphans,
             log_bytes=self.reading.log_bytes,
             space=self.reading.space,
+            log_dirs=self.reading.log_dirs(),
             problems=self.problems,
         )
 

@@ -96,7 +96,7 @@ class SpaceHistory:
         return until_full
 
 
-def trend(points: Sequence[tuple[int, int]]) -> float:
+def trend(points: Sequence[tuple[int, float]]) -> float:
     """The slope of at least two points (time, value) in the order of their times."""
     half = len(points) // 2
     times, values = np.array(points, np.float64).T
@@ -218,6 +218,7 @@ class DiskReport:
     absent.
 
     - ``size_bytes``: the size of each partition, all replicas together.
+    - ``log_dirs``: for each partition, the log directories of all its replicas in use, sorted.
     - ``remote_bytes``: about what each partition of a tiered topic takes in remote storage; None
       if that is not known.
     - ``freed_bytes``: by topic, the bytes of earlier deletions that the brokers have freed since
@@ -243,6 +244,7 @@ class DiskReport:
     space: tuple[LogDirCapacity, ...] = ()
     full_s: Mapping[tuple[int, str], float] = field(default_factory=dict)
     relief: tuple[LogDirRelief, ...] | None = None
+    log_dirs: Mapping[TopicPartition, tuple[LogDirKey, ...]] = field(default_factory=dict)
 
     def stuck_at(self, at: TopicPartition) -> tuple[Stuck, ...]:
         """Why this partition's retention is stuck, each cause once; empty if it is not."""

@@ -72,6 +72,15 @@ class DiskReading:
             return None
         return tuple(folder for folder in self.folders.get(at, ()) if not folder.is_future) or None
 
+    def log_dirs(self) -> Mapping[TopicPartition, tuple[tuple[int, str], ...]]:
+        """The broker and the path of each replica in use, sorted; partitions of which one is not
+        known are absent."""
+        return {
+            at: tuple(sorted((each.broker, each.log_dir) for each in replicas))
+            for at in self.folders
+            if (replicas := self.replicas(at)) is not None
+        }
+
     def size_of(self, replica: ReplicaKey) -> int | None:
         """The size of one replica; None if it is not in that directory, or not known."""
         folders = self.replicas(replica.at) or ()

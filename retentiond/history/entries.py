@@ -7,6 +7,7 @@ of numbers, because a cluster may have hundreds of thousands of commits.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -252,6 +253,10 @@ def _partitions(seen: FinishedCycle, now: RecordedState) -> Columns:
     forced = {topic.name: topic.forced_retention_ms for topic in seen.snapshot.topics}
     rows = seen.plan.rows
     partitions = [row.topic_partition for row in rows]
+    log_dirs_texts = {
+        log_dirs: json.dumps([f"{broker}:{path}" for broker, path in log_dirs])
+        for log_dirs in set(seen.disk.log_dirs.values())
+    }
     readings_of_rows = [readings.get(at) for at in partitions]
     return {
         **{name: [getattr(row, name) for row in rows] for name, _ in PLAN_FIELDS},
@@ -259,6 +264,10 @@ def _partitions(seen: FinishedCycle, now: RecordedState) -> Columns:
             None if reading is None else reading.last_stable_offset for reading in readings_of_rows
         ],
         "size_bytes": [seen.disk.size_bytes.get(at) for at in partitions],
+        "log_dirs": [
+            None if (log_dirs := seen.disk.log_dirs.get(at)) is None else log_dirs_texts[log_dirs]
+            for at in partitions
+        ],
         "remote_bytes": [seen.disk.remote_bytes.get(at) for at in partitions],
         "forced_retention_ms": [forced.get(row.topic) for row in rows],
     }

@@ -90,6 +90,7 @@ COLUMNS: dict[RowKind, tuple[str, ...]] = {
         *(name for name, _ in PLAN_FIELDS),
         "last_stable_offset",
         "size_bytes",
+        "log_dirs",
         "remote_bytes",
         "forced_retention_ms",
     ),
@@ -118,6 +119,7 @@ SCHEMA = pa.schema(
         *(pa.field(name, ARROW_TYPES[said.type.storage]) for name, said in PLAN_FIELDS),
         pa.field("last_stable_offset", pa.int64()),
         pa.field("size_bytes", pa.int64()),  # of all replicas' disks
+        pa.field("log_dirs", pa.string()),  # of all replicas: a JSON list of BROKER:PATH
         pa.field("remote_bytes", pa.int64()),  # an estimate; null where there is none
         pa.field("forced_retention_ms", pa.int64()),  # null: unlimited, or not known
         pa.field("group", pa.string()),

@@ -22,6 +22,7 @@ from retentiond.history.ask.report import (
     Report,
     StoppedGroup,
     TopicSaving,
+    World,
 )
 from retentiond.history.hourly import SPANS, Hourly, Recent
 from retentiond.model import Verdict
@@ -161,7 +162,12 @@ def made_up(recent: Recent) -> Report:
         ),
         ("audit.trail",),
         (StoppedGroup("fraud-detector", ("orders.enriched",), 112_000_000, now - 4 * DAY_MS),),
-        (LogDirFilling(1, "/var/lib/kafka", 2 << 40, 700 << 30, now + 11 * DAY_MS, DAY_MS),),
+        (
+            LogDirFilling(
+                *(1, "/var/lib/kafka", 2 << 40, 700 << 30, now + 11 * DAY_MS, DAY_MS),
+                {World.WITHOUT: now + 4 * DAY_MS},
+            ),
+        ),
         lines,
         without,
         [Point(day, records) for day, records in sorted(by_day.items())],

@@ -5,6 +5,7 @@ It works one partition and one entry at a time, and shares nothing with the simu
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -44,6 +45,9 @@ SILENT = {"group_unreadable", "group_list_incomplete", "offset_unreadable"}
 
 Row = dict[str, Any]
 
+LogDir = tuple[int, str]
+"""A broker, and a path."""
+
 
 class Loss(NamedTuple):
     """``at``: the entry's place in the list."""
@@ -67,6 +71,9 @@ class TopicResult:
     records: int
     missed: list[Loss]
     starts: dict[tuple[str, int, int], int | None]
+    sooner: int = 0
+    """How many records pressure has deleted in an entry before the one that the policy alone
+    would have deleted them in, if it had at all."""
 
 
 @dataclass
@@ -91,6 +98,7 @@ class Tried:
     min_groups: int = 1
     counts: Callable[[str], bool] = lambda group: True
     others: Others | None = None
+    pressure_ms: int | None = None
 
 
 class Time:
@@ -125,37 +133,66 @@ class Time:
 
 
 def simulated(
-    cluster: PastCluster, tried: dict[str, Tried], since_ms: int, until_ms: int
+    cluster: PastCluster,
+    tried: dict[str, Tried],
+    since_ms: int,
+    until_ms: int,
+    pressed: dict[LogDir, list[int]] | None = None,
 ) -> dict[str, TopicResult]:
+    """``pressed``: the entries in which a log directory was under pressure."""
     time = Time(cluster, since_ms, until_ms)
     found = {}
     for topic in sorted(tried):
-        rows = {
-            (at, row["topic_id"], row["partition"]): row
-            for at, entry in enumerate(cluster.entries)
-            for row in of_kind(entry, "partition")
-            if row["topic"] == topic
-        }
-        if any(at in time.period for at, _, _ in rows):
-            found[topic] = _topic(cluster, time, topic, tried[topic], rows)
+        usual = logs_of(cluster, time, topic, tried[topic])
+        if any(at in time.period for log in usual for at, _, _ in log.rows):
+            logs = logs_of(cluster, time, topic, tried[topic], pressed) if pressed else usual
+            found[topic] = _topic(time, logs)
+            found[topic].sooner = sum(map(sooner, logs, usual))
     return found
+
+
+def logs_of(
+    cluster: PastCluster,
+    time: Time,
+    topic: str,
+    tried: Tried,
+    pressed: dict[LogDir, list[int]] | None = None,
+) -> list[Log]:
+    rows = {
+        (at, row["topic_id"], row["partition"]): row
+        for at, entry in enumerate(cluster.entries)
+        for row in of_kind(entry, "partition")
+        if row["topic"] == topic
+    }
+    return [
+        Log(cluster, time, topic, tried, topic_id, partition, rows, pressed or {})
+        for topic_id, partition in sorted({key[1:] for key in rows})
+    ]
+
+
+def sooner(log: Log, usual: Log) -> int:
+    """Record by record: when it went, and when it would have gone without pressure."""
+    went, would = (
+        {record: at for at, start, end in each.deletions for record in range(start, end)}
+        for each in (log, usual)
+    )
+    return sum(record not in would or at < would[record] for record, at in went.items())
+
+
+def log_dirs_of(row: Row) -> list[LogDir] | None:
+    """Where the replicas are; None where that is not known."""
+    written = row.get("log_dirs")
+    if written is None:
+        return None
+    pairs = (each.split(":", 1) for each in json.loads(written))
+    return [(int(broker), path) for broker, path in pairs]
 
 
 def of_kind(entry: PastEntry, kind: str) -> list[Row]:
     return [row for row in entry.rows if row["kind"] == kind]
 
 
-def _topic(
-    cluster: PastCluster,
-    time: Time,
-    topic: str,
-    tried: Tried,
-    rows: dict[tuple[int, str, int], Row],
-) -> TopicResult:
-    logs = [
-        Log(cluster, time, topic, tried, topic_id, partition, rows)
-        for topic_id, partition in sorted({key[1:] for key in rows})
-    ]
+def _topic(time: Time, logs: list[Log]) -> TopicResult:
     sizes: dict[int, list[tuple[float | None, float | None]]] = defaultdict(list)
     for log in logs:
         for at, both in log.sizes.items():
@@ -201,7 +238,10 @@ class Log:
     topic_id: str
     partition: int
     rows: dict[tuple[int, str, int], Row]
+    pressed: dict[LogDir, list[int]]
     records: int = 0
+    deletions: list[tuple[int, int, int]] = field(default_factory=list)
+    """Entry, first record, and the one behind the last."""
     starts: dict[int, int | None] = field(default_factory=dict)
     sizes: dict[int, tuple[float | None, float | None]] = field(default_factory=dict)
     told: list[tuple[int, int, int]] = field(default_factory=list)
@@ -229,6 +269,7 @@ class Log:
             cutoff = self._cutoff(at, row)
             if cutoff is not None and start is not None:
                 self.records += max(0, cutoff - start)
+                self.deletions.append((at, start, cutoff))
             deleted = max((each for each in (cutoff, deleted) if each is not None), default=None)
             if entry.complete and row["reason"] not in SILENT:
                 place += 1
@@ -279,12 +320,30 @@ class Log:
         bounds: Sequence[int | None] = [consumed, row["high_watermark"], row["last_stable_offset"]]
         if None in bounds or row["log_start_offset"] is None:
             return None
-        for before in range(self.time.last_before(at, retention), -1, -1):
+        ages = [retention]
+        if self.tried.pressure_ms is not None and self._is_pressed(at, row):
+            ages.append(self.tried.pressure_ms)
+        old = [high for age in ages if (high := self._end_before(at, age)) is not None]
+        return min(max(old), *(each for each in bounds if each is not None)) if old else None
+
+    def _end_before(self, at: int, ms: int) -> int | None:
+        """Records below that are so old, or older."""
+        for before in range(self.time.last_before(at, ms), -1, -1):
             old = self.rows.get((before, self.topic_id, self.partition))
             if old is not None and old["high_watermark"] is not None:
                 high: int = old["high_watermark"]
-                return min(high, *(each for each in bounds if each is not None))
+                return high
         return None
+
+    def _is_pressed(self, at: int, row: Row) -> bool:
+        """Whether a directory with a replica is; any directory, where nobody knows which these
+        are."""
+        where = log_dirs_of(row)
+        return any(
+            at in entries
+            for log_dir, entries in self.pressed.items()
+            if where is None or log_dir in where
+        )
 
     def _consumed(self, at: int, row: Row) -> int | None:
         """Up to where all that count have read; None where that holds, or is not known."""

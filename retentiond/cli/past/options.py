@@ -51,6 +51,9 @@ T = TypeVar("T")
 PROGRESS_S = 0.25
 """How often the bar moves."""
 
+SAFETY = 2
+"""The shortest retention is multiplied by this, where nobody says otherwise."""
+
 TopicPatterns = Annotated[
     list[str] | None,
     typer.Option(

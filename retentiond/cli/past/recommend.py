@@ -31,6 +31,7 @@ from retentiond.cli.output.printing import (
     say,
 )
 from retentiond.cli.past.options import (
+    SAFETY,
     ClusterId,
     TopicPatterns,
     answered,
@@ -73,7 +74,7 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     cluster: ClusterId = None,
     safety: Annotated[
         float, typer.Option(help="The shortest retention is multiplied by this.", min=1)
-    ] = 2,
+    ] = SAFETY,
     output: OutputFormat = Output.TABLE,
     write_config: Annotated[
         Path | None,

@@ -42,14 +42,24 @@ from retentiond.cli.past.options import (
     say_past,
 )
 from retentiond.errors import UsageError
-from retentiond.formatting import rfc3339, say_bytes, say_count, say_many, say_name, say_share
+from retentiond.formatting import (
+    rfc3339,
+    say_about,
+    say_bytes,
+    say_count,
+    say_many,
+    say_name,
+    say_share,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.console import Console
 
     from retentiond.history.ask.missed import Missed
-    from retentiond.history.ask.past import Past
+    from retentiond.history.ask.past import Past, Timeline
+    from retentiond.history.ask.readers import MomentRange
+    from retentiond.history.ask.replay import LogDirTimes
     from retentiond.history.ask.simulate import SimulatedTopic, Simulation
 
 
@@ -102,7 +112,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
 
     Nothing is deleted. The command reads the history, and asks neither the cluster nor the daemon.
     A policy with other groups is judged by the recorded commits; what was not recorded counts as
-    kept.
+    kept. With disk_pressure it says when each log directory would have been under pressure.
 
     Example: retentiond simulate --since 14d --set orders:retention.commitoffset.hours=2
 
@@ -113,6 +123,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     path = set_up(context, config, debug)
     if policy is not None and changes:
         raise UsageError("give either --policy or --set: a file of --policy has every setting")
+    from retentiond.history.ask.pressure import times_under_pressure
     from retentiond.history.ask.question import tried_policy
     from retentiond.history.ask.simulate import simulate as simulated
 
@@ -123,9 +134,13 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
 
     def question(past: Past, session: SparkSession) -> Simulation:
         refuse_unseen(past, asked, tried.changes)
-        return simulated(
-            asked_replay(past, session, is_asked, tried.policy_for, in_force.policy_for)
-        )
+        policies = (tried.policy_for, in_force.policy_for)
+        replay = asked_replay(past, session, is_asked, *policies)
+        rules, pressure = tried.disk_pressure, None
+        if rules is not None and any(each.pressure_ms is not None for each in replay.questions):
+            every = asked_replay(past, session, matching(None), *policies)
+            pressure = times_under_pressure(every, rules)
+        return simulated(replay, pressure)
 
     simulation = answered(in_force, asked, question, tried.longest_ms, cluster)
     show(simulation, output)
@@ -154,32 +169,69 @@ def show(simulation: Simulation, output: Output) -> None:
     print_table(console, COLUMNS, (_row(each) for each in simulation.topics))
     say_past(console, simulation.past)
     _say_missed(console, simulation.total.missed)
+    _say_pressure(console, simulation)
     say(console, _summary(simulation.total))
 
 
 def document(simulation: Simulation) -> dict[str, Any]:
+    pressure, timeline = simulation.pressure, simulation.past.timeline
     return {
         **past_document(simulation.past),
         "topics": [
             {
                 "topic": each.topic,
                 "retention_ms": each.retention_ms,
-                **_figures(each),
+                **_figures(each, pressure),
                 "missed": [_missed(lost) for lost in each.missed],
             }
             for each in simulation.topics
         ],
-        "total": _figures(simulation.total),
+        "total": _figures(simulation.total, pressure),
+        "disk_pressure": pressure and [_pressure(each, timeline) for each in pressure],
     }
 
 
-def _figures(topic: SimulatedTopic) -> dict[str, int | None]:
+def _pressure(log_dir: LogDirTimes, timeline: Timeline) -> dict[str, Any]:
+    return {
+        "broker": log_dir.broker,
+        "log_dir": log_dir.log_dir,
+        "under_pressure_ms": _pressed_ms(log_dir, timeline),
+        "times": [
+            {
+                "from": rfc3339(timeline.moments[each.first].entry.at_ms),
+                "until": None if (end := _end(each, timeline)) is None else rfc3339(end),
+            }
+            for each in log_dir.times
+        ],
+    }
+
+
+def _pressed_ms(log_dir: LogDirTimes, timeline: Timeline) -> int:
+    """The time that the entries under pressure stand for."""
+    return sum(
+        moment.weight_ms or 0
+        for first, last in log_dir.times
+        for moment in timeline.moments[first : last + 1]
+    )
+
+
+def _end(time: MomentRange, timeline: Timeline) -> int | None:
+    """When the next entry found it without pressure; None where there is none."""
+    following = timeline.moments[time.last + 1 : time.last + 2]
+    return following[0].entry.at_ms if following else None
+
+
+def _figures(
+    topic: SimulatedTopic, pressure: tuple[LogDirTimes, ...] | None
+) -> dict[str, int | None]:
+    """Where no pressure is simulated, nobody knows what it deletes."""
     return {
         "mean_bytes": topic.mean_bytes,
         "peak_bytes": topic.peak_bytes,
         "simulated_mean_bytes": topic.simulated_mean_bytes,
         "simulated_peak_bytes": topic.simulated_peak_bytes,
         "simulated_records_deleted": topic.simulated_records_deleted,
+        "simulated_records_sooner": topic.simulated_records_sooner if pressure else None,
     }
 
 
@@ -222,6 +274,36 @@ def _say_missed(console: Console, losses: Iterable[Missed]) -> None:
         )
     if len(every) > MOST_SHOWN:
         say(console, f"and {len(every) - MOST_SHOWN} more: see --output json")
+
+
+def _say_pressure(console: Console, simulation: Simulation) -> None:
+    pressure, timeline = simulation.pressure, simulation.past.timeline
+    if pressure is None:
+        return
+    if not pressure:
+        say(
+            console,
+            "disk pressure: the history does not tell how full the disks were, so none is "
+            "simulated",
+        )
+        return
+    pressed = [each for each in pressure if each.times]
+    for each in pressed[:MOST_SHOWN]:
+        end = _end(each.times[-1], timeline)
+        say(
+            console,
+            f"disk pressure: {each.log_dir} of broker {each.broker}: "
+            f"{say_many(len(each.times), 'time')}, "
+            f"{say_about(_pressed_ms(each, timeline))} altogether, from "
+            f"{rfc3339(timeline.moments[each.times[0].first].entry.at_ms)} to "
+            f"{'the end' if end is None else rfc3339(end)}",
+        )
+    if len(pressed) > MOST_SHOWN:
+        say(console, f"and {len(pressed) - MOST_SHOWN} more: see --output json")
+    sooner = simulation.total.simulated_records_sooner
+    said = f"{say_many(sooner, 'record')} at most would have gone sooner"
+    nowhere = "no log directory would have been under pressure"
+    say(console, f"disk pressure: {said if pressed else nowhere}")
 
 
 def _summary(total: SimulatedTopic) -> str:

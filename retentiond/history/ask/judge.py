@@ -71,9 +71,11 @@ JUDGED_COLUMNS = (
     "order",
     "weight",
     "retention",
+    "pressure_retention",
     "recorded_start AS log_start_offset",
     "high_watermark",
     "size_bytes",
+    "log_dirs",
     f"IF(NOT holds AND reason = '{Reason.CONSUMED.value}', cutoff, NULL) AS bound",
     "IF(is_told, coalesce(lowest_commit, -1L), NULL) AS lowest",
 )
@@ -83,10 +85,10 @@ def judged_by_record(recorded: DataFrame) -> DataFrame:
     """The judgement if the same groups count as then. ``recorded`` is the result of
     `retentiond.history.ask.replay.Replay.recorded`; same grain.
 
-    Columns: log, order: long; weight?, retention?: as in ``recorded``; log_start_offset?,
-    high_watermark?, size_bytes?: long, as recorded; bound?: long, the cutoff under a retention of
-    0, null if the rule holds or nothing is known; lowest?: long, the smallest commit that a reader
-    may have had, null if the record doesn't tell.
+    Columns: log, order: long; weight?, retention?, pressure_retention?: as in ``recorded``;
+    log_start_offset?, high_watermark?, size_bytes?: long, log_dirs?: string, as recorded; bound?:
+    long, the cutoff under a retention of 0, null if the rule holds or nothing is known; lowest?:
+    long, the smallest commit that a reader may have had, null if the record doesn't tell.
     """
     return judged(recorded, HOLDS_OF_ANY_POLICY, CAUSES_UNNAMED)
 
@@ -110,6 +112,7 @@ def judged(recorded: DataFrame, holding: Iterable[Reason], causes: Iterable[str]
         "order",
         "weight",
         "retention",
+        "pressure_retention",
         *POLICY_COLUMNS,
         "log_start_offset AS recorded_start",
         "IF(log_start_offset IS NULL, NULL, -1L) AS log_start_offset",
@@ -117,6 +120,7 @@ def judged(recorded: DataFrame, holding: Iterable[Reason], causes: Iterable[str]
         "last_stable_offset",
         "high_watermark AS retention_offset",
         "size_bytes",
+        "log_dirs",
         "forced_retention_ms",
         "false AS failed",
         "false AS internal",

@@ -10,7 +10,7 @@ two entries would have kept it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -125,9 +125,7 @@ def recommend(
         need = needs.get(topic, NOBODY_CAME_BACK)
         recommended.append((topic, retention_ms, max(at_least), need, observed_ms, is_short))
     retentions = {topic: retention_ms for topic, retention_ms, *_ in recommended}
-    simulated = simulate(
-        again([_with(question, retentions.get(question.topic)) for question in replay.questions])
-    )
+    simulated = simulate(again(with_retentions(replay.questions, retentions)))
     by_topic = {topic.topic: topic for topic in simulated.topics}
     return tuple(Recommendation(*fields, by_topic[fields[0]]) for fields in recommended)
 
@@ -140,6 +138,13 @@ NOBODY_CAME_BACK = LongestNeed(NeedKind.NONE_SEEN)
 
 def without_retention(question: TopicQuestion) -> TopicQuestion:
     return _with(question, 0)
+
+
+def with_retentions(
+    questions: Sequence[TopicQuestion], retentions: Mapping[str, int]
+) -> list[TopicQuestion]:
+    """``retentions``: of the topics that have another one."""
+    return [_with(each, retentions.get(each.topic)) for each in questions]
 
 
 def _with(question: TopicQuestion, retention_ms: int | None) -> TopicQuestion:

@@ -8,17 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from retentiond.disks.broker_disks import trend
-from retentiond.history.ask.past import EntrySelection, Past, Timeline
+from retentiond.history.ask.past import EntrySelection, Moment, Past, Timeline
 from retentiond.history.ask.question import TopicQuestion
 from retentiond.history.ask.replay import Replay
-from retentiond.history.ask.simulate import FIGURES, of_all_topics, over_time, topic_moments
+from retentiond.history.ask.simulate import (
+    FIGURES,
+    log_dirs_apart,
+    of_all_topics,
+    of_each_topic,
+    over_time,
+)
+from retentiond.history.ask.simulated_disks import (
+    freed_by_log_dir,
+    recorded_space,
+    simulated_space,
+    with_freed,
+)
 from retentiond.history.schema import RowKind
 from retentiond.model import Outcome, Reason
 
@@ -81,10 +95,21 @@ class StoppedGroup(NamedTuple):
     since_ms: int | None
 
 
+class World(StrEnum):
+    """Another course of the past."""
+
+    WITHOUT = "without"
+    """Retentiond has deleted nothing."""
+
+    RECOMMENDED = "recommended"
+    """Each topic has the consumed retention that `retentiond.history.ask.recommend` finds."""
+
+
 class LogDirFilling(NamedTuple):
     """A log directory. ``full_ms``: when it will be full if the trend of the last day goes on; None
     if it doesn't fill up, or was seen for less than an hour (too short, because retention frees
-    whole segments). ``seen_ms``: how much of that day it was seen for."""
+    whole segments). ``seen_ms``: how much of that day it was seen for. ``simulated_full_ms``: the
+    same for each `World` in which that is known."""
 
     broker: int
     log_dir: str
@@ -92,6 +117,7 @@ class LogDirFilling(NamedTuple):
     usable_bytes: int
     full_ms: int | None
     seen_ms: int
+    simulated_full_ms: Mapping[World, int | None] = MappingProxyType({})
 
 
 class Point(NamedTuple):
@@ -102,7 +128,7 @@ class Point(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Report:
     """The report. ``bytes_by_topic``, ``without_by_topic``: means over equal stretches of time.
-    ``deleted_by_day``: records. ``used_by_log_dir``: percent."""
+    ``deleted_by_day``: records. ``used_by_log_dir``: percent. ``worlds``: those asked about."""
 
     past: Past
     topics: tuple[TopicSaving, ...]
@@ -115,6 +141,7 @@ class Report:
     without_by_topic: Mapping[str, Sequence[Point]]
     deleted_by_day: Sequence[Point]
     used_by_log_dir: Mapping[str, Sequence[Point]]
+    worlds: tuple[World, ...] = (World.WITHOUT,)
 
 
 def without_retentiond(question: TopicQuestion) -> TopicQuestion:
@@ -122,16 +149,24 @@ def without_retentiond(question: TopicQuestion) -> TopicQuestion:
     return replace(question, retention_ms=None, policy=None)
 
 
-def report(replay: Replay) -> Report:
-    """Makes the report. ``replay``: the past under `without_retentiond`. Raises Spark's errors."""
+def report(replay: Replay, recommended: Replay | None = None) -> Report:
+    """Makes the report. ``replay``: the past under `without_retentiond`; ``recommended``: under the
+    recommended retentions, None if nobody asks about these. Raises Spark's errors."""
     past, names = replay.past, [question.topic for question in replay.questions]
-    by_topic_and_moment = topic_moments(replay.starts()).persist()
+    last_day = past.timeline.order(_last_day(past.timeline)[0])
+    parts = log_dirs_apart(with_freed(replay.starts()), last_day).persist()
+    by_topic_and_moment = of_each_topic(parts)
     try:
         means = over_time(by_topic_and_moment, ["topic"]).toArrow().to_pylist()
         (of_all,) = over_time(of_all_topics(by_topic_and_moment), []).toArrow().to_pylist()
         stretches = _stretches(by_topic_and_moment, past).toArrow().to_pylist()
+        usable = {World.WITHOUT: simulated_usable(replay, parts)}
     finally:
-        by_topic_and_moment.unpersist()
+        parts.unpersist()
+    if recommended is not None:
+        usable[World.RECOMMENDED] = simulated_usable(
+            recommended, with_freed(recommended.starts()).where(F.col("order") >= last_day)
+        )
     deleted = _deletions(replay).toArrow()
     newest = _newest(replay).toArrow()
     owners = dict(zip(newest["topic"].to_pylist(), newest["owner"].to_pylist(), strict=True))
@@ -153,7 +188,7 @@ def report(replay: Replay) -> Report:
                 lines.setdefault(names[row["topic"]], []).append(point)
         return lines
 
-    log_dirs = _log_dirs(replay)
+    log_dirs = _log_dirs(replay, usable)
     return Report(
         past,
         tuple(savings),
@@ -166,6 +201,7 @@ def report(replay: Replay) -> Report:
         lines_of("without"),
         _by_day(deleted),
         {f"{log_dir.broker} {log_dir.log_dir}": points for log_dir, points in log_dirs},
+        tuple(usable),
     )
 
 
@@ -363,7 +399,49 @@ def _stopped(newest: pa.Table, moved: pa.Table, timeline: Timeline) -> tuple[Sto
     )
 
 
-def _log_dirs(replay: Replay) -> list[tuple[LogDirFilling, list[Point]]]:
+def _last_day(timeline: Timeline) -> Sequence[Moment]:
+    """The moments of the period's last day."""
+    last = timeline.period[-1]
+    return [each for each in timeline.period if last.elapsed_ms - each.elapsed_ms <= DAY_MS]
+
+
+Usable: TypeAlias = "Mapping[tuple[int, str], Sequence[tuple[int, float]]]"
+"""By broker and path: at which times of the last day how many bytes are usable."""
+
+
+def simulated_usable(replay: Replay, freed: DataFrame) -> Usable:
+    """``freed``: see `freed_by_log_dir`, of the last day. Empty where the record doesn't tell where
+    any replica lies."""
+    timeline = replay.past.timeline
+    last_day = timeline.order(_last_day(timeline)[0])
+    space = simulated_space(recorded_space(replay), freed_by_log_dir(freed))
+    of_the_day = space.where(F.col("order") >= last_day).orderBy("order")
+    rows = of_the_day.toArrow().to_pylist()
+    if all(row["freed_bytes"] is None for row in rows):
+        return {}
+    found: dict[tuple[int, str], list[tuple[int, float]]] = {}
+    for row in rows:
+        elapsed_ms = timeline.moments[timeline.number(row["order"])].elapsed_ms
+        found.setdefault((row["broker"], row["path"]), []).append(
+            (elapsed_ms, row["simulated_bytes"])
+        )
+    return found
+
+
+def full_ms(points: Sequence[tuple[int, float]], at_ms: int) -> int | None:
+    """When a disk is full if it goes on like that; ``at_ms``: when the last point was seen. One
+    that has been full within the points is since then."""
+    (first, _), (elapsed, usable) = points[0], points[-1]
+    if usable <= 0:
+        return at_ms - elapsed + next(at for at, free in points if free <= 0)
+    taken_per_ms = -trend(points)
+    fills = taken_per_ms > 0 and elapsed - first >= HOUR_MS
+    return at_ms + int(usable / taken_per_ms) if fills else None
+
+
+def _log_dirs(
+    replay: Replay, simulated: Mapping[World, Usable]
+) -> list[tuple[LogDirFilling, list[Point]]]:
     timeline = replay.past.timeline
     moments = {each.entry.entry: each for each in timeline.period}
     rows = replay.rows(
@@ -382,10 +460,16 @@ def _log_dirs(replay: Replay) -> list[tuple[LogDirFilling, list[Point]]]:
     for (broker, log_dir), readings in by_dir.items():
         elapsed, at_ms, total, usable = readings[-1]
         last_day = [(at, free) for at, _, _, free in readings if elapsed - at <= DAY_MS]
-        seen_ms = elapsed - last_day[0][0]
-        taken_per_ms = -trend(last_day)
-        fills = taken_per_ms > 0 and seen_ms >= HOUR_MS
-        full_ms = at_ms + int(usable / taken_per_ms) if fills else None
+        filling = LogDirFilling(
+            *(broker, log_dir, total, usable),
+            full_ms(last_day, at_ms),
+            elapsed - last_day[0][0],
+            {
+                world: full_ms(by_log_dir[broker, log_dir], at_ms)
+                for world, by_log_dir in simulated.items()
+                if (broker, log_dir) in by_log_dir
+            },
+        )
         points = [Point(at, 100 * (1 - free / size)) for _, at, size, free in readings[::width]]
-        log_dirs.append((LogDirFilling(broker, log_dir, total, usable, full_ms, seen_ms), points))
+        log_dirs.append((filling, points))
     return log_dirs

@@ -1,6 +1,7 @@
 """Writes a made-up past as the daemon would have kept it: a file for each day that is over, or, of
 one day, an entry at a time."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -129,6 +130,7 @@ def _partitions(topic: PastTopic, entries: npt.NDArray[np.int64]) -> Any:
         "high_watermark": flat(topic.ends),
         "last_stable_offset": flat(topic.ends),
         "size_bytes": flat(topic.sizes),
+        "log_dirs": json.dumps(["1:/kafka"]),
         "verdict": "nothing",
         "reason": "too_young",
         "groups": topic.groups,

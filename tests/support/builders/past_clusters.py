@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -44,11 +45,15 @@ class PastCluster:
     entries: list[PastEntry]
     cluster_id: str = CLUSTER
 
+    @property
+    def numbers(self) -> list[int]:
+        """Of the entries."""
+        return list(accumulate(1 + each.left_out for each in self.entries))
+
     def table(self) -> pa.Table:
-        numbers = accumulate(1 + each.left_out for each in self.entries)
         rows = [
             row
-            for number, each in zip(numbers, self.entries, strict=True)
+            for number, each in zip(self.numbers, self.entries, strict=True)
             for row in self._of(number, each)
         ]
         return pa.Table.from_pylist(rows, SCHEMA)
@@ -135,6 +140,11 @@ def deletion_row(
         "outcome": outcome,
         "cycle_id": "cycle",
     }
+
+
+def log_dirs(*held: tuple[int, str]) -> str:
+    """As a partition's row writes where its replicas are: broker and path of each."""
+    return json.dumps([f"{broker}:{path}" for broker, path in held])
 
 
 def log_dir_row(broker: int, log_dir: str, total_bytes: int, usable_bytes: int) -> dict[str, Any]:

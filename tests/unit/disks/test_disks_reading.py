@@ -53,6 +53,12 @@ def test_so_does_one_that_the_metadata_do_not_show_any_more() -> None:
     assert look({1: [directory("/a", 10)]}, (1, 2)).replicas(AT) is None
 
 
+def test_the_log_directories_of_a_partition_are_known_together_or_not_at_all() -> None:
+    a, b, moving = directory("/a", 10), directory("/b", 10), directory("/c", 10, is_future=True)
+    assert look({2: [a], 1: [b, moving]}, (1, 2)).log_dirs() == {AT: ((1, "/b"), (2, "/a"))}
+    assert look({1: [b], 2: DOWN}, (1, 2)).log_dirs() == {}
+
+
 def test_a_broker_that_is_not_read_and_holds_nothing_of_it_does_not_matter() -> None:
     assert look({1: [directory("/a", 10)], 2: DOWN}, (1,)).size_bytes(AT) == 10
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from retentiond.history.entries import FinishedCycle, RecordedState, recorded_state, rows_of
-from retentiond.model import Failure
+from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import COMMIT_SCHEMA, EPOCH_SCHEMA, Snapshot
 from tests.support.builders.histories import World
 
@@ -87,6 +87,17 @@ def test_a_commit_is_of_these_records_only_where_the_leader_bears_it_out() -> No
 
     assert state(3, 7) == state(3, 9) == state(2, 7) == "read"
     assert state(3, 6) == state(2, 9) == state(None, None) == "replaced"
+
+
+def test_a_partition_says_in_which_log_directories_its_replicas_lie() -> None:
+    def told_of(log_dirs: Mapping[TopicPartition, tuple[tuple[int, str], ...]]) -> list[Any]:
+        made = seen({KEY: 7})
+        now = replace(made, disk=replace(made.disk, log_dirs=log_dirs))
+        return [row["log_dirs"] for row in told(now, None, "partition")]
+
+    held = ((1, "/a"), (2, '/b, "c": d'))
+    assert told_of({TopicPartition("orders", 0): held}) == ['["1:/a", "2:/b, \\"c\\": d"]']
+    assert told_of({}) == [None]
 
 
 def test_a_group_that_cannot_be_read_as_a_whole_is_told_as_that() -> None:
