@@ -36,14 +36,6 @@ def always(*_: Any, **__: Any) -> bool:
     return True
 
 
-def is_second_reading(*_: Any, **named: Any) -> bool:
-    return named.get("only") is not None
-
-
-def is_first_reading(*_: Any, **named: Any) -> bool:
-    return named.get("only") is None
-
-
 def has_finished(_audit: Audit, cycle: Any) -> bool:
     return cycle.finished_at_ms is not None
 
@@ -64,13 +56,13 @@ class Step:
 
 STEPS = {
     "before the outcomes of earlier runs are read back": Step(retentiond.engine, "reconcile"),
-    "before the first reading": Step(retentiond.cycle, "gather", applies=is_first_reading),
+    "before the first reading": Step(retentiond.cycle, "gather"),
     "before the groups are remembered": Step(GroupMemory, "remember"),
     "while the groups are being remembered": Step(GroupMemory, "_apply", after=True),
     "after the groups are remembered": Step(GroupMemory, "remember", after=True),
     "before the plan": Step(retentiond.cycle, "decide"),
     "after the plan": Step(retentiond.cycle, "decide", after=True),
-    "before the second reading": Step(retentiond.cycle, "gather", applies=is_second_reading),
+    "before the second reading": Step(retentiond.cycle, "gather_again"),
     "before the newcomers are remembered": Step(GroupMemory, "remember_newcomers"),
     "after the newcomers are remembered": Step(GroupMemory, "remember_newcomers", after=True),
     "before the guard": Step(retentiond.act.carry_out, "verify"),

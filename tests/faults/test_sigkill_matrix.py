@@ -115,6 +115,7 @@ def test_every_write_of_a_cycle_to_the_memory_is_a_step_below() -> None:
         "forget",
         "forget_vanished",
         "accept_losses",
+        "_version",
     }
     others |= {"_transaction", "_writing"}  # around the writes
     writes = {name for name in vars(GroupMemory) if callable(getattr(GroupMemory, name))}

@@ -137,7 +137,8 @@ def of_each_topic(parts: DataFrame) -> DataFrame:
 
     Columns: the grain, weight: long; bytes?, simulated_bytes?: double, null if a partition's are
     null; records: long, deleted by the simulation; sooner: long, those of them that pressure
-    has deleted before the consumed retention would have; doubtful: boolean, whether a reader may have missed something.
+    has deleted before the consumed retention would have; doubtful: boolean, whether a reader may
+    have missed something.
     """
     return _summed(parts, ["topic", "order", "weight"])
 
