@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     ResourceType,
+    TopicDescription,
 )
 
 from devkit.embedded import EmbeddedKafka, Node, tools
@@ -44,10 +45,24 @@ class Cluster:
         """Its id, as Kafka writes it."""
         config = {**TOPIC_CONFIG, **(TIERED_CONFIG if topic.tiered else {})}
         self.kafka.create_topic(topic.name, topic.partitions, config)
-        admin = self._admin()
-        described = admin.describe_topics(TopicCollection([topic.name]))[topic.name]
-        topic_id = str(described.result(ANSWER_SECONDS).topic_id)
+        topic_id = str(self._described(topic).topic_id)
         return topic_id.replace("+", "-").replace("/", "_")  # librdkafka writes plain base64
+
+    def _described(self, topic: Topic) -> TopicDescription:
+        """A broker that is asked may not know a new topic yet."""
+        admin = self._admin()
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while True:
+            asked = admin.describe_topics(TopicCollection([topic.name]))[topic.name]
+            try:
+                description: TopicDescription = asked.result(ANSWER_SECONDS)
+            except KafkaException as exc:
+                is_new = exc.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+                if not is_new or time.monotonic() > deadline:
+                    raise
+                time.sleep(POLL_SECONDS / 10)
+            else:
+                return description
 
     def remote_segments(self) -> set[str]:
         """The segments of all topics in remote storage; their names are their own."""
