@@ -55,7 +55,7 @@ def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
         if topic is None or not _counts(at, last, topic):
             continue
         if last.moved_at_ms:
-            moved_ms = max(last.moved_at_ms.values())
+            moved_ms = int(last.moved_at_ms.numbers.max())
             last_commit_ms[at.group_id] = max(moved_ms, last_commit_ms.get(at.group_id, 0))
         if at in absent or last.absent_since_ms is not None:
             missing_ms = last.absent_ms + (seen.observed_ms if at in still_absent else 0)

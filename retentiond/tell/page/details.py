@@ -71,7 +71,13 @@ def groups(topic: TopicAnswer, readers: RememberedReaders) -> tuple[tuple[GroupA
 
 def remembered_reader(group_id: str, last: RememberedReader) -> TopicReader:
     """A reader of the topic, made from the memory."""
-    return TopicReader(group_id, last.kind, last.offsets, last.moved_at_ms, last.absent_since_ms)
+    return TopicReader(
+        group_id,
+        last.kind,
+        last.offsets.as_dict(),
+        last.moved_at_ms.as_dict(),
+        last.absent_since_ms,
+    )
 
 
 def partitions(
