@@ -85,6 +85,7 @@ def test_each_directory_is_told_with_its_times_and_all_records_that_went_sooner(
     ]
 
 
+@pytest.mark.thorough("a replay of its own")
 def test_topics_that_are_not_asked_about_free_the_disk_too(simulate: Simulate) -> None:
     entries = by_the_hour(
         {A: [500, 400, 250, 150]}, topics(growing("orders", A), growing("views", A))
@@ -95,6 +96,7 @@ def test_topics_that_are_not_asked_about_free_the_disk_too(simulate: Simulate) -
     assert said(text) == ["disk pressure: no log directory would have been under pressure"]
 
 
+@pytest.mark.thorough("a replay of its own")
 def test_without_a_record_of_the_disks_that_is_said(simulate: Simulate) -> None:
     entries = by_the_hour({A: [None, None]}, topics(growing("orders", A)))
 
@@ -105,6 +107,7 @@ def test_without_a_record_of_the_disks_that_is_said(simulate: Simulate) -> None:
     assert (found["disk_pressure"], found["total"]["simulated_records_sooner"]) == ([], None)
 
 
+@pytest.mark.thorough("a replay of its own")
 @pytest.mark.parametrize(
     "options",
     [("--topic", "views"), ("--under-pressure",)],

@@ -185,6 +185,7 @@ def hours(written: str | None) -> float | None:
     return round((datetime.fromisoformat(written) - BEGIN) / timedelta(hours=1), 2)
 
 
+@pytest.mark.thorough("a replay of its own")
 def test_when_a_disk_would_be_full_without_retentiond_and_with_what_is_recommended(
     command: Command, tmp_path: Path
 ) -> None:
