@@ -78,14 +78,14 @@ def present_readers(
             changed[pair] = at
     renewed = _renewed(snapshot, index, pairs, [*changed])
     for pair, at in changed.items():
-        last, is_stale = present[at], stale.get(at, {}).keys()
+        last, stale_now = present[at], frozenset(stale.get(at, ()))
         offsets, times = renewed.get(pair, (NONE, NONE))
         present[at] = RememberedReader(
             snapshot.groups[pair // len(snapshot.topics)].kind,
             last.offsets.updated(offsets),
             moved_at_ms=last.moved_at_ms.updated(times),
             seen_at_ms=last.seen_at_ms,
-            stale=(last.stale - {*offsets} | is_stale) if last.stale or is_stale else last.stale,
+            stale=(last.stale - {*offsets}) | stale_now if last.stale else stale_now,
         )
     kinds = {ReaderName(group.name, group.is_external): group.kind for group in snapshot.groups}
     for at in _members(snapshot, quiet) - present.keys():
