@@ -361,7 +361,8 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
             "moved_by_kafka": F.max("not_ours").over(until_now),
             "deleted_before": F.max("cutoff").over(before),
             "bytes_from": F.last("freed_to", ignorenulls=True).over(until_now),
-            "place": F.count("lowest").over(until_now),
+            # Of the period: an entry in its midst may lie outside, where a clock was set back.
+            "place": F.count(F.expr("IF(weight IS NULL, NULL, lowest)")).over(until_now),
         }
     ).withColumn("log_bytes", F.avg(F.expr(LOG_BYTES_PER_OFFSET)).over(of_log))
     return moved.where("weight IS NOT NULL").selectExpr(

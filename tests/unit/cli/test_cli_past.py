@@ -319,19 +319,11 @@ def test_what_is_written_leaves_out_what_is_never_deleted_from_and_says_what_is_
 HOUR_MS = 3_600_000
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize(
-    ("minutes", "missed"),
-    [(30, [("billing", 60)]), (2 * 24 * 60, [])],
-    ids=["less than a reader went back", "more than a reader went back"],
-)
-def test_with_exit_code_a_simulation_ends_with_3_where_a_reader_would_have_missed_records(
-    command: Command, config: Path, tmp_path: Path, minutes: int, missed: list[Any]
-) -> None:
-    config.write_text(config.read_text().replace("minutes: 30", f"minutes: {minutes}"))
+def went_back() -> list[PastEntry]:
+    """An entry an hour; billing goes back in the sixth, and stays."""
     read = [commit_row("billing", "orders", 0, 100)]
     back = [commit_row("billing", "orders", 0, 40)]
-    entries = [
+    return [
         PastEntry(
             hour * HOUR_MS,
             observed_ms=HOUR_MS if hour else None,
@@ -348,6 +340,34 @@ def test_with_exit_code_a_simulation_ends_with_3_where_a_reader_would_have_misse
         )
         for hour in range(8)
     ]
+
+
+@pytest.mark.spark
+def test_an_entry_whose_clock_was_set_back_does_not_cut_in_two_what_a_reader_missed(
+    command: Command, config: Path, tmp_path: Path
+) -> None:
+    """It lies before the time that is asked about, and between entries that do not."""
+    entries = went_back()
+    entries[6].at_ms = HOUR_MS
+    PastCluster(entries).write(tmp_path / "state" / "history")
+    asked = ("simulate", "--config", config, "--since", "2026-03-01T02:00:00Z", "--output", "json")
+
+    (orders,) = json.loads(command(*asked).out)["topics"]
+
+    assert [(each["group"], each["records"]) for each in orders["missed"]] == [("billing", 60)]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("minutes", "missed"),
+    [(30, [("billing", 60)]), (2 * 24 * 60, [])],
+    ids=["less than a reader went back", "more than a reader went back"],
+)
+def test_with_exit_code_a_simulation_ends_with_3_where_a_reader_would_have_missed_records(
+    command: Command, config: Path, tmp_path: Path, minutes: int, missed: list[Any]
+) -> None:
+    config.write_text(config.read_text().replace("minutes: 30", f"minutes: {minutes}"))
+    entries = went_back()
     PastCluster(entries).write(tmp_path / "state" / "history")
     asked = ("simulate", "--config", config, "--since", "2026-03-01T00:00:00Z", "--output", "json")
 
