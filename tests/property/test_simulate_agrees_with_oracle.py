@@ -524,7 +524,7 @@ def test_spark_and_the_oracle_agree_on_what_disk_pressure_would_have_deleted(
                     (begin + first, begin + last) for first, last in each.times
                 ]
                 for each in pressure
-            } == {key: pressure_oracle.times(entries) for key, entries in pressed.items()}
+            } == {key: pressure_oracle.times(entries, time) for key, entries in pressed.items()}
             expected = past_oracle.simulated(batch.cluster, policies, *span, pressed)
             for each in found.topics:
                 compare(each, expected[each.topic], batch)

@@ -133,10 +133,14 @@ class Disks:
         return found
 
 
-def times(entries: list[int]) -> list[tuple[int, int]]:
-    """The first and the last of entries that follow each other."""
+def times(entries: list[int], time: Time) -> list[tuple[int, int]]:
+    """The first and the last of entries that follow each other in the period: one between them may
+    lie outside, where a clock was set back."""
     found: list[tuple[int, int]] = []
-    for at in entries:
-        first = found.pop()[0] if found and found[-1][1] == at - 1 else at
-        found.append((first, at))
+    before = None
+    for at in time.period:
+        if at in entries:
+            first = found.pop()[0] if before in entries else at
+            found.append((first, at))
+        before = at
     return found

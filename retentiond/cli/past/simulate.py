@@ -216,9 +216,9 @@ def _pressed_ms(log_dir: LogDirTimes, timeline: Timeline) -> int:
 
 
 def _end(time: MomentRange, timeline: Timeline) -> int | None:
-    """When the next entry found it without pressure; None where there is none."""
-    following = timeline.moments[time.last + 1 : time.last + 2]
-    return following[0].entry.at_ms if following else None
+    """When the next entry of the period found it without pressure; None where there is none."""
+    following = (each for each in timeline.period if each.number > time.last)
+    return next((each.entry.at_ms for each in following), None)
 
 
 def _figures(
