@@ -88,7 +88,7 @@ def gather_s(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> float:
 def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     """Whole cycles that delete a record of every partition, and read back that it is gone; the
     broker is at rest before each."""
-    config = requests.config(kafka, folder, dry_run=False)
+    config = requests.config(kafka, layout, folder, dry_run=False)
     warm_up, runs = _numbers(layout)
     engine = Engine(config, threading.Event(), lambda *_: None)
     with closing(engine), open_state(folder) as state:
@@ -181,7 +181,7 @@ class _DryRuns:
 
 def _dry_runs(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> _DryRuns:
     warm_up, runs = _numbers(layout)
-    config = Config.model_validate(settings(kafka.bootstrap_servers, folder, dry_run=True))
+    config = Config.model_validate(settings(layout, kafka.bootstrap_servers, folder, dry_run=True))
     engine = Engine(config, threading.Event(), lambda *_: None)
     with closing(engine), open_state(folder) as state:
         for _ in range(warm_up):

@@ -24,7 +24,8 @@ FIRST = 64
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """``groups`` have commits on every partition of ``topics_each`` of the ``topics``."""
+    """``groups`` have commits on every partition of ``topics_each`` of the ``topics``.
+    ``spark_memory``: the heap of Spark's JVM for a plan of that size."""
 
     name: str
     topics: int
@@ -32,6 +33,7 @@ class Layout:
     groups: int
     topics_each: int
     brokers: int = 1
+    spark_memory: str = "1g"
 
     @property
     def commits(self) -> int:
@@ -88,7 +90,15 @@ L = Layout("L", topics=200, partitions=20, groups=300, topics_each=10)
 XL = Layout("XL", topics=1_000, partitions=20, groups=1_000, topics_each=25, brokers=2)
 """Two brokers: one keeps a file of each partition open, and many machines allow 20,000."""
 
-XXL = Layout("XXL", topics=1_000, partitions=20, groups=1_000, topics_each=500, brokers=2)
+XXL = Layout(
+    "XXL",
+    topics=1_000,
+    partitions=20,
+    groups=1_000,
+    topics_each=500,
+    brokers=2,
+    spark_memory="2g",
+)
 """Ten million commits: each partition has five hundred groups."""
 
 LAYOUTS = {layout.name: layout for layout in (M, L, XL, XXL)}

@@ -46,7 +46,7 @@ COMMAND = Path(sys.executable).with_name("retentiond")
 
 
 START_AT_MOST_S = 15.0
-MEMORY_AT_MOST_MIB = {"L": 700.0, "XL": 1500.0}
+MEMORY_AT_MOST_MIB = {"L": 700.0, "XL": 1500.0, "XXL": 3072.0}
 
 
 def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path, many: int) -> list[Result]:
@@ -54,14 +54,14 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path, many: int) -> li
     name = layout.name
     starts = []
     for number in range(COLD_STARTS + STARTS):
-        with _daemon(kafka, folder / f"start-{number}") as seen:
+        with _daemon(kafka, layout, folder / f"start-{number}") as seen:
             starts.append(seen.await_cycles(1).seconds)
     start = f"{name}: start of the daemon to its first plan"
     results = [
         Result(start, statistics.median(starts[COLD_STARTS:]), "s", START_AT_MOST_S),
         Result(f"{start}, brokers new too", starts[0], "s"),
     ]
-    with _daemon(kafka, folder / "many") as seen:
+    with _daemon(kafka, layout, folder / "many") as seen:
         for cycles in (FEW, many // 2, many):
             done = seen.await_cycles(cycles).cycles
             python, jvm = seen.most_resident()
@@ -75,14 +75,16 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path, many: int) -> li
 
 
 @contextmanager
-def _daemon(kafka: EmbeddedKafka, folder: Path) -> "Iterator[_Seen]":
+def _daemon(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> "Iterator[_Seen]":
     """One that remembers nothing yet."""
     folder.mkdir()
     file, log = folder / "retentiond.yaml", folder / "log"
     with PortReservations() as ports:
         port = ports.take()
         http = {"host": LOOPBACK, "port": port}
-        file.write_text(json.dumps(settings(kafka.bootstrap_servers, folder / "state", http=http)))
+        file.write_text(
+            json.dumps(settings(layout, kafka.bootstrap_servers, folder / "state", http=http))
+        )
         started = time.monotonic()
         with log.open("wb") as stderr:
             daemon = subprocess.Popen([COMMAND, "run", "--config", file], stderr=stderr)

@@ -35,7 +35,7 @@ WARM_UP = 2
 
 def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     """Of a warm dry-run cycle."""
-    engine = Engine(config(kafka, folder, dry_run=True), threading.Event(), lambda *_: None)
+    engine = Engine(config(kafka, layout, folder, dry_run=True), threading.Event(), lambda *_: None)
     with closing(engine), open_state(folder) as state:
         for _ in range(WARM_UP):
             engine.run_cycle(state)
@@ -51,10 +51,10 @@ def results(what: str, sent: Counter[str], kafka: EmbeddedKafka, layout: Layout)
     return [Result(what, sent.total(), "", at_most), *kinds]
 
 
-def config(kafka: EmbeddedKafka, folder: Path, *, dry_run: bool) -> Config:
+def config(kafka: EmbeddedKafka, layout: Layout, folder: Path, *, dry_run: bool) -> Config:
     """With a client id of its own, by which the broker's log tells whose a request is."""
     clients = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": CLIENT}
-    document = settings(kafka.bootstrap_servers, folder, kafka=clients, dry_run=dry_run)
+    document = settings(layout, kafka.bootstrap_servers, folder, kafka=clients, dry_run=dry_run)
     return Config.model_validate(document)
 
 
