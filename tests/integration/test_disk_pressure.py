@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from devkit.embedded import EmbeddedKafka
 from devkit.embedded.small_disks import MIB, CannotMount, small_disks
 from retentiond.kafka.interface import LogDir, LogDirs, OffsetBound
 from retentiond.model import Failure, Reason, TopicPartition, Verdict
@@ -19,6 +20,7 @@ from retentiond.tell.report import CycleReport
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.support.brokers.command import Document
 from tests.support.brokers.cycles import Retentiond, row_of
+from tests.support.brokers.three import OFFSETS_TOPIC, Three
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
@@ -41,24 +43,41 @@ RECORD = bytes(10_000)
 
 
 @pytest.fixture
-def small_kafka(own_kafka: OwnKafka, tmp_path: Path) -> Iterator[Any]:
-    """Makes a broker with a log directory on each of so many disks of 64 MiB."""
+def small_cluster(own_kafka: OwnKafka, tmp_path: Path) -> Iterator[Any]:
+    """Makes brokers whose log directories lie on so many disks of 64 MiB, which they share out."""
     with ExitStack() as until_the_end:
 
-        def make(disks: int = 1) -> RealDriver:
+        def make(brokers: int, disks: int) -> EmbeddedKafka:
             try:
                 folders = until_the_end.enter_context(
                     small_disks(tmp_path / "disks", *[64 * MIB] * disks)
                 )
             except CannotMount as error:
                 pytest.skip(f"nothing can be mounted here ({error}), and a full disk needs it")
-            log_dirs = ",".join(str(folder / "data") for folder in folders)
-            kafka = until_the_end.enter_context(
-                own_kafka(config={**BROKER, "log.dirs": log_dirs}, log_dirs=disks)
-            )
-            return until_the_end.enter_context(closing(RealDriver(kafka)))
+            data = [folder / "data" for folder in folders]
+            by_broker = {number + 1: data[number::brokers] for number in range(brokers)}
+            kafka = own_kafka(brokers, config=BROKER, data_folders=by_broker)
+            return until_the_end.enter_context(kafka)
 
         yield make
+
+
+@pytest.fixture
+def small_kafka(small_cluster: Any) -> Iterator[Any]:
+    """Makes a broker with a log directory on each of so many disks of 64 MiB."""
+    with ExitStack() as until_the_end:
+
+        def make(disks: int = 1) -> RealDriver:
+            return until_the_end.enter_context(closing(RealDriver(small_cluster(1, disks))))
+
+        yield make
+
+
+@pytest.fixture
+def three(small_cluster: Any) -> Iterator[Three]:
+    """Three brokers, each on a disk of its own."""
+    with closing(Three(small_cluster(3, 3))) as three:
+        yield three
 
 
 def relaxed(topic: str) -> Document:
@@ -239,3 +258,76 @@ def test_no_record_goes_that_a_group_has_yet_to_read_however_full_the_disk_is(
     assert driver.kafka.offsets(
         [TopicPartition(topic_name, number) for number in range(2)], OffsetBound.LOG_START
     ) == {(topic_name, 0): 250, (topic_name, 1): 0}
+
+
+def complete_cycle(retentiond: Retentiond) -> CycleReport:
+    """The first that sees all groups and the disks: a coordinator that has just moved hides groups
+    for a moment, and a frozen broker hides every disk until the others know of it."""
+    return eventually(retentiond.cycle, lambda report: report.plan.complete and report.disk.space)
+
+
+def fill_first_of_three(three: Three, topic: str) -> int:
+    """Broker 1's disk runs under pressure, and nobody else's: partition 0 is on 1 and 2, and
+    partition 1 on 2 and 3. All is read. The end of partition 0."""
+    three.kafka.create_topic(topic, 3, {"segment.bytes": str(MIB)}, replication_factor=1)
+    three.place(topic, {0: [1, 2], 1: [2, 3], 2: [1]})
+    ends = {number: fill(three.driver, topic, 11 * MIB, number) for number in range(2)}
+    fill(three.driver, topic, 34 * MIB, 2)
+    three.driver.commit("readers", {(topic, 0): ends[0], (topic, 1): ends[1], (topic, 2): 0})
+    three.place(OFFSETS_TOPIC, {0: [1, 2, 3]})
+    return ends[0]
+
+
+def log_starts(three: Three, topic: str) -> dict[int, int | Failure]:
+    asked = [TopicPartition(topic, number) for number in range(3)]
+    found = three.driver.kafka.offsets(asked, OffsetBound.LOG_START)
+    return {at.partition: offset for at, offset in found.items()}
+
+
+def test_a_partition_on_several_brokers_goes_sooner_for_the_one_whose_disk_is_full(
+    three: Three, spark: SparkSessions, tmp_path: Path, topic_name: str
+) -> None:
+    end = fill_first_of_three(three, topic_name)
+    retentiond = relieving(three.driver, spark, tmp_path, topic_name)
+
+    report = complete_cycle(retentiond)
+
+    print(*report.plan.rows, report.disk.relief, sep="\n")
+    assert [each.log_dir.broker for each in report.disk.relief or ()] == [1]
+    assert [row.under_pressure for row in report.plan.rows] == [True, False, True]
+    assert log_starts(three, topic_name) == {0: end, 1: 0, 2: 0}
+    (relief,) = report.disk.relief or ()
+    assert relief.short_bytes > 0  # partition 2, which nobody has read, fills the disk
+    assert list(relief.kept_bytes) == ["readers"]
+    eventually(
+        lambda: sizes(three, topic_name, 0),
+        lambda found: {*found} == {1, 2} and max(found.values()) < 2 * MIB,
+    )
+
+
+def sizes(three: Three, topic: str, partition: int) -> dict[int, int]:
+    """Of a partition's replicas, by broker."""
+    return {
+        broker: replica.size_bytes
+        for broker, found in three.driver.kafka.log_dirs().brokers.items()
+        if not isinstance(found, Failure)
+        for log_dir in found
+        for replica in log_dir.replicas
+        if (replica.topic, replica.partition) == (topic, partition)
+    }
+
+
+@pytest.mark.parametrize("frozen", [1, 2], ids=["the full disk's", "another"])
+def test_a_frozen_broker_hides_the_pressure_of_its_own_disk_and_of_no_other(
+    three: Three, spark: SparkSessions, tmp_path: Path, topic_name: str, frozen: int
+) -> None:
+    end = fill_first_of_three(three, topic_name)
+    retentiond = relieving(three.driver, spark, tmp_path, topic_name)
+    with three.paused(frozen):
+        report = complete_cycle(retentiond)
+
+        print(*report.plan.rows, report.disk.relief, *report.disk.problems, sep="\n")
+        pressed = [each.log_dir.broker for each in report.disk.relief or ()]
+        assert pressed == ([] if frozen == 1 else [1])
+        assert row_of(report, topic_name, 0).under_pressure == (frozen == 2)
+    assert log_starts(three, topic_name)[0] == (0 if frozen == 1 else end)

@@ -46,7 +46,8 @@ class EmbeddedKafka:
     ``tiered``: topics may have remote.storage.enable (KIP-405); their remote segments are files.
     It is the newest release then whose jars for that there are, unless ``version`` says otherwise.
     With ``zookeeper`` (Kafka 3) a ZooKeeper holds the metadata, and it gives the cluster its id.
-    ``folder``: where its files are made; that for temporary ones by default.
+    ``folder``: where its files are made; that for temporary ones by default. ``data_folders``: by
+    broker, folders elsewhere for its data, instead of ``log_dirs`` ones.
 
     The processes end with the block, with the interpreter, or with this process by SIGKILL.
     The block's end removes their files, but for the logs when it failed: stderr says where they
@@ -69,6 +70,7 @@ class EmbeddedKafka:
         tiered: bool = False,
         zookeeper: bool = False,
         folder: Path | None = None,
+        data_folders: Mapping[int, Sequence[Path]] | None = None,
         start_timeout_seconds: float = 120,
     ) -> None:
         self.version = version or (jars.beside(default_version()) if tiered else default_version())
@@ -85,6 +87,7 @@ class EmbeddedKafka:
         self._further_classes = further_classes
         self._zookeeper = zookeeper
         self._folder = folder
+        self._data_folders = dict(data_folders or {})
         self._start_timeout_seconds = start_timeout_seconds
         self._processes: list[Node] = []
         self._directory: Path | None = None
@@ -225,6 +228,10 @@ class EmbeddedKafka:
             further,
             zookeeper=self._zookeeper,
         )
+        specs = [
+            replace(spec, log_dirs=tuple(self._data_folders.get(spec.node_id, spec.log_dirs)))
+            for spec in specs
+        ]
         jvm = find_jvm(self.version)
         if self._further_classes is not None:
             jvm = replace(jvm, classpath=f"{jvm.classpath}:{self._further_classes}")
