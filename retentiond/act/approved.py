@@ -11,10 +11,9 @@ killed in between. `retentiond.state.audit.Audit` implements it on disk.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 from retentiond.model import DeletionOutcome, GroupKind, Outcome, PlanRow, TopicPartition
 
@@ -27,16 +26,38 @@ class GroupEvidence(NamedTuple):
     committed_offset: int
 
 
-_COMMITTED_OFFSET = attrgetter("committed_offset")
+@dataclass(frozen=True, slots=True)
+class CommitEvidence:
+    """The commits of all relevant groups on a partition, read right before the deletion.
+
+    ``groups``: names and kinds, sorted by name. All partitions of a topic share them, so that
+    thousands of partitions with hundreds of groups each take little time and memory.
+    ``committed_offsets``: one for each group.
+    """
+
+    groups: tuple[tuple[str, GroupKind], ...]
+    committed_offsets: tuple[int, ...]
+
+    @classmethod
+    def of(cls, commits: Iterable[GroupEvidence]) -> Self:
+        listed = tuple(commits)
+        return cls(
+            tuple((each.group_id, each.kind) for each in listed),
+            tuple(each.committed_offset for each in listed),
+        )
+
+    def __iter__(self) -> Iterator[GroupEvidence]:
+        for (group_id, kind), offset in zip(self.groups, self.committed_offsets, strict=True):
+            yield GroupEvidence(group_id, kind, offset)
 
 
 @dataclass(frozen=True, slots=True)
 class Approved:
     """One partition's deletion up to the cutoff ``offset``, proven by two readings.
 
-    ``log_start_offset`` and ``evidence`` (one entry for each relevant group, sorted by name) are
-    from the second reading. ``row`` is the plan's row with the figures that this reading changed.
-    Raises ValueError if the values contradict each other.
+    ``log_start_offset`` and ``evidence`` are from the second reading. ``row`` is the plan's row
+    with the figures that this reading changed. Raises ValueError if the values contradict each
+    other.
     """
 
     topic: str
@@ -44,7 +65,7 @@ class Approved:
     topic_id: str
     offset: int
     log_start_offset: int
-    evidence: tuple[GroupEvidence, ...]
+    evidence: CommitEvidence
     row: PlanRow
 
     def __post_init__(self) -> None:
@@ -53,9 +74,11 @@ class Approved:
                 f"{self.topic}-{self.partition}: the cutoff {self.offset} is not above the "
                 f"log start offset {self.log_start_offset}"
             )
-        if not self.evidence:
+        if not self.evidence.groups:
             raise ValueError(f"{self.topic}-{self.partition}: no group has committed")
-        lowest = min(map(_COMMITTED_OFFSET, self.evidence))
+        if len(self.evidence.groups) != len(self.evidence.committed_offsets):
+            raise ValueError(f"{self.topic}-{self.partition}: a group's commit is missing")
+        lowest = min(self.evidence.committed_offsets)
         if lowest < self.offset:
             raise ValueError(
                 f"{self.topic}-{self.partition}: the cutoff {self.offset} is above the "

@@ -7,7 +7,7 @@ about. Groups go by name, because two readings number them differently.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,22 +84,22 @@ class Evidence:
         is_wanted = np.zeros(len(snapshot.partitions), np.bool_)
         is_wanted[list(self._positions.values())] = True
         names = [group.group_id for group in snapshot.groups]
-        self._commits, repeated = _by_partition(snapshot.commits, is_wanted, names)
-        self._remembered, _ = _by_partition(snapshot.remembered, is_wanted, names)
+        self._commits = _Commits(snapshot.commits, is_wanted, names)
+        self._remembered = _Commits(snapshot.remembered, is_wanted, names)
         self._doubtful: defaultdict[int, dict[str, dict[str, Any] | None]] = defaultdict(dict)
         for row in _rows_on(snapshot.epochs, is_wanted).to_pylist():
             self._doubtful[row["partition_id"]][names[row["group_id"]]] = row
         for row in _rows_on(snapshot.stale, is_wanted).to_pylist():
             self._doubtful[row["partition_id"]][names[row["group_id"]]] = None
-        self.is_ambiguous = repeated or len(self.groups) != len(snapshot.groups)
+        self.is_ambiguous = self._commits.repeated or len(self.groups) != len(snapshot.groups)
 
     def commits(self, partition: TopicPartition) -> CommittedByGroup:
         position = self._positions.get(partition)
-        return {} if position is None else self._commits.get(position, {})
+        return {} if position is None else self._commits.at(position)
 
     def remembered(self, partition: TopicPartition) -> CommittedByGroup:
         position = self._positions.get(partition)
-        return {} if position is None else self._remembered.get(position, {})
+        return {} if position is None else self._remembered.at(position)
 
     def commits_on_replaced_records(self, partition: TopicPartition) -> Mapping[str, str]:
         """Groups whose commits don't belong to the present log, with a sentence that says why."""
@@ -140,11 +140,8 @@ class Evidence:
 
     def committed_on(self, topic: str) -> frozenset[str]:
         """Groups that have committed on a partition of the topic, now or before."""
-        committed: set[str] = set()
-        for position in self._positions_by_topic.get(topic, ()):
-            committed.update(self._commits.get(position, ()))
-            committed.update(self._remembered.get(position, ()))
-        return frozenset(committed)
+        positions = self._positions_by_topic.get(topic, ())
+        return self._commits.groups_on(positions) | self._remembered.groups_on(positions)
 
     def restorers_of(self, topic: str) -> frozenset[str]:
         """Streams groups for which the topic is a changelog."""
@@ -156,20 +153,32 @@ def _rows_on(table: pa.Table, is_wanted: Flags) -> pa.Table:
     return table.filter(pa.array(is_wanted[table["partition_id"].to_numpy()]))
 
 
-def _by_partition(
-    table: pa.Table, is_wanted: Flags, names: list[str]
-) -> tuple[dict[int, dict[str, int | None]], bool]:
-    """The commits (`COMMIT_SCHEMA`) on the wanted partitions, and whether a group has two commits
-    on one of them."""
-    table = _rows_on(table, is_wanted)
-    partitions = table["partition_id"].to_numpy()
-    table = table.take(pa.array(np.argsort(partitions, kind="stable")))
-    positions, starts = np.unique(np.sort(partitions), return_index=True)
-    groups = [names[group] for group in table["group_id"].to_pylist()]
-    offsets = table["offset"].to_pylist()
-    ends = [*starts[1:].tolist(), len(offsets)]
-    commits = {
-        position: dict(zip(groups[start:end], offsets[start:end], strict=True))
-        for position, start, end in zip(positions.tolist(), starts.tolist(), ends, strict=False)
-    }
-    return commits, table.num_rows != sum(map(len, commits.values()))
+class _Commits:
+    """The commits (`COMMIT_SCHEMA`) on the wanted partitions. They stay columns, sorted by
+    partition and group: as dictionaries, ten million would take gigabytes.
+
+    ``repeated``: a group has two commits on a partition.
+    """
+
+    def __init__(self, table: pa.Table, is_wanted: Flags, names: Sequence[str]) -> None:
+        table = _rows_on(table, is_wanted)
+        groups = table["group_id"].to_numpy()
+        partitions = table["partition_id"].to_numpy()
+        keys = partitions.astype(np.int64) * max(1, len(names)) + groups
+        order = np.argsort(keys, kind="stable")
+        self.repeated = bool((np.diff(keys[order]) == 0).any())
+        commits = np.bincount(partitions, minlength=len(is_wanted))
+        self._starts = np.append(0, np.cumsum(commits)).tolist()
+        self._groups = groups[order]
+        self._offsets = table["offset"].combine_chunks().take(pa.array(order))
+        self._names = names
+
+    def at(self, position: int) -> CommittedByGroup:
+        start, end = self._starts[position : position + 2]
+        groups = map(self._names.__getitem__, self._groups[start:end].tolist())
+        return dict(zip(groups, self._offsets[start:end].to_pylist(), strict=True))
+
+    def groups_on(self, positions: Iterable[int]) -> frozenset[str]:
+        groups = [self._groups[self._starts[at] : self._starts[at + 1]] for at in positions]
+        found = np.unique(np.concatenate(groups)).tolist() if groups else []
+        return frozenset(map(self._names.__getitem__, found))

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from retentiond.act.approved import Approved, GroupEvidence
+from retentiond.act.approved import Approved, CommitEvidence
 from retentiond.act.evidence import Evidence
 from retentiond.act.rule import (
     Objection,
@@ -58,7 +58,8 @@ def verify(
     """
     planned = tuple(rows)
     by_plan = by_plan or arranged(planned, first)
-    guard = _Guard(by_plan, by_plan if second is first else arranged(planned, second))
+    is_dry_run = second is first
+    guard = _Guard(by_plan, by_plan if is_dry_run else arranged(planned, second))
     approved: list[Approved] = []
     verified: list[PlanRow] = []
     for row in planned:
@@ -66,13 +67,36 @@ def verify(
             verified.append(row)
             continue
         try:
-            deletion = guard.approve(row)
+            proof = guard.prove(row)
         except Objection as objection:
             verified.append(_held(row, objection, guard.kind_of(objection.group_id)))
         else:
-            approved.append(deletion)
-            verified.append(deletion.row)
-    return Verified(() if second is first else tuple(approved), tuple(verified))
+            verified.append(proof.row)
+            if not is_dry_run:
+                approved.append(_approved(proof))
+    return Verified(tuple(approved), tuple(verified))
+
+
+class _Proof(NamedTuple):
+    """What allows a deletion. ``row``: the plan's row with the figures of the last reading."""
+
+    topic_id: str
+    cutoff: int
+    log_start_offset: int
+    evidence: CommitEvidence
+    row: PlanRow
+
+
+def _approved(proof: _Proof) -> Approved:
+    return Approved(
+        topic=proof.row.topic,
+        partition=proof.row.partition,
+        topic_id=proof.topic_id,
+        offset=proof.cutoff,
+        log_start_offset=proof.log_start_offset,
+        evidence=proof.evidence,
+        row=proof.row,
+    )
 
 
 class _Guard:
@@ -83,42 +107,49 @@ class _Guard:
         self._second = second
         self._unlisted = first.listed - second.listed
         self._groups: dict[str, _Groups | Objection] = {}
+        self._kinds: dict[str, tuple[tuple[str, GroupKind], ...]] = {}
 
-    def approve(self, row: PlanRow) -> Approved:
-        """Raises `Objection`."""
+    def prove(self, row: PlanRow) -> _Proof:
+        """Raises `Objection`. In a dry run, whose two readings are one, it is judged once."""
         if row.cutoff is None or row.topic_id is None:
             raise Objection("the plan gives no cutoff or no topic id")
         groups = self._groups_of(row.topic)
         at = TopicPartition(row.topic, row.partition)
         with _by_the_plan():
             _check_topic_id(self._first, row)
-            check_partition(
+            log_start, committed_offsets = check_partition(
                 self._first,
                 at,
                 row.cutoff,
                 groups.by_first,
-                before={},
                 retention_ms=row.consumed_retention_ms,
             )
-        _check_topic_id(self._second, row)
-        log_start, committed_offsets = check_partition(
-            self._second,
-            at,
+        if self._second is not self._first:
+            _check_topic_id(self._second, row)
+            log_start, committed_offsets = check_partition(
+                self._second,
+                at,
+                row.cutoff,
+                groups.by_second,
+                before=self._first,
+                retention_ms=row.consumed_retention_ms,
+            )
+        return _Proof(
+            row.topic_id,
             row.cutoff,
-            groups.by_second,
-            before=self._first.commits(at),
-            retention_ms=row.consumed_retention_ms,
+            log_start,
+            CommitEvidence(self._kinds_of(row.topic), tuple(committed_offsets)),
+            _as_read(row, log_start, row.cutoff - log_start),
         )
-        kinds = [self._second.groups[group_id].kind for group_id in groups.by_second]
-        return Approved(
-            topic=row.topic,
-            partition=row.partition,
-            topic_id=row.topic_id,
-            offset=row.cutoff,
-            log_start_offset=log_start,
-            evidence=tuple(map(GroupEvidence, groups.by_second, kinds, committed_offsets)),
-            row=_as_read(row, log_start, row.cutoff - log_start),
-        )
+
+    def _kinds_of(self, topic: str) -> tuple[tuple[str, GroupKind], ...]:
+        """The topic's groups with their kinds, once it is known that all have commits."""
+        if topic not in self._kinds:
+            self._kinds[topic] = tuple(
+                (group_id, self._second.groups[group_id].kind)
+                for group_id in self._groups_of(topic).by_second
+            )
+        return self._kinds[topic]
 
     def kind_of(self, group_id: str | None) -> GroupKind | None:
         """The kind of a group of one of the readings; None if no reading has it."""

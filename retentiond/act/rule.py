@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TypeGuard
 
-from retentiond.act.evidence import CommittedByGroup, Evidence
+from retentiond.act.evidence import Evidence
 from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.formatting import say_many, say_negative_commit, say_reader, say_verb
 from retentiond.model import TopicPartition
@@ -122,14 +122,13 @@ def check_partition(
     cutoff: int,
     groups: Collection[str],
     *,
-    before: CommittedByGroup,
     retention_ms: int | None,
+    before: Evidence | None = None,
 ) -> tuple[int, list[int]]:
     """The log start offset, and the committed offset of each group, that allow the cutoff.
 
-    ``groups``: the result of `check_topic`. ``before``: the commits of an earlier reading, which
-    only make a sentence clearer. ``retention_ms``: the consumed retention from which the cutoff was
-    computed.
+    ``groups``: the result of `check_topic`. ``retention_ms``: the consumed retention from which
+    the cutoff was computed. ``before``: an earlier reading, which only makes a sentence clearer.
     """
     if at not in evidence.partitions:
         raise Objection("the partition is not there")
@@ -137,15 +136,17 @@ def check_partition(
     _check_retention(reading, evidence.topics[at.topic].policy, retention_ms)
     log_start, high_watermark = _check_bounds(reading, cutoff)
     on_replaced_records = evidence.commits_on_replaced_records(at)
-    commits = [*map(evidence.commits(at).get, groups)]
+    by_group = evidence.commits(at)
+    commits = [*map(by_group.get, groups)]
     if _allow(commits, cutoff, high_watermark) and on_replaced_records.keys().isdisjoint(groups):
         return log_start, commits
     committed_offsets: list[int] = []
-    for group_id, committed in zip(groups, map(evidence.commits(at).get, groups), strict=True):
+    for group_id, committed in zip(groups, commits, strict=True):
         if committed is None:
             raise _without_commit(evidence, at, group_id)
         if committed < cutoff:
-            raise _too_low(evidence, group_id, committed, before.get(group_id), cutoff)
+            earlier = None if before is None else before.commits(at).get(group_id)
+            raise _too_low(evidence, group_id, committed, earlier, cutoff)
         if committed > high_watermark:
             raise Objection(
                 f"{_called(evidence, group_id)} has committed {committed}, "

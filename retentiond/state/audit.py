@@ -23,13 +23,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self
+from typing import Self
 
-from retentiond.act.approved import Approved, GroupEvidence, UnprovenDeletion
+from retentiond.act.approved import Approved, UnprovenDeletion
 from retentiond.clock import Stop, Uptime, uptime
 from retentiond.disks.freed import Freed
 from retentiond.errors import StateError, StateReplaced
-from retentiond.model import DeletionOutcome, Outcome, PlanRow
+from retentiond.model import DeletionOutcome, GroupKind, Outcome, PlanRow
 from retentiond.state.audit_file import AUDIT_NAME, AUDITED, open_for_writing, unusable
 from retentiond.state.audit_pruning import PRUNING_S, look_at_clock, prune_step
 from retentiond.state.audit_records import CycleRecord
@@ -151,10 +151,8 @@ class Audit:
                         "cycle_id": cycle_id,
                         "evidence_at_ms": evidence_at_ms,
                         "requested_at_ms": requested_at_ms,
-                        "group_list": group_lists.id_of(each.evidence),
-                        "committed_offsets": json.dumps(
-                            [group.committed_offset for group in each.evidence]
-                        ),
+                        "group_list": group_lists.id_of(each.evidence.groups),
+                        "committed_offsets": json.dumps(each.evidence.committed_offsets),
                         # The approved values win over the plan's.
                         "topic": each.topic,
                         "partition": each.partition,
@@ -284,17 +282,17 @@ class Audit:
 
 
 class _GroupLists:
-    """Ids of the lists of groups in the evidence of one batch. A list is stored once."""
+    """Ids of the lists of groups in the evidence of one batch, which keeps them alive. A list is
+    stored once."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._ids: dict[Any, int] = {}
+        self._ids: dict[int, int] = {}  # by identity: comparing long lists would take longer
 
-    def id_of(self, evidence: Sequence[GroupEvidence]) -> int:
-        groups, kinds, _ = zip(*evidence, strict=True)
-        key = (groups, kinds)
+    def id_of(self, groups: Sequence[tuple[str, GroupKind]]) -> int:
+        key = id(groups)
         if key not in self._ids:
-            listed = json.dumps(list(zip(groups, kinds, strict=True)))
+            listed = json.dumps(groups)
             self._connection.execute(
                 "INSERT INTO group_lists (groups) VALUES (?) ON CONFLICT DO NOTHING", (listed,)
             )

@@ -14,7 +14,7 @@ import pytest
 import retentiond.act.carry_out
 import retentiond.state.state
 import tests.property.model.daemon
-from retentiond.act.approved import Approved, GroupEvidence
+from retentiond.act.approved import Approved, CommitEvidence
 from retentiond.act.guard import Verified
 from retentiond.config.disk_pressure import DiskPressure
 from retentiond.disks.log_dirs import DiskReading
@@ -80,9 +80,9 @@ def _approved(row: PlanRow) -> Approved:
     assert row.topic_id is not None
     assert row.cutoff is not None
     assert row.log_start_offset is not None
-    evidence = GroupEvidence("somebody", GroupKind.CLASSIC, row.cutoff)
+    evidence = CommitEvidence((("somebody", GroupKind.CLASSIC),), (row.cutoff,))
     return Approved(
-        row.topic, row.partition, row.topic_id, row.cutoff, row.log_start_offset, (evidence,), row
+        row.topic, row.partition, row.topic_id, row.cutoff, row.log_start_offset, evidence, row
     )
 
 

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from retentiond.act.approved import Approved, GroupEvidence
+from retentiond.act.approved import Approved, CommitEvidence
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.memory.by_partition import ByPartition
@@ -237,7 +237,7 @@ def deleted(state_dir: Path, topic: str, at_ms: Iterable[int], records: int = 1_
             cycle = CycleRecord(cycle_id, "cluster-a", moment_ms, False, True, 1, 1, 0)
             start = number * records
             row = partition(topic, 0, start=start, committed=start + records, end=start + records)
-            evidence = (GroupEvidence("billing", GroupKind.CLASSIC, start + records),)
+            evidence = CommitEvidence((("billing", GroupKind.CLASSIC),), (start + records,))
             approved = Approved(topic, 0, f"id-of-{topic}", start + records, start, evidence, row)
             audit.record_cycle(cycle)
             audit.intend(cycle_id, [approved], moment_ms, evidence_at_ms=moment_ms)

@@ -19,7 +19,7 @@ from devkit.bench.rest import await_rest
 from devkit.bench.result import Result
 from devkit.bench.timing import RUNS, seconds
 from devkit.embedded import EmbeddedKafka, tools
-from retentiond.act.approved import Approved, GroupEvidence
+from retentiond.act.approved import Approved, CommitEvidence
 from retentiond.act.delete import EvidenceAge, execute
 from retentiond.act.slices import MOST_PARTITIONS
 from retentiond.clock import seconds_since_boot
@@ -171,8 +171,8 @@ def _partitions(layout: Layout) -> Iterator[tuple[str, int]]:
 
 def _approved(layout: Layout, ids: Mapping[str, str], offset: int) -> Iterator[Approved]:
     """What the guard would hand over for every partition, with ten groups' commits."""
-    evidence = tuple(
-        GroupEvidence(layout.group(number), GroupKind.CLASSIC, FIRST) for number in range(10)
+    evidence = CommitEvidence(
+        tuple((layout.group(number), GroupKind.CLASSIC) for number in range(10)), (FIRST,) * 10
     )
     for topic, partition in _partitions(layout):
         row = PlanRow(
@@ -188,7 +188,7 @@ def _approved(layout: Layout, ids: Mapping[str, str], offset: int) -> Iterator[A
             cutoff=offset,
             verdict=Verdict.DELETE,
             reason=Reason.CONSUMED,
-            groups=len(evidence),
+            groups=len(evidence.groups),
             records=1,
         )
         yield Approved(topic, partition, ids[topic], offset, offset - 1, evidence, row)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from threading import Event
 
-from retentiond.act.approved import Approved, GroupEvidence
+from retentiond.act.approved import Approved, CommitEvidence
 from retentiond.kafka.interface import (
     CoordinatorState,
     DeleteFailure,
@@ -201,9 +201,8 @@ def approved(at: TopicPartition, cutoff: int = 100) -> Approved:
         topic_id=f"id-of-{at.topic}",
         offset=cutoff,
         log_start_offset=10,
-        evidence=(
-            GroupEvidence("billing", GroupKind.CLASSIC, cutoff + 20),
-            GroupEvidence("search", GroupKind.CONSUMER, cutoff),
+        evidence=CommitEvidence(
+            (("billing", GroupKind.CLASSIC), ("search", GroupKind.CONSUMER)), (cutoff + 20, cutoff)
         ),
         row=row,
     )

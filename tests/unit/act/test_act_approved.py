@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import retentiond
-from retentiond.act.approved import Approved, GroupEvidence
+from retentiond.act.approved import Approved, CommitEvidence
 from retentiond.model import GroupKind
 from tests.support.builders.guard_readings import ORDERS_0, deletion
 
@@ -20,9 +20,9 @@ def approved(*, offset: int, log_start_offset: int, committed: tuple[int, ...]) 
         topic_id="id-of-orders",
         offset=offset,
         log_start_offset=log_start_offset,
-        evidence=tuple(
-            GroupEvidence(f"group-{number}", GroupKind.CLASSIC, offset)
-            for number, offset in enumerate(committed)
+        evidence=CommitEvidence(
+            tuple((f"group-{number}", GroupKind.CLASSIC) for number in range(len(committed))),
+            committed,
         ),
         row=deletion(ORDERS_0),
     )

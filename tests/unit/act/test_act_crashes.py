@@ -184,7 +184,7 @@ def check(state_dir: Path, kafka: FragileLeaders) -> None:
                 assert kafka.logs[at].log_start_offset >= CUTOFF
             if record.outcome in (Outcome.FAILED, Outcome.NOT_ATTEMPTED):
                 assert kafka.logs[at].log_start_offset == START
-            assert record.evidence == approved(at, CUTOFF).evidence
+            assert record.evidence == tuple(approved(at, CUTOFF).evidence)
         assert {each.topic_partition for each in audit.unsettled("cluster-a")} == {
             at for at, record in recorded.items() if record.outcome is Outcome.UNKNOWN
         }

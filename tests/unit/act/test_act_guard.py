@@ -326,7 +326,7 @@ def test_when_both_readings_bear_the_plan_out_it_is_approved() -> None:
         100,
         10,
     )
-    assert approved.evidence == (
+    assert tuple(approved.evidence) == (
         GroupEvidence("billing", GroupKind.CLASSIC, 120),
         GroupEvidence("search", GroupKind.CLASSIC, 120),
     )
@@ -645,7 +645,7 @@ def test_the_figures_of_the_second_reading_are_the_ones_that_go_on() -> None:
 
     (approved,) = verified.approved
     assert approved.log_start_offset == 40
-    assert approved.evidence[1].committed_offset == 140
+    assert approved.evidence.committed_offsets[1] == 140
     assert (approved.row.log_start_offset, approved.row.records) == (40, 60)
     assert verified.rows == (approved.row,)
 

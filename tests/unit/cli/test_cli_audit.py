@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from retentiond.act.approved import Approved, GroupEvidence
+from retentiond.act.approved import Approved, CommitEvidence, GroupEvidence
 from retentiond.cli import audit as audit_command
 from retentiond.cli.output import audit as output
 from retentiond.cli.output.audit import SCHEMA, export_deletions
@@ -42,7 +42,7 @@ def plan(cycle_id: str, topics: list[str]) -> Plan:
 
 
 def approved(topic: str) -> Approved:
-    return Approved(topic, 0, f"id-of-{topic}", 100, 10, EVIDENCE, row(topic))
+    return Approved(topic, 0, f"id-of-{topic}", 100, 10, CommitEvidence.of(EVIDENCE), row(topic))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from retentiond.act.approved import Approved, GroupEvidence
+from retentiond.act.approved import Approved, CommitEvidence, GroupEvidence
 from retentiond.errors import StateError
 from retentiond.fields import Field, Storage
 from retentiond.model import (
@@ -57,7 +57,7 @@ EVIDENCE = (
 )
 
 
-def approved(partition: int, topic: str = "orders", evidence: object = EVIDENCE) -> Approved:
+def approved(partition: int, topic: str = "orders", evidence: Any = EVIDENCE) -> Approved:
     row = PlanRow(
         topic=topic,
         partition=partition,
@@ -78,8 +78,7 @@ def approved(partition: int, topic: str = "orders", evidence: object = EVIDENCE)
         only_groups="billing|search",
         owner="payments",
     )
-    assert isinstance(evidence, tuple)
-    return Approved(topic, partition, "id-of-orders", 100, 10, evidence, row)
+    return Approved(topic, partition, "id-of-orders", 100, 10, CommitEvidence.of(evidence), row)
 
 
 def outcome(
