@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.kafka.interface import TopicConfig
@@ -245,20 +246,34 @@ NOWHERE = -1
 """No position, and no offset."""
 
 
+DENSE = 8
+"""Offsets are looked up in a table of all groups and partitions if it has at most this many places
+for each commit. Sorting takes twice as long."""
+
+
 def offsets_beside(rows: pa.Table, commits: pa.Table) -> Integers:
     """For each of the rows, which have group_id and partition_id, the offset that ``commits`` have
-    of the same group and partition; `NOWHERE` where they have none. None of theirs is null."""
+    of the same group and partition (the first if there are several); `NOWHERE` where they have
+    none. None of theirs is null."""
+    groups, partitions = (
+        1 + max(pc.max(table[name]).as_py() or 0 for table in (rows, commits))
+        for name in ("group_id", "partition_id")
+    )
 
-    def keys(table: pa.Table) -> Integers:
-        groups: Integers = table["group_id"].to_numpy().astype(np.int64)
-        partitions: Integers = table["partition_id"].to_numpy()
-        return (groups << 32) + partitions
+    def keys_of(table: pa.Table) -> Integers:
+        group: Integers = table["group_id"].to_numpy().astype(np.int64)
+        keys: Integers = group * partitions + table["partition_id"].to_numpy()
+        return keys
 
-    asked, there = keys(rows), keys(commits)
+    asked, there, offsets = keys_of(rows), keys_of(commits), commits["offset"].to_numpy()
+    if groups * partitions <= DENSE * len(there):
+        offset_at = np.full(groups * partitions, NOWHERE)
+        offset_at[there[::-1]] = offsets[::-1]  # so that the first one is written last
+        return offset_at[asked]
     order = np.argsort(there, kind="stable")  # mostly they are sorted: that is one pass then
     at = np.searchsorted(there[order], asked)
     found = np.append(there[order], NOWHERE)  # behind the last there is none
-    offsets = np.append(commits["offset"].to_numpy()[order], NOWHERE)
+    offsets = np.append(offsets[order], NOWHERE)
     return np.where(found[at] == asked, offsets[at], NOWHERE)
 
 
