@@ -43,8 +43,12 @@ DAEMON_CYCLES = 100
 BROKER = ("-Xmx2g", "-XX:TieredStopAtLevel=4")
 LARGE_BROKER = ("-Xmx4g", "-XX:TieredStopAtLevel=4")
 """XL's 20,000 partitions don't fit into the usual half of a gigabyte, nor XXL's ten million commits
-into two. And a broker that lives for
-months has Java's optimizing compiler, which those of the tests do without."""
+into two. And a broker that lives for months has Java's optimizing compiler, which those of the
+tests do without."""
+
+SESSION = {"broker.session.timeout.ms": "18000", "broker.heartbeat.interval.ms": "2000"}
+"""Brokers of the tests are fenced after 4 s. One that tells millions of commits may stand still for
+as long, and a cycle in which its groups have no coordinator is incomplete."""
 
 
 def main() -> int:
@@ -104,7 +108,8 @@ def _seeded(layout: Layout) -> Iterator[tuple[EmbeddedKafka, Path]]:
     """A broker with that layout, and a folder for as long."""
     folder = tempfile.TemporaryDirectory(prefix="retentiond-bench-")
     options = LARGE_BROKER if layout is XXL else BROKER
-    with folder as name, EmbeddedKafka(layout.brokers, java_options=options) as kafka:
+    broker = EmbeddedKafka(layout.brokers, config=SESSION, java_options=options)
+    with folder as name, broker as kafka:
         seed(kafka, layout)
         yield kafka, Path(name)
 
