@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 
 from devkit.embedded import EmbeddedKafka
 from devkit.embedded.small_disks import MIB, CannotMount, small_disks
+from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.interface import LogDir, LogDirs, OffsetBound
 from retentiond.model import Failure, Reason, TopicPartition, Verdict
 from retentiond.spark.session import SparkSessions
@@ -261,9 +262,21 @@ def test_no_record_goes_that_a_group_has_yet_to_read_however_full_the_disk_is(
 
 
 def complete_cycle(retentiond: Retentiond) -> CycleReport:
-    """The first that sees all groups and the disks: a coordinator that has just moved hides groups
-    for a moment, and a frozen broker hides every disk until the others know of it."""
-    return eventually(retentiond.cycle, lambda report: report.plan.complete and report.disk.space)
+    """The first that sees all groups and the disks. Until then a coordinator that has just moved
+    hides groups, and a frozen broker hides every disk, or lets the whole cycle fail."""
+
+    def cycle() -> CycleReport | KafkaUnavailable:
+        try:
+            return retentiond.cycle()
+        except KafkaUnavailable as error:
+            return error
+
+    def sees_all(found: CycleReport | KafkaUnavailable) -> bool:
+        return isinstance(found, CycleReport) and found.plan.complete and bool(found.disk.space)
+
+    found = eventually(cycle, sees_all)
+    assert isinstance(found, CycleReport)
+    return found
 
 
 def fill_first_of_three(three: Three, topic: str) -> int:
