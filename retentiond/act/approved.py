@@ -11,9 +11,9 @@ killed in between. `retentiond.state.audit.Audit` implements it on disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol
 
 from retentiond.model import DeletionOutcome, GroupKind, Outcome, PlanRow, TopicPartition
 
@@ -37,14 +37,6 @@ class CommitEvidence:
 
     groups: tuple[tuple[str, GroupKind], ...]
     committed_offsets: tuple[int, ...]
-
-    @classmethod
-    def of(cls, commits: Iterable[GroupEvidence]) -> Self:
-        listed = tuple(commits)
-        return cls(
-            tuple((each.group_id, each.kind) for each in listed),
-            tuple(each.committed_offset for each in listed),
-        )
 
     def __iter__(self) -> Iterator[GroupEvidence]:
         for (group_id, kind), offset in zip(self.groups, self.committed_offsets, strict=True):

@@ -27,7 +27,7 @@ from retentiond.act.rule import (
     counting,
 )
 from retentiond.formatting import say_reader
-from retentiond.model import GroupKind, PlanRow, Reason, TopicPartition, Verdict
+from retentiond.model import GroupKind, PlanRow, Reason, Verdict
 from retentiond.snapshot import Snapshot
 
 
@@ -67,36 +67,14 @@ def verify(
             verified.append(row)
             continue
         try:
-            proof = guard.prove(row)
+            deletion = guard.approve(row)
         except Objection as objection:
             verified.append(_held(row, objection, guard.kind_of(objection.group_id)))
         else:
-            verified.append(proof.row)
+            verified.append(deletion.row)
             if not is_dry_run:
-                approved.append(_approved(proof))
+                approved.append(deletion)
     return Verified(tuple(approved), tuple(verified))
-
-
-class _Proof(NamedTuple):
-    """What allows a deletion. ``row``: the plan's row with the figures of the last reading."""
-
-    topic_id: str
-    cutoff: int
-    log_start_offset: int
-    evidence: CommitEvidence
-    row: PlanRow
-
-
-def _approved(proof: _Proof) -> Approved:
-    return Approved(
-        topic=proof.row.topic,
-        partition=proof.row.partition,
-        topic_id=proof.topic_id,
-        offset=proof.cutoff,
-        log_start_offset=proof.log_start_offset,
-        evidence=proof.evidence,
-        row=proof.row,
-    )
 
 
 class _Guard:
@@ -109,37 +87,25 @@ class _Guard:
         self._groups: dict[str, _Groups | Objection] = {}
         self._kinds: dict[str, tuple[tuple[str, GroupKind], ...]] = {}
 
-    def prove(self, row: PlanRow) -> _Proof:
+    def approve(self, row: PlanRow) -> Approved:
         """Raises `Objection`. In a dry run, whose two readings are one, it is judged once."""
         if row.cutoff is None or row.topic_id is None:
             raise Objection("the plan gives no cutoff or no topic id")
         groups = self._groups_of(row.topic)
-        at = TopicPartition(row.topic, row.partition)
         with _by_the_plan():
-            _check_topic_id(self._first, row)
-            log_start, committed_offsets = check_partition(
-                self._first,
-                at,
-                row.cutoff,
-                groups.by_first,
-                retention_ms=row.consumed_retention_ms,
-            )
+            log_start, committed_offsets = _check(self._first, row, row.cutoff, groups.by_first)
         if self._second is not self._first:
-            _check_topic_id(self._second, row)
-            log_start, committed_offsets = check_partition(
-                self._second,
-                at,
-                row.cutoff,
-                groups.by_second,
-                before=self._first,
-                retention_ms=row.consumed_retention_ms,
+            log_start, committed_offsets = _check(
+                self._second, row, row.cutoff, groups.by_second, before=self._first
             )
-        return _Proof(
-            row.topic_id,
-            row.cutoff,
-            log_start,
-            CommitEvidence(self._kinds_of(row.topic), tuple(committed_offsets)),
-            _as_read(row, log_start, row.cutoff - log_start),
+        return Approved(
+            topic=row.topic,
+            partition=row.partition,
+            topic_id=row.topic_id,
+            offset=row.cutoff,
+            log_start_offset=log_start,
+            evidence=CommitEvidence(self._kinds_of(row.topic), tuple(committed_offsets)),
+            row=_as_read(row, log_start, row.cutoff - log_start),
         )
 
     def _kinds_of(self, topic: str) -> tuple[tuple[str, GroupKind], ...]:
@@ -206,10 +172,25 @@ def _as_read(row: PlanRow, log_start: int, records: int) -> PlanRow:
     return replace(row, log_start_offset=log_start, records=records)
 
 
-def _check_topic_id(evidence: Evidence, row: PlanRow) -> None:
+def _check(
+    evidence: Evidence,
+    row: PlanRow,
+    cutoff: int,
+    groups: tuple[str, ...],
+    before: Evidence | None = None,
+) -> tuple[int, list[int]]:
+    """See `check_partition`. The topic must be the plan's, too."""
     topic_id = evidence.topics[row.topic].topic_id
     if topic_id != row.topic_id:
         raise Objection(f"the topic's id is {topic_id}, and the plan's is {row.topic_id}")
+    return check_partition(
+        evidence,
+        row.topic_partition,
+        cutoff,
+        groups,
+        retention_ms=row.consumed_retention_ms,
+        before=before,
+    )
 
 
 class _Groups(NamedTuple):

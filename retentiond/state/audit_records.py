@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from retentiond.act.approved import GroupEvidence
+from retentiond.act.approved import CommitEvidence, GroupEvidence
 from retentiond.errors import StateError
 from retentiond.fields import Storage
 from retentiond.model import (
@@ -156,11 +156,12 @@ def _deletion(stored: sqlite3.Row) -> DeletionRecord:
         cluster_id=stored["cluster_id"],
         row=PlanRow(**row_fields, verdict=Verdict.DELETE, reason=Reason.CONSUMED),
         evidence=tuple(
-            GroupEvidence(group_id, GroupKind(kind), offset)
-            for (group_id, kind), offset in zip(
-                json.loads(stored["listed_groups"]),
-                json.loads(stored["committed_offsets"]),
-                strict=True,
+            CommitEvidence(
+                tuple(
+                    (group_id, GroupKind(kind))
+                    for group_id, kind in json.loads(stored["listed_groups"])
+                ),
+                tuple(json.loads(stored["committed_offsets"])),
             )
         ),
         evidence_at_ms=stored["evidence_at_ms"],

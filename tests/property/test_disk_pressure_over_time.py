@@ -27,8 +27,7 @@ from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.model import TopicPartition
 from retentiond.spark.session import SparkSessions
 from retentiond.state.state import State, open_state
-from retentiond.tell.group_answers import NO_LAG_READ, LagReport
-from retentiond.tell.lag.margins import LagReader
+from tests.property.model.daemon import NoLag
 from tests.support import oracle
 from tests.support.fakes import FakeCluster
 from tests.support.fakes.world import RECORD_BYTES
@@ -150,11 +149,6 @@ class SmallDisk(FakeCluster):
     def delete_records(self, cutoffs: Mapping[TopicPartition, int], **more: Any) -> Any:
         self.requests.update(cutoffs)
         return super().delete_records(cutoffs, **more)
-
-
-class NoLag(LagReader):
-    def report(self, *_: object, **__: object) -> LagReport:
-        return NO_LAG_READ
 
 
 class NoWaits:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from retentiond.act.approved import CommitEvidence, GroupEvidence
 from retentiond.config import TopicPolicy
 from retentiond.config.values import Pattern
 from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition, Verdict
@@ -24,6 +25,13 @@ POLICY = TopicPolicy(enabled=True, consumed_retention_ms=60_000)
 Commits = dict[tuple[str, TopicPartition], int | None]  # by group and partition
 Epochs = dict[tuple[str, TopicPartition], tuple[int, int | None, int | None]]
 """By group and partition: the epoch of its commit, the one that the leader knows, and its end."""
+
+
+def commit_evidence(commits: Sequence[GroupEvidence]) -> CommitEvidence:
+    return CommitEvidence(
+        tuple((each.group_id, each.kind) for each in commits),
+        tuple(each.committed_offset for each in commits),
+    )
 
 
 def topic(name: str) -> TopicReading:

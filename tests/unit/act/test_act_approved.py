@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,12 @@ def test_an_approval_that_contradicts_itself_cannot_be_made(
 ) -> None:
     with pytest.raises(ValueError, match="orders-0: "):
         approved(offset=offset, log_start_offset=log_start_offset, committed=committed)
+
+
+def test_a_group_without_a_commit_cannot_be_evidence() -> None:
+    sound = approved(offset=10, log_start_offset=0, committed=(10, 12))
+    with pytest.raises(ValueError, match="orders-0: a group's commit is missing"):
+        replace(sound, evidence=replace(sound.evidence, committed_offsets=(10,)))
 
 
 def test_the_first_record_alone_can_be_approved() -> None:

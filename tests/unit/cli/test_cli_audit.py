@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from retentiond.act.approved import Approved, CommitEvidence, GroupEvidence
+from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.cli import audit as audit_command
 from retentiond.cli.output import audit as output
 from retentiond.cli.output.audit import SCHEMA, export_deletions
@@ -27,6 +27,7 @@ from retentiond.model import GroupKind, Outcome, Plan
 from retentiond.state.audit import Audit
 from retentiond.state.audit_records import DeletionRecord, begun, finished, read_deletions
 from retentiond.state.operator_actions import actions_in
+from tests.support.builders.guard_readings import commit_evidence
 from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row, row_json
 from tests.unit.cli.conftest import CONFIG, Command
 from tests.unit.tell.test_tell_report import OUTCOME_FIELDS, ROW_FIELDS
@@ -42,7 +43,7 @@ def plan(cycle_id: str, topics: list[str]) -> Plan:
 
 
 def approved(topic: str) -> Approved:
-    return Approved(topic, 0, f"id-of-{topic}", 100, 10, CommitEvidence.of(EVIDENCE), row(topic))
+    return Approved(topic, 0, f"id-of-{topic}", 100, 10, commit_evidence(EVIDENCE), row(topic))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from retentiond.act.approved import Approved, CommitEvidence, GroupEvidence
+from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.errors import StateError
 from retentiond.fields import Field, Storage
 from retentiond.model import (
@@ -40,6 +40,7 @@ from retentiond.state.audit_records import (
 from retentiond.state.state import open_state
 from retentiond.state.state_dir import BUSY_MS, connect, created
 from tests.support.audited import read_cycles
+from tests.support.builders.guard_readings import commit_evidence
 
 CYCLE = CycleRecord(
     cycle_id="cycle-1",
@@ -57,7 +58,9 @@ EVIDENCE = (
 )
 
 
-def approved(partition: int, topic: str = "orders", evidence: Any = EVIDENCE) -> Approved:
+def approved(
+    partition: int, topic: str = "orders", evidence: tuple[GroupEvidence, ...] = EVIDENCE
+) -> Approved:
     row = PlanRow(
         topic=topic,
         partition=partition,
@@ -78,7 +81,7 @@ def approved(partition: int, topic: str = "orders", evidence: Any = EVIDENCE) ->
         only_groups="billing|search",
         owner="payments",
     )
-    return Approved(topic, partition, "id-of-orders", 100, 10, CommitEvidence.of(evidence), row)
+    return Approved(topic, partition, "id-of-orders", 100, 10, commit_evidence(evidence), row)
 
 
 def outcome(
