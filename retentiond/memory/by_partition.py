@@ -3,6 +3,9 @@
 A packed mapping has its count, its partitions and its numbers, and ends with a checksum. Integers
 are written as the smallest one and what each has above it, in as few bytes as the largest
 difference needs: partitions without a gap take none, and neither do equal times.
+
+Hundreds of thousands of readers have few different sets of partitions: those of the topics. So each
+set is kept, packed and unpacked once for all readers that have it.
 """
 
 from __future__ import annotations
@@ -10,12 +13,15 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from retentiond.snapshot import NOWHERE, Flags, Integers
+
+Partitions = npt.NDArray[np.int32]
 
 CHECKSUM = struct.Struct("<I")
 
@@ -27,6 +33,14 @@ FRAME = struct.Struct("<qB")
 
 WIDTHS = (0, 1, 2, 4, 8)
 
+SETS_KEPT = 4096
+"""How many different sets of partitions are kept."""
+
+
+@lru_cache(SETS_KEPT)
+def _kept(partitions: bytes) -> Partitions:
+    return np.frombuffer(partitions, np.int32)
+
 
 class ByPartition(Mapping[int, int]):
     """An offset or a time of each partition; neither is negative. It never changes.
@@ -36,8 +50,8 @@ class ByPartition(Mapping[int, int]):
 
     __slots__ = ("numbers", "partitions")
 
-    def __init__(self, partitions: npt.NDArray[np.int32], numbers: Integers) -> None:
-        self.partitions = partitions
+    def __init__(self, partitions: npt.NDArray[np.integer], numbers: Integers) -> None:
+        self.partitions = _kept(np.asarray(partitions, np.int32).tobytes())
         self.numbers = numbers
 
     @classmethod
@@ -101,11 +115,8 @@ class ByPartition(Mapping[int, int]):
 
     def packed(self) -> bytes:
         """See `unpacked`."""
-        # np.diff takes twice as long for a few partitions.
-        steps: Integers = self.partitions.astype(np.int64)
-        steps[1:] -= self.partitions[:-1]
-        steps[:1] -= NOWHERE
-        body = HEAD.pack(len(self)) + _framed(steps) + _framed(self.numbers)
+        partitions = _packed_partitions(self.partitions.tobytes())
+        body = HEAD.pack(len(self)) + partitions + _framed(self.numbers)
         return body + CHECKSUM.pack(zlib.crc32(body))
 
     @classmethod
@@ -115,9 +126,9 @@ class ByPartition(Mapping[int, int]):
         if len(body) < HEAD.size or CHECKSUM.pack(zlib.crc32(body)) != checksum:
             raise ValueError("what is kept by partition has another checksum")
         (count,) = HEAD.unpack_from(body)
-        steps, at = _unframed(body, HEAD.size, count)
-        numbers, _ = _unframed(body, at, count)
-        return cls((np.cumsum(steps) + NOWHERE).astype(np.int32), numbers)
+        end = _end(body, HEAD.size, count)
+        partitions = _unpacked_partitions(body[HEAD.size : end], count)
+        return cls(partitions, _unframed(body[end:], count))
 
 
 NONE = ByPartition.of({})
@@ -130,6 +141,18 @@ def _are_equal(some: npt.NDArray[np.integer], others: npt.NDArray[np.integer]) -
     return len(some) == len(others) and some.tobytes() == others.tobytes()
 
 
+@lru_cache(SETS_KEPT)
+def _packed_partitions(partitions: bytes) -> bytes:
+    ascending = np.append(NOWHERE, np.frombuffer(partitions, np.int32))
+    steps: Integers = ascending[1:] - ascending[:-1]
+    return _framed(steps)
+
+
+@lru_cache(SETS_KEPT)
+def _unpacked_partitions(packed: bytes, count: int) -> Partitions:
+    return (np.cumsum(_unframed(packed, count)) + NOWHERE).astype(np.int32)
+
+
 def _framed(integers: Integers) -> bytes:
     if not len(integers):
         return b""
@@ -140,13 +163,19 @@ def _framed(integers: Integers) -> bytes:
     return FRAME.pack(least, width) + above
 
 
-def _unframed(packed: bytes, at: int, count: int) -> tuple[Integers, int]:
-    """The integers, and where they end."""
+def _unframed(framed: bytes, count: int) -> Integers:
     if not count:
-        return np.empty(0, np.int64), at
-    least, width = FRAME.unpack_from(packed, at)
-    begin = at + FRAME.size
+        return np.empty(0, np.int64)
+    least, width = FRAME.unpack_from(framed)
     if not width:
-        return np.full(count, least, np.int64), begin
-    above = np.frombuffer(packed, f"<u{width}", count, begin).astype(np.int64)
-    return above + least, begin + count * width
+        return np.full(count, least, np.int64)
+    above: Integers = np.frombuffer(framed, f"<u{width}", count, FRAME.size).astype(np.int64)
+    return above + int(least)
+
+
+def _end(packed: bytes, begin: int, count: int) -> int:
+    """Where so many framed integers end."""
+    if not count:
+        return begin
+    _, width = FRAME.unpack_from(packed, begin)
+    return begin + FRAME.size + count * int(width)

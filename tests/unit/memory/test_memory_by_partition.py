@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,3 +66,15 @@ def test_a_packed_form_with_another_bit_or_a_missing_byte_is_refused(
 def test_of_nothing_there_is_nothing() -> None:
     assert NONE == {}
     assert ByPartition.unpacked(NONE.packed()) == {}
+
+
+@given(numbers)
+def test_all_that_have_the_same_partitions_share_one_array(of: dict[int, int]) -> None:
+    one, other = ByPartition.of(of), ByPartition.of(dict.fromkeys(of, 1))
+    assert one.partitions is other.partitions
+    assert ByPartition.unpacked(one.packed()).partitions is one.partitions
+
+
+def test_partitions_of_any_width_are_taken_for_what_they_are() -> None:
+    partitions, offsets = np.array([1, 5], np.int64), np.array([30, 40], np.int64)
+    assert ByPartition(partitions, offsets) == {1: 30, 5: 40}
