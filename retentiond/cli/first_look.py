@@ -33,7 +33,7 @@ from retentiond.kafka.interface import INTERNAL_TOPICS
 from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
 from retentiond.memory.remembered import readers_by_topic
 from retentiond.snapshot import Snapshot
-from retentiond.state.groups import recall
+from retentiond.state.groups_lookup import recall
 from retentiond.state.state import StoredState
 from retentiond.tell.first_look import (
     FirstLook,

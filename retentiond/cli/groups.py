@@ -65,7 +65,7 @@ def groups(
     """
     if context.invoked_subcommand is not None:
         return
-    from retentiond.state.groups import recall
+    from retentiond.state.groups_lookup import recall
 
     remembered = recall(load(set_up(context, config, debug)).state_dir)
     by_reader: defaultdict[ReaderName, dict[str, RememberedReader]] = defaultdict(dict)
@@ -154,7 +154,8 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
 def _forget_one(
     path: Path, group: str, topic: str | None, kind: NamedKind | None, yes: bool
 ) -> None:
-    from retentiond.state.groups import GroupMemory, recall
+    from retentiond.state.groups import GroupMemory
+    from retentiond.state.groups_lookup import recall
 
     state_dir = load(path).state_dir
     remembered = recall(state_dir)
@@ -227,7 +228,8 @@ def _forget_vanished(
     yes: bool,
 ) -> None:
     """Shows them, asks, and forgets those that are still absent then."""
-    from retentiond.state.groups import GroupMemory, recall
+    from retentiond.state.groups import GroupMemory
+    from retentiond.state.groups_lookup import recall
 
     if not patterns and vanished_for is None:
         raise UsageError("say which groups: GROUP, --pattern REGEX or --vanished-for DURATION")
@@ -313,7 +315,8 @@ def accept(
 
     Example: retentiond groups accept
     """
-    from retentiond.state.groups import GroupMemory, recall
+    from retentiond.state.groups import GroupMemory
+    from retentiond.state.groups_lookup import recall
 
     loaded = load(set_up(context, config, debug))
     state_dir = loaded.state_dir

@@ -18,11 +18,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 from retentiond.clock import Uptime, elapsed_ms, uptime
 from retentiond.errors import StateError
@@ -30,21 +30,22 @@ from retentiond.gather.gather import refuse_another_cluster
 from retentiond.memory.by_partition import NONE
 from retentiond.memory.changes import Changes, NewlySeen, with_stale
 from retentiond.memory.remembered import (
-    NOTHING,
     GroupOnTopic,
     ReaderName,
     Remembered,
     RememberedReader,
 )
-from retentiond.snapshot import namesake_id
 from retentiond.state import groups_file
-from retentiond.state.groups_file import (
+from retentiond.state.groups_rows import (
+    KEEP_READER,
+    RENEW_READER,
+    read_again,
     read_all,
     read_observed,
     readers_of_topic,
-    topics_of_group,
+    rows_of,
 )
-from retentiond.state.state_dir import DatabaseFiles, connect
+from retentiond.state.state_dir import DatabaseFiles
 
 _KEEP_TOPIC = """
 INSERT INTO topics (topic, topic_id, groups, agreed) VALUES (?, ?, ?, ?)
@@ -52,26 +53,9 @@ ON CONFLICT (topic) DO UPDATE
 SET topic_id = excluded.topic_id, groups = excluded.groups, agreed = excluded.agreed
 """
 
-_KEEP_COMMITS = """
-INSERT INTO commits (kind, offsets, moved_at_ms, seen_at_ms, stale, group_id, topic,
-    is_external)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (group_id, topic, is_external) DO UPDATE
-SET kind = excluded.kind, offsets = excluded.offsets, moved_at_ms = excluded.moved_at_ms,
-    seen_at_ms = excluded.seen_at_ms, stale = excluded.stale, absent_since_ms = NULL, absent_ms = 0
-"""
-
-_RENEW_COMMITS = """
-UPDATE commits SET kind = ?, offsets = ?, moved_at_ms = ?, seen_at_ms = ?, stale = ?,
-    absent_since_ms = NULL, absent_ms = 0
-WHERE group_id = ? AND topic = ? AND is_external = ?
-"""
-"""No INSERT: an operator may have released the group a moment ago."""
-
 _KEEP_GONE = """
 INSERT INTO gone (topic, ms) VALUES (?, ?) ON CONFLICT (topic) DO UPDATE SET ms = excluded.ms
 """
-
 
 _FORGET_VANISHED = """
 DELETE FROM commits
@@ -175,14 +159,14 @@ class GroupMemory:
         if not seen.new_readers and not known_stale:
             return before
         with _errors_translated(self._path), self._writing(seen.new_readers, {}, known_stale):
-            self._connection.executemany(_KEEP_COMMITS, _rows_of_commits(seen.new_readers))
+            self._connection.executemany(KEEP_READER, rows_of(seen.new_readers))
             renewed = {
                 at: with_stale(last, offsets, seen.now_ms)
                 for topic in {at.topic for at in known_stale}
                 for at, last in readers_of_topic(self._connection, topic).items()
                 if (offsets := seen.stale.get(at))
             }
-            self._connection.executemany(_RENEW_COMMITS, _rows_of_commits(renewed))
+            self._connection.executemany(RENEW_READER, rows_of(renewed))
         return replace(before, commits={**before.commits, **seen.new_readers, **renewed})
 
     def forget(
@@ -238,8 +222,8 @@ class GroupMemory:
                 for name, topic in changed.topics.items()
             ],
         )
-        run(_KEEP_COMMITS, _rows_of_commits(changed.new_readers))
-        run(_RENEW_COMMITS, _rows_of_commits(changed.changed_readers))
+        run(KEEP_READER, rows_of(changed.new_readers))
+        run(RENEW_READER, rows_of(changed.changed_readers))
         run(
             "UPDATE commits SET absent_since_ms = ?, absent_ms = 0 "
             "WHERE group_id = ? AND topic = ? AND is_external = ?",
@@ -277,8 +261,8 @@ class GroupMemory:
             written |= {at for at in self._last_read[1].commits if at.topic in topics}
         try:
             with self._transaction(written):
-                run(_KEEP_COMMITS, _rows_of_commits(self._unwritten_new))
-                run(_RENEW_COMMITS, _rows_of_commits(self._unwritten_changed))
+                run(KEEP_READER, rows_of(self._unwritten_new))
+                run(RENEW_READER, rows_of(self._unwritten_changed))
                 yield
         except BaseException:
             self._unwritten_new |= new
@@ -300,7 +284,7 @@ class GroupMemory:
             if known is not None and written is not None:
                 # Of the version that it was: what others have written since is read by a recall.
                 version, before = known
-                news = version, groups_file.read_again(self._connection, before, written)
+                news = version, read_again(self._connection, before, written)
             self._connection.execute("COMMIT")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             groups_file.check_files(self._path, self._files)
@@ -309,50 +293,6 @@ class GroupMemory:
                 self._connection.execute("ROLLBACK")
             raise
         self._last_read = news
-
-
-def recall(state_dir: Path) -> Remembered:
-    """The memory, read without changing anything on disk. A file that can't be read is a loss."""
-    path = state_dir / groups_file.NAME
-    try:
-        if not path.exists():
-            lost = groups_file.loss_of_missing(path)
-            return groups_file.with_cluster(Remembered(lost=lost), path) if lost else NOTHING
-        with closing(connect(path, read_only=True)) as connection:
-            groups_file.check_version(connection, path)
-            return groups_file.with_cluster(read_all(connection), path)
-    except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
-        return Remembered(lost=f"the remembered groups in {path} can't be read ({error})")
-
-
-def cluster_of(state_dir: Path) -> str | None:
-    """The id of the cluster of this state; None if it is not known. Changes nothing on disk, and is
-    fast however many groups are remembered."""
-    path = state_dir / groups_file.NAME
-    try:
-        if not path.exists():
-            return groups_file.with_cluster(NOTHING, path).cluster_id
-        with closing(connect(path, read_only=True)) as connection:
-            groups_file.check_version(connection, path)
-            return groups_file.cluster_of(connection, path)
-    except (OSError, sqlite3.Error, StateError):
-        return groups_file.with_cluster(NOTHING, path).cluster_id
-
-
-def _rows_of_commits(
-    commits: Mapping[GroupOnTopic, RememberedReader],
-) -> list[tuple[str, bytes, bytes, int | None, str, str, str, bool]]:
-    return [
-        (
-            last.kind.value,
-            last.offsets.packed(),
-            last.moved_at_ms.packed(),
-            last.seen_at_ms,
-            json.dumps(sorted(last.stale)),
-            *at,
-        )
-        for at, last in commits.items()
-    ]
 
 
 @contextmanager
@@ -365,41 +305,3 @@ def _errors_translated(path: Path) -> Iterator[None]:
             f"the remembered groups in {path} can't be used ({error}); without them nothing is "
             "deleted: check free space and write permission in state_dir"
         ) from error
-
-
-def readers_of(state_dir: Path, topic: str) -> dict[str, RememberedReader] | None:
-    """The readers of a topic with their last commits, by name. If a group and an external reader
-    have the same name, the vanished one goes by `namesake_id`. None if they can't be read."""
-    readers = _look_up(state_dir, readers_of_topic, topic)
-    if readers is None:
-        return None
-    by_name: dict[str, RememberedReader] = {}
-    for at, last in sorted(readers.items(), key=lambda item: item[1].absent_since_ms is not None):
-        is_second = at.group_id in by_name
-        second_name = namesake_id(at.group_id, is_external=at.is_external)
-        by_name[second_name if is_second else at.group_id] = last
-    return by_name
-
-
-def topics_read_by(state_dir: Path, group_id: str) -> dict[str, RememberedReader] | None:
-    """A group's last commits, by topic. None if they can't be read."""
-    return _look_up(state_dir, topics_of_group, group_id)
-
-
-TopicOrReader = TypeVar("TopicOrReader", bound=str | GroupOnTopic)
-
-
-def _look_up(
-    state_dir: Path,
-    look_up: Callable[[sqlite3.Connection, str], dict[TopicOrReader, RememberedReader]],
-    name: str,
-) -> dict[TopicOrReader, RememberedReader] | None:
-    path = state_dir / groups_file.NAME
-    if not path.exists():
-        return None
-    try:
-        with closing(connect(path, read_only=True)) as connection:
-            groups_file.check_version(connection, path)
-            return look_up(connection, name)
-    except (StateError, sqlite3.Error, ValueError, TypeError):
-        return None

@@ -3,26 +3,18 @@ damaged."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from retentiond.clock import Uptime
 from retentiond.errors import StateError, StateReplaced
-from retentiond.memory.by_partition import ByPartition
 from retentiond.memory.remembered import (
-    GroupOnTopic,
-    KnownTopic,
     Remembered,
-    RememberedReader,
 )
-from retentiond.model import GroupKind
 from retentiond.state.audit_file import AUDIT_NAME
+from retentiond.state.groups_rows import read_all, read_cluster_id
 from retentiond.state.state_dir import DatabaseFiles, connect, created, version_of
 
 NAME = "groups.db"
@@ -90,7 +82,10 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         )
     connection = connect(path)
     try:
-        if _cluster_id(connection) is None and (cluster_id := _cluster_of_audit(path)) is not None:
+        if (
+            read_cluster_id(connection) is None
+            and (cluster_id := _cluster_of_audit(path)) is not None
+        ):
             write_cluster(connection, cluster_id)
     except BaseException:
         connection.close()
@@ -179,7 +174,7 @@ def with_cluster(remembered: Remembered, path: Path) -> Remembered:
 
 def cluster_of(connection: sqlite3.Connection, path: Path) -> str | None:
     """The id of the file's cluster, without reading the groups."""
-    return _cluster_id(connection) or _cluster_of_audit(path)
+    return read_cluster_id(connection) or _cluster_of_audit(path)
 
 
 def write_cluster(connection: sqlite3.Connection, cluster_id: str) -> None:
@@ -240,107 +235,3 @@ def _create(path: Path, loss: str | None) -> None:
     with created(path, SCHEMA, SCHEMA_VERSION) as connection:
         if loss is not None:
             connection.execute("INSERT INTO losses VALUES (?)", (loss,))
-
-
-STORED = "kind, offsets, absent_since_ms, moved_at_ms, absent_ms, seen_at_ms, stale"
-"""The columns of ``commits`` without its key, in the order of `_last_commits`."""
-
-
-def read_all(connection: sqlite3.Connection) -> Remembered:
-    """Reads the whole memory. Raises `sqlite3.Error`, and `ValueError` or `TypeError` for a row
-    that retentiond has not written."""
-    commits: dict[GroupOnTopic, RememberedReader] = {}
-    query = f"SELECT group_id, topic, {STORED} FROM commits"
-    for group_id, topic, *stored in connection.execute(query):
-        last = _last_commits(stored)
-        commits[_reader(group_id, topic, last)] = last
-    return _with_commits(connection, commits)
-
-
-def read_again(
-    connection: sqlite3.Connection, before: Remembered, written: Iterable[GroupOnTopic]
-) -> Remembered:
-    """Everything, where nothing but the rows of the ``written`` readers has changed since
-    ``before`` was read. Raises as `read_all` does."""
-    commits = {**before.commits}
-    query = f"SELECT {STORED} FROM commits WHERE group_id = ? AND topic = ? AND is_external = ?"
-    for at in written:
-        stored = connection.execute(query, at).fetchone()
-        if stored is None:
-            commits.pop(at, None)
-        else:
-            commits[at] = _last_commits(stored)
-    return _with_commits(connection, commits)
-
-
-def _with_commits(
-    connection: sqlite3.Connection, commits: Mapping[GroupOnTopic, RememberedReader]
-) -> Remembered:
-    losses = [sentence for (sentence,) in connection.execute("SELECT sentence FROM losses")]
-    topics = connection.execute("SELECT topic, topic_id, groups, agreed FROM topics")
-    return Remembered(
-        topics={
-            name: KnownTopic(topic_id, tuple(json.loads(groups)), agreed)
-            for name, topic_id, groups, agreed in topics
-        },
-        commits=commits,
-        lost="; ".join(losses) or None,
-        cluster_id=_cluster_id(connection),
-        gone_ms=dict(connection.execute("SELECT topic, ms FROM gone")),
-    )
-
-
-def _cluster_id(connection: sqlite3.Connection) -> str | None:
-    for (cluster_id,) in connection.execute("SELECT cluster_id FROM cluster"):
-        return str(cluster_id)
-    return None
-
-
-def read_observed(connection: sqlite3.Connection) -> Uptime | None:
-    """When the last complete reading was that counted an absence; None if it is not known."""
-    for boot_id, ms in connection.execute("SELECT boot_id, ms FROM observed"):
-        return Uptime(boot_id, ms)
-    return None
-
-
-def _reader(group_id: str, topic: str, last: RememberedReader) -> GroupOnTopic:
-    return GroupOnTopic(group_id, topic, last.kind is GroupKind.EXTERNAL)
-
-
-def readers_of_topic(
-    connection: sqlite3.Connection, topic: str
-) -> dict[GroupOnTopic, RememberedReader]:
-    """The readers of a topic, sorted by name. Raises as `read_all` does."""
-    query = f"SELECT group_id, {STORED} FROM commits WHERE topic = ? ORDER BY group_id"
-    return {
-        _reader(group_id, topic, last): last
-        for group_id, *stored in connection.execute(query, (topic,))
-        for last in (_last_commits(stored),)
-    }
-
-
-def topics_of_group(connection: sqlite3.Connection, group_id: str) -> dict[str, RememberedReader]:
-    """A reader's last commits, by topic. If a group and an external reader have the name, the one
-    that is not absent counts. Raises as `read_all` does."""
-    query = f"SELECT topic, {STORED} FROM commits WHERE group_id = ?"
-    query += " ORDER BY absent_since_ms IS NULL"
-    return {
-        topic: _last_commits(stored) for topic, *stored in connection.execute(query, (group_id,))
-    }
-
-
-def _last_commits(stored: Sequence[Any]) -> RememberedReader:
-    """A reader from the columns `STORED` of its row."""
-    kind, offsets, absent_since_ms, moved_at_ms, absent_ms, seen_at_ms, stale = stored
-    by_partition, times = ByPartition.unpacked(offsets), ByPartition.unpacked(moved_at_ms)
-    if times.has_partitions_of(by_partition):
-        times = ByPartition(by_partition.partitions, times.numbers)  # one array for both
-    return RememberedReader(
-        GroupKind(kind),
-        by_partition,
-        absent_since_ms,
-        times,
-        absent_ms,
-        seen_at_ms,
-        frozenset(map(int, json.loads(stale))),
-    )

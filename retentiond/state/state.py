@@ -28,7 +28,8 @@ from retentiond.formatting import rfc3339
 from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.model import Reason, TopicPartition
 from retentiond.state.audit import Audit
-from retentiond.state.groups import GroupMemory, recall
+from retentiond.state.groups import GroupMemory
+from retentiond.state.groups_lookup import recall
 from retentiond.state.operator_actions import Pause, read_pause
 from retentiond.state.state_dir import StateLock, remove, write_json
 

@@ -21,8 +21,8 @@ from retentiond.config.config import Schedule
 from retentiond.errors import StateError
 from retentiond.model import Outcome, Reason
 from retentiond.spark.session import SparkSessions
-from retentiond.state.groups import recall
 from retentiond.state.groups_file import NAME
+from retentiond.state.groups_lookup import recall
 from tests.contract.real import RealDriver
 from tests.faults.held import Held, log_start
 from tests.support.brokers.command import consumed, run, settings, write

@@ -182,7 +182,7 @@ def _say_damaged(table: HistoryTable) -> None:
 def asked_cluster(config: Config, given: str | None) -> AskedCluster | None:
     """The cluster of --cluster, or else the one that state_dir is about. None if neither tells."""
     from retentiond.history.ask.past import AskedCluster
-    from retentiond.state.groups import cluster_of
+    from retentiond.state.groups_lookup import cluster_of
 
     if given is not None:
         return AskedCluster(given, "that of --cluster")

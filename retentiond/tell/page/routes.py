@@ -19,7 +19,7 @@ from retentiond.history.hourly import SPANS
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.model import Verdict
 from retentiond.state.audit_figures import deleted_by_day
-from retentiond.state.groups import readers_of, topics_read_by
+from retentiond.state.groups_lookup import readers_of, topics_read_by
 from retentiond.state.operator_actions import read_pause
 from retentiond.tell.page import details, overview, recent
 from retentiond.tell.page.render import environment, load_assets, route

@@ -30,7 +30,7 @@ from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import Remembered
 from retentiond.model import Failure
 from retentiond.snapshot import PartitionReading
-from retentiond.state.groups import recall
+from retentiond.state.groups_lookup import recall
 from retentiond.tell.reasons import tool_options, with_address
 from retentiond.tools.doctor.cluster import (
     OFFSETS_RETENTION,

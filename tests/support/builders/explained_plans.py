@@ -10,7 +10,8 @@ from retentiond.config import Config
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
 from retentiond.model import PlanRow, TopicPartition
 from retentiond.snapshot import partitions_of
-from retentiond.state.groups import GroupMemory, recall
+from retentiond.state.groups import GroupMemory
+from retentiond.state.groups_lookup import recall
 from retentiond.tell.explain.evidence import ExplainedPlan
 from retentiond.tell.explain.evidence import evidence as gathered
 from retentiond.tell.explain.explanation import Explanation, TopicExplanation, explained

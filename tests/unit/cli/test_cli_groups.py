@@ -12,8 +12,9 @@ import pytest
 
 from retentiond.memory.by_partition import NONE, ByPartition
 from retentiond.memory.remembered import GroupOnTopic
-from retentiond.state.groups import GroupMemory, recall
+from retentiond.state.groups import GroupMemory
 from retentiond.state.groups_file import NAME
+from retentiond.state.groups_lookup import recall
 from retentiond.state.operator_actions import actions_in
 from tests.support.builders.gather_worlds import healthy
 from tests.support.builders.group_memories import BILLING, cycle

@@ -15,7 +15,9 @@ from retentiond.memory.by_partition import ByPartition
 from retentiond.memory.remembered import GroupOnTopic, ReaderName, RememberedReader
 from retentiond.model import GroupKind
 from retentiond.state import groups_file
-from retentiond.state.groups import _KEEP_COMMITS, GroupMemory, _rows_of_commits, recall
+from retentiond.state.groups import GroupMemory
+from retentiond.state.groups_lookup import recall
+from retentiond.state.groups_rows import KEEP_READER, rows_of
 from retentiond.state.operator_actions import actions_in
 from retentiond.tell.metrics import Metrics
 from retentiond.tell.report import count_groups, group_states
@@ -34,8 +36,8 @@ def remembered(state_dir: Path, group: str, topic: str = "orders", days: int | N
     """``days``: for how long it was observed to be gone; None: it is there."""
     at = GroupOnTopic(group, topic)
     with closing(groups_file.open_for_writing(state_dir / groups_file.NAME)) as connection:
-        rows = _rows_of_commits({at: RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 3}))})
-        connection.executemany(_KEEP_COMMITS, rows)
+        rows = rows_of({at: RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 3}))})
+        connection.executemany(KEEP_READER, rows)
         if days is not None:
             connection.execute(
                 "UPDATE commits SET absent_since_ms = 1, absent_ms = ? "
@@ -147,7 +149,7 @@ def test_three_thousand_take_seconds_and_a_running_daemon_knows_it_at_once(
         reader = RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 3}))
         every = {GroupOnTopic(f"job-{number}", "orders"): reader for number in range(MANY)}
         connection.execute("BEGIN")
-        connection.executemany(_KEEP_COMMITS, _rows_of_commits(every))
+        connection.executemany(KEEP_READER, rows_of(every))
         connection.execute(
             "UPDATE commits SET absent_since_ms = 1, absent_ms = 1 WHERE group_id LIKE 'job-%'"
         )

@@ -26,8 +26,9 @@ from retentiond.memory.remembered import NOTHING, GroupOnTopic
 from retentiond.model import GroupKind
 from retentiond.snapshot import VANISHED, Snapshot
 from retentiond.state.audit import Audit
-from retentiond.state.groups import GroupMemory, readers_of, recall
+from retentiond.state.groups import GroupMemory
 from retentiond.state.groups_file import NAME
+from retentiond.state.groups_lookup import readers_of, recall
 from retentiond.state.state import open_state
 from tests.support.builders.gather_worlds import (
     CLICKS_0,

@@ -16,7 +16,8 @@ from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Failure
 from retentiond.snapshot import Snapshot
 from retentiond.state.audit import Audit
-from retentiond.state.groups import GroupMemory, recall
+from retentiond.state.groups import GroupMemory
+from retentiond.state.groups_lookup import recall
 from retentiond.state.state import open_state
 from tests.support.builders.gather_worlds import CLICKS_0, ORDERS_0, healthy, second_snapshot
 from tests.support.builders.group_memories import BILLING, cycle, remember, taken

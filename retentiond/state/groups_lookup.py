@@ -1,0 +1,82 @@
+"""What other processes than the daemon look up in ``groups.db``. They change nothing on disk."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from retentiond.errors import StateError
+from retentiond.memory.remembered import NOTHING, GroupOnTopic, Remembered, RememberedReader
+from retentiond.snapshot import namesake_id
+from retentiond.state import groups_file
+from retentiond.state.groups_rows import read_all, readers_of_topic, topics_of_group
+from retentiond.state.state_dir import connect
+
+
+def recall(state_dir: Path) -> Remembered:
+    """The memory, read without changing anything on disk. A file that can't be read is a loss."""
+    path = state_dir / groups_file.NAME
+    try:
+        if not path.exists():
+            lost = groups_file.loss_of_missing(path)
+            return groups_file.with_cluster(Remembered(lost=lost), path) if lost else NOTHING
+        with closing(connect(path, read_only=True)) as connection:
+            groups_file.check_version(connection, path)
+            return groups_file.with_cluster(read_all(connection), path)
+    except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
+        return Remembered(lost=f"the remembered groups in {path} can't be read ({error})")
+
+
+def cluster_of(state_dir: Path) -> str | None:
+    """The id of the cluster of this state; None if it is not known. Changes nothing on disk, and is
+    fast however many groups are remembered."""
+    path = state_dir / groups_file.NAME
+    try:
+        if not path.exists():
+            return groups_file.with_cluster(NOTHING, path).cluster_id
+        with closing(connect(path, read_only=True)) as connection:
+            groups_file.check_version(connection, path)
+            return groups_file.cluster_of(connection, path)
+    except (OSError, sqlite3.Error, StateError):
+        return groups_file.with_cluster(NOTHING, path).cluster_id
+
+
+def readers_of(state_dir: Path, topic: str) -> dict[str, RememberedReader] | None:
+    """The readers of a topic with their last commits, by name. If a group and an external reader
+    have the same name, the vanished one goes by `namesake_id`. None if they can't be read."""
+    readers = _look_up(state_dir, readers_of_topic, topic)
+    if readers is None:
+        return None
+    by_name: dict[str, RememberedReader] = {}
+    for at, last in sorted(readers.items(), key=lambda item: item[1].absent_since_ms is not None):
+        is_second = at.group_id in by_name
+        second_name = namesake_id(at.group_id, is_external=at.is_external)
+        by_name[second_name if is_second else at.group_id] = last
+    return by_name
+
+
+def topics_read_by(state_dir: Path, group_id: str) -> dict[str, RememberedReader] | None:
+    """A group's last commits, by topic. None if they can't be read."""
+    return _look_up(state_dir, topics_of_group, group_id)
+
+
+TopicOrReader = TypeVar("TopicOrReader", bound=str | GroupOnTopic)
+
+
+def _look_up(
+    state_dir: Path,
+    look_up: Callable[[sqlite3.Connection, str], dict[TopicOrReader, RememberedReader]],
+    name: str,
+) -> dict[TopicOrReader, RememberedReader] | None:
+    path = state_dir / groups_file.NAME
+    if not path.exists():
+        return None
+    try:
+        with closing(connect(path, read_only=True)) as connection:
+            groups_file.check_version(connection, path)
+            return look_up(connection, name)
+    except (StateError, sqlite3.Error, ValueError, TypeError):
+        return None
