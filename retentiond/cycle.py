@@ -128,10 +128,11 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
     began_s = context.elapsed()
     with times.step("gather"):
         snapshot = _read(context, config, stored.remembered, context.now())
-        pressure = _under_pressure(context, config, stored, snapshot)
     read_s = context.elapsed() - began_s
     with times.step("record"):
         seen = _remember(config, state, stored, snapshot)
+    with times.step("gather"):
+        pressure = _under_pressure(context, config, stored, snapshot)
     with times.step("decide"):
         decided = _decided(context, config, stored, seen, snapshot, pressure=pressure)
         plan, snapshot = decided.plan, decided.snapshot

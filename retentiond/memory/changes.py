@@ -179,7 +179,7 @@ def newly_seen(second: Snapshot, known: TopicsByReader, before: Remembered) -> N
 def with_stale(last: RememberedReader, offsets: Mapping[int, int], now_ms: int) -> RememberedReader:
     """The reader with these commits, by partition, marked as stale."""
     seen = with_numbers(last, offsets, now_ms)
-    return replace(seen, stale=last.stale | offsets.keys())
+    return replace(seen, stale=last.stale.union(offsets))
 
 
 def _unknown_readers(snapshot: Snapshot, known: KnownReaders) -> set[GroupOnTopic]:

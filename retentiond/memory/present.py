@@ -132,7 +132,8 @@ def _renewed(
     position = snapshot.commits["partition_id"].to_numpy()[rows]
     order = np.lexsort((position, pairs[rows]))
     rows, position = rows[order], position[order]
-    offset = snapshot.commits["offset"].to_numpy()[rows].astype(np.int64)
+    # With a null in it the column would become floats, which change offsets above 2^53.
+    offset = snapshot.commits["offset"].fill_null(NOWHERE).to_numpy()[rows]
     partition = np.array([each.partition for each in snapshot.partitions], np.int32)[position]
     log_start = np.array([_or_nowhere(each.log_start_offset) for each in snapshot.partitions])
     pair = pairs[rows]

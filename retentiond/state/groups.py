@@ -42,7 +42,6 @@ from retentiond.state.groups_rows import (
     read_again,
     read_all,
     read_observed,
-    readers_of_topic,
     rows_of,
 )
 from retentiond.state.state_dir import DatabaseFiles
@@ -155,17 +154,16 @@ class GroupMemory:
     def remember_newcomers(self, seen: NewlySeen, before: Remembered) -> Remembered:
         """Writes what only the guard's reading has seen. Returns the memory ``before`` with it, for
         the next readings. Raises `StateError`."""
-        known_stale = seen.stale.keys() - seen.new_readers.keys()
-        if not seen.new_readers and not known_stale:
+        if not seen.new_readers and not seen.stale:
             return before
-        with _errors_translated(self._path), self._writing(seen.new_readers, {}, known_stale):
+        known = self.recall().commits
+        renewed = {
+            at: with_stale(known[at], offsets, seen.now_ms)
+            for at, offsets in seen.stale.items()
+            if at in known and at not in seen.new_readers
+        }
+        with _errors_translated(self._path), self._writing(seen.new_readers, renewed):
             self._connection.executemany(KEEP_READER, rows_of(seen.new_readers))
-            renewed = {
-                at: with_stale(last, offsets, seen.now_ms)
-                for topic in {at.topic for at in known_stale}
-                for at, last in readers_of_topic(self._connection, topic).items()
-                if (offsets := seen.stale.get(at))
-            }
             self._connection.executemany(RENEW_READER, rows_of(renewed))
         return replace(before, commits={**before.commits, **seen.new_readers, **renewed})
 
