@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, cast
 from unittest import mock
 
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ from retentiond.config import Config
 from retentiond.cycle import CycleContext, run_cycle
 from retentiond.disks import broker_disks
 from retentiond.disks.broker_disks import BrokerDisks
+from retentiond.errors import KafkaUnavailable
 from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.model import TopicPartition
@@ -329,3 +331,23 @@ def test_pressure_takes_what_is_needed_and_ends(rounds: Sequence[Round]) -> None
             last = life.cycle()
         assert not last, "it does not end"
         assert not life.is_pressed or not life.may_go(), "it ends too early"
+
+
+def test_a_group_that_a_cycle_saw_before_its_reading_of_times_failed_is_remembered() -> None:
+    with new_life() as life:
+        disk = life.disk
+        for number in range(PARTITIONS):
+            disk.commit("billing", {TopicPartition("orders", number): 150})
+        life.cycle()
+        disk.pass_time(2 * HOUR_MS)
+        disk.change_foreign(disk.usable() // 2)
+        disk.join("late", ["orders"])
+        broker_gone = KafkaUnavailable("no broker answers")
+        disk.script.after("offsets_at", lambda: disk.script.fail_next("offsets_at", broker_gone))
+        with pytest.raises(KafkaUnavailable):
+            life.cycle()
+
+        disk.delete_group("late")  # it crashed before its first commit
+
+        assert life.cycle() == []
+        assert not disk.requests

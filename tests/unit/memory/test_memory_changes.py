@@ -410,3 +410,10 @@ def test_a_group_that_is_back_with_the_same_commit_has_not_moved() -> None:
     assert moved(known, 5, 30).commits[A] == RememberedReader(
         GroupKind.CLASSIC, ByPartition.of({0: 5}), None, ByPartition.of({0: 10}), seen_at_ms=10
     )
+
+
+@pytest.mark.parametrize("offset", [2**53 + 1, 2**63 - 1])
+def test_a_commit_beside_an_unreadable_one_is_remembered_to_its_last_digit(offset: int) -> None:
+    seen = reading({("a", ORDERS_0): offset, ("b", ORDERS_0): None}).snapshot()
+    known = after(Remembered(), changes(seen, Remembered(), 1))
+    assert known.commits[A].offsets == {0: offset}

@@ -21,7 +21,7 @@ from retentiond.act.rule import relevant_groups
 from retentiond.config import Config
 from retentiond.decide.star_schema import excluded_groups
 from retentiond.errors import StateError
-from retentiond.memory.changes import changes
+from retentiond.memory.changes import changes, known_readers, newly_seen
 from retentiond.memory.remembered import NOTHING, GroupOnTopic
 from retentiond.model import GroupKind
 from retentiond.snapshot import VANISHED, Snapshot
@@ -362,6 +362,26 @@ def test_what_was_seen_only_while_the_disk_was_full_is_remembered(
     assert found[late].offsets == {0: 2}
     assert found[BILLING].offsets == {0: 1, 1: 4}
     assert None not in {found[late].absent_since_ms, found[BILLING].absent_since_ms}
+
+
+def test_a_commit_beyond_the_end_that_only_the_guard_saw_while_the_disk_was_full_is_kept(
+    tmp_path: Path, kafka: FakeCluster
+) -> None:
+    """The log grows past it until the next cycle. It still proves nothing."""
+    filled(tmp_path, kafka)
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        before = memory.recall()
+        known = known_readers(taken(kafka, before), before)
+        kafka.commit("billing", {ORDERS_0: 8})
+        failing = _Failing(memory._connection, "BEGIN")
+        memory._connection = failing  # type: ignore[assignment] # stands in for it
+        with pytest.raises(StateError):
+            memory.remember_newcomers(newly_seen(taken(kafka, before), known, before), before)
+
+        failing.at = None
+        kafka.produce("orders", 0, 9)
+        assert cycle(memory, kafka).stale["offset"].to_pylist() == [8]
+    assert recall(tmp_path).commits[BILLING].stale == {0}
 
 
 # Forgetting, while a daemon runs
