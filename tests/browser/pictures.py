@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, sync_playwright
 from retentiond.cli.output.report import html
 from retentiond.config.price import Price
 from retentiond.history.ask.past import EntryRow, Past, timeline
-from retentiond.history.ask.report import (
+from retentiond.history.ask.report_figures import (
     KeepingGroup,
     LogDirFilling,
     Point,

@@ -26,7 +26,8 @@ from retentiond.history.ask.pressure import times_under_pressure
 from retentiond.history.ask.question import TopicQuestion, questions
 from retentiond.history.ask.recommend import NeedKind, Recommendation, recommend, without_retention
 from retentiond.history.ask.replay import Replay
-from retentiond.history.ask.report import report, simulated_usable, without_retentiond
+from retentiond.history.ask.report import report, without_retentiond
+from retentiond.history.ask.report_disks import simulated_usable
 from retentiond.history.ask.rows import LARGE_JOBS, QUESTION_TIMEOUT_S
 from retentiond.history.ask.simulate import SimulatedTopic, simulate
 from retentiond.history.ask.simulated_disks import with_freed

@@ -17,6 +17,8 @@ from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table,
 from retentiond.cli.past.options import figure, past_document, say_past
 from retentiond.config.price import MONTH_DAYS, Price
 from retentiond.formatting import (
+    GIB,
+    HOUR_MS,
     rfc3339,
     say_bytes,
     say_count,
@@ -25,9 +27,7 @@ from retentiond.formatting import (
     say_name,
     say_names,
 )
-from retentiond.history.ask.report import (
-    GIB,
-    HOUR_MS,
+from retentiond.history.ask.report_figures import (
     KeepingGroup,
     LogDirFilling,
     Point,

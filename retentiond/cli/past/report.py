@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from retentiond.config.price import Price
     from retentiond.history.ask.past import Past
-    from retentiond.history.ask.report import Report
+    from retentiond.history.ask.report_figures import Report
 
 
 PRICE = "--price-per-gib-month"

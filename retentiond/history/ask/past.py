@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.errors import HistoryUnavailable, UsageError
-from retentiond.formatting import say_name
+from retentiond.formatting import DAY_MS, say_name
 from retentiond.history.entries import day_of
 from retentiond.history.place import errors_explained, is_remote
 from retentiond.history.schema import RowKind
@@ -27,8 +27,6 @@ from retentiond.history.table import HistoryFile, HistoryTable, quoted
 
 GAP_INTERVALS = 3
 """An entry stands for the time until the next one, if that is at most so many usual intervals."""
-
-DAY_MS = 86_400_000
 
 TEXT_COLUMNS = dict.fromkeys(("cluster_id", "topic", "topic_id"), pa.string())
 

@@ -7,19 +7,26 @@ only Kafka itself moves the log start.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from retentiond.disks.broker_disks import trend
-from retentiond.history.ask.past import EntrySelection, Moment, Past, Timeline
+from retentiond.formatting import DAY_MS
+from retentiond.history.ask.past import EntrySelection, Past, Timeline
 from retentiond.history.ask.question import TopicQuestion
 from retentiond.history.ask.replay import Replay
+from retentiond.history.ask.report_disks import last_day, log_dirs_of, simulated_usable
+from retentiond.history.ask.report_figures import (
+    POINTS,
+    KeepingGroup,
+    Point,
+    Report,
+    StoppedGroup,
+    TopicSaving,
+    World,
+)
 from retentiond.history.ask.simulate import (
     FIGURES,
     log_dirs_apart,
@@ -27,121 +34,9 @@ from retentiond.history.ask.simulate import (
     of_each_topic,
     over_time,
 )
-from retentiond.history.ask.simulated_disks import (
-    freed_by_log_dir,
-    recorded_space,
-    simulated_space,
-    with_freed,
-)
+from retentiond.history.ask.simulated_disks import with_freed
 from retentiond.history.schema import RowKind
 from retentiond.model import Outcome, Reason
-
-HOUR_MS = 3_600_000
-DAY_MS = 86_400_000
-GIB = 1 << 30
-
-POINTS = 120
-"""The greatest number of points of a chart's line."""
-
-
-class TopicSaving(NamedTuple):
-    """What retentiond has saved on a topic.
-
-    - ``mean_bytes``, ``without_mean_bytes``: means over the time, with retentiond and without it;
-      None if not known.
-    - ``known_ms``: the time for which the means are known; 0 if that is not known.
-    - ``owner``: the topic's owner, by the newest entry.
-    """
-
-    topic: str
-    mean_bytes: int | None
-    without_mean_bytes: int | None
-    records_deleted: int
-    deletions: int
-    known_ms: int = 0
-    owner: str | None = None
-
-    @property
-    def saved_gib_days(self) -> float | None:
-        """The saved bytes times the time."""
-        if self.saved_bytes is None or not self.known_ms:
-            return None
-        return self.saved_bytes / GIB * self.known_ms / DAY_MS
-
-    @property
-    def saved_bytes(self) -> int | None:
-        if self.mean_bytes is None or self.without_mean_bytes is None:
-            return None
-        return max(0, self.without_mean_bytes - self.mean_bytes)
-
-
-class KeepingGroup(NamedTuple):
-    """The records that a group has yet to read on the partitions that it binds, at the newest
-    entry. ``since_ms``: when a commit of it last moved; None if none has in this time."""
-
-    group: str
-    topic: str
-    records: int
-    bytes: int | None
-    since_ms: int | None
-
-
-class StoppedGroup(NamedTuple):
-    """A group that has committed nothing for a day or longer, with records to read."""
-
-    group: str
-    topics: tuple[str, ...]
-    records: int
-    since_ms: int | None
-
-
-class World(StrEnum):
-    """Another course of the past."""
-
-    WITHOUT = "without"
-    """Retentiond has deleted nothing."""
-
-    RECOMMENDED = "recommended"
-    """Each topic has the consumed retention that `retentiond.history.ask.recommend` finds."""
-
-
-class LogDirFilling(NamedTuple):
-    """A log directory. ``full_ms``: when it will be full if the trend of the last day goes on; None
-    if it doesn't fill up, or was seen for less than an hour (too short, because retention frees
-    whole segments). ``seen_ms``: how much of that day it was seen for. ``simulated_full_ms``: the
-    same for each `World` in which that is known."""
-
-    broker: int
-    log_dir: str
-    total_bytes: int
-    usable_bytes: int
-    full_ms: int | None
-    seen_ms: int
-    simulated_full_ms: Mapping[World, int | None] = MappingProxyType({})
-
-
-class Point(NamedTuple):
-    at_ms: int
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The report. ``bytes_by_topic``, ``without_by_topic``: means over equal stretches of time.
-    ``deleted_by_day``: records. ``used_by_log_dir``: percent. ``worlds``: those asked about."""
-
-    past: Past
-    topics: tuple[TopicSaving, ...]
-    total: TopicSaving
-    keepers: tuple[KeepingGroup, ...]
-    unread_topics: tuple[str, ...]
-    stopped: tuple[StoppedGroup, ...]
-    log_dirs: tuple[LogDirFilling, ...]
-    bytes_by_topic: Mapping[str, Sequence[Point]]
-    without_by_topic: Mapping[str, Sequence[Point]]
-    deleted_by_day: Sequence[Point]
-    used_by_log_dir: Mapping[str, Sequence[Point]]
-    worlds: tuple[World, ...] = (World.WITHOUT,)
 
 
 def without_retentiond(question: TopicQuestion) -> TopicQuestion:
@@ -153,8 +48,8 @@ def report(replay: Replay, recommended: Replay | None = None) -> Report:
     """Makes the report. ``replay``: the past under `without_retentiond`; ``recommended``: under the
     recommended retentions, None if nobody asks about these. Raises Spark's errors."""
     past, names = replay.past, [question.topic for question in replay.questions]
-    last_day = past.timeline.order(_last_day(past.timeline)[0])
-    parts = log_dirs_apart(with_freed(replay.starts()), last_day).persist()
+    since = past.timeline.order(last_day(past.timeline)[0])
+    parts = log_dirs_apart(with_freed(replay.starts()), since).persist()
     by_topic_and_moment = of_each_topic(parts)
     try:
         means = over_time(by_topic_and_moment, ["topic"]).toArrow().to_pylist()
@@ -165,7 +60,7 @@ def report(replay: Replay, recommended: Replay | None = None) -> Report:
         parts.unpersist()
     if recommended is not None:
         usable[World.RECOMMENDED] = simulated_usable(
-            recommended, with_freed(recommended.starts()).where(F.col("order") >= last_day)
+            recommended, with_freed(recommended.starts()).where(F.col("order") >= since)
         )
     deleted = _deletions(replay).toArrow()
     newest = _newest(replay).toArrow()
@@ -188,7 +83,7 @@ def report(replay: Replay, recommended: Replay | None = None) -> Report:
                 lines.setdefault(names[row["topic"]], []).append(point)
         return lines
 
-    log_dirs = _log_dirs(replay, usable)
+    log_dirs = log_dirs_of(replay, usable)
     return Report(
         past,
         tuple(savings),
@@ -397,79 +292,3 @@ def _stopped(newest: pa.Table, moved: pa.Table, timeline: Timeline) -> tuple[Sto
         for group, (topics, records, since) in sorted(groups.items())
         if records and until_ms - (begin_ms if since is None else since) >= DAY_MS
     )
-
-
-def _last_day(timeline: Timeline) -> Sequence[Moment]:
-    """The moments of the period's last day."""
-    last = timeline.period[-1]
-    return [each for each in timeline.period if last.elapsed_ms - each.elapsed_ms <= DAY_MS]
-
-
-Usable: TypeAlias = "Mapping[tuple[int, str], Sequence[tuple[int, float]]]"
-"""By broker and path: at which times of the last day how many bytes are usable."""
-
-
-def simulated_usable(replay: Replay, freed: DataFrame) -> Usable:
-    """``freed``: see `freed_by_log_dir`, of the last day. Empty where the record doesn't tell where
-    any replica lies."""
-    timeline = replay.past.timeline
-    last_day = timeline.order(_last_day(timeline)[0])
-    space = simulated_space(recorded_space(replay), freed_by_log_dir(freed))
-    of_the_day = space.where(F.col("order") >= last_day).orderBy("order")
-    rows = of_the_day.toArrow().to_pylist()
-    if all(row["freed_bytes"] is None for row in rows):
-        return {}
-    found: dict[tuple[int, str], list[tuple[int, float]]] = {}
-    for row in rows:
-        elapsed_ms = timeline.moments[timeline.number(row["order"])].elapsed_ms
-        found.setdefault((row["broker"], row["path"]), []).append(
-            (elapsed_ms, row["simulated_bytes"])
-        )
-    return found
-
-
-def full_ms(points: Sequence[tuple[int, float]], at_ms: int) -> int | None:
-    """When a disk is full if it goes on like that; ``at_ms``: when the last point was seen. One
-    that has been full within the points is since then."""
-    (first, _), (elapsed, usable) = points[0], points[-1]
-    if usable <= 0:
-        return at_ms - elapsed + next(at for at, free in points if free <= 0)
-    taken_per_ms = -trend(points)
-    fills = taken_per_ms > 0 and elapsed - first >= HOUR_MS
-    return at_ms + int(usable / taken_per_ms) if fills else None
-
-
-def _log_dirs(
-    replay: Replay, simulated: Mapping[World, Usable]
-) -> list[tuple[LogDirFilling, list[Point]]]:
-    timeline = replay.past.timeline
-    moments = {each.entry.entry: each for each in timeline.period}
-    rows = replay.rows(
-        RowKind.LOG_DIR,
-        ["broker", "log_dir", "total_bytes", "usable_bytes"],
-    ).orderBy("broker", "log_dir", "entry")
-    width = max(1, len(moments) // POINTS)
-    by_dir: dict[tuple[int, str], list[tuple[int, int, int, int]]] = {}
-    for row in rows.toArrow().to_pylist():
-        moment = moments.get(row["entry"])
-        if moment is not None and row["usable_bytes"] is not None and row["total_bytes"]:
-            by_dir.setdefault((row["broker"], row["log_dir"]), []).append(
-                (moment.elapsed_ms, moment.entry.at_ms, row["total_bytes"], row["usable_bytes"])
-            )
-    log_dirs = []
-    for (broker, log_dir), readings in by_dir.items():
-        elapsed, at_ms, total, usable = readings[-1]
-        last_day = [(at, free) for at, _, _, free in readings if elapsed - at <= DAY_MS]
-        filling = LogDirFilling(
-            *(broker, log_dir, total, usable),
-            full_ms(last_day, at_ms),
-            elapsed - last_day[0][0],
-            {
-                world: full_ms(by_log_dir[broker, log_dir], at_ms)
-                for world, by_log_dir in simulated.items()
-                if (broker, log_dir) in by_log_dir
-            },
-        )
-        points = [Point(at, 100 * (1 - free / size)) for _, at, size, free in readings[::width]]
-        log_dirs.append((filling, points))
-    return log_dirs

@@ -14,7 +14,7 @@ from retentiond.cli.output.report import table_text
 from retentiond.cli.past.options import retention
 from retentiond.config import ExternalReader, load
 from retentiond.history.ask.past import EntryRow, Past, timeline
-from retentiond.history.ask.report import KeepingGroup, Report, StoppedGroup, TopicSaving
+from retentiond.history.ask.report_figures import KeepingGroup, Report, StoppedGroup, TopicSaving
 from retentiond.history.table import HistoryTable
 from tests.support.builders.past_clusters import (
     PastCluster,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from retentiond.cli.output.report import on_disk
-from retentiond.history.ask.report import Point
+from retentiond.history.ask.report_figures import Point
 
 GIB = 2**30
 
