@@ -99,12 +99,15 @@ class ClockChanges:
         self._even = even
         self._apart_s = date() - even()
 
-    def set_by_s(self) -> float:
-        """By how much the clock was set since the last call; negative is back. Less than a second
-        counts as 0."""
+    def ahead_s(self) -> float:
+        """By how much the clock was set in all; negative is back. Less than a second counts
+        as 0."""
         ahead_s = self._date() - self._even() - self._apart_s
-        if abs(ahead_s) < 1:
-            return 0
+        return 0 if abs(ahead_s) < 1 else ahead_s
+
+    def set_by_s(self) -> float:
+        """By how much the clock was set since the last call, as `ahead_s` tells it."""
+        ahead_s = self.ahead_s()
         self._apart_s += ahead_s
         return ahead_s
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from retentiond.act.carry_out import CarriedOut, PlanExecutor, still_waiting
 from retentiond.after_acting import AfterActing, after_acting, read_disks
-from retentiond.clock import StepTimes, Stop, Stopped, seconds_since_boot
+from retentiond.clock import ClockChanges, StepTimes, Stop, Stopped, seconds_since_boot
 from retentiond.config import Config
 from retentiond.decide.limits import allowed, within_limits
 from retentiond.decide.plan import decide
@@ -126,6 +126,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
     stored = stored_state_of(state)
     context.disks.begin(context.kafka)
     began_s = context.elapsed()
+    clock = ClockChanges(lambda: context.now() / 1000, context.elapsed)
     with times.step("gather"):
         snapshot = _read(context, config, stored.remembered, context.now())
     read_s = context.elapsed() - began_s
@@ -136,7 +137,9 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
     with times.step("decide"):
         decided = _decided(context, config, stored, seen, snapshot, pressure=pressure)
         plan, snapshot = decided.plan, decided.snapshot
-    executor = _executor(context, config, state, stored=stored, first=snapshot, times=times)
+    executor = _executor(
+        context, config, state, stored=stored, first=snapshot, clock=clock, times=times
+    )
     done = executor.carry_out(plan, snapshot, stored.waiting)  # verifies and deletes
     with times.step("record"):
         _record(context, state, done, stored, pressure)
@@ -279,8 +282,10 @@ def _executor(
     *,
     stored: StoredState,
     first: Snapshot,
+    clock: ClockChanges,
     times: StepTimes,
 ) -> PlanExecutor:
+    """``clock`` tells how the host's clock was set since right before the ``first`` reading."""
     known = {} if config.dry_run else known_readers(first, stored.remembered)
     remembered = stored.remembered
     by_topic = ByTopic(NOTHING if config.dry_run else remembered)
@@ -315,10 +320,19 @@ def _executor(
         stop=context.stop,
         now=context.now,
         elapsed=context.elapsed,
-        why_paused=lambda: state.pause() or context.superseded(config),
+        why_paused=lambda: state.pause() or context.superseded(config) or _clock_set(clock),
         deleting=context.deleting,
         times=times,
     )
+
+
+def _clock_set(clock: ClockChanges) -> str | None:
+    """Why ages that were judged by the host's clock no longer count, or None."""
+    ahead_s = clock.ahead_s()
+    if not ahead_s:
+        return None
+    how_far = f"{abs(ahead_s):.1f} s {'forward' if ahead_s > 0 else 'back'}"
+    return f"the host's clock was set {how_far} meanwhile; the next cycle decides by it"
 
 
 def _record(

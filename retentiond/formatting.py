@@ -172,8 +172,8 @@ def say_names(names: Iterable[str], most: int) -> str:
 
 
 def listed(names: Sequence[str], last: str = "and") -> str:
-    """``a, b and c``"""
-    *before, final = names
+    """``a, b and c``; nothing of no names"""
+    *before, final = names or [""]
     return f"{', '.join(before)} {last} {final}" if before else final
 
 

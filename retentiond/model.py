@@ -261,6 +261,15 @@ class PlanRow:
             in_history=True,
         ),
     )
+    binding_since: str | None = field(
+        default=None,
+        metadata=said(
+            TEXT,
+            "since when the binding group's commit stands there or, if it has vanished, since when "
+            "it is missing, as far as it was seen (RFC 3339); null where it was not seen",
+            audit="",
+        ),
+    )
     detail: str | None = field(
         default=None,
         metadata=said(TEXT, "what exactly changed, failed or is missing, in words", audit=""),

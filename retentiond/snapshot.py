@@ -35,6 +35,9 @@ COMMIT_SCHEMA = pa.schema(
 )
 """A committed offset (grain: group and partition). Only partitions of the snapshot's topics."""
 
+DATED_SCHEMA = COMMIT_SCHEMA.append(pa.field("moved_at_ms", pa.int64(), nullable=False))
+"""A commit, and when it was first seen at its offset; `NOWHERE` if that is not known."""
+
 EPOCH_SCHEMA = pa.schema(
     [
         pa.field("group_id", pa.int32(), nullable=False),
@@ -204,6 +207,8 @@ class Snapshot:
     What earlier cycles saw, put in by `retentiond.memory.recall`:
 
     - ``remembered``: `COMMIT_SCHEMA`, the last commits that they saw.
+    - ``dated``: `DATED_SCHEMA`, the commits of ``remembered``.
+    - ``absent_since_ms``: since when remembered groups are missing.
     - ``remembered_readers``: groups that they saw to read a topic, without a commit on any
       partition that it has.
     - ``stale``: `COMMIT_SCHEMA`, those of ``commits`` that may be older than the log that is there,
@@ -228,6 +233,8 @@ class Snapshot:
     other_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
     commit_counts: Mapping[str, int] = field(default_factory=dict)
     remembered: pa.Table = field(default_factory=COMMIT_SCHEMA.empty_table)
+    dated: pa.Table = field(default_factory=DATED_SCHEMA.empty_table)
+    absent_since_ms: Mapping[GroupTopic, int] = field(default_factory=dict)
     remembered_readers: frozenset[GroupTopic] = frozenset()
     stale: pa.Table = field(default_factory=COMMIT_SCHEMA.empty_table)
 
@@ -251,10 +258,10 @@ DENSE = 8
 for each commit. Sorting takes twice as long."""
 
 
-def offsets_beside(rows: pa.Table, commits: pa.Table) -> Integers:
-    """For each of the rows, which have group_id and partition_id, the offset that ``commits`` have
-    of the same group and partition (the first if there are several); `NOWHERE` where they have
-    none. None of theirs is null."""
+def offsets_beside(rows: pa.Table, commits: pa.Table, column: str = "offset") -> Integers:
+    """For each of the rows, which have group_id and partition_id, the offset (or another
+    ``column``) that ``commits`` have of the same group and partition (the first if there are
+    several); `NOWHERE` where they have none. None of theirs is null."""
     groups, partitions = (
         1 + max(pc.max(table[name]).as_py() or 0 for table in (rows, commits))
         for name in ("group_id", "partition_id")
@@ -265,7 +272,7 @@ def offsets_beside(rows: pa.Table, commits: pa.Table) -> Integers:
         keys: Integers = group * partitions + table["partition_id"].to_numpy()
         return keys
 
-    asked, there, offsets = keys_of(rows), keys_of(commits), commits["offset"].to_numpy()
+    asked, there, offsets = keys_of(rows), keys_of(commits), commits[column].to_numpy()
     if groups * partitions <= DENSE * len(there):
         offset_at = np.full(groups * partitions, NOWHERE)
         offset_at[there[::-1]] = offsets[::-1]  # so that the first one is written last

@@ -10,7 +10,8 @@ moved it. Until then it stays `unknown`. It never becomes `failed`, because a br
 request later.
 
 `retentiond.act.request` sends the requests. Right before each one it asks whether the decision
-still stands: no pause, no new configuration, and evidence that is young enough.
+still stands: no pause, no new configuration, no clock that was set, and evidence that is young
+enough.
 """
 
 from __future__ import annotations

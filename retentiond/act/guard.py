@@ -216,11 +216,13 @@ def _by_the_plan() -> Iterator[None]:
 def _held(row: PlanRow, objection: Objection, kind: GroupKind | None) -> PlanRow:
     """The row as a hold. ``kind``: the kind of the group that the objection names."""
     binding_group, binding_committed_offset = row.binding_group, row.binding_committed_offset
+    since = row.binding_since
     if objection.group_id is None:
         kind = row.binding_kind
     else:
         binding_group = objection.group_id
         binding_committed_offset = objection.committed_offset
+        since = None
     return replace(
         row,
         verdict=Verdict.HOLD,
@@ -228,6 +230,7 @@ def _held(row: PlanRow, objection: Objection, kind: GroupKind | None) -> PlanRow
         records=0,
         binding_group=binding_group,
         binding_committed_offset=binding_committed_offset,
+        binding_since=since,
         detail=objection.sentence,
         binding_kind=kind,
     )

@@ -6,7 +6,8 @@ second one judges the few doubtful partitions, where a commit is missing or may 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,8 +33,9 @@ from retentiond.decide.rule import (
     with_reason,
 )
 from retentiond.decide.star_schema import StarSchema, star_schema, to_dataframes, with_join_hint
+from retentiond.formatting import rfc3339
 from retentiond.model import VERDICT_OF, PlanRow, Reason
-from retentiond.snapshot import Snapshot
+from retentiond.snapshot import NOWHERE, GroupTopic, Snapshot, offsets_beside
 from retentiond.spark.session import SparkSessions
 
 
@@ -145,7 +147,10 @@ def plan_rows(snapshot: Snapshot, judged: pa.Table) -> tuple[PlanRow, ...]:
     """The rows of `judged_partitions` with names and offsets, sorted by topic and partition."""
     rows = list(decided_rows(judged))
     replaced, vanished = replaced_records(snapshot, rows), _vanished_commits(snapshot, rows)
-    return tuple(_row(snapshot, row, replaced, vanished) for row in rows)
+    return tuple(
+        _row(snapshot, row, replaced, vanished, since)
+        for row, since in zip(rows, _binding_since(snapshot, rows), strict=True)
+    )
 
 
 def _vanished_commits(
@@ -161,11 +166,42 @@ def _vanished_commits(
     }
 
 
+def _binding_since(snapshot: Snapshot, decided: Sequence[Decided]) -> Iterator[str | None]:
+    """For each row, since when its binding group stands at its commit or, if it has vanished, is
+    missing; None where no earlier cycle has seen it.
+
+    A commit that has moved since the last cycle stands since now. Since when one stands that went
+    back is not known.
+    """
+    time = cache(rfc3339)  # few cycles have seen a commit move
+    bound = pa.table(
+        {
+            "group_id": pa.array([row.binding_group_id or 0 for row in decided], pa.int32()),
+            "partition_id": pa.array([row.partition_id for row in decided], pa.int32()),
+        }
+    )
+    before = offsets_beside(bound, snapshot.dated).tolist()
+    moved_at_ms = offsets_beside(bound, snapshot.dated, "moved_at_ms").tolist()
+    for row, last, moved_ms in zip(decided, before, moved_at_ms, strict=True):
+        group, committed = row.binding_group_id, row.binding_committed_offset
+        since_ms: int | None = None
+        if group is not None and row.reason is Reason.GROUP_VANISHED:
+            topic = snapshot.partitions[row.partition_id].topic
+            since_ms = snapshot.absent_since_ms.get(GroupTopic(group, topic))
+        elif group is not None and committed is not None and last != NOWHERE:
+            if committed > last:
+                since_ms = snapshot.taken_at_ms
+            elif committed == last and moved_ms != NOWHERE:
+                since_ms = moved_ms
+        yield None if since_ms is None else time(since_ms)
+
+
 def _row(
     snapshot: Snapshot,
     decided: Decided,
     replaced: Mapping[tuple[int, int | None], str],
     vanished: Mapping[tuple[int, int | None], int],
+    since: str | None,
 ) -> PlanRow:
     at = snapshot.partitions[decided.partition_id]
     topic = snapshot.topics[at.topic]
@@ -183,6 +219,7 @@ def _row(
         min_committed_offset=decided.min_committed_offset,
         binding_group=None if group is None else group.group_id,
         binding_committed_offset=committed,
+        binding_since=since,
         retention_offset=(
             None if isinstance(topic.policy, PolicyConflict) else at.retention_offset
         ),

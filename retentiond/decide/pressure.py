@@ -2,7 +2,7 @@
 
 Invariant: pressure shortens the consumed retention and nothing else. A row under pressure is the
 row that `decide` gives for the pressure retention, so its groups and its end bound it as ever. The
-guard judges by the same retention.
+guard judges by the same retention. Its detail says why it goes sooner, and the audit log keeps it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from retentiond.disks.pressure import (
     Pressure,
     bytes_by_log_dir,
     grouped_by_disk,
+    say_log_dir,
 )
+from retentiond.formatting import listed, say_duration
 from retentiond.model import PlanRow, Reason, TopicPartition
 from retentiond.snapshot import Snapshot
 
@@ -50,11 +52,31 @@ def relieved(
     partitions = list(snapshot.partitions)
     for position, row in enumerate(eager_rows):
         if row.topic_partition in chosen:
-            relieved_rows[position] = row
+            log_dirs = pressure.log_dirs_of(row.topic_partition)
+            relieved_rows[position] = _sooner(row, rows[position], log_dirs)
             partitions[position] = eager.partitions[position]
     for position in pressure.partitions(snapshot):
         relieved_rows[position] = replace(relieved_rows[position], under_pressure=True)
     return Relieved(tuple(relieved_rows), replace(snapshot, partitions=tuple(partitions)))
+
+
+def _sooner(row: PlanRow, normal: PlanRow, log_dirs: Sequence[PressedLogDir]) -> PlanRow:
+    """The row by the pressure retention. Its detail says which directories it relieves.
+
+    ``normal`` is the row by the consumed retention. Only a policy conflict has neither retention,
+    and nothing is deleted under one.
+    """
+    where = listed([say_log_dir(each) for each in log_dirs])
+    what = say_sooner(
+        "this partition", row.consumed_retention_ms or 0, normal.consumed_retention_ms or 0
+    )
+    return replace(row, detail="; ".join(filter(None, (row.detail, f"{where}: {what}"))))
+
+
+def say_sooner(whose: str, pressure_ms: int, normal_ms: int) -> str:
+    """``records of this partition may go after 10 minutes instead of after 1 day``"""
+    when = f"after {say_duration(pressure_ms)}" if pressure_ms else "as soon as they are consumed"
+    return f"records of {whose} may go {when} instead of after {say_duration(normal_ms)}"
 
 
 def partitions_to_relieve(

@@ -12,7 +12,7 @@ those that have left the logs and not the disk.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -56,6 +56,12 @@ class PressedLogDir(NamedTuple):
     def needed_bytes(self) -> int:
         """What must go in addition to the awaited bytes; never negative."""
         return max(0, self.until_bytes - self.usable_bytes - self.awaited_bytes)
+
+
+def say_log_dir(log_dir: PressedLogDir) -> str:
+    """``/data/2 of broker 1 has 14% left``"""
+    share = 100 * log_dir.usable_bytes / log_dir.total_bytes
+    return f"{log_dir.log_dir} of broker {log_dir.broker} has {share:.3g}% left"
 
 
 class LogDirRelief(NamedTuple):
@@ -102,12 +108,18 @@ class Pressure:
         return [
             position
             for position, at in enumerate(partitions_of(snapshot))
-            if any(
-                (folder.broker, folder.log_dir) in pressed
-                for folder in self.reading.folders.get(at, ())
-                if not folder.is_future
-            )
+            if not pressed.isdisjoint(self._keys_of(at))
         ]
+
+    def log_dirs_of(self, at: TopicPartition) -> list[PressedLogDir]:
+        """The log directories under pressure that have a replica of the partition."""
+        keys = set(self._keys_of(at))
+        return [log_dir for log_dir in self.log_dirs if log_dir.key in keys]
+
+    def _keys_of(self, at: TopicPartition) -> Iterator[LogDirKey]:
+        for folder in self.reading.folders.get(at, ()):
+            if not folder.is_future:
+                yield folder.broker, folder.log_dir
 
 
 NO_PRESSURE = Pressure()

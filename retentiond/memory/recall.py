@@ -20,6 +20,7 @@ from retentiond.model import GroupKind
 from retentiond.snapshot import (
     ABSENT,
     COMMIT_SCHEMA,
+    DATED_SCHEMA,
     NOWHERE,
     VANISHED,
     Flags,
@@ -35,8 +36,8 @@ from retentiond.snapshot import (
 
 
 def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
-    """The snapshot from which a cycle decides: with `Snapshot.remembered`, ``remembered_readers``
-    and ``stale``, with the vanished groups, with recreated topics marked, and with
+    """The snapshot from which a cycle decides: with `Snapshot.remembered`, ``remembered_readers``,
+    ``stale`` and their times, with the vanished groups, with recreated topics marked, and with
     `Remembered.lost` as a problem."""
     topics = tuple(_recognised(topic, remembered) for topic in snapshot.topics)
     readers = remembered.readers
@@ -73,10 +74,20 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
         )
 
     others = _readers_without_commit(counts, owners)
+    last_seen = table(np.ones(len(rows), np.bool_))
     stale_before = table(commits.is_stale[rows])
     return replace(
         snapshot,
-        remembered=table(np.ones(len(rows), np.bool_)),
+        remembered=last_seen,
+        dated=last_seen.append_column(
+            DATED_SCHEMA.field("moved_at_ms"), pa.array(commits.moved_at_ms[rows])
+        ),
+        absent_since_ms={
+            GroupTopic(int(group_of[each]), int(topic_of[each])): since_ms
+            for each in readers.absent
+            if counts[each]
+            and (since_ms := remembered.commits[readers.at[each]].absent_since_ms) is not None
+        },
         remembered_readers=frozenset(
             GroupTopic(int(group_of[each]), int(topic_of[each])) for each in others
         ),

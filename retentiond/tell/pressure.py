@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 
 from retentiond.config import TopicPolicy
+from retentiond.decide.pressure import say_sooner
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import LogDirCapacity
-from retentiond.disks.pressure import LogDirRelief, PressedLogDir
-from retentiond.formatting import listed, say_bytes, say_duration
+from retentiond.disks.pressure import LogDirRelief, say_log_dir
+from retentiond.formatting import listed, say_bytes, say_duration, say_ranges
 from retentiond.model import PlanRow, Reason, Verdict
 
 MOST_KEEPERS = 10
@@ -42,12 +44,6 @@ def suggest_pressure(disk: DiskReport) -> str | None:
     )
 
 
-def say_log_dir(log_dir: PressedLogDir) -> str:
-    """``/data/2 of broker 1 has 14% left``"""
-    share = 100 * log_dir.usable_bytes / log_dir.total_bytes
-    return f"{log_dir.log_dir} of broker {log_dir.broker} has {share:.3g}% left"
-
-
 def say_relief(relief: LogDirRelief) -> str:
     """What the plan does for the directory, in a sentence."""
     log_dir = relief.log_dir
@@ -72,18 +68,38 @@ def say_relief(relief: LogDirRelief) -> str:
     return "; ".join(parts)
 
 
+def say_pressure_on_topic(
+    rows: Sequence[PlanRow], policy: TopicPolicy, relief: LogDirRelief
+) -> str:
+    """What pressure does to these rows of a topic with replicas in the directory."""
+    sooner = [
+        row.partition
+        for row in rows
+        if row.topic_partition in relief.sizes and _goes_sooner(row, policy)
+    ]
+    what = "no record of the topic goes sooner"
+    if policy.pressure_retention_ms is None:
+        what = "the topic has no pressure retention: its records stay as long as ever"
+    elif sooner:
+        whose = f"partition{'s' if len(sooner) > 1 else ''} {say_ranges(sooner)}"
+        what = say_sooner(whose, policy.pressure_retention_ms, policy.consumed_retention_ms)
+    return f"{say_relief(relief)}; {what}."
+
+
+def _goes_sooner(row: PlanRow, policy: TopicPolicy) -> bool:
+    return row.consumed_retention_ms != policy.consumed_retention_ms
+
+
 def say_pressure_on(
     row: PlanRow, policy: TopicPolicy, segment_bytes: int | None, relief: LogDirRelief
 ) -> str:
     """What pressure does to a partition with a replica in the directory."""
     says = say_log_dir(relief.log_dir)
-    normal = say_duration(policy.consumed_retention_ms)
     if policy.pressure_retention_ms is None:
         return f"{says}, and the topic has no pressure retention: its records stay as long as ever."
-    if row.consumed_retention_ms != policy.consumed_retention_ms:
-        sooner = say_duration(policy.pressure_retention_ms)
-        when = f"after {sooner}" if sooner else "as soon as they are consumed"
-        return f"{says}: records of this partition may go {when} instead of after {normal}."
+    if _goes_sooner(row, policy):
+        pressure_ms, normal_ms = policy.pressure_retention_ms, policy.consumed_retention_ms
+        return f"{says}: {say_sooner('this partition', pressure_ms, normal_ms)}."
     if row.verdict is Verdict.HOLD or row.reason is Reason.NOT_CONSUMED:
         return f"{says}, and pressure can't help: see above what keeps the records."
     if relief.short_bytes:
@@ -94,4 +110,5 @@ def say_pressure_on(
             f"segments{segment} that go as a whole, and the active one never does; a smaller "
             "segment.bytes or segment.ms helps."
         )
+    normal = say_duration(policy.consumed_retention_ms)
     return f"{says}: records of this partition still stay for {normal}, as others free enough."

@@ -113,7 +113,7 @@ class Work:
         context = CycleContext(
             self.kafka,
             plain_plan.NoSpark(),  # type: ignore[arg-type]  # in place of it
-            now_ms,
+            lambda: now_ms() + round(1000 * self.late_s),
             threading.Event(),
             self._watch,
             elapsed=lambda: seconds_since_boot() + self.late_s,

@@ -243,6 +243,7 @@ class Life:
             kafka=self.disk,
             spark=cast(SparkSessions, None),
             now=lambda: self.disk.now_ms,
+            elapsed=lambda: self.disk.now_ms / 1000,
             stop=NoWaits(),
             coordinators=LastCoordinators(),
             disks=self.disks,

@@ -110,6 +110,7 @@ class Run:
             kafka=self.kafka,
             spark=cast(SparkSessions, None),
             now=lambda: now_ms,
+            elapsed=lambda: now_ms / 1000,
             stop=threading.Event(),
             coordinators=LastCoordinators(),
             disks=self.disks,

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
@@ -45,10 +44,12 @@ AT = TopicPartition("orders", 0)
 
 class Counting(FakeCluster):
     """``listings``: how often it was asked for its groups; ``at_listing``: what happens right
-    before one of them, by its number. ``at_topics``: the same of the topics, once a reading."""
+    before one of them, by its number. ``at_topics``: the same of the topics, once a reading.
+    ``host_ahead_ms``: how far the wall clock of retentiond's host is ahead."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.host_ahead_ms = 0
         self.listings = 0
         self.at_listing: dict[int, Callable[[], object]] = {}
         self.at_topics: dict[int, Callable[[], object]] = {}
@@ -83,7 +84,7 @@ def run(
     folder: Path,
     *,
     dry_run: bool = False,
-    elapsed: Callable[[], float] = seconds_since_boot,
+    elapsed: Callable[[], float] | None = None,
     deleting: threading.Event | None = None,
     stop: threading.Event | None = None,
 ) -> CycleReport:
@@ -97,10 +98,18 @@ def run(
             + [{"pattern": "(stage|orders)[.].*", **rule}],
         }
     )
+    elapsed = elapsed or (lambda: kafka.now_ms / 1000)
+    began_ms, began_s = kafka.now_ms, elapsed()
+
+    def now() -> int:
+        """The host's wall clock, which goes on with the even one unless somebody sets it."""
+        passed_ms = round(1000 * (elapsed() - began_s))
+        return began_ms + passed_ms + getattr(kafka, "host_ahead_ms", 0)
+
     context = CycleContext(
         kafka=kafka,
         spark=cast(SparkSessions, None),
-        now=lambda: kafka.now_ms,
+        now=now,
         stop=stop or threading.Event(),
         coordinators=LastCoordinators(),
         elapsed=elapsed,
@@ -373,6 +382,49 @@ def test_what_ends_the_deletions_during_a_slice_keeps_the_next_ones_back(
     assert kafka.listings == 2  # the next ones are not read again
 
 
+@pytest.mark.parametrize(
+    ("set_by_ms", "said"),
+    [(3_600_000, "3600.0 s forward"), (-3_600_000, "3600.0 s back"), (-1_500, "1.5 s back")],
+)
+def test_what_was_planned_before_the_hosts_clock_was_set_is_not_requested(
+    kafka: Counting, tmp_path: Path, set_by_ms: int, said: str
+) -> None:
+    kafka.at_listing[2] = lambda: setattr(kafka, "host_ahead_ms", set_by_ms)
+    report = run(kafka, tmp_path)
+    assert kafka.partition("orders").log_start == 0
+    assert (report.outcomes[AT].outcome, report.outcomes[AT].error) == (
+        Outcome.NOT_ATTEMPTED,
+        f"the host's clock was set {said} meanwhile; the next cycle decides by it",
+    )
+    assert report.result == "incomplete"
+    assert run(kafka, tmp_path).records_deleted == 7  # the clock goes on from there
+
+
+def test_once_the_hosts_clock_is_set_no_further_slice_is_requested(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_slices(monkeypatch)
+    for topic in ("views", "zones"):
+        with_topic(kafka, topic)
+    kafka.at_listing[3] = lambda: setattr(kafka, "host_ahead_ms", -60_000)
+    report = run(kafka, tmp_path)
+    outcomes = {at.topic: each.outcome for at, each in report.outcomes.items()}
+    assert outcomes == {
+        "orders": Outcome.DELETED,
+        "views": Outcome.NOT_ATTEMPTED,
+        "zones": Outcome.NOT_ATTEMPTED,
+    }
+    assert kafka.listings == 3
+
+
+@pytest.mark.parametrize("slewed_ms", [0, 900, -900])
+def test_a_hosts_clock_that_goes_a_little_faster_or_slower_keeps_nothing_back(
+    kafka: Counting, tmp_path: Path, slewed_ms: int
+) -> None:
+    kafka.at_listing[2] = lambda: setattr(kafka, "host_ahead_ms", slewed_ms)
+    assert run(kafka, tmp_path).records_deleted == 7
+
+
 def test_a_cluster_that_answers_no_slice_any_more_is_not_asked_about_all_of_them(
     kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -420,8 +472,7 @@ def test_after_what_ends_the_cycle_no_further_slice_is_read(
 def test_a_reading_that_took_too_long_is_done_once_more_and_no_further_time(
     kafka: Counting, tmp_path: Path
 ) -> None:
-    seconds = count(0, 6)
-    report = run(kafka, tmp_path, elapsed=lambda: next(seconds))
+    report = run(kafka, tmp_path, elapsed=lambda: 6 * kafka.listings)
     assert kafka.listings == 3
     assert report.outcome(report.plan.rows[0]).outcome is Outcome.NOT_ATTEMPTED
 
@@ -455,10 +506,9 @@ def test_a_commit_that_only_the_guard_finds_beyond_the_end_proves_nothing_later(
 def test_a_commit_beyond_the_end_in_a_reading_that_was_too_old_proves_nothing_in_the_next(
     kafka: Counting, tmp_path: Path
 ) -> None:
-    seconds = iter([0, 0, 0, 6, 6, 6, 6, 6, 6, 6])
     kafka.at_listing[2] = lambda: kafka.partition("orders").lose_from(6, 1)
     kafka.at_listing[3] = lambda: kafka.produce("orders", count=8)
-    (row,) = run(kafka, tmp_path, elapsed=lambda: next(seconds)).plan.rows
+    (row,) = run(kafka, tmp_path, elapsed=lambda: 6 if kafka.listings > 1 else 0).plan.rows
     assert row.detail == "group billing has not committed anew since the log is there"
 
 

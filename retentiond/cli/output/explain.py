@@ -191,6 +191,8 @@ def show_topic(console: Console, report: CycleReport, explained: TopicExplanatio
     say(console, "")
     say(console, UNSEEN_READERS_NOTE)
     say(console, _disk_of_topic(topic))
+    for sentence in explained.under_pressure:
+        say(console, f"Disk pressure: {sentence}")
     place = shell_argument(f"{topic.topic}:{topic.partitions[0].row.partition}")
     say(console, f"More about one partition: retentiond explain {place}")
     say_report(console, report)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from retentiond.config import TopicPolicy
+from retentiond.disks.pressure import say_log_dir
 from retentiond.formatting import rfc3339
 from retentiond.model import PlanRow
 from retentiond.snapshot import PartitionReading, TopicReading
@@ -18,7 +19,7 @@ from retentiond.tell.answers import PartitionAnswer, SimilarPartitions, TopicAns
 from retentiond.tell.explain.evidence import ExplainedPlan, topic_readers
 from retentiond.tell.explain.sentences import cleaner_intervals, on_disk, stalled_by
 from retentiond.tell.group_answers import GroupAnswer, group_answers
-from retentiond.tell.pressure import say_pressure_on
+from retentiond.tell.pressure import say_pressure_on, say_pressure_on_topic
 from retentiond.tell.reasons import remedy
 from retentiond.tell.report import partition_document
 
@@ -45,12 +46,14 @@ class Explanation:
 class TopicExplanation:
     """A topic explained. ``answer`` and ``groups`` (those that count) are about the explained
     partitions. ``excluded``: groups that would count if the policy did not exclude them.
+    ``under_pressure``: a sentence for each log directory under pressure that has a replica.
     ``tool_options``: as in `CycleReport`."""
 
     answer: TopicAnswer
     partitions: tuple[Explanation, ...]
     groups: tuple[GroupAnswer, ...]
     excluded: tuple[str, ...]
+    under_pressure: tuple[str, ...] = ()
     tool_options: str = ""
 
     @property
@@ -86,6 +89,7 @@ def explained(
         ),
         group_answers(answer, counting),
         excluded,
+        tuple(_pressure_on_topic(answer, reading)),
         evidence.report.tool_options,
     )
 
@@ -106,11 +110,21 @@ def _partition_explained(
     )
 
 
+def _pressure_on_topic(answer: TopicAnswer, topic: TopicReading) -> Iterator[str]:
+    rows = [each.row for each in answer.partitions]
+    for each in answer.partitions[0].disk.relief or ():
+        is_here = not each.sizes.keys().isdisjoint(row.topic_partition for row in rows)
+        if is_here and isinstance(topic.policy, TopicPolicy):
+            yield say_pressure_on_topic(rows, topic.policy, each)
+
+
 def _under_pressure(answer: PartitionAnswer, topic: TopicReading) -> Iterator[str]:
-    """A sentence for each log directory under pressure that has a replica."""
+    """A sentence for each log directory under pressure that has a replica, unless the row's own
+    sentence names it."""
     segment_bytes = topic.config.segment_bytes if topic.config else None
     for each in answer.disk.relief or ():
-        if answer.at in each.sizes and isinstance(topic.policy, TopicPolicy):
+        is_said = say_log_dir(each.log_dir) in answer.why
+        if answer.at in each.sizes and isinstance(topic.policy, TopicPolicy) and not is_said:
             yield say_pressure_on(answer.row, topic.policy, segment_bytes, each)
 
 

@@ -107,11 +107,11 @@ def _entries(topics: Iterable[str | Document]) -> list[Document]:
 
 
 def _interrupted(now: Clock, happens: Callable[[], object]) -> Clock:
-    """A cycle looks at the clock when it begins, and next right before its second reading."""
+    """A cycle looks at the clock twice when it begins, and next right before its second reading."""
     looks = itertools.count()
 
     def look() -> int:
-        if next(looks) == 1:
+        if next(looks) == 2:
             happens()
         return now()
 

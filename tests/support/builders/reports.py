@@ -66,6 +66,7 @@ def row_json(topic: str, partition: int = 0) -> dict[str, Any]:
         "under_pressure": False,
         "only_groups": None,
         "owner": None,
+        "binding_since": None,
         "detail": None,
     }
 

@@ -416,14 +416,17 @@ def test_an_objection_to_a_topic_leaves_other_topics_alone() -> None:
     assert [each.topic_partition for each in verified.approved] == [CLICKS_0]
 
 
+SINCE = "2023-11-14T22:13:20.000Z"
+
+
 def test_a_group_that_moved_back_is_named_with_both_offsets() -> None:
-    verified = verify(
-        [deletion(ORDERS_0)], healthy().snapshot(), changed(commits("billing", 80)).snapshot()
-    )
+    planned = replace(deletion(ORDERS_0), binding_since=SINCE)
+    verified = verify([planned], healthy().snapshot(), changed(commits("billing", 80)).snapshot())
 
     row = held(verified.rows, ORDERS_0)
     assert row.detail == "group billing moved back from 120 to 80"
     assert (row.binding_group, row.binding_committed_offset) == ("billing", 80)
+    assert row.binding_since is None  # what was planned says nothing of this commit
 
 
 def test_a_group_that_moved_forward_and_counts_only_now_is_not_said_to_have_moved_back() -> None:
@@ -445,12 +448,12 @@ def test_a_group_that_stands_still_and_counts_only_now_is_not_said_to_have_moved
 
 
 def test_when_no_group_is_the_cause_the_plans_binding_group_stays() -> None:
-    verified = verify(
-        [deletion(ORDERS_0)], healthy().snapshot(), changed(offsets(failure=LOST)).snapshot()
-    )
+    planned = replace(deletion(ORDERS_0), binding_since=SINCE)
+    verified = verify([planned], healthy().snapshot(), changed(offsets(failure=LOST)).snapshot())
 
     row = held(verified.rows, ORDERS_0)
     assert (row.binding_group, row.binding_committed_offset) == ("billing", 120)
+    assert row.binding_since == SINCE
 
 
 def test_a_group_that_is_new_below_the_cutoff_is_named_with_its_commit() -> None:

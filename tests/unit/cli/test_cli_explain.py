@@ -9,6 +9,8 @@ import pytest
 
 from retentiond.cli.output.explain import show_partition, show_topic
 from retentiond.cli.output.printing import printer
+from retentiond.disks.broker_disks import NO_DISKS
+from retentiond.disks.pressure import LogDirRelief, PressedLogDir
 from retentiond.tell.explain.evidence import ExplainedPlan
 from retentiond.tell.explain.explanation import explained, topic_document
 from retentiond.tell.report import CycleReport
@@ -171,6 +173,61 @@ def test_a_topic_shows_its_partitions_by_reason_and_its_groups(
         in (text)
     )
     assert text.endswith("More about one partition: retentiond explain orders:0\n")
+
+
+def under_pressure(kafka: FakeCluster, folder: Path, *, sooner: bool) -> ExplainedPlan:
+    """Both partitions of ``orders`` lie in two directories that run full."""
+    policy = config(entry("orders", **{"retention.commitoffset.pressure.minutes": 10}))
+    rows = evidence(kafka, folder, policy).report.plan.rows
+    if sooner:
+        rows = tuple(replace(row, consumed_retention_ms=600_000) for row in rows)
+    sizes = {row.topic_partition: 4_096 for row in rows}
+    relief = tuple(
+        LogDirRelief(PressedLogDir(broker, "/data", 10_240, 1_024, 2_560), 1_024, 512, {}, sizes)
+        for broker in (1, 2)
+    )
+    disk = replace(NO_DISKS, relief=relief)
+    return evidence(kafka, folder, policy, rows=rows, disk=disk)
+
+
+@pytest.mark.parametrize(
+    ("sooner", "said"),
+    [
+        (True, "records of partitions 0-1 may go after 10 minutes instead of after 1 hour"),
+        (False, "no record of the topic goes sooner"),
+    ],
+)
+def test_a_topic_on_disks_that_run_full_says_so_once_for_each(
+    capsys: pytest.CaptureFixture[str],
+    kafka: FakeCluster,
+    tmp_path: Path,
+    sooner: bool,
+    said: str,
+) -> None:
+    found = under_pressure(kafka, tmp_path, sooner=sooner)
+    show_topic(printer(), planned(kafka), explained(found, "orders"))
+    text = capsys.readouterr().out
+    lines = [line for line in text.splitlines() if line.startswith("Disk pressure: ")]
+    assert lines == [
+        f"Disk pressure: /data of broker {broker} has 10% left (1.0 KiB), and 1.5 KiB more must go "
+        "until the pressure ends; the plan frees 1.0 KiB there; 512 B of that may not go; "
+        f"{said}."
+        for broker in (1, 2)
+    ]
+
+
+def test_a_partition_says_once_why_its_records_go_sooner(
+    capsys: pytest.CaptureFixture[str], kafka: FakeCluster, tmp_path: Path
+) -> None:
+    found = under_pressure(kafka, tmp_path, sooner=True)
+    text = partition(capsys, kafka, found)
+    assert text.count("may go after 10 minutes instead of after 1 hour") == 2
+    plan = found.report.plan
+    rows = tuple(replace(row, detail="/data of broker 1 has 10% left: so") for row in plan.rows)
+    told = replace(found, report=replace(found.report, plan=replace(plan, rows=rows)))
+    text = partition(capsys, kafka, told)
+    assert text.count("/data of broker 1 has 10% left") == 1
+    assert text.count("/data of broker 2 has 10% left") == 1
 
 
 def test_excluded_groups_are_named_and_nobody_is_said_to_be_nobody(

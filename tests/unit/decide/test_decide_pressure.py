@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -107,6 +108,32 @@ def test_a_deletion_that_frees_remote_storage_alone_is_not_chosen() -> None:
     assert [row.verdict for row in remote.rows] == [Verdict.NOTHING]
     assert [row.verdict for row in local.rows] == [Verdict.DELETE]
     assert all(row.under_pressure for row in (*remote.rows, *local.rows))
+
+
+@pytest.mark.parametrize(
+    ("pressure_ms", "when"), [(600_000, "after 10 minutes"), (0, "as soon as they are consumed")]
+)
+def test_a_row_that_goes_sooner_says_for_which_directories_and_how_full_they_are(
+    pressure_ms: int, when: str
+) -> None:
+    taken = tiered()
+    full = [PressedLogDir(broker, "/a", 10_000, 100 * broker, 5_000) for broker in (1, 2)]
+    elsewhere = PressedLogDir(3, "/a", 10_000, 100, 5_000)
+    pressed = Pressure((*full, elsewhere), reading=reading({1: 4000, 2: 4000}), eager=taken)
+    normal = replace(
+        deletion(800),
+        consumed_retention_ms=86_400_000,
+        detail="group billing has consumed the least",
+    )
+    sooner = replace(normal, cutoff=1000, records=1000, consumed_retention_ms=pressure_ms)
+
+    (row,) = relieved([normal], taken, [sooner], pressed).rows
+    assert row.detail == (
+        "group billing has consumed the least; /a of broker 1 has 1% left and /a of broker 2 has "
+        f"2% left: records of this partition may go {when} instead of after 1 day"
+    )
+    (row,) = relieved([normal], taken, [normal], pressed).rows
+    assert (row.under_pressure, row.detail) == (True, normal.detail)
 
 
 def test_what_may_not_go_is_said_with_the_group_that_keeps_it() -> None:

@@ -87,10 +87,11 @@ def test_a_slow_address_holds_its_topics_in_the_second_reading_and_the_others_go
                 "topics": [entry("orders", None), *(entry(each, address) for each in SLOW)],
             }
         )
+        began_s = seconds_since_boot()
         context = CycleContext(
             kafka=kafka,
             spark=cast(SparkSessions, None),
-            now=lambda: kafka.now_ms,
+            now=lambda: kafka.now_ms + round(1000 * (seconds_since_boot() - began_s)),
             stop=threading.Event(),
             coordinators=LastCoordinators(),
             elapsed=seconds_since_boot,

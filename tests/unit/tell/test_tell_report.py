@@ -45,6 +45,7 @@ def test_a_plan_has_the_promised_fields_and_few_more() -> None:
     (partition,) = shown["partitions"]
     assert set(partition) == ROW_FIELDS | {
         "binding_committed_offset",
+        "binding_since",
         "detail",
         "predicted_bytes",
         "predicted_remote_bytes",

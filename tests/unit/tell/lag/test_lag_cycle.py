@@ -46,6 +46,7 @@ def run(kafka: FakeCluster, folder: Path) -> CycleReport:
         kafka=kafka,
         spark=cast(SparkSessions, None),
         now=lambda: kafka.now_ms,
+        elapsed=lambda: kafka.now_ms / 1000,
         stop=threading.Event(),
         coordinators=LastCoordinators(),
     )
