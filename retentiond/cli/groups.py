@@ -136,9 +136,10 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
     """Forget groups that no longer read: what only they had yet to read may be deleted.
 
     A group that still commits, or has a member that reads the topic, is remembered again by the
-    next cycle. --pattern and --vanished-for never forget a group that is there.
+    next cycle. --pattern and --vanished-for never forget a group that is there. On a terminal the
+    command asks first. Without one, GROUP needs no --yes; --pattern and --vanished-for do.
 
-    Example: retentiond groups forget reports-2019 --yes
+    Example: retentiond groups forget reports-2019
 
     Example: retentiond groups forget --pattern 'preview-.*' --vanished-for 30d
     """
@@ -165,7 +166,8 @@ def _forget_one(
     )
     who = _say(reader)
     on = f"{say_many(len(topics), 'topic')} ({', '.join(topics[:5])})"
-    _confirm(f"Forget {who}, on {on}?", yes)
+    # the operator has named it: without a terminal that is enough
+    _confirm(f"Forget {who}, on {on}?", yes or not sys.stdin.isatty())
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
         # before it is done: what frees records never goes unrecorded
         record_action(state_dir, _forgetting(reader, topics))

@@ -152,16 +152,15 @@ def test_a_group_is_forgotten_on_one_topic_and_remembered_on_others(
     assert "no group search is remembered on topic clicks" in again.err
 
 
-def test_without_a_terminal_and_without_yes_nothing_is_forgotten(
+def test_a_group_that_is_named_is_forgotten_without_a_terminal_and_without_yes(
     command: Command, config_file: Path, state_dir: Path
 ) -> None:
     done = command("groups", "forget", "billing", "--config", config_file)
-    assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        "retentiond: there is no terminal to ask on; --yes does it without a question\n"
-    )
-    assert BILLING in recall(state_dir).commits
-    assert not (state_dir / "audit.db").exists()
+    assert (done.code, done.err) == (0, "")
+    assert "Group billing is forgotten." in done.out
+    assert BILLING not in recall(state_dir).commits
+    (action,) = actions_in(state_dir)
+    assert (action.action, action.subject) == ("forget", "billing")
 
 
 @pytest.mark.parametrize("answer", ["y\n", "n\n", "\n", ""])
