@@ -1,4 +1,4 @@
-"""``retentiond groups``: who is remembered, and how an operator lets go of some."""
+"""``retentiond groups``: who is known and who is remembered, and how to let go of some."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from retentiond.cli.output.printing import (
     print_json,
     print_table,
     printer,
+    progress,
     say,
 )
-from retentiond.errors import UsageError
+from retentiond.errors import KafkaUnavailable, RetentiondError, UsageError
 from retentiond.formatting import (
     parse_duration,
+    printable,
     rfc3339,
     say_many,
     say_name,
@@ -36,6 +38,7 @@ from retentiond.model import GroupKind
 from retentiond.state.operator_actions import Action, action_now, record_action
 
 if TYPE_CHECKING:
+    from retentiond.config import Config
     from retentiond.memory.remembered import ReaderName, Remembered, RememberedReader
 
 
@@ -59,7 +62,11 @@ def groups(
     output: OutputFormat = Output.TABLE,
     debug: Debug = False,
 ) -> None:
-    """Show every remembered group, where it has no commit, and since when it has vanished.
+    """Show every group that is remembered or in the cluster, and since when it has vanished.
+
+    If no cycle has seen a group read an enabled topic, or none has since the group was forgotten,
+    it is not remembered. If the cluster can't be asked, the command shows the remembered groups
+    alone, and says so on stderr.
 
     Example: retentiond groups --output json | jq '.[] | select(.vanished_since)'
     """
@@ -67,11 +74,18 @@ def groups(
         return
     from retentiond.state.groups_lookup import recall
 
-    remembered = recall(load(set_up(context, config, debug)).state_dir)
+    loaded = load(set_up(context, config, debug))
+    remembered = recall(loaded.state_dir)
     by_reader: defaultdict[ReaderName, dict[str, RememberedReader]] = defaultdict(dict)
     for at, last in remembered.commits.items():
         by_reader[at.reader][at.topic] = last
-    documents = [_document(reader.group_id, on) for reader, on in sorted(by_reader.items())]
+    documents = [_document(reader.group_id, on) for reader, on in by_reader.items()]
+    try:
+        documents += _not_remembered(loaded, remembered)
+    except RetentiondError as error:
+        said = printable(f"only the remembered groups are shown: {error}")
+        print(f"retentiond: warning: {said}", file=sys.stderr)
+    documents.sort(key=lambda document: (document["group"], document["kind"]))
     if output is Output.JSON:
         print_json(documents)
         return
@@ -80,13 +94,53 @@ def groups(
     if remembered.lost:
         say(console, f"Nothing is deleted: {remembered.lost}.")
     vanished = sum(document["vanished_since"] is not None for document in documents)
-    say(console, f"{say_many(len(documents), 'group')}, {vanished} vanished")
-    if any(document["without_commit"] for document in documents):
+    unknown = len(documents) - len(by_reader)
+    also = f", {unknown} not remembered" if unknown else ""
+    say(console, f"{say_many(len(documents), 'group')}, {vanished} vanished{also}")
+    if any(document["without_commit"] for document in documents if document["remembered"]):
         say(
             console,
             "A group holds a topic that it was seen to read, and never committed on, until it "
             "commits there or is forgotten; --output json says since when.",
         )
+
+
+def _not_remembered(config: Config, remembered: Remembered) -> list[dict[str, Any]]:
+    """The groups of the cluster that the memory doesn't have. Raises `RetentiondError`."""
+    from retentiond.gather.gather import refuse_another_cluster
+    from retentiond.gather.groups import read_groups
+    from retentiond.kafka.cluster import KafkaCluster
+    from retentiond.kafka.settings.properties import translate
+
+    known = {at.group_id for at in remembered.commits if not at.is_external}
+    with (
+        progress("asking the cluster"),
+        closing(KafkaCluster(translate(config.kafka), lambda *_: None)) as kafka,
+    ):
+        refuse_another_cluster(remembered.cluster_id, kafka.cluster_id(), config.state_dir)
+        listing = read_groups(kafka, read_commits=lambda ids: kafka.commits({*ids} - known))
+    if listing.problems:
+        raise KafkaUnavailable(listing.problems[0])
+    found = []
+    for group_id in listing.groups.keys() - known:
+        members = listing.members.get(group_id)
+        topics: dict[str, dict[str, int]] = {
+            topic: {} for topic in (members.topics if members else ())
+        }
+        for commit in listing.commits.get(group_id, ()):
+            if commit.offset is not None:
+                topics.setdefault(commit.topic, {})[str(commit.partition)] = commit.offset
+        found.append(
+            {
+                "group": group_id,
+                "kind": listing.groups[group_id].kind.value,
+                "remembered": False,
+                "vanished_since": None,
+                "topics": dict(sorted(topics.items())),
+                "without_commit": {topic: None for topic, at in topics.items() if not at},
+            }
+        )
+    return found
 
 
 @app.command()
@@ -136,9 +190,10 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
     """Forget groups that no longer read: what only they had yet to read may be deleted.
 
     A group that still commits, or has a member that reads the topic, is remembered again by the
-    next cycle. --pattern and --vanished-for never forget a group that is there.
+    next cycle. --pattern and --vanished-for never forget a group that is there. On a terminal the
+    command asks first. Without one, GROUP needs no --yes; --pattern and --vanished-for do.
 
-    Example: retentiond groups forget reports-2019 --yes
+    Example: retentiond groups forget reports-2019
 
     Example: retentiond groups forget --pattern 'preview-.*' --vanished-for 30d
     """
@@ -165,7 +220,8 @@ def _forget_one(
     )
     who = _say(reader)
     on = f"{say_many(len(topics), 'topic')} ({', '.join(topics[:5])})"
-    _confirm(f"Forget {who}, on {on}?", yes)
+    # the operator has named it: without a terminal that is enough
+    _confirm(f"Forget {who}, on {on}?", yes or not sys.stdin.isatty())
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
         # before it is done: what frees records never goes unrecorded
         record_action(state_dir, _forgetting(reader, topics))
@@ -336,6 +392,7 @@ COLUMNS = (
     Column("KIND", ColumnKind.WORD),
     Column("TOPICS", ColumnKind.FIGURE),
     Column("WITHOUT COMMIT", ColumnKind.FIGURE),
+    Column("REMEMBERED", ColumnKind.WORD),
     Column("VANISHED SINCE", ColumnKind.WORD),
 )
 
@@ -355,6 +412,7 @@ def _document(group_id: str, on: dict[str, RememberedReader]) -> dict[str, Any]:
     return {
         "group": group_id,
         "kind": next(iter(on.values())).kind.value,
+        "remembered": True,
         "vanished_since": None if since is None or None in absent else rfc3339(since),
         "topics": {
             topic: {str(partition): offset for partition, offset in sorted(last.offsets.items())}
@@ -375,6 +433,7 @@ def _row(document: dict[str, Any]) -> Row:
             document["kind"],
             str(len(document["topics"])),
             str(len(document["without_commit"]) or "-"),
+            "yes" if document["remembered"] else "no",
             document["vanished_since"] or "-",
         ],
         "yellow" if document["vanished_since"] else "",

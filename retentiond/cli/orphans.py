@@ -11,10 +11,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retentiond.cli.options import Debug, Output, OutputFormat, start_logging
+from retentiond.cli.options import (
+    WITH_SERVER,
+    BootstrapServer,
+    CommandConfig,
+    ConfigPath,
+    Debug,
+    Output,
+    OutputFormat,
+    load,
+    refuse_without,
+    set_up,
+    start_without_configuration,
+)
 from retentiond.errors import UsageError
 from retentiond.formatting import parse_duration, printable
 from retentiond.kafka.settings.command_config import read_settings
+from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.state_places import make_state_dir, user_state_dir
 from retentiond.tools.orphans.broker_process import identify
 
@@ -24,9 +37,7 @@ if TYPE_CHECKING:
 
 
 def orphans(  # noqa: PLR0917 - typer hands each option over by its name
-    bootstrap_server: Annotated[
-        str, typer.Option("--bootstrap-server", help="The brokers to start from: host:port,…")
-    ],
+    context: typer.Context,
     log_dir: Annotated[
         list[Path],
         typer.Option("--log-dir", metavar="DIR…", help="The broker's log directories (log.dirs)."),
@@ -34,10 +45,9 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
     further: Annotated[
         list[Path] | None, typer.Argument(help="More directories for --log-dir.", metavar="DIR")
     ] = None,
-    command_config: Annotated[
-        Path | None,
-        typer.Option("--command-config", help="Java properties of an AdminClient."),
-    ] = None,
+    config: ConfigPath = None,
+    bootstrap_server: BootstrapServer = None,
+    command_config: CommandConfig = None,
     remove: Annotated[
         bool,
         typer.Option(
@@ -71,25 +81,33 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
 ) -> None:
     """Report, and remove, partition folders that the cluster does not assign to this broker.
 
-    Run it on the broker's host, as Kafka's user. Without --remove it changes nothing but
-    --state-dir. It removes a folder when the folder has been an orphan for long enough, all of its
-    records are older than the retention period, the cluster was read completely, and no process
-    has the folder open.
+    Run it on the broker's host, as Kafka's user. It asks the cluster of --bootstrap-server, or
+    else of the configuration's kafka section, the only part of the configuration that it uses.
+    Without --remove it changes nothing but --state-dir. It removes a folder when the folder has
+    been an orphan for long enough, all of its records are older than the retention period, the
+    cluster was read completely, and no process has the folder open.
 
-    Example: retentiond orphans --bootstrap-server localhost:9092 --log-dir /var/lib/kafka
+    Example: retentiond orphans --log-dir /var/lib/kafka
+
+    Example: retentiond orphans --bootstrap-server localhost:9092 --log-dir /disk1 /disk2
     """
     terms = removal_terms(after, retention)
     if remove and not yes and not sys.stdin.isatty():
         raise UsageError("--remove needs --yes where it can't ask; without --remove it only looks")
+    if bootstrap_server is not None:
+        start_without_configuration(context, config, debug)
+        settings = read_settings(bootstrap_server, command_config)
+    else:
+        refuse_without(WITH_SERVER, {"--command-config": command_config})
+        path = set_up(context, config, debug)
+        settings = translate(load(path, "--config, or the cluster with --bootstrap-server").kafka)
     wanted = OrphansOptions(
-        servers=bootstrap_server,
-        command_config=command_config,
+        settings=settings,
         log_dirs=(*log_dir, *(further or ())),
         terms=terms,
         approve=approval(yes=yes) if remove else None,
         state_dir=state_dir,
     )
-    start_logging(debug)
     if scan_once(wanted, output):
         raise typer.Exit(1)
 
@@ -98,8 +116,7 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
 class OrphansOptions:
     """``approve``: None looks only; ``state_dir``: None is the user's own."""
 
-    servers: str
-    command_config: Path | None
+    settings: ClientSettings
     log_dirs: tuple[Path, ...]
     terms: RemovalTerms
     approve: Approve | None
@@ -125,8 +142,7 @@ def _session(wanted: OrphansOptions) -> Iterator[Session]:
     disks = identify(wanted.log_dirs)
     where = wanted.state_dir or user_state_dir()
     make_state_dir(where)
-    settings = read_settings(wanted.servers, wanted.command_config)
-    with closing(KafkaReplicas(settings)) as cluster:
+    with closing(KafkaReplicas(wanted.settings)) as cluster:
         yield Session(
             disks,
             cluster,

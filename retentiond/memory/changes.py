@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from retentiond.config import TopicPolicy
+from retentiond.memory.by_partition import ByPartition
 from retentiond.memory.known_readers import KnownReaders
 from retentiond.memory.present import (
     TopicsByReader,
     present_readers,
     reader_at,
     stale_by_reader,
-    with_numbers,
 )
 from retentiond.memory.remembered import (
     NOTHING,
@@ -177,9 +177,18 @@ def newly_seen(second: Snapshot, known: TopicsByReader, before: Remembered) -> N
 
 
 def with_stale(last: RememberedReader, offsets: Mapping[int, int], now_ms: int) -> RememberedReader:
-    """The reader with these commits, by partition, marked as stale."""
-    seen = with_numbers(last, offsets, now_ms)
-    return replace(seen, stale=last.stale.union(offsets))
+    """The reader with these commits, by partition, which were seen now, marked as stale."""
+    moved = {
+        partition: now_ms
+        for partition, offset in offsets.items()
+        if offset != last.offsets.get(partition) or partition not in last.moved_at_ms
+    }
+    return replace(
+        last,
+        offsets=last.offsets.updated(ByPartition.of(offsets)),
+        moved_at_ms=last.moved_at_ms.updated(ByPartition.of(moved)),
+        stale=last.stale.union(offsets),
+    )
 
 
 def _unknown_readers(snapshot: Snapshot, known: KnownReaders) -> set[GroupOnTopic]:

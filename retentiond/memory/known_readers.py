@@ -56,10 +56,12 @@ class KnownReaders:
         topics: dict[str, int] = {}
         count = len(commits)
         self.reader_of = np.fromiter(
-            (readers.setdefault((name, ext), len(readers)) for name, _, ext in commits), int, count
+            (readers.setdefault((name, ext), len(readers)) for name, _, ext in commits),
+            np.int64,
+            count,
         )
         self.topic_of = np.fromiter(
-            (topics.setdefault(topic, len(topics)) for _, topic, _ in commits), int, count
+            (topics.setdefault(topic, len(topics)) for _, topic, _ in commits), np.int64, count
         )
         self.names = [*readers]
         self._topics = [*topics]
@@ -91,7 +93,7 @@ class KnownReaders:
 
     def topics_in(self, topics: Sequence[str]) -> Integers:
         """For each row, the position of its topic in ``topics``; `NOWHERE` if it is not there."""
-        return _taken(_positions_of(self._topics, topics), self.topic_of)
+        return _positions_of(self._topics, topics)[self.topic_of]
 
     def kinds_by_name(self, of: Flags) -> dict[ReaderKey, GroupKind]:
         """The kind of each reader in the rows ``of``. If the rows of a reader differ, the last
@@ -104,7 +106,7 @@ class KnownReaders:
     def groups_in(self, snapshot: Snapshot) -> Integers:
         """For each row, the position of its group in the snapshot; `NOWHERE` if it is not there."""
         names = [(group.name, group.is_external) for group in snapshot.groups]
-        return _taken(_positions_of(self.names, names), self.reader_of)
+        return _positions_of(self.names, names)[self.reader_of]
 
     def pairs(self, snapshot: Snapshot) -> Integers:
         """For each row, the positions of its group and topic as one number
@@ -114,12 +116,11 @@ class KnownReaders:
         is_there = (groups != NOWHERE) & (topics != NOWHERE)
         return np.where(is_there, groups * len(snapshot.topics) + topics, NOWHERE)
 
-    def unchanged(self, snapshot: Snapshot, quiet: Integers) -> Flags:
-        """Whether the snapshot adds nothing to what is remembered, for each row. ``quiet``: pairs
-        of group and topic that have commits, none of which has moved."""
-        pairs = self.pairs(snapshot)
+    def unchanged(self, snapshot: Snapshot, pairs: Integers, quiet: Integers) -> Flags:
+        """Whether the snapshot adds nothing to what is remembered, for each row. ``pairs``: of the
+        rows. ``quiet``: pairs of group and topic that have commits, none of which has moved."""
         kinds = np.array([_NUMBER_OF[group.kind] for group in snapshot.groups], int)
-        is_unchanged: Flags = self._is_settled & np.isin(pairs, quiet) & (pairs != NOWHERE)
+        is_unchanged: Flags = self._is_settled & np.isin(pairs, quiet)
         if len(kinds) and len(snapshot.topics):
             is_unchanged &= self._kinds == kinds[pairs // len(snapshot.topics)]
         return is_unchanged
@@ -140,7 +141,3 @@ def _times_of(last: RememberedReader) -> Integers:
 def _positions_of(names: Sequence[object], among: Sequence[object]) -> Integers:
     positions = {name: position for position, name in enumerate(among)}
     return np.array([positions.get(name, NOWHERE) for name in names], np.int64)
-
-
-def _taken(numbers: Integers, at: Integers) -> Integers:
-    return numbers[at] if len(at) else np.empty(0, np.int64)

@@ -61,8 +61,9 @@ def present_readers(
     recreated = [at for at, topic in enumerate(snapshot.topics) if topic.recreated]
     is_quiet = ~np.isin(every, doubtful)
     is_quiet &= ~np.isin(every % max(1, len(snapshot.topics)), recreated)
-    unchanged = index.unchanged(snapshot, every[is_quiet])
-    quiet = index.pairs(snapshot)[unchanged]
+    known_pairs = index.pairs(snapshot)
+    unchanged = index.unchanged(snapshot, known_pairs, every[is_quiet])
+    quiet = known_pairs[unchanged]
     has_moved_pairs = {*moved.tolist()}
     present: dict[GroupOnTopic, RememberedReader] = {}
     changed: dict[int, GroupOnTopic] = {}
@@ -76,7 +77,7 @@ def present_readers(
         is_as_it_was = last.is_settled and last.kind is group.kind
         if pair in has_moved_pairs or at in stale or not is_as_it_was:
             changed[pair] = at
-    renewed = _renewed(snapshot, index, pairs, [*changed])
+    renewed = _renewed(snapshot, index, known_pairs, pairs, [*changed])
     for pair, at in changed.items():
         last, stale_now = present[at], frozenset(stale.get(at, ()))
         offsets, times = renewed.get(pair, (NONE, NONE))
@@ -119,10 +120,15 @@ def stale_by_reader(snapshot: Snapshot) -> dict[GroupOnTopic, dict[int, int]]:
 
 
 def _renewed(
-    snapshot: Snapshot, index: KnownReaders, pairs: Integers, changed: Sequence[int]
+    snapshot: Snapshot,
+    index: KnownReaders,
+    known_pairs: Integers,
+    pairs: Integers,
+    changed: Sequence[int],
 ) -> dict[int, tuple[ByPartition, ByPartition]]:
     """The offsets to remember, and when each was first seen, for each of the ``changed`` pairs of
-    group and topic. ``pairs``: the pair of each commit of the snapshot.
+    group and topic. ``known_pairs``: the pair of each row of ``index``; ``pairs``: that of each
+    commit of the snapshot.
 
     The offset is the current commit, unless the group went back to records that are gone. As long
     as this lasts, the higher commit stays remembered, so that a later cycle sees it too.
@@ -137,7 +143,7 @@ def _renewed(
     partition = np.array([each.partition for each in snapshot.partitions], np.int32)[position]
     log_start = np.array([_or_nowhere(each.log_start_offset) for each in snapshot.partitions])
     pair = pairs[rows]
-    before, moved_before = _known_commits(snapshot, index, pair, partition)
+    before, moved_before = _known_commits(snapshot, index, known_pairs, pair, partition)
     least = np.minimum(before, log_start[position])  # `NOWHERE` where one of them is not known
     offset = np.where(offset < least, before, offset)
     is_news = (offset != before) | (moved_before == NOWHERE)
@@ -152,11 +158,14 @@ def _renewed(
 
 
 def _known_commits(
-    snapshot: Snapshot, index: KnownReaders, pair: Integers, partition: Integers
+    snapshot: Snapshot,
+    index: KnownReaders,
+    known: Integers,
+    pair: Integers,
+    partition: Integers,
 ) -> tuple[Integers, Integers]:
     """The remembered offset of each commit, and when it was first seen there; `NOWHERE` if none is
     remembered, or if the topic was recreated."""
-    known = index.pairs(snapshot)
     order = np.argsort(known)
     place = np.searchsorted(known[order], pair)
     owner = np.append(order, NOWHERE)[place]
@@ -173,22 +182,6 @@ def _known_commits(
 
 def _or_nowhere(offset: int | None) -> int:
     return NOWHERE if offset is None else offset
-
-
-def with_numbers(
-    last: RememberedReader, offsets: Mapping[int, int], now_ms: int
-) -> RememberedReader:
-    """The reader with these commits, by partition, which were seen now."""
-    moved = {
-        partition: now_ms
-        for partition, offset in offsets.items()
-        if offset != last.offsets.get(partition) or partition not in last.moved_at_ms
-    }
-    return replace(
-        last,
-        offsets=last.offsets.updated(ByPartition.of(offsets)),
-        moved_at_ms=last.moved_at_ms.updated(ByPartition.of(moved)),
-    )
 
 
 def reader_at(snapshot: Snapshot, group: int, topic: int) -> GroupOnTopic:

@@ -87,12 +87,3 @@ def test_columns_are_the_commits_they_were_made_of(commits: list[Commit]) -> Non
     assert columns == commits
     assert len(columns) == len(commits)
     assert [columns[at] for at in range(len(commits))] == commits
-
-
-@given(st.dictionaries(NAMES, st.dictionaries(NUMBERS, st.integers(0, 2**63 - 1))))
-def test_columns_are_the_offsets_they_were_made_of(offsets: dict[str, dict[int, int]]) -> None:
-    assert CommitColumns.by_topic(offsets) == [
-        Commit(topic, number, offset)
-        for topic, those in offsets.items()
-        for number, offset in those.items()
-    ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import groupby
 from typing import overload
 
 import numpy as np
@@ -74,20 +74,6 @@ class CommitColumns(Sequence[Commit]):
             yield name, int(self.partitions[row]), int(self.offsets[row])
 
     __hash__ = None  # type: ignore[assignment]  # like a list's
-
-    @staticmethod
-    def by_topic(offsets: Mapping[str, Mapping[int, int]]) -> CommitColumns:
-        """Columns of commits that are all readable, by topic and partition."""
-        count = sum(map(len, offsets.values()))
-        return CommitColumns(
-            [(name, len(those)) for name, those in offsets.items()],
-            np.fromiter(chain.from_iterable(offsets.values()), np.int64, count),
-            np.fromiter(
-                chain.from_iterable(each.values() for each in offsets.values()), np.int64, count
-            ),
-            np.zeros(count, np.bool_),
-            np.full(count, NOT_TOLD),
-        )
 
     @staticmethod
     def of(commits: Iterable[Commit]) -> CommitColumns:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from retentiond.errors import KafkaUnavailable
 from retentiond.memory.by_partition import NONE, ByPartition
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.state.groups import GroupMemory
@@ -30,11 +31,18 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def state_dir(tmp_path: Path) -> Path:
-    """Remembers three groups of which billing has vanished."""
+def kafka(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """The cluster of the configuration. Of its groups, stranger reads no enabled topic."""
+    cluster = healthy()
+    monkeypatch.setattr("retentiond.kafka.cluster.KafkaCluster", lambda *_: cluster)
+    return cluster
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path, kafka: FakeCluster) -> Path:
+    """Remembers four groups of which billing has vanished."""
     state_dir = tmp_path / "state"
     state_dir.mkdir()
-    kafka: FakeCluster = healthy()
     with closing(GroupMemory.open(state_dir)) as memory:
         cycle(memory, kafka)
         kafka.delete_group("billing")
@@ -63,21 +71,24 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
 
 
-def test_every_remembered_group_is_shown_with_when_it_vanished(
+def test_every_group_is_shown_and_when_a_remembered_one_vanished(
     command: Command, config_file: Path
 ) -> None:
     done = command("groups", "--config", config_file)
     assert (done.code, done.err) == (0, "")
     head, *rest = [line.split() for line in done.out.splitlines() if line.strip()]
-    lines, last = rest[:4], [word for line in rest[4:] for word in line]
+    lines, last = rest[:5], [word for line in rest[5:] for word in line]
     assert head[0] == "GROUP"
     assert lines == [
-        ["billing", "classic", "1", "-", VANISHED_AT],
-        ["newcomer", "classic", "1", "1", "-"],
-        ["pipeline", "streams", "1", "-", "-"],
-        ["search", "consumer", "2", "-", "-"],
+        ["billing", "classic", "1", "-", "yes", VANISHED_AT],
+        ["newcomer", "classic", "1", "1", "yes", "-"],
+        ["pipeline", "streams", "1", "-", "yes", "-"],
+        ["search", "consumer", "2", "-", "yes", "-"],
+        ["stranger", "classic", "1", "-", "no", "-"],
     ]
-    assert " ".join(last).startswith("4 groups, 1 vanished A group holds a topic that it was seen")
+    assert " ".join(last).startswith(
+        "5 groups, 1 vanished, 1 not remembered A group holds a topic that it was seen"
+    )
 
 
 def test_as_json_each_group_has_its_last_commits(command: Command, config_file: Path) -> None:
@@ -87,6 +98,7 @@ def test_as_json_each_group_has_its_last_commits(command: Command, config_file: 
         {
             "group": "billing",
             "kind": "classic",
+            "remembered": True,
             "vanished_since": VANISHED_AT,
             "topics": {"orders": {"0": 3, "1": 4}},
             "without_commit": {},
@@ -94,6 +106,7 @@ def test_as_json_each_group_has_its_last_commits(command: Command, config_file: 
         {
             "group": "newcomer",
             "kind": "classic",
+            "remembered": True,
             "vanished_since": None,
             "topics": {"clicks": {}},
             "without_commit": {"clicks": VANISHED_AT},
@@ -101,6 +114,7 @@ def test_as_json_each_group_has_its_last_commits(command: Command, config_file: 
         {
             "group": "pipeline",
             "kind": "streams",
+            "remembered": True,
             "vanished_since": None,
             "topics": {"clicks": {"0": 2}},
             "without_commit": {},
@@ -108,11 +122,66 @@ def test_as_json_each_group_has_its_last_commits(command: Command, config_file: 
         {
             "group": "search",
             "kind": "consumer",
+            "remembered": True,
             "vanished_since": None,
             "topics": {"clicks": {"0": 1}, "orders": {"0": 5}},
             "without_commit": {},
         },
+        {
+            "group": "stranger",
+            "kind": "classic",
+            "remembered": False,
+            "vanished_since": None,
+            "topics": {"secrets": {"0": 2}},
+            "without_commit": {},
+        },
     ]
+
+
+def test_a_group_that_no_cycle_has_seen_yet_is_shown_with_what_it_reads(
+    command: Command, config_file: Path, kafka: FakeCluster
+) -> None:
+    kafka.commit("late", {("orders", 0): 1})
+    kafka.join("late", ["clicks"])
+    done = command("groups", "--output", "json", "--config", config_file)
+    assert (done.code, done.err) == (0, "")
+    (late,) = (each for each in json.loads(done.out) if each["group"] == "late")
+    assert late == {
+        "group": "late",
+        "kind": "classic",
+        "remembered": False,
+        "vanished_since": None,
+        "topics": {"clicks": {}, "orders": {"0": 1}},
+        "without_commit": {"clicks": None},
+    }
+
+
+@pytest.mark.parametrize("method", ["cluster_id", "list_groups"])
+def test_without_kafka_the_remembered_groups_are_shown_and_it_says_so(
+    command: Command, config_file: Path, kafka: FakeCluster, method: str
+) -> None:
+    kafka.script.fail_next(method, KafkaUnavailable("nobody answers"))
+    done = command("groups", "--output", "json", "--config", config_file)
+    assert done.code == 0
+    assert {each["group"] for each in json.loads(done.out)} == {
+        "billing", "newcomer", "pipeline", "search",
+    }  # fmt: skip
+    assert done.err == (
+        "retentiond: warning: only the remembered groups are shown: nobody answers\n"
+    )
+
+
+def test_groups_of_another_cluster_are_not_shown(
+    command: Command, config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = healthy()
+    other.id = "another"
+    monkeypatch.setattr("retentiond.kafka.cluster.KafkaCluster", lambda *_: other)
+    done = command("groups", "--output", "json", "--config", config_file)
+    assert done.code == 0
+    assert all(each["remembered"] for each in json.loads(done.out))
+    assert "only the remembered groups are shown" in done.err
+    assert "lead to cluster another" in done.err
 
 
 def test_showing_groups_leaves_nothing_behind(
@@ -120,7 +189,8 @@ def test_showing_groups_leaves_nothing_behind(
 ) -> None:
     config_file.write_text(f"state_dir: {tmp_path / 'nowhere'}\n{CONFIG}")
     done = command("groups", "--output", "json", "--config", config_file)
-    assert (done.code, json.loads(done.out)) == (0, [])
+    assert done.code == 0
+    assert not any(each["remembered"] for each in json.loads(done.out))
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -152,16 +222,15 @@ def test_a_group_is_forgotten_on_one_topic_and_remembered_on_others(
     assert "no group search is remembered on topic clicks" in again.err
 
 
-def test_without_a_terminal_and_without_yes_nothing_is_forgotten(
+def test_a_group_that_is_named_is_forgotten_without_a_terminal_and_without_yes(
     command: Command, config_file: Path, state_dir: Path
 ) -> None:
     done = command("groups", "forget", "billing", "--config", config_file)
-    assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        "retentiond: there is no terminal to ask on; --yes does it without a question\n"
-    )
-    assert BILLING in recall(state_dir).commits
-    assert not (state_dir / "audit.db").exists()
+    assert (done.code, done.err) == (0, "")
+    assert "Group billing is forgotten." in done.out
+    assert BILLING not in recall(state_dir).commits
+    (action,) = actions_in(state_dir)
+    assert (action.action, action.subject) == ("forget", "billing")
 
 
 @pytest.mark.parametrize("answer", ["y\n", "n\n", "\n", ""])

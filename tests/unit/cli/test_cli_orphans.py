@@ -11,6 +11,7 @@ import typer
 from retentiond.cli.options import Output
 from retentiond.cli.orphans import approval
 from retentiond.cli.output.orphans import document, show
+from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.state.operator_actions import actions_in
 from retentiond.tools.orphans.remove import AuditedRemovals
 from tests.support.builders.orphans_host import BROKER, CLUSTER, HOUR_MS, OLD_ID, Host
@@ -43,6 +44,66 @@ def test_a_wrong_option_ends_with_2_and_one_sentence(
     assert said in done.err
     assert done.err.count("\n") == 1
     assert list(host.state_dir.iterdir()) == []
+
+
+@pytest.fixture
+def asked(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The servers that the command has asked, in place of which the host's cluster answers."""
+    servers: list[str] = []
+
+    def connect(settings: ClientSettings) -> object:
+        servers.append(settings.bootstrap_servers)
+        return host.cluster
+
+    monkeypatch.setattr("retentiond.tools.orphans.scan.KafkaReplicas", connect)
+    monkeypatch.setattr(host.cluster, "close", lambda: None, raising=False)
+    return servers
+
+
+@pytest.mark.parametrize("arguments", [("--config", "mine.yaml"), ()])
+def test_without_a_server_the_configuration_names_the_cluster(
+    command: Command, host: Host, asked: list[str], config_file: Path, arguments: tuple[str, ...]
+) -> None:
+    if not arguments:
+        config_file.rename(config_file.with_name("retentiond.yaml"))
+    done = command("orphans", *arguments, "--log-dir", host.log_dir, "--state-dir", host.state_dir)
+    assert (done.code, done.err) == (0, "")
+    assert asked == ["localhost:9092"]
+
+
+def test_a_server_that_is_given_goes_before_the_configuration_that_is_found(
+    command: Command, host: Host, asked: list[str], config_file: Path
+) -> None:
+    config_file.rename(config_file.with_name("retentiond.yaml"))
+    done = command("orphans", *SERVERS, "--log-dir", host.log_dir, "--state-dir", host.state_dir)
+    assert (done.code, done.err) == (0, "")
+    assert asked == [SERVERS[1]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            (),
+            "retentiond.yaml: can't read the configuration (No such file or directory); give its "
+            "path with --config, or the cluster with --bootstrap-server",
+        ),
+        (
+            (*SERVERS, "--config", "mine.yaml"),
+            "give either --config or --bootstrap-server, which goes without one",
+        ),
+        (
+            ("--config", "mine.yaml", "--command-config", "admin.properties"),
+            "--command-config goes with --bootstrap-server, without a configuration",
+        ),
+    ],
+)
+def test_it_says_how_to_name_the_cluster(
+    command: Command, host: Host, config_file: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    assert config_file.exists()
+    done = command("orphans", *arguments, "--log-dir", host.log_dir, "--state-dir", host.state_dir)
+    assert (done.code, done.out, done.err) == (2, "", f"retentiond: {said}\n")
 
 
 def test_a_folder_that_is_no_log_directory_is_refused(command: Command, tmp_path: Path) -> None:

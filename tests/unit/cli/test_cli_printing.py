@@ -50,7 +50,7 @@ def ran(stdout: Any, *arguments: object) -> tuple[int, str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("arguments", [("check",), ("check", "--example"), ("groups",), ("-h",)])
+@pytest.mark.parametrize("arguments", [("check",), ("check", "--example"), ("pause", "x"), ("-h",)])
 def test_a_reader_that_goes_is_no_failure(
     unread: int, config: Path, arguments: tuple[str, ...]
 ) -> None:

@@ -28,7 +28,7 @@ def test_the_help_of_each_command_shows_an_example(command: Command, name: str) 
     assert f"Example: retentiond {name}" in done.out
 
 
-@pytest.mark.parametrize("name", CONFIGURED)
+@pytest.mark.parametrize("name", [*CONFIGURED, "orphans"])
 def test_the_help_says_which_file_is_read(
     command: Command, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
