@@ -165,7 +165,7 @@ def _refuse_longer_pressure(
 ) -> None:
     """Pressure lets records go sooner, never later."""
     pressure_ms, consumed_ms = policy.pressure_retention_ms, policy.consumed_retention_ms
-    if not policy.enabled or pressure_ms is None or pressure_ms <= consumed_ms:
+    if pressure_ms is None or pressure_ms <= consumed_ms:
         return
     rules = [(source, entry), *(("defaults", each) for each in reversed(defaults))]
     by, key = next((by, key) for by, each in rules if (key := each.key_of_pressure) is not None)
