@@ -86,7 +86,7 @@ def policy_files(
 
     Raises ConfigError for a glob that leads to no file, unless there may be ``none_yet``, and for a
     bad file, which it names."""
-    found: dict[str, PolicyFile] = {}
+    found: dict[str, PolicyFile] = {}  # by the real path: several paths may lead to one file
     for index, pattern in enumerate(globs):
         names = sorted(glob(pattern, root_dir=base_dir, recursive=True))
         if not (names or none_yet):
@@ -96,8 +96,9 @@ def policy_files(
                 path=f"policies[{index}]",
             )
         for name in names:
-            found.setdefault(name, _policy_file(name, environ, base_dir))
-    return tuple(file for _, file in sorted(found.items()))
+            if (file := os.path.realpath(base_dir / name)) not in found:
+                found[file] = _policy_file(name, environ, base_dir)
+    return tuple(sorted(found.values(), key=lambda file: file.name))
 
 
 def leads_to(globs: Iterable[str], base_dir: Path, path: Path) -> bool:
