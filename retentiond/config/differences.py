@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from retentiond.config.config import Config
 from retentiond.config.policy import PolicyEntry
 from retentiond.config.settings import Effect, TopicPolicy, changes
+from retentiond.config.values import is_unknown
 
 NOT_SHOWN = "(not shown)"
 """Stands for a value that may be a secret."""
 
 _MAY_BE_SECRET = ("kafka.", "spark.conf.", "http.basic_auth.")
-_ABOUT_TOPICS = {"topics", "policies", "defaults"}
+_ABOUT_TOPICS = {"topics", "defaults"}
 _BOOTSTRAP = "kafka.bootstrap.servers"
 
 
@@ -41,6 +43,7 @@ _EFFECTS: dict[str, Callable[[Any, Any], Effect]] = {
     ),
     _BOOTSTRAP: lambda _before, _after: Effect.UNKNOWN,  # it may be another cluster
     "state_dir": lambda _before, _after: Effect.UNKNOWN,  # it may know other readers
+    "policies": lambda _before, _after: Effect.UNKNOWN,  # its files are not known
 }
 """Effects of settings that are not a topic's; all others of these have no effect."""
 
@@ -121,14 +124,23 @@ def _of_settings(before: Config, after: Config) -> Iterator[Difference]:
         was, becomes = old.get(setting), new.get(setting)
         if was == becomes:
             continue
-        effect = _EFFECTS.get(setting, lambda _before, _after: Effect.NONE)(was, becomes)
+        effect = _effect(setting, was, becomes)
         if setting.startswith(_MAY_BE_SECRET) and setting != _BOOTSTRAP:
             was, becomes = (None if value is None else NOT_SHOWN for value in (was, becomes))
         yield Difference(None, None, setting, was, becomes, effect)
 
 
+def _effect(setting: str, before: Any, after: Any) -> Effect:
+    if setting not in _EFFECTS:
+        return Effect.NONE
+    unknown = is_unknown((before, after))
+    return Effect.UNKNOWN if unknown else _EFFECTS[setting](before, after)
+
+
 def _flat(config: Config) -> dict[str, Any]:
-    document = config.model_dump(by_alias=True, mode="json", exclude=_ABOUT_TOPICS)
+    document = config.model_dump(by_alias=True, exclude=_ABOUT_TOPICS, warnings=False)
+    if not is_unknown(config.policies):
+        del document["policies"]  # their entries are compared
     unmasked = {"kafka": config.kafka, "spark": {**document["spark"], "conf": config.spark.conf}}
     users = config.http.basic_auth or {}
     unmasked["http"] = {**document["http"], "basic_auth": users}
@@ -137,7 +149,7 @@ def _flat(config: Config) -> dict[str, Any]:
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if not isinstance(value, Mapping):
-        yield path, value
+        yield path, str(value) if isinstance(value, Path) else value
         return
     for key, below in value.items():
         yield from _leaves(below, f"{path}.{key}" if path else str(key))
