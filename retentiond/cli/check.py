@@ -158,7 +158,7 @@ def _meanings(config: Config) -> Iterator[str]:
     from retentiond.kafka.interface import INTERNAL_TOPICS
 
     described = zip(config.entries, describe(config), strict=True)
-    for file, of_file in groupby(described, lambda each: each[0].source.rpartition(": ")[0]):
+    for file, of_file in groupby(described, lambda each: each[0].file):
         entries = list(of_file)
         if file:
             policies = [entry.policy for entry, _ in entries]

@@ -55,13 +55,30 @@ class PolicyEntry:
         return self.policy.sources[0]
 
     @property
+    def file(self) -> str:
+        """The team's file that has it; empty: the main file."""
+        return self.source.rpartition(_FILE)[0]
+
+    @property
+    def about(self) -> tuple[str, bool]:
+        """The name or the pattern, and whether it is a pattern."""
+        if self.entry.pattern is not None:
+            return self.entry.pattern.pattern, True
+        return self.entry.name or "", False
+
+    @property
+    def excepted(self) -> list[str]:
+        """The patterns of ``except``."""
+        return [regex.pattern for regex in self.entry.exceptions or ()]
+
+    @property
     def topics(self) -> str:
         """Which topics it is about."""
-        if self.entry.pattern is None:
-            return str(self.entry.name)
-        left_out = [regex.pattern for regex in self.entry.exceptions or ()]
-        besides = f" except {listed(left_out)}" if left_out else ""
-        return f"topics matching {self.entry.pattern.pattern}{besides}"
+        text, is_pattern = self.about
+        if not is_pattern:
+            return text
+        besides = f" except {listed(self.excepted)}" if self.excepted else ""
+        return f"topics matching {text}{besides}"
 
     @property
     def switches_off(self) -> bool:

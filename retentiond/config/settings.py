@@ -171,9 +171,11 @@ def _say_when(consumed_retention_ms: int) -> str:
     return f"records may go {age} after they were written, once {once}"
 
 
+ENABLE = "retention.commitoffset.enable"
+
 SETTINGS: tuple[PolicySetting, ...] = (
     PolicySetting(
-        "retention.commitoffset.enable",
+        ENABLE,
         "enabled",
         lambda rules: rules.enable,
         _true_is_sooner,
