@@ -98,13 +98,16 @@ def _of_entry(pair: EntryPair) -> Iterator[Difference]:
     old, new = pair.old, pair.new
     if old is None or new is None:
         return
+    said = (old.entry.enable, new.entry.enable)
+    unknown = is_unknown(said)
     if (
         pair.is_pattern
-        and old.switches_off != new.switches_off
-        and not (old.policy.enabled or new.policy.enabled)
+        and old.policy.enabled == new.policy.enabled
+        and said[0] != said[1]
+        and (False in said or unknown)
     ):
-        # What one switches off is held by the other where a third enables it.
-        yield _difference(pair, ENABLE, old.entry.enable, new.entry.enable, Effect.NONE)
+        # A pattern that says false itself switches off. By default it is in conflict with others.
+        yield _difference(pair, ENABLE, *said, Effect.UNKNOWN if unknown else Effect.NONE)
     if old.policy.owner != new.policy.owner:
         yield _difference(pair, "owner", old.policy.owner, new.policy.owner, Effect.NONE)
     if old.excepted != new.excepted:

@@ -133,6 +133,14 @@ def test_values_that_are_not_known_may_be_equal_or_not() -> None:
     )
 
 
+def test_to_switch_off_by_a_value_that_is_not_known_is_a_change() -> None:
+    said, unset = (
+        config(pattern("a.*", enable), defaults={ENABLE: "${E}"}) for enable in ("${E}", None)
+    )
+    assert told(said, unset) == [("a.*", ENABLE, "${E}", None, "unknown")]
+    assert told(said, said) == []
+
+
 @pytest.mark.parametrize("names", [("orders", "${X}"), ("${X}", "orders"), ("${X}", "${Y}")])
 def test_a_name_that_is_not_known_may_be_any_topic(names: tuple[str, str]) -> None:
     old, new = (config({"name": name, ENABLE: True}) for name in names)
