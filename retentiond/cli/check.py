@@ -113,15 +113,20 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
 
 
 def _say_what_it_means(path: Path, config: Config, no_secrets: bool) -> None:
+    from retentiond.config.values import is_unknown
+
     console = printer()
     for line in chain(_meanings(config), _about_pressure(config)):
         say(console, line)
-    mode = "deletes nothing (dry_run)" if config.dry_run else "DELETES RECORDS"
+    mode = {True: "deletes nothing (dry_run)", False: "DELETES RECORDS"}.get(
+        config.dry_run, f"deletes records unless dry_run ({config.dry_run}) is true"
+    )
+    interval = config.schedule.interval_ms
+    every = interval if is_unknown(interval) else f"{interval / 1000:g} s"
     unasked = " Variables and secret files were not asked for." if no_secrets else ""
     say(
         console,
-        f"{path} is valid. Every {config.schedule.interval_ms / 1000:g} s retentiond {mode}."
-        f"{unasked}",
+        f"{path} is valid. Every {every} retentiond {mode}.{unasked}",
     )
 
 
@@ -153,14 +158,14 @@ def _meanings(config: Config) -> Iterator[str]:
     from retentiond.kafka.interface import INTERNAL_TOPICS
 
     described = zip(config.entries, describe(config), strict=True)
-    for file, of_file in groupby(described, lambda each: each[0].source.rpartition(": ")[0]):
+    for file, of_file in groupby(described, lambda each: each[0].file):
         entries = list(of_file)
         if file:
             policies = [entry.policy for entry, _ in entries]
             yield (
                 f"{file}, owner {policies[0].owner}: "
                 f"{say_many(len(policies), 'entry', 'entries')}, "
-                f"{say_count(sum(policy.enabled for policy in policies))} enabled."
+                f"{say_count(sum(policy.enabled is True for policy in policies))} enabled."
             )
         alike: dict[str, list[str]] = {}
         for _, (topics, sentence) in entries:

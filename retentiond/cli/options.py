@@ -240,25 +240,24 @@ def load(
     Without ``secrets`` it asks for no variable and no file, and the clients' properties are not
     checked where they need one. Raises `ConfigError`."""
     from retentiond import config as configuration
-    from retentiond.config.document import NOT_ASKED
+    from retentiond.config.values import is_unknown
     from retentiond.kafka.settings.properties import translate
 
     config = configuration.load(
         path, os.environ if secrets else None, option=option, none_yet=none_yet
     )
-    if any(NOT_ASKED in value for value in config.kafka.values()):
-        return config
-    at = ""
-    try:
-        translate(config.kafka)
-        for policy in (entry.policy for entry in config.entries):
-            for reader in policy.external_readers:
-                place = reader.connect_offsets
-                if place is not None and place.kafka is not None:
-                    at = f"external reader {reader.name}: connect_offsets."
-                    translate(place.kafka)
-    except ConfigError as error:
-        raise ConfigError(error.message, path=f"{at}{error.path}", file=str(path)) from error
+    places = (
+        (f"external reader {reader.name}: connect_offsets.", reader.connect_offsets.kafka)
+        for entry in config.entries
+        for reader in entry.policy.external_readers
+        if reader.connect_offsets is not None and reader.connect_offsets.kafka is not None
+    )
+    for at, properties in (("", config.kafka), *places):
+        try:
+            if not is_unknown(properties):
+                translate(properties)
+        except ConfigError as error:
+            raise ConfigError(error.message, path=f"{at}{error.path}", file=str(path)) from error
     return config
 
 

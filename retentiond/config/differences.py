@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from retentiond.config.config import Config
+from retentiond.config.entry_pairs import EntryPair, effects_on_shared, pair_entries
 from retentiond.config.policy import PolicyEntry
-from retentiond.config.settings import Effect, TopicPolicy, changes
+from retentiond.config.settings import ENABLE, Effect, TopicPolicy, changes
+from retentiond.config.values import is_unknown
 
 NOT_SHOWN = "(not shown)"
 """Stands for a value that may be a secret."""
 
 _MAY_BE_SECRET = ("kafka.", "spark.conf.", "http.basic_auth.")
-_ABOUT_TOPICS = {"topics", "policies", "defaults"}
+_ABOUT_TOPICS = {"topics", "defaults"}
 _BOOTSTRAP = "kafka.bootstrap.servers"
 
 
@@ -41,6 +44,7 @@ _EFFECTS: dict[str, Callable[[Any, Any], Effect]] = {
     ),
     _BOOTSTRAP: lambda _before, _after: Effect.UNKNOWN,  # it may be another cluster
     "state_dir": lambda _before, _after: Effect.UNKNOWN,  # it may know other readers
+    "policies": lambda _before, _after: Effect.UNKNOWN,  # its files are not known
 }
 """Effects of settings that are not a topic's; all others of these have no effect."""
 
@@ -64,53 +68,65 @@ def differences(before: Config, after: Config) -> tuple[Difference, ...]:
 
 
 def _of_entries(before: Config, after: Config) -> Iterator[Difference]:
-    old, new = ({_key(each): each for each in config.entries} for config in (before, after))
-    for key in (*new, *(key for key in old if key not in new)):
-        yield from _of_entry(key, old.get(key), new.get(key), before, after)
+    pairs = pair_entries(before.entries, after.entries)
+    some_unknown = any(is_unknown(pair.present.about) for pair in pairs)
+    for pair in pairs:
+        was, becomes = _policy(pair, pair.old, before), _policy(pair, pair.new, after)
+        stays = pair.old is not None and pair.new is not None
+        found = changes(was, becomes) if stays or was.enabled or becomes.enabled else ()
+        beside: set[Effect] = set()  # what else becomes of its topics
+        if pair.is_pattern and (found or not stays):
+            beside.update(effects_on_shared(pair, pairs))
+        elif some_unknown and not stays:
+            beside.add(Effect.UNKNOWN)  # another entry may be about this topic, too
+        for each in found:
+            effect = each.effect if each.effect is Effect.NONE else _joined(each.effect, beside)
+            yield _difference(pair, each.setting, each.before, each.after, effect)
+        if not (stays or found):
+            yield _difference(pair, "entry", *pair.sources, _joined(Effect.NONE, beside))
+        yield from _of_entry(pair)
 
 
-def _key(entry: PolicyEntry) -> tuple[str, bool]:
-    """The name or the pattern, and which of both it is."""
-    if entry.entry.pattern is not None:
-        return entry.entry.pattern.pattern, True
-    return str(entry.entry.name), False
+def _joined(effect: Effect, others: set[Effect]) -> Effect:
+    """Of all of them together."""
+    some = {effect, *others} - {Effect.NONE}
+    return Effect.UNKNOWN if len(some) > 1 else next(iter(some), Effect.NONE)
 
 
-def _of_entry(
-    key: tuple[str, bool],
-    old: PolicyEntry | None,
-    new: PolicyEntry | None,
-    before: Config,
-    after: Config,
-) -> Iterator[Difference]:
-    text, is_pattern = key
-    present = new or old
-    owner = present.policy.owner if present else None
-    was, becomes = _policy(old, text, is_pattern, before), _policy(new, text, is_pattern, after)
-    for change in changes(was, becomes):
-        yield Difference(text, owner, change.setting, change.before, change.after, change.effect)
+def _of_entry(pair: EntryPair) -> Iterator[Difference]:
+    """What an entry that stays says beside its policy."""
+    old, new = pair.old, pair.new
     if old is None or new is None:
-        if not changes(was, becomes):
-            yield Difference(text, owner, "entry", _presence(old), _presence(new), Effect.NONE)
         return
+    said = (old.entry.enable, new.entry.enable)
+    unknown = is_unknown(said)
+    if (
+        pair.is_pattern
+        and old.policy.enabled == new.policy.enabled
+        and said[0] != said[1]
+        and (False in said or unknown)
+    ):
+        # A pattern that says false itself switches off. By default it is in conflict with others.
+        yield _difference(pair, ENABLE, *said, Effect.UNKNOWN if unknown else Effect.NONE)
     if old.policy.owner != new.policy.owner:
-        yield Difference(text, owner, "owner", old.policy.owner, new.policy.owner, Effect.NONE)
-    excepted, excepts = (
-        [regex.pattern for regex in each.entry.exceptions or ()] for each in (old, new)
-    )
-    if excepted != excepts:
+        yield _difference(pair, "owner", old.policy.owner, new.policy.owner, Effect.NONE)
+    if old.excepted != new.excepted:
         # A topic that is excepted follows whatever else matches it.
-        yield Difference(text, owner, "except", excepted, excepts, Effect.UNKNOWN)
+        yield _difference(pair, "except", old.excepted, new.excepted, Effect.UNKNOWN)
 
 
-def _presence(entry: PolicyEntry | None) -> str | None:
-    return None if entry is None else entry.source
+def _difference(
+    pair: EntryPair, setting: str, before: Any, after: Any, effect: Effect
+) -> Difference:
+    text, _ = pair.present.about
+    return Difference(text, pair.present.policy.owner, setting, before, after, effect)
 
 
-def _policy(entry: PolicyEntry | None, text: str, is_pattern: bool, config: Config) -> TopicPolicy:
+def _policy(pair: EntryPair, entry: PolicyEntry | None, config: Config) -> TopicPolicy:
     """What held where the entry is missing: for a topic's name, whatever else matches it."""
     if entry is not None:
         return entry.policy
+    text, is_pattern = pair.present.about
     otherwise = None if is_pattern else config.policy_for(text)
     return otherwise if isinstance(otherwise, TopicPolicy) else TopicPolicy()
 
@@ -121,14 +137,23 @@ def _of_settings(before: Config, after: Config) -> Iterator[Difference]:
         was, becomes = old.get(setting), new.get(setting)
         if was == becomes:
             continue
-        effect = _EFFECTS.get(setting, lambda _before, _after: Effect.NONE)(was, becomes)
+        effect = _effect(setting, was, becomes)
         if setting.startswith(_MAY_BE_SECRET) and setting != _BOOTSTRAP:
             was, becomes = (None if value is None else NOT_SHOWN for value in (was, becomes))
         yield Difference(None, None, setting, was, becomes, effect)
 
 
+def _effect(setting: str, before: Any, after: Any) -> Effect:
+    if setting not in _EFFECTS:
+        return Effect.NONE
+    unknown = is_unknown((before, after))
+    return Effect.UNKNOWN if unknown else _EFFECTS[setting](before, after)
+
+
 def _flat(config: Config) -> dict[str, Any]:
-    document = config.model_dump(by_alias=True, mode="json", exclude=_ABOUT_TOPICS)
+    document = config.model_dump(by_alias=True, exclude=_ABOUT_TOPICS, warnings=False)
+    if not is_unknown(config.policies):
+        del document["policies"]  # their entries are compared
     unmasked = {"kafka": config.kafka, "spark": {**document["spark"], "conf": config.spark.conf}}
     users = config.http.basic_auth or {}
     unmasked["http"] = {**document["http"], "basic_auth": users}
@@ -137,7 +162,7 @@ def _flat(config: Config) -> dict[str, Any]:
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if not isinstance(value, Mapping):
-        yield path, value
+        yield path, str(value) if isinstance(value, Path) else value
         return
     for key, below in value.items():
         yield from _leaves(below, f"{path}.{key}" if path else str(key))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
 from retentiond.config.document import shown
-from retentiond.config.values import Section, filled, is_null, refused
+from retentiond.config.values import Section, filled, is_null, is_unknown, reads, refused, writes
 
 WRITTEN = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%")
 
@@ -24,14 +24,14 @@ def _percent(value: object) -> float:
 
 
 def say_percent(percent: float) -> str:
-    """``20%``"""
-    return f"{percent:.6g}%"
+    """``20%``; one that is not known as it is written."""
+    return str(percent) if is_unknown(percent) else f"{percent:.6g}%"
 
 
 Percent = Annotated[
     float,
-    BeforeValidator(_percent),
-    PlainSerializer(say_percent, return_type=str),
+    reads(_percent),
+    writes(say_percent),
     WithJsonSchema({"type": "string", "pattern": rf"^{WRITTEN.pattern}$|\$\{{"}),
 ]
 
@@ -50,7 +50,8 @@ class DiskPressure(Section):
 
     @model_validator(mode="after")
     def _ends_above_its_beginning(self) -> Self:
-        if self.until_free < self.below_free:
+        known = not is_unknown((self.below_free, self.until_free))
+        if known and self.until_free < self.below_free:
             raise refused(
                 f"expected below_free ({say_percent(self.below_free)}) or more, "
                 f"not {say_percent(self.until_free)}",

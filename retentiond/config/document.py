@@ -41,7 +41,7 @@ class Scalar:
     text: str
     plain: bool = True  # written without quotes, or wholly substituted
     substituted: bool = False  # holds text from outside the file: maybe a secret, never shown
-    unknown: bool = False  # it would hold such text, and nobody asked for it
+    unknown: bool = False  # refers to such text, and nobody asked for it: as it is written
 
     @property
     def is_null(self) -> bool:
@@ -49,8 +49,21 @@ class Scalar:
         return literal and self.text in {"", "~", "null", "Null", "NULL"}
 
 
-NOT_ASKED = "not-asked-for"
-"""Stands for text from outside the file that nobody asked for."""
+class Unknown(str):
+    """A value that refers to text from outside the file, and nobody asked for that: as it is
+    written, as in ``${HOURS}``. It stands where a value of any type would."""
+
+    __slots__ = ()
+
+    @property
+    def pattern(self) -> str:
+        """As of a regular expression."""
+        return self
+
+    def fullmatch(self, _text: str) -> bool:
+        """Nothing is known to match it."""
+        return False
+
 
 Tree: TypeAlias = "Scalar | list[Tree] | dict[str, Tree]"
 
@@ -195,7 +208,7 @@ def substitute(
     tree: Tree, environ: Mapping[str, str] | None, base_dir: Path, at: tuple[str | int, ...] = ()
 ) -> Tree:
     """The tree with every reference replaced; files are relative to ``base_dir``. ``environ`` None:
-    neither variables nor files are asked for, and `NOT_ASKED` stands in their place.
+    neither variables nor files are asked for, and a value that refers to one is unknown.
 
     Raises ConfigError with the path of the value whose variable is unset or whose file
     can't be read.
@@ -221,7 +234,7 @@ def _substituted(scalar: Scalar, environ: Mapping[str, str] | None, base_dir: Pa
         if reference["malformed"]:
             raise ConfigError("expected ${NAME} or ${file:PATH}; a plain ${ is written $${")
         if environ is None:
-            return NOT_ASKED
+            return reference.group()
         if reference["file"]:
             return _content(base_dir / reference["file"])
         return _variable(reference["name"], environ)
@@ -229,11 +242,13 @@ def _substituted(scalar: Scalar, environ: Mapping[str, str] | None, base_dir: Pa
     references = list(_REFERENCE.finditer(scalar.text))
     outside = [reference for reference in references if not reference["escaped"]]
     whole = len(outside) == 1 and outside[0].group() == scalar.text
+    unknown = bool(outside) and environ is None
+    text = _REFERENCE.sub(replacement, scalar.text)
     return Scalar(
-        _REFERENCE.sub(replacement, scalar.text),
+        scalar.text if unknown else text,
         plain=whole or (scalar.plain and not outside),
         substituted=bool(outside),
-        unknown=bool(outside) and environ is None,
+        unknown=unknown,
     )
 
 

@@ -31,6 +31,7 @@ from retentiond.config.values import (
     Text,
     TopicName,
     filled,
+    is_unknown,
     refused,
 )
 from retentiond.formatting import DAY_MS
@@ -130,7 +131,7 @@ def _headers(headers: Properties) -> Properties:
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
             raise refused("expected the name of an HTTP header", name)
-        if not _HEADER_VALUE.fullmatch(value):
+        if not (is_unknown(value) or _HEADER_VALUE.fullmatch(value)):
             raise refused("expected the value of an HTTP header, on one line", name)
     return headers
 
@@ -285,6 +286,7 @@ class ExternalReader(Section):
             ("paths", bool(place), "offsets"),
             ("max_age", self.connect_offsets is None, "spark_checkpoint or offsets"),
         ):
-            if {name, f"{name}_ms"} & self.model_fields_set and not fits:
+            said = {name, f"{name}_ms"} & self.model_fields_set
+            if said and not (fits or is_unknown(self.offsets)):
                 raise refused(f"this goes with {where} only", name)
         return self

@@ -14,6 +14,7 @@ from typing import Any
 
 from retentiond.config.rules import GroupRules, PolicyFile, TopicEntry, TopicRules
 from retentiond.config.settings import TopicPolicy, refined
+from retentiond.config.values import is_unknown
 from retentiond.errors import ConfigError
 from retentiond.formatting import listed, say_duration
 
@@ -54,13 +55,30 @@ class PolicyEntry:
         return self.policy.sources[0]
 
     @property
+    def file(self) -> str:
+        """The team's file that has it; empty: the main file."""
+        return self.source.rpartition(_FILE)[0]
+
+    @property
+    def about(self) -> tuple[str, bool]:
+        """The name or the pattern, and whether it is a pattern."""
+        if self.entry.pattern is not None:
+            return self.entry.pattern.pattern, True
+        return self.entry.name or "", False
+
+    @property
+    def excepted(self) -> list[str]:
+        """The patterns of ``except``."""
+        return [regex.pattern for regex in self.entry.exceptions or ()]
+
+    @property
     def topics(self) -> str:
         """Which topics it is about."""
-        if self.entry.pattern is None:
-            return str(self.entry.name)
-        left_out = [regex.pattern for regex in self.entry.exceptions or ()]
-        besides = f" except {listed(left_out)}" if left_out else ""
-        return f"topics matching {self.entry.pattern.pattern}{besides}"
+        text, is_pattern = self.about
+        if not is_pattern:
+            return text
+        besides = f" except {listed(self.excepted)}" if self.excepted else ""
+        return f"topics matching {text}{besides}"
 
     @property
     def switches_off(self) -> bool:
@@ -165,7 +183,7 @@ def _refuse_longer_pressure(
 ) -> None:
     """Pressure lets records go sooner, never later."""
     pressure_ms, consumed_ms = policy.pressure_retention_ms, policy.consumed_retention_ms
-    if not policy.enabled or pressure_ms is None or pressure_ms <= consumed_ms:
+    if pressure_ms is None or is_unknown((pressure_ms, consumed_ms)) or pressure_ms <= consumed_ms:
         return
     rules = [(source, entry), *(("defaults", each) for each in reversed(defaults))]
     by, key = next((by, key) for by, each in rules if (key := each.key_of_pressure) is not None)
@@ -222,7 +240,9 @@ def _refuse_contradiction(defaults: list[TopicRules], entry: TopicEntry, source:
     only_by, only = said("only")
 
     def refuse_excluded(group: str, what: str, path: str) -> None:
-        if only and not any(regex.fullmatch(group) for regex in only):
+        if is_unknown(group):
+            return
+        if only and not is_unknown(only) and not any(regex.fullmatch(group) for regex in only):
             raise ConfigError(
                 f"expected {what} that counts for {source}, but {only_by}.groups.only has no "
                 "pattern that matches this one; change one of the two",

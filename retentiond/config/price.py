@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import WithJsonSchema
 
-from retentiond.config.values import filled, is_null, refused
+from retentiond.config.values import filled, is_null, reads, refused, writes
 
 PRICE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?) ([^\s0-9][^\s]{0,15})")
 
@@ -56,9 +56,9 @@ def _price_or_null(value: object) -> Price | None:
 PriceOrNull = Annotated[
     Annotated[
         Price,
-        PlainSerializer(str, return_type=str),
+        writes(str),
         WithJsonSchema({"type": "string", "pattern": rf"^{PRICE.pattern}$|\$\{{"}),
     ]
     | None,
-    BeforeValidator(_price_or_null),
+    reads(_price_or_null),
 ]

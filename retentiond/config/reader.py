@@ -17,9 +17,9 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaV
 from pydantic_core import core_schema
 
 from retentiond.config.config import Config
-from retentiond.config.document import Scalar, Tree, dotted, read_document, shown, substitute
+from retentiond.config.document import dotted, read_document, shown, substitute
 from retentiond.config.rules import PolicyFile
-from retentiond.config.values import Section
+from retentiond.config.values import Section, is_unknown
 from retentiond.errors import ConfigError
 from retentiond.state_places import SYSTEM_STATE_DIR
 
@@ -66,7 +66,7 @@ def parse(
     config = _parsed(Config, text, "the sections kafka and topics", environ, base_dir)
     config.add_files(policy_files(config.policies or (), environ, base_dir, none_yet=none_yet))
     is_said = "state_dir" in config.model_fields_set or config.state_dir == SYSTEM_STATE_DIR
-    if not (config.dry_run or is_said):
+    if not (config.dry_run or is_said):  # a dry_run that is not known is not false
         raise ConfigError(
             "expected a folder where dry_run is false: the one by default depends on who runs it, "
             f"{config.state_dir} here, and another one remembers no group",
@@ -86,8 +86,10 @@ def policy_files(
 
     Raises ConfigError for a glob that leads to no file, unless there may be ``none_yet``, and for a
     bad file, which it names."""
-    found: dict[str, PolicyFile] = {}
+    found: dict[str, PolicyFile] = {}  # by the real path: several paths may lead to one file
     for index, pattern in enumerate(globs):
+        if is_unknown(pattern):
+            continue
         names = sorted(glob(pattern, root_dir=base_dir, recursive=True))
         if not (names or none_yet):
             raise ConfigError(
@@ -96,8 +98,9 @@ def policy_files(
                 path=f"policies[{index}]",
             )
         for name in names:
-            found.setdefault(name, _policy_file(name, environ, base_dir))
-    return tuple(file for _, file in sorted(found.items()))
+            if (file := os.path.realpath(base_dir / name)) not in found:
+                found[file] = _policy_file(name, environ, base_dir)
+    return tuple(sorted(found.values(), key=lambda file: file.name))
 
 
 def leads_to(globs: Iterable[str], base_dir: Path, path: Path) -> bool:
@@ -122,13 +125,10 @@ def _parsed(
     if tree is None:
         raise ConfigError(f"the file is empty, expected at least {required}")
     tree = substitute(tree, environ, base_dir)
-    while True:
-        try:
-            return kind.model_validate(tree)
-        except ValidationError as exc:
-            first = exc.errors()[0]
-        if not _left_out(tree, _place_of(first)):
-            break
+    try:
+        return kind.model_validate(tree)
+    except ValidationError as exc:
+        first = exc.errors()[0]
     # Raised out here, not from exc: what it was made from holds every value, secrets too.
     raise ConfigError(sentence_of(first), path=path_of(first))
 
@@ -154,29 +154,8 @@ def sentence_of(error: ErrorDetails) -> str:
 
 def path_of(error: ErrorDetails) -> str | None:
     """The path of the key that is wrong."""
-    return dotted(_place_of(error)) or None
-
-
-def _place_of(error: ErrorDetails) -> tuple[str | int, ...]:
     below: tuple[str | int, ...] = error.get("ctx", {}).get("below", ())
-    return (*error["loc"], *below)
-
-
-def _left_out(tree: Tree, place: tuple[str | int, ...]) -> bool:
-    """Takes a value that nobody asked for out of the tree, where a type refuses what stands in its
-    place. Whether there was one."""
-    *above, last = place or ("",)
-    holder: Any = tree
-    try:
-        for step in above:
-            holder = holder[step]
-        value = holder[last]
-    except (KeyError, IndexError, TypeError):
-        return False
-    if not (isinstance(value, Scalar) and value.unknown):
-        return False
-    del holder[last]
-    return True
+    return dotted((*error["loc"], *below)) or None
 
 
 EXAMPLE, SCHEMA = "retentiond.yaml", "retentiond.schema.json"

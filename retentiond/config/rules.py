@@ -7,10 +7,11 @@ set in its place. What each setting means for a topic stands in `retentiond.conf
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Self, cast
 
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
+from retentiond.config.document import Unknown
 from retentiond.config.external_reader import ExternalReader
 from retentiond.config.values import (
     INT64_MAX,
@@ -23,15 +24,21 @@ from retentiond.config.values import (
     Text,
     TopicName,
     Visibility,
+    is_unknown,
+    reads,
     refused,
     whole,
 )
 from retentiond.formatting import HOUR_MS, MINUTE_MS
 
 # Kafka's times are int64 milliseconds.
-Hours = Annotated[int, Field(ge=0, le=INT64_MAX // HOUR_MS), BeforeValidator(whole)]
-Minutes = Annotated[int, Field(ge=0, le=INT64_MAX // MINUTE_MS), BeforeValidator(whole)]
-Milliseconds = Annotated[int, Field(ge=0, le=INT64_MAX), BeforeValidator(whole)]
+Hours = Annotated[int, Field(ge=0, le=INT64_MAX // HOUR_MS), reads(whole)]
+Minutes = Annotated[int, Field(ge=0, le=INT64_MAX // MINUTE_MS), reads(whole)]
+Milliseconds = Annotated[int, Field(ge=0, le=INT64_MAX), reads(whole)]
+
+
+RETENTION_UNITS_MS = {"ms": 1, "minutes": MINUTE_MS, "hours": HOUR_MS}
+"""The units of a retention; as in Kafka, an earlier one beats a later one."""
 
 
 class GroupRules(Section):
@@ -108,29 +115,31 @@ class TopicRules(Section):
     @property
     def consumed_retention_ms(self) -> int | None:
         """The consumed retention set here, None where no unit is."""
-        return _first_set(self.ms, self.minutes, self.hours)
+        return _first_set((self.ms, self.minutes, self.hours))
 
     @property
     def pressure_retention_ms(self) -> int | None:
         """The pressure retention set here, None where no unit is."""
-        return _first_set(self.pressure_ms, self.pressure_minutes, self.pressure_hours)
+        return _first_set((self.pressure_ms, self.pressure_minutes, self.pressure_hours))
 
     @property
     def key_of_pressure(self) -> str | None:
         """The key that sets the pressure retention here."""
-        for unit in ("ms", "minutes", "hours"):
+        for unit in RETENTION_UNITS_MS:
             if getattr(self, f"pressure_{unit}") is not None:
                 return f"retention.commitoffset.pressure.{unit}"
         return None
 
 
-def _first_set(ms: int | None, minutes: int | None, hours: int | None) -> int | None:
-    """In milliseconds, by the first unit that is set, as in Kafka."""
-    if ms is not None:
-        return ms
-    if minutes is not None:
-        return minutes * MINUTE_MS
-    return None if hours is None else hours * HOUR_MS
+def _first_set(values: tuple[int | None, ...]) -> int | None:
+    """In milliseconds, by the first unit that is set. A value that is not known has its unit behind
+    it."""
+    for value, (unit, unit_ms) in zip(values, RETENTION_UNITS_MS.items(), strict=True):
+        if is_unknown(value):
+            return cast("int", Unknown(f"{value} {unit}"))
+        if value is not None:
+            return value * unit_ms
+    return None
 
 
 class TopicEntry(TopicRules):

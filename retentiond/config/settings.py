@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from retentiond.config.document import Unknown
 from retentiond.config.external_reader import ExternalReader
-from retentiond.config.rules import GroupRules, TopicRules
+from retentiond.config.rules import RETENTION_UNITS_MS, GroupRules, TopicRules
 from retentiond.config.values import Pattern
-from retentiond.formatting import HOUR_MS, MINUTE_MS, format_duration, listed, say_duration
+from retentiond.formatting import HOUR_MS, format_duration, listed, say_duration
 
 _FLAG = re.compile(r"\(\?[a-zA-Z-]+\)")
 """A flag that holds for what follows it, as in ``(?i)orders``."""
@@ -110,6 +111,10 @@ def _groups(rules: TopicRules) -> GroupRules:
     return rules.groups or GroupRules()
 
 
+def _assumes(visibility: Any) -> Any:
+    return {"assumed": True, "checked": False}.get(visibility, visibility)
+
+
 def _smaller_is_sooner(before: int, after: int) -> Effect:
     return Effect.SOONER if after < before else Effect.LATER
 
@@ -166,9 +171,11 @@ def _say_when(consumed_retention_ms: int) -> str:
     return f"records may go {age} after they were written, once {once}"
 
 
+ENABLE = "retention.commitoffset.enable"
+
 SETTINGS: tuple[PolicySetting, ...] = (
     PolicySetting(
-        "retention.commitoffset.enable",
+        ENABLE,
         "enabled",
         lambda rules: rules.enable,
         _true_is_sooner,
@@ -255,7 +262,7 @@ SETTINGS: tuple[PolicySetting, ...] = (
     PolicySetting(
         "groups_visible",
         "assumes_visible_groups",
-        lambda rules: rules.groups_visible and rules.groups_visible == "assumed",
+        lambda rules: _assumes(rules.groups_visible),
         _true_is_sooner,
         says=lambda assumed: (
             "groups that Kafka may hide from retentiond are taken not to exist" if assumed else None
@@ -299,8 +306,15 @@ def sentence(policy: TopicPolicy) -> str:
     """What it means."""
     if not policy.enabled:
         return "not enabled, so nothing is deleted."
-    parts = (setting.says(setting.of(policy)) for setting in SETTINGS)
+    parts = (_said(setting, setting.of(policy)) for setting in SETTINGS)
     return "; ".join(part for part in parts if part) + "."
+
+
+def _said(setting: PolicySetting, value: Any) -> str | None:
+    if not isinstance(value, Unknown):
+        return setting.says(value)
+    key, written, _ = _in_words(setting, value, value)
+    return f"{key} is {written}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +335,7 @@ def changes(before: TopicPolicy, after: TopicPolicy) -> tuple[Change, ...]:
     return tuple(
         Change(
             *_in_words(setting, old, new),
-            setting.effect(old, new)
+            _effect(setting, old, new)
             if both_enable or setting.attribute == "enabled"
             else Effect.NONE,
         )
@@ -331,12 +345,30 @@ def changes(before: TopicPolicy, after: TopicPolicy) -> tuple[Change, ...]:
     )
 
 
+def _effect(setting: PolicySetting, old: Any, new: Any) -> Effect:
+    unknown = isinstance(old, Unknown) or isinstance(new, Unknown)
+    return Effect.UNKNOWN if unknown else setting.effect(old, new)
+
+
 def _in_words(setting: PolicySetting, old: Any, new: Any) -> tuple[str, Any, Any]:
     """The setting's key, and both values under it: a retention in a unit that suits both."""
-    key, unit_of_key, _ = setting.key.rpartition(".ms")
-    if unit_of_key:
-        for unit, ms in (("hours", HOUR_MS), ("minutes", MINUTE_MS)):
-            if all(value is None or value % ms == 0 for value in (old, new)):
-                before, after = (None if value is None else value // ms for value in (old, new))
-                return f"{key}.{unit}", before, after
-    return setting.key, setting.written(old), setting.written(new)
+    key, is_retention, _ = setting.key.rpartition(".ms")
+    for unit, unit_ms in reversed(RETENTION_UNITS_MS.items()) if is_retention else ():
+        if all(_fits(value, unit, unit_ms) for value in (old, new)):
+            return f"{key}.{unit}", _in_unit(old, unit, unit_ms), _in_unit(new, unit, unit_ms)
+    before, after = (
+        value if isinstance(value, Unknown) else setting.written(value) for value in (old, new)
+    )
+    return setting.key, before, after
+
+
+def _fits(retention: Any, unit: str, unit_ms: int) -> bool:
+    if isinstance(retention, Unknown):
+        return retention.endswith(f" {unit}")
+    return retention is None or retention % unit_ms == 0
+
+
+def _in_unit(retention: Any, unit: str, unit_ms: int) -> Any:
+    if isinstance(retention, Unknown):
+        return retention.removesuffix(f" {unit}")
+    return None if retention is None else retention // unit_ms

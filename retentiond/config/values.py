@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,12 +21,14 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    WrapValidator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
-from retentiond.config.document import Scalar, shown
+from retentiond.config.document import Scalar, Unknown, shown
 from retentiond.formatting import (
     DAY_MS,
     DURATION,
@@ -320,6 +322,37 @@ def _patterns(value: object) -> object:
     return value
 
 
+def is_unknown(value: object) -> bool:
+    """Whether the value, or one in it, is not known."""
+    match value:
+        case Section():
+            return any(is_unknown(below) for _, below in value)
+        case Mapping():
+            return any(map(is_unknown, value.values()))
+        case tuple():
+            return any(map(is_unknown, value))
+        case _:
+            return isinstance(value, Unknown)
+
+
+def reads(read: Callable[[object], object]) -> WrapValidator:
+    """How a setting's value is read. One that is not known stays as it is written."""
+
+    def validate(value: object, check: ValidatorFunctionWrapHandler) -> object:
+        if isinstance(value, Scalar) and value.unknown:
+            return Unknown(value.text)
+        return check(read(value))
+
+    return WrapValidator(validate)
+
+
+def writes(write: Callable[[Any], str]) -> PlainSerializer:
+    """How a setting's value is written. One that is not known stays as it is written."""
+    return PlainSerializer(
+        lambda value: value if isinstance(value, Unknown) else write(value), return_type=str
+    )
+
+
 # What settings may hold. A text is taken as it is written: a group named 123 needs no quotes.
 _ANY_TEXT = {"type": ["string", "number", "boolean"]}
 _FILLED_TEXT = _ANY_TEXT | {"minLength": 1}
@@ -330,40 +363,36 @@ def _text_like(pattern: str) -> dict[str, Any]:
     return _ANY_TEXT | {"pattern": rf"^({pattern})$|\$\{{"}
 
 
-AnyText = Annotated[str, BeforeValidator(_text), WithJsonSchema(_ANY_TEXT)]
-Text = Annotated[str, BeforeValidator(filled), WithJsonSchema(_FILLED_TEXT)]
+AnyText = Annotated[str, reads(_text), WithJsonSchema(_ANY_TEXT)]
+Text = Annotated[str, reads(filled), WithJsonSchema(_FILLED_TEXT)]
 TextOrNull = Annotated[
     Annotated[str, WithJsonSchema(_FILLED_TEXT)] | None,
-    BeforeValidator(lambda value: None if is_null(value) else filled(value)),
+    reads(lambda value: None if is_null(value) else filled(value)),
 ]
-Folder = Annotated[Path, BeforeValidator(_folder), WithJsonSchema(_FILLED_TEXT)]
-LocalFolder = Annotated[
-    Path, BeforeValidator(_local_folder), WithJsonSchema(_text_like(_LOCAL_PLACE))
-]
-SparkMaster = Annotated[str, BeforeValidator(_master), WithJsonSchema(_text_like(_MASTER))]
+Folder = Annotated[Path, reads(_folder), WithJsonSchema(_FILLED_TEXT)]
+LocalFolder = Annotated[Path, reads(_local_folder), WithJsonSchema(_text_like(_LOCAL_PLACE))]
+SparkMaster = Annotated[str, reads(_master), WithJsonSchema(_text_like(_MASTER))]
 LocalFileOrAddress = Annotated[
     str,
-    BeforeValidator(_local_file_or_address),
+    reads(_local_file_or_address),
     WithJsonSchema(_text_like(f"{_LOCAL_PLACE}|{_ADDRESS}")),
 ]
 FolderOrStore = Annotated[
     Annotated[str, WithJsonSchema(_FILLED_TEXT)] | None,
-    BeforeValidator(lambda value: None if is_null(value) else _folder_or_store(value)),
+    reads(lambda value: None if is_null(value) else _folder_or_store(value)),
 ]
 File = Folder
-BcryptHash = Annotated[
-    str, BeforeValidator(_bcrypt_hash), WithJsonSchema(_text_like(_BCRYPT_HASH.pattern))
-]
+BcryptHash = Annotated[str, reads(_bcrypt_hash), WithJsonSchema(_text_like(_BCRYPT_HASH.pattern))]
 Regex = Annotated[
     Pattern,
-    BeforeValidator(_regex),
-    PlainSerializer(lambda regex: regex.pattern, return_type=str),
+    reads(_regex),
+    writes(lambda regex: regex.pattern),
     WithJsonSchema(_FILLED_TEXT),
 ]
 _CountingRegex = Annotated[
     Pattern,
-    BeforeValidator(lambda value: _regex(value, any_dot=True)),
-    PlainSerializer(lambda regex: regex.pattern, return_type=str),
+    reads(lambda value: _regex(value, any_dot=True)),
+    writes(lambda regex: regex.pattern),
     WithJsonSchema(_FILLED_TEXT),
 ]
 CountingPatterns = Annotated[
@@ -376,34 +405,30 @@ Globs = Annotated[
         {"anyOf": [_FILLED_TEXT, {"type": "array", "items": _FILLED_TEXT, "minItems": 1}]}
     ),
 ]
-TopicName = Annotated[
-    str, BeforeValidator(_topic_name), WithJsonSchema(_text_like(_TOPIC_NAME.pattern))
-]
+TopicName = Annotated[str, reads(_topic_name), WithJsonSchema(_text_like(_TOPIC_NAME.pattern))]
 Duration = Annotated[
     int,
-    BeforeValidator(_duration_ms),
-    PlainSerializer(format_duration, return_type=str),
+    reads(_duration_ms),
+    writes(format_duration),
     WithJsonSchema(_text_like(DURATION.pattern) | {"type": "string"}),
 ]
 Interval = Annotated[
     int,
-    BeforeValidator(_interval_ms),
-    PlainSerializer(format_duration, return_type=str),
+    reads(_interval_ms),
+    writes(format_duration),
     WithJsonSchema(_text_like(DURATION.pattern) | {"type": "string"}),
 ]
 DurationOrNull = Annotated[
     Annotated[
         int,
-        PlainSerializer(format_duration, return_type=str),
+        writes(format_duration),
         WithJsonSchema(_text_like(DURATION.pattern) | {"type": "string"}),
     ]
     | None,
-    BeforeValidator(_keep_ms),
+    reads(_keep_ms),
 ]
-Flag = Annotated[bool, BeforeValidator(_flag)]
-Visibility = Annotated[Literal["checked", "assumed"], BeforeValidator(_visibility)]
-Port = Annotated[int, Field(ge=0, le=65_535), BeforeValidator(whole)]
-Count = Annotated[int, Field(ge=1, le=INT64_MAX), BeforeValidator(whole)]
-CountOrNull = Annotated[
-    Annotated[int, Field(ge=1, le=INT64_MAX)] | None, BeforeValidator(_whole_or_null)
-]
+Flag = Annotated[bool, reads(_flag)]
+Visibility = Annotated[Literal["checked", "assumed"], reads(_visibility)]
+Port = Annotated[int, Field(ge=0, le=65_535), reads(whole)]
+Count = Annotated[int, Field(ge=1, le=INT64_MAX), reads(whole)]
+CountOrNull = Annotated[Annotated[int, Field(ge=1, le=INT64_MAX)] | None, reads(_whole_or_null)]

@@ -16,6 +16,7 @@ from retentiond.cycle import CycleEnd
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
 from tests.support.builders.histories import World
+from tests.unit.cli.reviewed_files import Files
 
 CONFIG = """\
 kafka:
@@ -75,6 +76,11 @@ def command(
     root.handlers[:] = handlers
     for name, old in levels.items():
         logging.getLogger(name).setLevel(old)
+
+
+@pytest.fixture
+def files(tmp_path: Path, command: Command) -> Files:
+    return Files(tmp_path, command)
 
 
 @pytest.fixture

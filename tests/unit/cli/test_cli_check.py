@@ -1,59 +1,13 @@
-"""``check`` where CI has no secrets, and what it says changes from another file."""
+"""``check``: what the configuration means, and what it says changes from another file."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.cli.conftest import Command
-
-KAFKA = "kafka: {bootstrap.servers: localhost:9092}\n"
-
-ENABLED = "retention.commitoffset.enable: true"
-
-HOURS = "retention.commitoffset.hours"
-
-Changes = list[dict[str, Any]]
-
-
-class Files:
-    """A configuration and the one that it is to replace."""
-
-    def __init__(self, folder: Path, command: Command) -> None:
-        self._folder, self._command = folder, command
-
-    def write(self, name: str, text: str, **teams: str) -> Path:
-        folder = self._folder / name
-        (folder / "policies.d").mkdir(parents=True, exist_ok=True)
-        for team, policy in teams.items():
-            (folder / "policies.d" / f"{team}.yaml").write_text(policy)
-        path = folder / "retentiond.yaml"
-        path.write_text(text)
-        return path
-
-    def changes(self, old: str, new: str) -> Changes:
-        """From a file with these topics to one with those."""
-        before = self.write("old", f"{KAFKA}topics: [{old}]\n")
-        after = self.write("new", f"{KAFKA}topics: [{new}]\n")
-        return self.found(before, after)
-
-    def found(self, before: Path, after: Path) -> Changes:
-        done = self._command("check", "--config", after, "--against", before, "--output", "json")
-        assert (done.code, done.err) == (0, "")
-        found: Changes = json.loads(done.out)["changes"]
-        return found
-
-
-@pytest.fixture
-def files(tmp_path: Path, command: Command) -> Files:
-    return Files(tmp_path, command)
-
-
-def told(changes: Changes) -> list[tuple[Any, ...]]:
-    return [(each["setting"], each["before"], each["after"], each["effect"]) for each in changes]
+from tests.unit.cli.reviewed_files import ENABLED, HOURS, KAFKA, Files, told
 
 
 @pytest.mark.parametrize(
@@ -205,33 +159,6 @@ def test_markdown_is_a_table_for_a_pull_request(files: Files, command: Command) 
         "| --- | --- | --- | --- | --- | --- |",
         f"| a\\|b |  | {HOURS} | 24 | 6 | sooner |",
     ]
-
-
-def test_without_secrets_nothing_outside_the_files_is_asked_for(
-    files: Files, command: Command
-) -> None:
-    path = files.write(
-        "new",
-        "kafka: {bootstrap.servers: '${SERVERS}', security.protocol: SASL_SSL, "
-        "sasl.mechanism: PLAIN, sasl.username: u, sasl.password: '${file:none/there}'}\n"
-        "http: {port: '${PORT}'}\ndry_run: ${DRY}\n"
-        f"topics: [{{name: orders, {ENABLED}}}]\n",
-    )
-    assert command("check", "--config", path).code == 2
-    done = command("check", "--config", path, "--no-secrets")
-    assert (done.code, done.err) == (0, "")
-    assert "Variables and secret files were not asked for." in done.out
-
-
-def test_without_secrets_what_is_wrong_in_the_files_is_still_an_error(
-    files: Files, command: Command
-) -> None:
-    path = files.write(
-        "new", f"{KAFKA}http: {{port: '${{PORT}}'}}\ntopics: [{{name: orders, hour: 1}}]\n"
-    )
-    done = command("check", "--config", path, "--no-secrets")
-    assert done.code == 2
-    assert "topics[0].hour: unknown setting" in done.err
 
 
 def test_exit_code_and_output_go_with_another_file(files: Files, command: Command) -> None:

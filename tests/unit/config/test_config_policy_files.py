@@ -83,6 +83,19 @@ def test_several_globs_read_each_file_once(tmp_path: Path) -> None:
     assert len(config.entries) == 1
 
 
+@pytest.mark.parametrize("second", ["./policies.d/*.yaml", "linked/*.yaml"])
+def test_a_file_that_two_globs_lead_to_by_different_paths_is_read_once(
+    second: str, tmp_path: Path
+) -> None:
+    (tmp_path / "linked").symlink_to("policies.d")
+    config = config_of(
+        tmp_path,
+        f"policies: [policies.d/*.yaml, {second}]\n",
+        payments=f"owner: payments\ntopics: [{{name: orders, {ENABLED}}}]\n",
+    )
+    assert [each.source for each in config.entries] == ["policies.d/payments.yaml: topics[0]"]
+
+
 def test_patterns_of_two_teams_that_differ_are_a_conflict_that_names_both_files(
     tmp_path: Path,
 ) -> None:

@@ -1,0 +1,227 @@
+"""What changes between two configurations where several patterns may match one topic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retentiond.config import Config, PolicyConflict, TopicPolicy, differences, load, parse
+from tests.unit.config.files import MINIMAL
+
+ENABLE, HOURS = "retention.commitoffset.enable", "retention.commitoffset.hours"
+
+STAGE, SECRET = r"stage\..*", r"stage\.secret\..*"
+
+Entry = dict[str, Any]
+
+
+def pattern(text: str, enable: bool | str | None = True, **settings: Any) -> Entry:
+    """``enable`` None: unset; ``hours`` is short for the consumed retention."""
+    entry = {"pattern": text} if enable is None else {"pattern": text, ENABLE: enable}
+    return entry | {HOURS if key == "hours" else key: value for key, value in settings.items()}
+
+
+def config(*entries: Entry, **more: Any) -> Config:
+    text = MINIMAL + yaml.safe_dump({"topics": list(entries)} | more)
+    return parse(text, None, Path())
+
+
+def told(before: Config, after: Config) -> list[tuple[Any, ...]]:
+    return [
+        (each.entry, each.setting, each.before, each.after, each.effect.value)
+        for each in differences(before, after)
+    ]
+
+
+def effects(before: Config, after: Config) -> set[str]:
+    return {each.effect.value for each in differences(before, after)}
+
+
+def test_a_pattern_that_switches_off_and_goes_lets_records_go_sooner() -> None:
+    both, alone = config(pattern(STAGE), pattern(SECRET, False)), config(pattern(STAGE))
+    assert told(both, alone) == [(SECRET, "entry", "topics[1]", None, "sooner")]
+    assert told(alone, both) == [(SECRET, "entry", None, "topics[1]", "later")]
+
+
+def test_it_makes_no_difference_where_no_pattern_enables_its_topics() -> None:
+    off, other = pattern(SECRET, False), pattern(r"clicks\..*")
+    assert effects(config(other), config(other, off)) == {"none"}
+    off = pattern("(a|stage).*", False)
+    assert effects(config(pattern(STAGE)), config(pattern(STAGE), off)) == {"later"}
+
+
+def test_a_pattern_that_no_longer_switches_off_frees_what_it_enables_and_what_others_do() -> None:
+    off, same = pattern(SECRET, False), pattern(SECRET, True)
+    assert told(config(pattern(STAGE), off), config(pattern(STAGE), same)) == [
+        (SECRET, ENABLE, False, True, "sooner")
+    ]
+    assert told(config(pattern(STAGE), same), config(pattern(STAGE), off)) == [
+        (SECRET, ENABLE, True, False, "later")
+    ]
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, False), (False, None)])
+def test_a_pattern_that_does_not_enable_and_one_that_switches_off_differ(
+    before: bool | None, after: bool | None
+) -> None:
+    """The one is in conflict with a pattern that enables, the other is not."""
+    old = config(pattern(STAGE), pattern(SECRET, before))
+    new = config(pattern(STAGE), pattern(SECRET, after))
+    assert {type(each.policy_for("stage.secret.a")) for each in (old, new)} == {
+        PolicyConflict,
+        type(None),
+    }
+    assert told(old, new) == [(SECRET, ENABLE, before, after, "none")]
+
+
+def test_a_pattern_that_does_not_enable_and_comes_is_a_conflict() -> None:
+    alone, both = config(pattern(STAGE)), config(pattern(STAGE), pattern(SECRET, None))
+    assert told(alone, both) == [(SECRET, "entry", None, "topics[1]", "later")]
+    assert effects(both, alone) == {"sooner"}
+
+
+def test_one_of_two_patterns_in_conflict_that_goes_frees_some_topics_and_leaves_others() -> None:
+    both = config(pattern("a.*", hours=1), pattern(".*b", hours=2))
+    alone = config(pattern("a.*", hours=1))
+    assert (".*b", ENABLE, True, False, "unknown") in told(both, alone)
+    assert (".*b", ENABLE, False, True, "unknown") in told(alone, both)
+
+
+def test_patterns_in_conflict_that_become_equal_free_topics() -> None:
+    old = config(pattern("a.*", hours=1), pattern(".*b", hours=2))
+    assert told(old, config(pattern("a.*", hours=2), pattern(".*b", hours=2))) == [
+        ("a.*", HOURS, 1, 2, "unknown")
+    ]
+    assert told(old, config(pattern("a.*", hours=1), pattern(".*b", hours=1))) == [
+        (".*b", HOURS, 2, 1, "sooner")
+    ]
+
+
+def test_patterns_that_become_different_hold_topics() -> None:
+    old = config(pattern("a.*", hours=2), pattern(".*b", hours=2))
+    assert effects(old, config(pattern("a.*", hours=1), pattern(".*b", hours=2))) == {"unknown"}
+    assert effects(old, config(pattern("a.*", hours=3), pattern(".*b", hours=2))) == {"later"}
+    assert effects(old, config(pattern("a.*", hours=1), pattern(".*b", hours=1))) == {"sooner"}
+
+
+def test_patterns_whose_matches_begin_differently_share_no_topic() -> None:
+    a, b = pattern(r"a\..*", hours=1), pattern(r"b\..*", hours=2)
+    assert (r"b\..*", ENABLE, False, True, "sooner") in told(config(a), config(a, b))
+    for may_begin_alike in ("ab?.*", "(?i)A.*", "c|a.*", "[ab].*", "b{0}a.*", r"a\-?.*"):
+        other = pattern(may_begin_alike, hours=1)
+        found = told(config(pattern("ab.*")), config(pattern("ab.*"), other))
+        assert (may_begin_alike, ENABLE, False, True, "unknown") in found, may_begin_alike
+
+
+def test_values_that_are_not_known_may_be_equal_or_not() -> None:
+    other = pattern(".*b", hours="${H}")
+    assert effects(
+        config(other, pattern("a.*", hours=2)), config(other, pattern("a.*", hours=1))
+    ) == {"unknown"}
+    equal = pattern("a.*", hours="${H}")
+    assert effects(config(other, equal), config(other, equal | {"allow_compacted": True})) == {
+        "unknown"
+    }
+    unknown, known = pattern("${P}", hours=1), pattern(r"b\..*", hours=2)
+    assert (r"b\..*", ENABLE, False, True, "unknown") in told(
+        config(unknown), config(unknown, known)
+    )
+
+
+def test_to_switch_off_by_a_value_that_is_not_known_is_a_change() -> None:
+    said, unset = (
+        config(pattern("a.*", enable), defaults={ENABLE: "${E}"}) for enable in ("${E}", None)
+    )
+    assert told(said, unset) == [("a.*", ENABLE, "${E}", None, "unknown")]
+    assert told(said, said) == []
+
+
+@pytest.mark.parametrize("names", [("orders", "${X}"), ("${X}", "orders"), ("${X}", "${Y}")])
+def test_a_name_that_is_not_known_may_be_any_topic(names: tuple[str, str]) -> None:
+    old, new = (config({"name": name, ENABLE: True}) for name in names)
+    assert effects(old, new) == {"unknown"}
+
+
+def teams(folder: Path, **files: list[Entry]) -> Config:
+    (folder / "p").mkdir(parents=True)
+    for owner, topics in files.items():
+        text = yaml.safe_dump({"owner": owner.partition("_")[0], "topics": topics})
+        (folder / "p" / f"{owner}.yaml").write_text(text)
+    (folder / "retentiond.yaml").write_text(f"{MINIMAL}policies: p/*.yaml\n")
+    return load(folder / "retentiond.yaml", {})
+
+
+def test_the_same_pattern_in_two_files_is_an_entry_in_each(tmp_path: Path) -> None:
+    one, two = pattern("a.*", hours=1), pattern("a.*", hours=2)
+    equal = teams(tmp_path / "equal", payments=[two], search=[two])
+    conflict = teams(tmp_path / "conflict", payments=[one], search=[two])
+    assert isinstance(equal.policy_for("a"), TopicPolicy)
+    assert isinstance(conflict.policy_for("a"), PolicyConflict)
+    assert [each.owner for each in differences(equal, conflict)] == ["payments"]
+    assert told(equal, conflict) == [("a.*", HOURS, 2, 1, "unknown")]
+    assert told(conflict, equal) == [("a.*", HOURS, 1, 2, "unknown")]
+    gone = teams(tmp_path / "gone", search=[two])
+    assert ("a.*", ENABLE, True, False, "unknown") in told(conflict, gone)
+
+
+def test_the_same_pattern_twice_in_one_file_is_two_entries() -> None:
+    one, two, three = (pattern("a.*", hours=hours) for hours in (1, 2, 3))
+    assert told(config(one, two), config(two, one)) == []
+    assert told(config(one, two), config(three, two)) == [("a.*", HOURS, 1, 3, "later")]
+    assert told(config(one, two), config(two))[0] == ("a.*", ENABLE, True, False, "unknown")
+
+
+def test_an_entry_that_moves_to_another_file_changes_its_owner(tmp_path: Path) -> None:
+    entry = pattern("a.*")
+    old = teams(tmp_path / "old", payments=[entry], search=[pattern("b.*")])
+    new = teams(tmp_path / "new", search=[pattern("b.*"), entry])
+    assert told(old, new) == [("a.*", "owner", "payments", "search", "none")]
+    renamed = teams(tmp_path / "renamed", payments_2=[entry], search=[pattern("b.*")])
+    assert told(old, renamed) == []
+
+
+TOPICS = ("a", "b", "aa", "ab", "ba", "bb", "abc", "bca")
+
+ENTRIES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "pattern": st.sampled_from(("a.*", ".*b", "ab?.*", "b.*", "bc.*", "a|b.*", ".*")),
+            HOURS: st.sampled_from((1, 2)),
+        },
+        optional={ENABLE: st.booleans(), "except": st.just(["ab"])},
+    )
+    | st.fixed_dictionaries(
+        {"name": st.sampled_from(TOPICS), HOURS: st.sampled_from((1, 2))},
+        optional={ENABLE: st.booleans()},
+    ),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda entry: entry.get("name", id(entry)),
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(ENTRIES, ENTRIES, st.booleans())
+def test_whatever_happens_to_a_topic_is_told(
+    old: list[Entry], new: list[Entry], enable: bool
+) -> None:
+    before, after = (config(*entries, defaults={ENABLE: enable}) for entries in (old, new))
+    found = effects(before, after)
+    for topic in TOPICS:
+        was, becomes = before.policy_for(topic), after.policy_for(topic)
+        assert found or type(was) is type(becomes)
+        was_ms, becomes_ms = _retention(was), _retention(becomes)
+        if becomes_ms < was_ms:
+            assert found & {"sooner", "unknown"}
+        if becomes_ms > was_ms:
+            assert found & {"later", "unknown"}
+
+
+def _retention(policy: TopicPolicy | PolicyConflict | None) -> float:
+    """Endless where nothing is deleted."""
+    return policy.consumed_retention_ms if isinstance(policy, TopicPolicy) else float("inf")
