@@ -99,7 +99,8 @@ RECORDS_DELETED = Definition(
 DELETIONS = Definition(
     "retentiond_deletions_total",
     COUNTER,
-    f"Approved deletions, one for each partition, by outcome: {', '.join(Outcome)}.",
+    f"Approved deletions, one for each partition, by outcome: {', '.join(Outcome)}. A dry run "
+    "approves none.",
     ("topic", "outcome"),
 )
 PARTITIONS = Definition(
