@@ -364,7 +364,10 @@ DRY_RUN = Definition(
     "whether it will be one.",
 )
 PAUSED = Definition(
-    "retentiond_paused", GAUGE, "1 if an operator had paused deletion in the last cycle, else 0."
+    "retentiond_paused",
+    GAUGE,
+    "1 if an operator had paused deletion when the last cycle ended or failed (before the first "
+    "one: when the daemon started), else 0.",
 )
 CONFIG_RELOADED = Definition(
     "retentiond_config_last_reload_successful",

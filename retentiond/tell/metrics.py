@@ -66,6 +66,7 @@ class Metrics(Collector):
         self._config_reloaded = metric_definitions.CONFIG_RELOADED.gauge(registry)
         self._config_reloaded.set(1)
         self._dry_run = metric_definitions.DRY_RUN.gauge(registry)
+        self._paused = metric_definitions.PAUSED.gauge(registry)
         self._interval = metric_definitions.INTERVAL.gauge(registry)
         metric_definitions.STARTED.gauge(registry).set(started_at_s)
         self._cluster = metric_definitions.CLUSTER.info(registry)
@@ -113,6 +114,10 @@ class Metrics(Collector):
     def observe_reload(self, *, successful: bool) -> None:
         self._config_reloaded.set(int(successful))
 
+    def observe_pause(self, *, is_paused: bool) -> None:
+        """Shows whether an operator has paused deletion, until a cycle says so itself."""
+        self._paused.set(int(is_paused))
+
     def observe_failure(self) -> None:
         """Counts a cycle that failed before it had a plan. The last plan's metrics stay."""
         self.cycles.labels("failed").inc()
@@ -129,6 +134,7 @@ class Metrics(Collector):
         if report.result == "ok":
             self._last_complete.set(report.plan.planned_at_ms / 1000)
         self._dry_run.set(int(report.plan.dry_run))
+        self.observe_pause(is_paused=report.plan.paused is not None)
         self._count(report)
         by_partition = self._by_partition
         held = self._held_since.longest(report.plan, self._clock()).items()
@@ -226,7 +232,6 @@ def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metr
     )
     groups = (((group.kind, group.state), group.count) for group in report.groups)
     yield _gauge(metric_definitions.GROUPS, groups)
-    yield _gauge(metric_definitions.PAUSED, [((), int(plan.paused is not None))])
     for definition, by_group in BY_GROUP.items():
         shown = sorted(by_group(report.lag).items())
         yield _gauge(definition, (((at.topic, label(at.group_id)), value) for at, value in shown))

@@ -314,6 +314,18 @@ def test_a_dry_run_is_known_before_the_first_cycle_and_from_then_on_by_the_last_
     assert registry.get_sample_value("retentiond_dry_run") == 0
 
 
+def test_a_pause_is_known_before_the_first_cycle_and_from_then_on_by_the_last_one(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    assert registry.get_sample_value("retentiond_paused") == 0
+    metrics.observe_pause(is_paused=True)
+    assert registry.get_sample_value("retentiond_paused") == 1
+    metrics.observe_cycle(report())
+    assert registry.get_sample_value("retentiond_paused") == 0
+    metrics.observe_cycle(report(paused="paused: incident 4711"))
+    assert registry.get_sample_value("retentiond_paused") == 1
+
+
 def test_a_cycle_is_timed_by_step_and_as_a_whole(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
