@@ -294,6 +294,12 @@ LOG_DIR_UNDER_PRESSURE = Definition(
     "its space is not known.",
     ("broker", "log_dir"),
 )
+LOG_DIR_PLANNED = Definition(
+    "retentiond_log_dir_planned_bytes",
+    GAUGE,
+    "Log directory under pressure: bytes that the last plan's deletions free there, by estimate.",
+    ("broker", "log_dir"),
+)
 LOG_DIR_SHORT = Definition(
     "retentiond_log_dir_short_bytes",
     GAUGE,
@@ -426,6 +432,7 @@ ALL: tuple[Definition, ...] = (
     LOG_DIR_USABLE,
     LOG_DIR_FULL,
     LOG_DIR_UNDER_PRESSURE,
+    LOG_DIR_PLANNED,
     LOG_DIR_SHORT,
     LOG_DIR_KEPT,
     GROUPS,

@@ -22,6 +22,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from retentiond.config import Config
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import LogDirCapacity, Orphans
+from retentiond.disks.pressure import LogDirRelief
 from retentiond.formatting import label
 from retentiond.history.keeper import Status
 from retentiond.kafka.interface import LOOK_TO_REQUEST, THROTTLED
@@ -219,6 +220,11 @@ LOG_DIR_GAUGES: Mapping[Definition, Callable[[LogDirCapacity], int]] = {
     metric_definitions.LOG_DIR_USABLE: lambda disk: disk.usable_bytes,
 }
 
+RELIEF_GAUGES: Mapping[Definition, Callable[[LogDirRelief], int]] = {
+    metric_definitions.LOG_DIR_PLANNED: lambda relief: relief.planned_bytes,
+    metric_definitions.LOG_DIR_SHORT: lambda relief: relief.short_bytes,
+}
+
 
 def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metric]:
     """The gauges of a report. A figure that is not known has no series."""
@@ -261,10 +267,11 @@ def _pressure_families(disk: DiskReport) -> Iterator[Metric]:
         metric_definitions.LOG_DIR_UNDER_PRESSURE,
         (((str(key[0]), key[1]), int(key in pressed)) for key in known),
     )
-    yield _gauge(
-        metric_definitions.LOG_DIR_SHORT,
-        (((str(key[0]), key[1]), each.short_bytes) for key, each in pressed.items()),
-    )
+    for definition, relief_figure in RELIEF_GAUGES.items():
+        yield _gauge(
+            definition,
+            (((str(key[0]), key[1]), relief_figure(each)) for key, each in pressed.items()),
+        )
     yield _gauge(
         metric_definitions.LOG_DIR_KEPT,
         (

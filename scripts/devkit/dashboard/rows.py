@@ -366,10 +366,11 @@ def _disks() -> Panels:
         About(
             "Disks under pressure",
             "bytes",
-            "For each directory under pressure: what the plan's deletions should free and don't, "
-            "and the 20 groups that keep the most there.",
+            "For each directory under pressure: what the plan's deletions free, what they should "
+            "free and don't, and the 20 groups that keep the most there.",
             "RetentiondDiskPressureShort",
         ),
+        Query(f"retentiond_log_dir_planned_bytes{{{DAEMON}}}", f"{LOG_DIR_NAME}: planned"),
         Query(
             f"retentiond_log_dir_short_bytes{{{DAEMON}}}"
             f" and retentiond_log_dir_under_pressure{{{DAEMON}}} == 1",

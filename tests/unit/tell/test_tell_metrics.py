@@ -98,6 +98,7 @@ PROMISED = {
     "retentiond_history_last_write_timestamp_seconds": ("gauge", set()),
     "retentiond_log_dir_full_seconds": ("gauge", {"broker", "log_dir"}),
     "retentiond_log_dir_under_pressure": ("gauge", {"broker", "log_dir"}),
+    "retentiond_log_dir_planned_bytes": ("gauge", {"broker", "log_dir"}),
     "retentiond_log_dir_short_bytes": ("gauge", {"broker", "log_dir"}),
     "retentiond_log_dir_kept_bytes": ("gauge", {"broker", "log_dir", "group"}),
     "retentiond_log_dir_total_bytes": ("gauge", {"broker", "log_dir"}),
@@ -708,3 +709,18 @@ def test_a_directory_is_under_pressure_only_where_somebody_says_what_that_is(
     assert series(registry, name) == {}
     metrics.observe_cycle(replace(report([row("orders")]), disk=replace(disk, relief=())))
     assert series(registry, name) == {("1", "/kafka"): 0}
+
+
+def test_a_directory_under_pressure_shows_what_the_plan_frees_and_what_is_missing(
+    full: CollectorRegistry,
+) -> None:
+    shown = {
+        name: series(full, f"retentiond_log_dir_{name}_bytes")
+        for name in ("planned", "short", "kept")
+    }
+    at = ("1", "/kafka")
+    assert shown == {
+        "planned": {at: 5},
+        "short": {at: 15},
+        "kept": {("1", "billing", "/kafka"): 30},
+    }
