@@ -263,6 +263,13 @@ TOPIC_HELD = Definition(
     "time of a restart does not count.",
     ("topic", "reason"),
 )
+GROUP_HELD = Definition(
+    "retentiond_group_held_seconds",
+    GAUGE,
+    "The same by group, for the reasons that a group causes: the longest time for which one of the "
+    "partitions that the group holds now has been held for this reason without a break.",
+    ("group", "reason"),
+)
 STATE_DIR_USABLE = Definition(
     "retentiond_state_dir_usable_bytes",
     GAUGE,
@@ -420,6 +427,7 @@ ALL: tuple[Definition, ...] = (
     GROUP_LIVE,
     GROUP_VANISHED,
     TOPIC_HELD,
+    GROUP_HELD,
     LOG_SIZE,
     PREDICTED_BYTES,
     REMOTE_LOG_SIZE,

@@ -138,11 +138,18 @@ class Metrics(Collector):
         self.observe_pause(is_paused=report.plan.paused is not None)
         self._count(report)
         by_partition = self._by_partition
-        held = self._held_since.longest(report.plan, self._clock()).items()
+        now_s = self._clock()
+        self._held_since.add(report.plan, now_s)
+        by_topic = sorted(self._held_since.longest_by_topic(now_s).items())
+        by_group = sorted(self._held_since.longest_by_group(now_s).items())
         self._report_families = (
             *self._totals(report),
             *families(report, by_partition=by_partition),
-            _gauge(metric_definitions.TOPIC_HELD, sorted(held)),
+            _gauge(metric_definitions.TOPIC_HELD, by_topic),
+            _gauge(
+                metric_definitions.GROUP_HELD,
+                (((label(group), reason), seconds) for (group, reason), seconds in by_group),
+            ),
         )
 
     def _count(self, report: CycleReport) -> None:

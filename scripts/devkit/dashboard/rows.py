@@ -264,12 +264,17 @@ def _holds() -> Panels:
         About(
             "Longest holds",
             "s",
-            "Of one and the same partition, for one reason; the 20 longest.",
+            "Of one and the same partition, for one reason; the 20 longest, by topic and by the "
+            "group that is the cause.",
             "RetentiondPartitionsHeld",
         ),
         Query(
             f"topk(20, {of_owner(f'retentiond_topic_held_seconds{{{TOPIC}}}')})",
             f"{TOPIC_NAME}: {{{{reason}}}}",
+        ),
+        Query(
+            f"topk(20, retentiond_group_held_seconds{{{DAEMON}}})",
+            "{{kafka_cluster}} {{group}}: {{reason}}",
         ),
     )
     yield graph(

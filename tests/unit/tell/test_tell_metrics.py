@@ -87,6 +87,7 @@ PROMISED = {
     "retentiond_deletions": ("counter", {"topic", "outcome"}),
     "retentiond_forced_retention_margin_seconds": ("gauge", {"topic", "group"}),
     "retentiond_forced_retention_seconds": ("gauge", {"topic"}),
+    "retentiond_group_held_seconds": ("gauge", {"group", "reason"}),
     "retentiond_group_last_commit_timestamp_seconds": ("gauge", {"group"}),
     "retentiond_group_live": ("gauge", {"group"}),
     "retentiond_group_vanished_seconds": ("gauge", {"group"}),
@@ -150,6 +151,7 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
     ]
     unread = LagReport({BILLING: 50}, {BILLING: 60.5})
     rows.append(row("views", reason=Reason.NO_GROUP))
+    rows.append(row("zones", reason=Reason.GROUP_WITHOUT_COMMIT))
     stand = Standing(
         {"orders": 3_600_000},
         {"billing": 1_500},
@@ -648,6 +650,9 @@ class Held:
     def shown(self) -> dict[tuple[str, ...], float]:
         return series(self._registry, "retentiond_topic_held_seconds")
 
+    def by_group(self) -> dict[tuple[str, ...], float]:
+        return series(self._registry, "retentiond_group_held_seconds")
+
 
 @pytest.fixture
 def held(registry: CollectorRegistry) -> Held:
@@ -688,6 +693,36 @@ def test_a_failed_cycle_and_one_without_evidence_end_no_hold(held: Held) -> None
         ("group_list_incomplete", "orders"): 0,
     }
     assert held.after(orphaned) == {("no_group", "orders"): 1800}
+
+
+def test_a_group_that_holds_many_topics_has_one_series_for_each_reason(held: Held) -> None:
+    silent = [row(topic, 0, Reason.GROUP_WITHOUT_COMMIT) for topic in ("orders", "views")]
+    held.after(silent[0], row("clicks", 0, Reason.NO_GROUP))
+    held.after(*silent)
+    assert held.by_group() == {("billing", "group_without_commit"): 600}
+    held.after(silent[1], row("orders", 0, Reason.COMMIT_REWOUND))
+    assert held.by_group() == {
+        ("billing", "commit_rewound"): 0,
+        ("billing", "group_without_commit"): 600,
+    }
+
+
+def test_a_hold_belongs_to_the_group_that_causes_it_now(held: Held) -> None:
+    silent = row("orders", 0, Reason.GROUP_WITHOUT_COMMIT)
+    held.after(silent)
+    held.after(replace(silent, binding_group="search"))
+    assert held.by_group() == {("search", "group_without_commit"): 600}
+    held.after(row("orders", 0, Reason.GROUP_LIST_INCOMPLETE))
+    assert held.by_group() == {("search", "group_without_commit"): 1200}
+
+
+def test_a_hold_of_an_earlier_process_gets_its_group_with_the_first_cycle(held: Held) -> None:
+    at = TopicPartition("orders", 0)
+    held.metrics.restore_held({at: {Reason.GROUP_WITHOUT_COMMIT: 900.0}})
+    held.after(row("orders", 0, Reason.GROUP_LIST_INCOMPLETE))
+    assert held.by_group() == {}
+    held.after(row("orders", 0, Reason.GROUP_WITHOUT_COMMIT))
+    assert held.by_group() == {("billing", "group_without_commit"): 1500}
 
 
 def test_promtool_s_linter_accepts_every_metric(full: CollectorRegistry) -> None:
