@@ -37,6 +37,7 @@ from retentiond.kafka.cluster import Observer
 from retentiond.reload import Reload
 from retentiond.schedule import EveryInterval, background_scheduler
 from retentiond.state.audit_file import log_bytes
+from retentiond.state.operator_actions import read_pause
 from retentiond.state.state import State, read_held, read_last_complete, write_held
 from retentiond.state.state_dir import usable_bytes
 from retentiond.tell import logs, metric_definitions
@@ -110,6 +111,7 @@ class Daemon:
         self._metrics.observe_config(config)
         self._metrics.restore(read_last_complete(config.state_dir, int(date() * 1000)))
         self._metrics.restore_held(read_held(config.state_dir))
+        self._metrics.observe_pause(is_paused=self._is_paused())
         raise_open_files()
         self._status = DaemonStatus(config.schedule.interval_ms, clock)
         self._status.pressure_interval_ms = config.schedule.under_pressure_ms
@@ -263,6 +265,8 @@ class Daemon:
             self._failures = 0
             self._causes = Causes()
         self._metrics.observe_cycle(report)
+        if self._is_paused():  # an operator may have paused it after the plan
+            self._metrics.observe_pause(is_paused=True)
         with suppress(StateError):  # information only: no cycle fails of it
             write_held(self._state_dir, self._metrics.held())
         self._status.publish(report)
@@ -284,6 +288,9 @@ class Daemon:
             self._try_again_after(report.failure)
             release_frames(report.failure)
 
+    def _is_paused(self) -> bool:
+        return read_pause(self._state_dir) is not None
+
     def _hurry(self, interval_ms: int) -> None:
         """The next cycle, for a disk that runs full, if none comes sooner."""
         due = datetime.now(UTC) + timedelta(milliseconds=interval_ms)
@@ -299,6 +306,7 @@ class Daemon:
             more = {"failures_before": repeats} if repeats else {}
             self._log.error(logs.CYCLE_FAILED, error=str(error), exc_info=exc_info, **more)
         self._metrics.observe_failure()
+        self._metrics.observe_pause(is_paused=self._is_paused())
         if isinstance(error, StateOfOtherCluster):
             self._metrics.restore(None)
         self._try_again_after(error)

@@ -99,7 +99,8 @@ RECORDS_DELETED = Definition(
 DELETIONS = Definition(
     "retentiond_deletions_total",
     COUNTER,
-    f"Approved deletions, one for each partition, by outcome: {', '.join(Outcome)}.",
+    f"Approved deletions, one for each partition, by outcome: {', '.join(Outcome)}. A dry run "
+    "approves none.",
     ("topic", "outcome"),
 )
 PARTITIONS = Definition(
@@ -262,6 +263,13 @@ TOPIC_HELD = Definition(
     "time of a restart does not count.",
     ("topic", "reason"),
 )
+GROUP_HELD = Definition(
+    "retentiond_group_held_seconds",
+    GAUGE,
+    "The same by group, for the reasons that a group causes: the longest time for which one of the "
+    "partitions that the group holds now has been held for this reason without a break.",
+    ("group", "reason"),
+)
 STATE_DIR_USABLE = Definition(
     "retentiond_state_dir_usable_bytes",
     GAUGE,
@@ -291,6 +299,12 @@ LOG_DIR_UNDER_PRESSURE = Definition(
     GAUGE,
     "1 while the log directory is under pressure, else 0; absent without disk_pressure, and where "
     "its space is not known.",
+    ("broker", "log_dir"),
+)
+LOG_DIR_PLANNED = Definition(
+    "retentiond_log_dir_planned_bytes",
+    GAUGE,
+    "Log directory under pressure: bytes that the last plan's deletions free there, by estimate.",
     ("broker", "log_dir"),
 )
 LOG_DIR_SHORT = Definition(
@@ -363,7 +377,10 @@ DRY_RUN = Definition(
     "whether it will be one.",
 )
 PAUSED = Definition(
-    "retentiond_paused", GAUGE, "1 if an operator had paused deletion in the last cycle, else 0."
+    "retentiond_paused",
+    GAUGE,
+    "1 if an operator had paused deletion when the last cycle ended or failed (before the first "
+    "one: when the daemon started), else 0.",
 )
 CONFIG_RELOADED = Definition(
     "retentiond_config_last_reload_successful",
@@ -410,6 +427,7 @@ ALL: tuple[Definition, ...] = (
     GROUP_LIVE,
     GROUP_VANISHED,
     TOPIC_HELD,
+    GROUP_HELD,
     LOG_SIZE,
     PREDICTED_BYTES,
     REMOTE_LOG_SIZE,
@@ -422,6 +440,7 @@ ALL: tuple[Definition, ...] = (
     LOG_DIR_USABLE,
     LOG_DIR_FULL,
     LOG_DIR_UNDER_PRESSURE,
+    LOG_DIR_PLANNED,
     LOG_DIR_SHORT,
     LOG_DIR_KEPT,
     GROUPS,

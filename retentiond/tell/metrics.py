@@ -22,6 +22,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from retentiond.config import Config
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import LogDirCapacity, Orphans
+from retentiond.disks.pressure import LogDirRelief
 from retentiond.formatting import label
 from retentiond.history.keeper import Status
 from retentiond.kafka.interface import LOOK_TO_REQUEST, THROTTLED
@@ -66,6 +67,7 @@ class Metrics(Collector):
         self._config_reloaded = metric_definitions.CONFIG_RELOADED.gauge(registry)
         self._config_reloaded.set(1)
         self._dry_run = metric_definitions.DRY_RUN.gauge(registry)
+        self._paused = metric_definitions.PAUSED.gauge(registry)
         self._interval = metric_definitions.INTERVAL.gauge(registry)
         metric_definitions.STARTED.gauge(registry).set(started_at_s)
         self._cluster = metric_definitions.CLUSTER.info(registry)
@@ -113,6 +115,10 @@ class Metrics(Collector):
     def observe_reload(self, *, successful: bool) -> None:
         self._config_reloaded.set(int(successful))
 
+    def observe_pause(self, *, is_paused: bool) -> None:
+        """Shows whether an operator has paused deletion, until a cycle says so itself."""
+        self._paused.set(int(is_paused))
+
     def observe_failure(self) -> None:
         """Counts a cycle that failed before it had a plan. The last plan's metrics stay."""
         self.cycles.labels("failed").inc()
@@ -129,13 +135,21 @@ class Metrics(Collector):
         if report.result == "ok":
             self._last_complete.set(report.plan.planned_at_ms / 1000)
         self._dry_run.set(int(report.plan.dry_run))
+        self.observe_pause(is_paused=report.plan.paused is not None)
         self._count(report)
         by_partition = self._by_partition
-        held = self._held_since.longest(report.plan, self._clock()).items()
+        now_s = self._clock()
+        self._held_since.add(report.plan, now_s)
+        by_topic = sorted(self._held_since.longest_by_topic(now_s).items())
+        by_group = sorted(self._held_since.longest_by_group(now_s).items())
         self._report_families = (
             *self._totals(report),
             *families(report, by_partition=by_partition),
-            _gauge(metric_definitions.TOPIC_HELD, sorted(held)),
+            _gauge(metric_definitions.TOPIC_HELD, by_topic),
+            _gauge(
+                metric_definitions.GROUP_HELD,
+                (((label(group), reason), seconds) for (group, reason), seconds in by_group),
+            ),
         )
 
     def _count(self, report: CycleReport) -> None:
@@ -143,7 +157,7 @@ class Metrics(Collector):
             topic = each.row.topic
             if each.is_deleted_by_us:
                 self._records_deleted[topic,] += each.records
-            if each.outcome is not None:
+            if each.outcome is not None and not report.plan.dry_run:
                 self._deletions[topic, each.outcome.outcome] += 1
         for topic, freed in report.disk.freed_bytes.items():
             self._bytes_freed[topic,] += freed
@@ -213,6 +227,11 @@ LOG_DIR_GAUGES: Mapping[Definition, Callable[[LogDirCapacity], int]] = {
     metric_definitions.LOG_DIR_USABLE: lambda disk: disk.usable_bytes,
 }
 
+RELIEF_GAUGES: Mapping[Definition, Callable[[LogDirRelief], int]] = {
+    metric_definitions.LOG_DIR_PLANNED: lambda relief: relief.planned_bytes,
+    metric_definitions.LOG_DIR_SHORT: lambda relief: relief.short_bytes,
+}
+
 
 def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metric]:
     """The gauges of a report. A figure that is not known has no series."""
@@ -226,7 +245,6 @@ def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metr
     )
     groups = (((group.kind, group.state), group.count) for group in report.groups)
     yield _gauge(metric_definitions.GROUPS, groups)
-    yield _gauge(metric_definitions.PAUSED, [((), int(plan.paused is not None))])
     for definition, by_group in BY_GROUP.items():
         shown = sorted(by_group(report.lag).items())
         yield _gauge(definition, (((at.topic, label(at.group_id)), value) for at, value in shown))
@@ -256,10 +274,11 @@ def _pressure_families(disk: DiskReport) -> Iterator[Metric]:
         metric_definitions.LOG_DIR_UNDER_PRESSURE,
         (((str(key[0]), key[1]), int(key in pressed)) for key in known),
     )
-    yield _gauge(
-        metric_definitions.LOG_DIR_SHORT,
-        (((str(key[0]), key[1]), each.short_bytes) for key, each in pressed.items()),
-    )
+    for definition, relief_figure in RELIEF_GAUGES.items():
+        yield _gauge(
+            definition,
+            (((str(key[0]), key[1]), relief_figure(each)) for key, each in pressed.items()),
+        )
     yield _gauge(
         metric_definitions.LOG_DIR_KEPT,
         (

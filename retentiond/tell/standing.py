@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from retentiond.config import TopicPolicy
 from retentiond.memory.changes import Changes
@@ -89,48 +90,89 @@ HeldFor = Mapping[TopicPartition, Mapping[Reason, float]]
 """For how many seconds partitions have been held, by reason."""
 
 
+CAUSED_BY_GROUP = frozenset(
+    (
+        Reason.REQUIRED_GROUP_MISSING,
+        Reason.GROUP_WITHOUT_COMMIT,
+        Reason.GROUP_VANISHED,
+        Reason.GROUP_UNREADABLE,
+        Reason.COMMIT_BEYOND_END,
+        Reason.COMMIT_REWOUND,
+    )
+)
+"""Holds whose row names the group that is the cause."""
+
+
+class _Hold(NamedTuple):
+    """Since when a partition is held for a reason, in monotonic seconds, and which group is the
+    cause now; None if no group is, or none is known yet."""
+
+    since_s: float
+    group: str | None
+
+
 class HeldSince:
     """Since when partitions have been held for the same reason, as far as it was observed."""
 
     def __init__(self) -> None:
-        self._since_s: dict[TopicPartition, dict[Reason, float]] = {}
+        self._holds: dict[TopicPartition, dict[Reason, _Hold]] = {}
 
     def restore(self, held: HeldFor, now_s: float) -> None:
         """Goes on from what an earlier process has observed."""
-        self._since_s = {
-            at: {reason: now_s - seconds for reason, seconds in reasons.items()}
+        self._holds = {
+            at: {reason: _Hold(now_s - seconds, None) for reason, seconds in reasons.items()}
             for at, reasons in held.items()
         }
 
     def held(self, now_s: float) -> HeldFor:
         return {
-            at: {reason: now_s - since_s for reason, since_s in reasons.items()}
-            for at, reasons in self._since_s.items()
+            at: {reason: now_s - hold.since_s for reason, hold in reasons.items()}
+            for at, reasons in self._holds.items()
         }
 
-    def longest(self, plan: Plan, now_s: float) -> Mapping[tuple[str, Reason], float]:
-        """Adds a plan. Returns, by topic and reason, for how many seconds a partition has been held
-        longest. ``now_s`` is monotonic time.
+    def add(self, plan: Plan, now_s: float) -> None:
+        """Adds a plan. ``now_s`` is monotonic time.
 
         A cycle with an incomplete list of groups proves nothing about other reasons, so it ends no
         hold."""
-        self._since_s = dict(self._after(plan, now_s))
-        longest: dict[tuple[str, Reason], float] = {}
-        for at, reasons in self._since_s.items():
-            for reason, since_s in reasons.items():
-                key = at.topic, reason
-                longest[key] = max(now_s - since_s, longest.get(key, 0.0))
-        return longest
+        self._holds = dict(self._after(plan, now_s))
+
+    def longest_by_topic(self, now_s: float) -> Mapping[tuple[str, Reason], float]:
+        """By topic and reason, for how many seconds a partition has been held longest."""
+        return _longest(
+            ((at.topic, reason), now_s - hold.since_s)
+            for at, reasons in self._holds.items()
+            for reason, hold in reasons.items()
+        )
+
+    def longest_by_group(self, now_s: float) -> Mapping[tuple[str, Reason], float]:
+        """By group and reason, for how many seconds a partition that the group holds now has been
+        held longest."""
+        return _longest(
+            ((hold.group, reason), now_s - hold.since_s)
+            for reasons in self._holds.values()
+            for reason, hold in reasons.items()
+            if hold.group is not None
+        )
 
     def _after(
         self, plan: Plan, now_s: float
-    ) -> Iterable[tuple[TopicPartition, dict[Reason, float]]]:
+    ) -> Iterable[tuple[TopicPartition, dict[Reason, _Hold]]]:
         for row in plan.rows:
-            if row.verdict is not Verdict.HOLD or row.reason is Reason.LIMIT_REACHED:
+            reason = row.reason
+            if row.verdict is not Verdict.HOLD or reason is Reason.LIMIT_REACHED:
                 continue
-            before = self._since_s.get(row.topic_partition, {})
-            kept = before if row.reason is Reason.GROUP_LIST_INCOMPLETE else {}
-            yield (
-                row.topic_partition,
-                {**kept, row.reason: before.get(row.reason, now_s)},
-            )
+            before = self._holds.get(row.topic_partition, {})
+            kept = before if reason is Reason.GROUP_LIST_INCOMPLETE else {}
+            since_s = before[reason].since_s if reason in before else now_s
+            group = row.binding_group if reason in CAUSED_BY_GROUP else None
+            yield row.topic_partition, {**kept, reason: _Hold(since_s, group)}
+
+
+def _longest(
+    times: Iterable[tuple[tuple[str, Reason], float]],
+) -> Mapping[tuple[str, Reason], float]:
+    longest: dict[tuple[str, Reason], float] = {}
+    for key, seconds in times:
+        longest[key] = max(seconds, longest.get(key, 0.0))
+    return longest

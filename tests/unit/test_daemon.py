@@ -24,6 +24,7 @@ from retentiond.errors import (
     StateReplaced,
 )
 from retentiond.model import DeletionOutcome, Outcome, Reason
+from retentiond.state.operator_actions import Pause, remove_pause, write_pause
 from retentiond.state.state import LastComplete, write_last_complete
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport, figures
@@ -340,6 +341,30 @@ def test_a_metric_says_whether_the_daemon_is_ready() -> None:
         assert "\nretentiond_ready 0.0\n" in bench.get("/metrics").text
 
     live(play)
+
+
+def test_metrics_tell_a_pause_while_no_cycle_has_a_plan(tmp_path: Path) -> None:
+    def shown(bench: Bench) -> str:
+        lines = bench.get("/metrics").text.splitlines()
+        return next(each for each in lines if each.startswith("retentiond_paused "))
+
+    def play(bench: Bench) -> None:
+        assert shown(bench) == "retentiond_paused 1.0"
+        bench.tick(NO_KAFKA)
+        assert shown(bench) == "retentiond_paused 1.0"
+        remove_pause(tmp_path)
+        bench.tick(NO_KAFKA)
+        assert shown(bench) == "retentiond_paused 0.0"
+
+        def paused_meanwhile() -> CycleReport:
+            write_pause(tmp_path, Pause("incident 4711"))
+            return report()
+
+        bench.tick(paused_meanwhile)
+        assert shown(bench) == "retentiond_paused 1.0"
+
+    write_pause(tmp_path, Pause("incident 4711"))
+    live(play, settings(tmp_path))
 
 
 def test_a_restart_does_not_forget_the_last_complete_cycle(tmp_path: Path) -> None:

@@ -264,12 +264,17 @@ def _holds() -> Panels:
         About(
             "Longest holds",
             "s",
-            "Of one and the same partition, for one reason; the 20 longest.",
+            "Of one and the same partition, for one reason; the 20 longest, by topic and by the "
+            "group that is the cause.",
             "RetentiondPartitionsHeld",
         ),
         Query(
             f"topk(20, {of_owner(f'retentiond_topic_held_seconds{{{TOPIC}}}')})",
             f"{TOPIC_NAME}: {{{{reason}}}}",
+        ),
+        Query(
+            f"topk(20, retentiond_group_held_seconds{{{DAEMON}}})",
+            "{{kafka_cluster}} {{group}}: {{reason}}",
         ),
     )
     yield graph(
@@ -366,10 +371,11 @@ def _disks() -> Panels:
         About(
             "Disks under pressure",
             "bytes",
-            "For each directory under pressure: what the plan's deletions should free and don't, "
-            "and the 20 groups that keep the most there.",
+            "For each directory under pressure: what the plan's deletions free, what they should "
+            "free and don't, and the 20 groups that keep the most there.",
             "RetentiondDiskPressureShort",
         ),
+        Query(f"retentiond_log_dir_planned_bytes{{{DAEMON}}}", f"{LOG_DIR_NAME}: planned"),
         Query(
             f"retentiond_log_dir_short_bytes{{{DAEMON}}}"
             f" and retentiond_log_dir_under_pressure{{{DAEMON}}} == 1",

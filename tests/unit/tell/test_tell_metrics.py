@@ -87,6 +87,7 @@ PROMISED = {
     "retentiond_deletions": ("counter", {"topic", "outcome"}),
     "retentiond_forced_retention_margin_seconds": ("gauge", {"topic", "group"}),
     "retentiond_forced_retention_seconds": ("gauge", {"topic"}),
+    "retentiond_group_held_seconds": ("gauge", {"group", "reason"}),
     "retentiond_group_last_commit_timestamp_seconds": ("gauge", {"group"}),
     "retentiond_group_live": ("gauge", {"group"}),
     "retentiond_group_vanished_seconds": ("gauge", {"group"}),
@@ -98,6 +99,7 @@ PROMISED = {
     "retentiond_history_last_write_timestamp_seconds": ("gauge", set()),
     "retentiond_log_dir_full_seconds": ("gauge", {"broker", "log_dir"}),
     "retentiond_log_dir_under_pressure": ("gauge", {"broker", "log_dir"}),
+    "retentiond_log_dir_planned_bytes": ("gauge", {"broker", "log_dir"}),
     "retentiond_log_dir_short_bytes": ("gauge", {"broker", "log_dir"}),
     "retentiond_log_dir_kept_bytes": ("gauge", {"broker", "log_dir", "group"}),
     "retentiond_log_dir_total_bytes": ("gauge", {"broker", "log_dir"}),
@@ -149,6 +151,7 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
     ]
     unread = LagReport({BILLING: 50}, {BILLING: 60.5})
     rows.append(row("views", reason=Reason.NO_GROUP))
+    rows.append(row("zones", reason=Reason.GROUP_WITHOUT_COMMIT))
     stand = Standing(
         {"orders": 3_600_000},
         {"billing": 1_500},
@@ -314,6 +317,18 @@ def test_a_dry_run_is_known_before_the_first_cycle_and_from_then_on_by_the_last_
     assert registry.get_sample_value("retentiond_dry_run") == 0
 
 
+def test_a_pause_is_known_before_the_first_cycle_and_from_then_on_by_the_last_one(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    assert registry.get_sample_value("retentiond_paused") == 0
+    metrics.observe_pause(is_paused=True)
+    assert registry.get_sample_value("retentiond_paused") == 1
+    metrics.observe_cycle(report())
+    assert registry.get_sample_value("retentiond_paused") == 0
+    metrics.observe_cycle(report(paused="paused: incident 4711"))
+    assert registry.get_sample_value("retentiond_paused") == 1
+
+
 def test_a_cycle_is_timed_by_step_and_as_a_whole(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
@@ -456,6 +471,15 @@ def test_only_what_is_proven_counts_as_deleted(
     assert series(registry, "retentiond_records_deleted_total") == {("orders",): 0}
     assert series(registry, "retentiond_deletions_total") == {
         (each.value, "orders"): int(each is what) for each in Outcome
+    }
+    assert series(registry, "retentiond_reclaimable_records") == {("orders",): 90}
+
+
+def test_a_dry_run_counts_no_deletion(metrics: Metrics, registry: CollectorRegistry) -> None:
+    left = [outcome("orders", what=Outcome.NOT_ATTEMPTED)]
+    metrics.observe_cycle(report([row("orders")], left, dry_run=True))
+    assert series(registry, "retentiond_deletions_total") == {
+        (each.value, "orders"): 0 for each in Outcome
     }
     assert series(registry, "retentiond_reclaimable_records") == {("orders",): 90}
 
@@ -626,6 +650,9 @@ class Held:
     def shown(self) -> dict[tuple[str, ...], float]:
         return series(self._registry, "retentiond_topic_held_seconds")
 
+    def by_group(self) -> dict[tuple[str, ...], float]:
+        return series(self._registry, "retentiond_group_held_seconds")
+
 
 @pytest.fixture
 def held(registry: CollectorRegistry) -> Held:
@@ -668,6 +695,36 @@ def test_a_failed_cycle_and_one_without_evidence_end_no_hold(held: Held) -> None
     assert held.after(orphaned) == {("no_group", "orders"): 1800}
 
 
+def test_a_group_that_holds_many_topics_has_one_series_for_each_reason(held: Held) -> None:
+    silent = [row(topic, 0, Reason.GROUP_WITHOUT_COMMIT) for topic in ("orders", "views")]
+    held.after(silent[0], row("clicks", 0, Reason.NO_GROUP))
+    held.after(*silent)
+    assert held.by_group() == {("billing", "group_without_commit"): 600}
+    held.after(silent[1], row("orders", 0, Reason.COMMIT_REWOUND))
+    assert held.by_group() == {
+        ("billing", "commit_rewound"): 0,
+        ("billing", "group_without_commit"): 600,
+    }
+
+
+def test_a_hold_belongs_to_the_group_that_causes_it_now(held: Held) -> None:
+    silent = row("orders", 0, Reason.GROUP_WITHOUT_COMMIT)
+    held.after(silent)
+    held.after(replace(silent, binding_group="search"))
+    assert held.by_group() == {("search", "group_without_commit"): 600}
+    held.after(row("orders", 0, Reason.GROUP_LIST_INCOMPLETE))
+    assert held.by_group() == {("search", "group_without_commit"): 1200}
+
+
+def test_a_hold_of_an_earlier_process_gets_its_group_with_the_first_cycle(held: Held) -> None:
+    at = TopicPartition("orders", 0)
+    held.metrics.restore_held({at: {Reason.GROUP_WITHOUT_COMMIT: 900.0}})
+    held.after(row("orders", 0, Reason.GROUP_LIST_INCOMPLETE))
+    assert held.by_group() == {}
+    held.after(row("orders", 0, Reason.GROUP_WITHOUT_COMMIT))
+    assert held.by_group() == {("billing", "group_without_commit"): 1500}
+
+
 def test_promtool_s_linter_accepts_every_metric(full: CollectorRegistry) -> None:
     done = subprocess.run(
         [tool("promtool"), "check", "metrics"],
@@ -687,3 +744,18 @@ def test_a_directory_is_under_pressure_only_where_somebody_says_what_that_is(
     assert series(registry, name) == {}
     metrics.observe_cycle(replace(report([row("orders")]), disk=replace(disk, relief=())))
     assert series(registry, name) == {("1", "/kafka"): 0}
+
+
+def test_a_directory_under_pressure_shows_what_the_plan_frees_and_what_is_missing(
+    full: CollectorRegistry,
+) -> None:
+    shown = {
+        name: series(full, f"retentiond_log_dir_{name}_bytes")
+        for name in ("planned", "short", "kept")
+    }
+    at = ("1", "/kafka")
+    assert shown == {
+        "planned": {at: 5},
+        "short": {at: 15},
+        "kept": {("1", "billing", "/kafka"): 30},
+    }
