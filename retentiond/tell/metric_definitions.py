@@ -99,8 +99,7 @@ RECORDS_DELETED = Definition(
 DELETIONS = Definition(
     "retentiond_deletions_total",
     COUNTER,
-    f"Approved deletions, one for each partition, by outcome: {', '.join(Outcome)}. A dry run "
-    "approves none.",
+    f"Approved deletions, one for each partition, by outcome: {', '.join(Outcome)}.",
     ("topic", "outcome"),
 )
 PARTITIONS = Definition(

@@ -157,7 +157,7 @@ class Metrics(Collector):
             topic = each.row.topic
             if each.is_deleted_by_us:
                 self._records_deleted[topic,] += each.records
-            if each.outcome is not None and not report.plan.dry_run:
+            if each.outcome is not None:
                 self._deletions[topic, each.outcome.outcome] += 1
         for topic, freed in report.disk.freed_bytes.items():
             self._bytes_freed[topic,] += freed

@@ -475,15 +475,6 @@ def test_only_what_is_proven_counts_as_deleted(
     assert series(registry, "retentiond_reclaimable_records") == {("orders",): 90}
 
 
-def test_a_dry_run_counts_no_deletion(metrics: Metrics, registry: CollectorRegistry) -> None:
-    left = [outcome("orders", what=Outcome.NOT_ATTEMPTED)]
-    metrics.observe_cycle(report([row("orders")], left, dry_run=True))
-    assert series(registry, "retentiond_deletions_total") == {
-        (each.value, "orders"): 0 for each in Outcome
-    }
-    assert series(registry, "retentiond_reclaimable_records") == {("orders",): 90}
-
-
 def test_only_a_topic_with_an_owner_has_a_series_of_it(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
