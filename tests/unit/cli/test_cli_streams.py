@@ -166,7 +166,7 @@ def test_a_table_has_all_its_columns_however_narrow_a_terminal_is(
     folder: Path, columns: str
 ) -> None:
     done = ran(folder, "groups", environment={"COLUMNS": columns})
-    heading = "GROUP        KIND TOPICS WITHOUT COMMIT VANISHED SINCE"
+    heading = "GROUP KIND TOPICS WITHOUT COMMIT REMEMBERED VANISHED SINCE"
     assert done.out.splitlines()[0].split() == heading.split()
 
 
