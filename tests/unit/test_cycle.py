@@ -90,10 +90,16 @@ def run(
     deleting: threading.Event | None = None,
     stop: threading.Event | None = None,
     retention_ms: int = 0,
+    pressure_ms: int | None = None,
 ) -> CycleReport:
     rule = {"retention.commitoffset.enable": True, "retention.commitoffset.ms": retention_ms}
+    pressure: dict[str, object] = {}
+    if pressure_ms is not None:
+        rule["retention.commitoffset.pressure.ms"] = pressure_ms
+        pressure = {"disk_pressure": {"below_free": "50%", "until_free": "60%"}}
     config = Config.model_validate(
         {
+            **pressure,
             "kafka": {"bootstrap.servers": "fake:9092"},
             "state_dir": str(folder / "state"),
             "dry_run": dry_run,
@@ -364,6 +370,31 @@ def test_each_slice_is_intended_requested_and_settled_before_the_next_is_read(
     kafka.at_listing[2] = kafka.at_listing[3] = look
     assert run(kafka, tmp_path).records_deleted == 14
     assert undone == [(0, 0), (0, 7)]
+
+
+def test_a_pause_holds_what_pressure_would_delete_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cycle, "decide", lambda _, snapshot: tuple(oracle.plan(snapshot)))
+    kafka, at = FakeCluster(), TopicPartition("zulu", 0)
+    kafka.create_topic("zulu", 1, {"segment.bytes": "1000"})
+    kafka.produce("zulu", count=1000)
+    kafka.commit("billing", {at: 1000})
+    kafka.usable_bytes = dict.fromkeys(kafka.brokers, 10**11)  # a tenth
+    kafka.advance(2_000)
+    (tmp_path / "state").mkdir(mode=0o700)
+    write_pause(tmp_path / "state", Pause("incident 4711"))
+
+    report = run(kafka, tmp_path, retention_ms=60_000, pressure_ms=1_000)
+    (row,) = report.plan.rows
+    assert (row.verdict, row.reason) == (Verdict.HOLD, Reason.PAUSED)
+    assert (row.under_pressure, row.consumed_retention_ms, row.cutoff) == (True, 1_000, 1000)
+    assert report.disk.relief is not None
+    assert {each.planned_bytes for each in report.disk.relief} == {0}
+    assert kafka.partition("zulu").log_start == 0
+
+    young = run(kafka, tmp_path, retention_ms=60_000, pressure_ms=5_000)
+    assert [row.reason for row in young.plan.rows] == [Reason.TOO_YOUNG]
 
 
 @pytest.mark.parametrize("ended_by", ["pause", "stop"])
