@@ -15,7 +15,7 @@ from retentiond.act.carry_out import CarriedOut, PlanExecutor, still_waiting
 from retentiond.after_acting import AfterActing, after_acting, read_disks
 from retentiond.clock import ClockChanges, StepTimes, Stop, Stopped, seconds_since_boot
 from retentiond.config import Config
-from retentiond.decide.limits import allowed, within_limits
+from retentiond.decide.limits import once_settled, unless_paused, within_limits
 from retentiond.decide.plan import decide
 from retentiond.decide.pressure import relief, relieved
 from retentiond.disks.broker_disks import BrokerDisks
@@ -254,12 +254,13 @@ def _decided(
 
     def now_from(evidence: Snapshot) -> tuple[PlanRow, ...]:
         rows = decide(context.spark, evidence)
-        return allowed(rows, config.limits, seen.agreed, stored.pause)
+        return once_settled(rows, seen.agreed, config.limits.settle_cycles)
 
     rows = now_from(snapshot)
+    sooner = None if pressure.eager is None else now_from(pressure.eager)
     if pressure.log_dirs:
-        sooner = rows if pressure.eager is None else now_from(pressure.eager)
-        rows, snapshot = relieved(rows, snapshot, sooner, pressure)
+        rows, snapshot = relieved(rows, snapshot, sooner or rows, pressure)
+    rows = unless_paused(rows, stored.pause)
     rows = within_limits(rows, config.limits, stored.waiting)
     plan = Plan(
         cycle_id=uuid.uuid4().hex[:12],
@@ -272,7 +273,8 @@ def _decided(
         paused=str(stored.pause) if stored.pause else None,
     )
     is_asked = config.disk_pressure is not None
-    return Decision(plan, snapshot, relief(rows, snapshot, pressure) if is_asked else None)
+    relieves = relief(rows, snapshot, pressure, sooner or ()) if is_asked else None
+    return Decision(plan, snapshot, relieves)
 
 
 def _executor(

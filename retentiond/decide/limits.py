@@ -17,14 +17,6 @@ from retentiond.formatting import say_many
 from retentiond.model import PlanRow, Reason, TopicPartition, Verdict, in_turn
 
 
-def allowed(
-    rows: Iterable[PlanRow], limits: Limits, agreed: Mapping[str, int], pause: object
-) -> tuple[PlanRow, ...]:
-    """The same rows in the same order. Deletions on topics that have yet to settle, and all
-    deletions during a pause, become holds."""
-    return unless_paused(once_settled(rows, agreed, limits.settle_cycles), pause)
-
-
 def once_settled(
     rows: Iterable[PlanRow], agreed: Mapping[str, int], settle_cycles: int
 ) -> tuple[PlanRow, ...]:

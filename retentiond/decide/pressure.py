@@ -41,8 +41,8 @@ def relieved(
     """The plan with the pressure retention on as many partitions as the log directories need.
 
     ``rows`` are decided from ``snapshot``, by the consumed retention. ``eager_rows`` are decided
-    from ``pressure.eager``, by the pressure retention. Partitions that a pause or an unsettled
-    topic keeps from deletion are holds in both.
+    from ``pressure.eager``, by the pressure retention. Partitions that an unsettled topic keeps
+    from deletion are holds in both. A pause comes later, so that it holds what would go sooner.
     """
     eager = pressure.eager or snapshot
     frees = predict(rows, snapshot, pressure.reading, pressure.awaited_bytes)
@@ -126,18 +126,30 @@ def _bytes_on(keys: Sequence[LogDirKey], by_log_dir: Mapping[LogDirKey, int]) ->
 
 
 def relief(
-    rows: Sequence[PlanRow], snapshot: Snapshot, pressure: Pressure
+    rows: Sequence[PlanRow],
+    snapshot: Snapshot,
+    pressure: Pressure,
+    eager_rows: Sequence[PlanRow] = (),
 ) -> tuple[LogDirRelief, ...]:
-    """What the plan does for each log directory under pressure. ``rows``: the final plan."""
+    """What the plan does for each log directory under pressure. ``rows``: the final plan.
+    ``eager_rows``: as for `relieved`."""
     if not pressure.log_dirs:
         return ()
+    eager_rows_at = {row.topic_partition: row for row in eager_rows}
     frees = predict(rows, snapshot, pressure.reading, pressure.awaited_bytes)
     planned = bytes_by_log_dir(frees, frees)
     kept: defaultdict[LogDirKey, Counter[str]] = defaultdict(Counter)
     sizes: defaultdict[LogDirKey, dict[TopicPartition, int]] = defaultdict(dict)
+    eager: defaultdict[LogDirKey, dict[TopicPartition, PlanRow]] = defaultdict(dict)
+    delayed: defaultdict[LogDirKey, set[Reason]] = defaultdict(set)
     for row in rows:
-        for folder in pressure.reading.replicas(row.topic_partition) or ():
-            sizes[folder.broker, folder.log_dir][row.topic_partition] = folder.size_bytes
+        at = row.topic_partition
+        for folder in pressure.reading.replicas(at) or ():
+            sizes[folder.broker, folder.log_dir][at] = folder.size_bytes
+            if at in eager_rows_at:
+                eager[folder.broker, folder.log_dir][at] = eager_rows_at[at]
+            if row.reason in (Reason.PAUSED, Reason.LIMIT_REACHED):
+                delayed[folder.broker, folder.log_dir].add(row.reason)
             if row.binding_group is not None and row.reason is not Reason.TOO_YOUNG:
                 share = _kept_share(row)
                 kept[folder.broker, folder.log_dir][row.binding_group] += int(
@@ -150,6 +162,8 @@ def relief(
             max(0, each.needed_bytes - planned.get(each.key, 0)),
             dict((+kept[each.key]).most_common()),
             sizes[each.key],
+            eager[each.key],
+            frozenset(delayed[each.key]),
         )
         for each in pressure.log_dirs
     )

@@ -22,7 +22,7 @@ from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, ReplicaKey
 from retentiond.disks.predictions import Predictions
 from retentiond.formatting import MINUTE_MS
 from retentiond.kafka.interface import LogDirs
-from retentiond.model import Failure, TopicPartition
+from retentiond.model import Failure, PlanRow, Reason, TopicPartition
 from retentiond.snapshot import Snapshot, partitions_of
 
 SAME_DISK = 0.001
@@ -72,6 +72,8 @@ class LogDirRelief(NamedTuple):
     - ``kept_bytes``: by group, about what stays there until that group has read on; the largest
       first.
     - ``sizes``: what each of the plan's partitions takes there.
+    - ``eager_rows``: the rows of the partitions there by the pressure retention, if it could help.
+    - ``delayed``: what keeps deletions there from being done now: a pause, a limit, or both.
     """
 
     log_dir: PressedLogDir
@@ -79,6 +81,8 @@ class LogDirRelief(NamedTuple):
     short_bytes: int
     kept_bytes: Mapping[str, int]
     sizes: Mapping[TopicPartition, int]
+    eager_rows: Mapping[TopicPartition, PlanRow] = {}
+    delayed: frozenset[Reason] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,12 +171,18 @@ class OffsetReads:
         )
 
     def _retention_offset(self, key: TopicPartition) -> int | Failure:
-        """The first young offset; the end, read before, where no record is young."""
+        """The first young offset; the end, read before, where no record is young.
+
+        A partition without records before that end has no young one, even where the look-up by
+        time fails. It fails there for long: the deleted records stay in the active segment.
+        """
         retention_ms = self.retentions_ms.get(key)
         if retention_ms is None:
             return NO_RETENTION
         if retention_ms > 0:
             found = self.by_time.get(key, NOT_ANSWERED)
+            if isinstance(found, Failure) and self._is_empty(key):
+                found = None
             if found is not None:
                 return found
         high_watermark = self.high_watermarks.get(key, NOT_ANSWERED)
@@ -186,6 +192,14 @@ class OffsetReads:
         if isinstance(last_stable, Failure):
             return last_stable
         return min(high_watermark, last_stable)
+
+    def _is_empty(self, key: TopicPartition) -> bool:
+        """False where it is not known."""
+        log_start = self.log_starts.get(key, NOT_ANSWERED)
+        high_watermark = self.high_watermarks.get(key, NOT_ANSWERED)
+        if isinstance(log_start, Failure) or isinstance(high_watermark, Failure):
+            return False
+        return log_start >= high_watermark
 
 
 def read_offsets(

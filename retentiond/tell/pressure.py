@@ -102,13 +102,45 @@ def say_pressure_on(
         return f"{says}: {say_sooner('this partition', pressure_ms, normal_ms)}."
     if row.verdict is Verdict.HOLD or row.reason is Reason.NOT_CONSUMED:
         return f"{says}, and pressure can't help: see above what keeps the records."
-    if relief.short_bytes:
-        segment = "" if segment_bytes is None else f" of up to {say_bytes(segment_bytes)}"
-        size = say_bytes(relief.sizes.get(row.topic_partition, 0))
+    if not relief.short_bytes:
+        normal = say_duration(policy.consumed_retention_ms)
+        return f"{says}: records of this partition still stay for {normal}, as others free enough."
+    bound = _say_eager_bound(row, policy.pressure_retention_ms, relief)
+    if bound is not None:
+        return f"{says}, and {bound}."
+    if row.verdict is Verdict.DELETE:
+        return f"{says}, and pressure frees no more of this partition than the plan does."
+    segment = "" if segment_bytes is None else f" of up to {say_bytes(segment_bytes)}"
+    size = say_bytes(relief.sizes.get(row.topic_partition, 0))
+    return (
+        f"{says}, and nothing of this partition would free any of it: it has {size} there, in "
+        f"segments{segment} that go as a whole, and the active one never does; a smaller "
+        "segment.bytes or segment.ms helps."
+    )
+
+
+def _say_eager_bound(row: PlanRow, pressure_ms: int, relief: LogDirRelief) -> str | None:
+    """What keeps the partition's records by the pressure retention, too; None if nothing does but
+    the segments that they lie in.
+
+    Without an answer of how old they are by that time, the row went by the consumed retention.
+    """
+    eager = relief.eager_rows.get(row.topic_partition)
+    if eager is None or eager.reason is Reason.EMPTY:
+        return None
+    if eager.consumed_retention_ms != pressure_ms:
+        return "which records are older than the pressure retention could not be read"
+    if eager.reason is Reason.TOO_YOUNG:
         return (
-            f"{says}, and nothing of this partition would free any of it: it has {size} there, in "
-            f"segments{segment} that go as a whole, and the active one never does; a smaller "
-            "segment.bytes or segment.ms helps."
+            "pressure can't help yet: the oldest record is younger than the pressure retention "
+            f"({say_duration(pressure_ms)}), too"
         )
-    normal = say_duration(policy.consumed_retention_ms)
-    return f"{says}: records of this partition still stay for {normal}, as others free enough."
+    if eager.reason is Reason.NOT_CONSUMED:
+        return f"pressure can't help: {eager.binding_group} has not read the records"
+    if eager.verdict is Verdict.HOLD:
+        return f"pressure can't help: {eager.detail or eager.reason.value}"
+    if Reason.PAUSED in relief.delayed:
+        return "what may go there waits for the end of the pause"
+    if Reason.LIMIT_REACHED in relief.delayed:
+        return "what may go there waits for a limit (limits.*)"
+    return None

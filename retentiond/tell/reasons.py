@@ -133,7 +133,8 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
     Reason.OFFSET_UNREADABLE: ReasonText(
         "offsets can't be read",
         "Fix what the sentence above names, mostly a partition without a leader, or a missing "
-        "DESCRIBE or DESCRIBE_CONFIGS on the topic; every cycle tries again.",
+        "DESCRIBE or DESCRIBE_CONFIGS on the topic. If the sentence says when it ends, just wait: "
+        "every cycle tries again.",
     ),
     Reason.TOPIC_RECREATED: ReasonText(
         "the topic was recreated",

@@ -25,6 +25,7 @@ from retentiond.cycle import CycleContext, run_cycle
 from retentiond.errors import KafkaUnavailable, OtherCluster, StateError
 from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.interface import ListedGroup, TopicConfig
+from retentiond.kafka.offsets.by_time import AGE_IS_HIDDEN
 from retentiond.model import Commit, Failure, Outcome, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
@@ -35,6 +36,7 @@ from retentiond.state.operator_actions import Pause, write_pause
 from retentiond.state.state import LastComplete, open_state, read_last_complete, read_waiting
 from retentiond.tell.report import CycleReport
 from tests.faults import plain_plan
+from tests.support import oracle
 from tests.support.audited import read_cycles
 from tests.support.fakes import FakeCluster
 from tests.support.fakes.world import OFFSETS_TOPIC
@@ -87,10 +89,17 @@ def run(
     elapsed: Callable[[], float] | None = None,
     deleting: threading.Event | None = None,
     stop: threading.Event | None = None,
+    retention_ms: int = 0,
+    pressure_ms: int | None = None,
 ) -> CycleReport:
-    rule = {"retention.commitoffset.enable": True, "retention.commitoffset.ms": 0}
+    rule = {"retention.commitoffset.enable": True, "retention.commitoffset.ms": retention_ms}
+    pressure: dict[str, object] = {}
+    if pressure_ms is not None:
+        rule["retention.commitoffset.pressure.ms"] = pressure_ms
+        pressure = {"disk_pressure": {"below_free": "50%", "until_free": "60%"}}
     config = Config.model_validate(
         {
+            **pressure,
             "kafka": {"bootstrap.servers": "fake:9092"},
             "state_dir": str(folder / "state"),
             "dry_run": dry_run,
@@ -139,6 +148,20 @@ def test_it_tells_what_speaks_for_readers_that_commit_nothing(
 
 def test_a_dry_run_of_topics_that_are_not_there_plans_nothing(tmp_path: Path) -> None:
     assert run(FakeCluster(), tmp_path, dry_run=True).plan.rows == ()
+
+
+def test_a_partition_that_deletion_has_emptied_is_empty_and_no_hold(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its deleted records may hide their age for as long as they lie in the active segment."""
+    monkeypatch.setattr(cycle, "decide", lambda _, snapshot: tuple(oracle.plan(snapshot)))
+    kafka.commit("billing", {AT: 10})
+    kafka.advance(2_000)
+    run(kafka, tmp_path, retention_ms=1_000)
+    assert kafka.partition("orders").log_start == 10
+    kafka.fail("offsets_at", AT, AGE_IS_HIDDEN)
+    (row,) = run(kafka, tmp_path, retention_ms=1_000).plan.rows
+    assert (row.verdict, row.reason, row.retention_offset) == (Verdict.NOTHING, Reason.EMPTY, 10)
 
 
 def test_that_it_deletes_is_known_for_as_long_as_it_does(
@@ -347,6 +370,31 @@ def test_each_slice_is_intended_requested_and_settled_before_the_next_is_read(
     kafka.at_listing[2] = kafka.at_listing[3] = look
     assert run(kafka, tmp_path).records_deleted == 14
     assert undone == [(0, 0), (0, 7)]
+
+
+def test_a_pause_holds_what_pressure_would_delete_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cycle, "decide", lambda _, snapshot: tuple(oracle.plan(snapshot)))
+    kafka, at = FakeCluster(), TopicPartition("zulu", 0)
+    kafka.create_topic("zulu", 1, {"segment.bytes": "1000"})
+    kafka.produce("zulu", count=1000)
+    kafka.commit("billing", {at: 1000})
+    kafka.usable_bytes = dict.fromkeys(kafka.brokers, 10**11)  # a tenth
+    kafka.advance(2_000)
+    (tmp_path / "state").mkdir(mode=0o700)
+    write_pause(tmp_path / "state", Pause("incident 4711"))
+
+    report = run(kafka, tmp_path, retention_ms=60_000, pressure_ms=1_000)
+    (row,) = report.plan.rows
+    assert (row.verdict, row.reason) == (Verdict.HOLD, Reason.PAUSED)
+    assert (row.under_pressure, row.consumed_retention_ms, row.cutoff) == (True, 1_000, 1000)
+    assert report.disk.relief is not None
+    assert {each.planned_bytes for each in report.disk.relief} == {0}
+    assert kafka.partition("zulu").log_start == 0
+
+    young = run(kafka, tmp_path, retention_ms=60_000, pressure_ms=5_000)
+    assert [row.reason for row in young.plan.rows] == [Reason.TOO_YOUNG]
 
 
 @pytest.mark.parametrize("ended_by", ["pause", "stop"])

@@ -2,10 +2,10 @@
 part of the log is in remote storage (KIP-405).
 
 A broker looks up a time in the first segment that has, or had, a record of it or of later. Where
-all such records of that segment are deleted and merely on disk until the broker's next check, it
-finds nothing, whatever the segments behind hold. Any tool that deletes young records brings that
-about, Kafka Streams among them. So the answer counts only where the newest timestamp on the disk,
-deleted records included, says the same.
+all such records of that segment are deleted and merely on disk, it finds nothing, whatever the
+segments behind hold. They are on disk until the broker's next check, and longer in the active
+segment. Any tool that deletes young records brings that about, Kafka Streams among them. So the
+answer counts only where the newest timestamp on the disk, deleted records included, says the same.
 
 A broker searches the remote segments first, in one of its few threads for remote reads, and then
 the local ones. Two things are different from a log that is all local:
@@ -39,8 +39,9 @@ Found = dict[TopicPartition, int | Failure | None]
 
 AGE_IS_HIDDEN = Failure(
     "AGE_HIDDEN",
-    "deleted records that are still on the leader's disk hide how old the others are; it removes "
-    "them at its next check (log.retention.check.interval.ms)",
+    "deleted records that are still on the leader's disk hide how old the others are; it ends when "
+    "they are old enough themselves, or when the leader removes their segment "
+    "(log.retention.check.interval.ms; the active segment stays)",
 )
 
 

@@ -86,6 +86,8 @@ def _findings(
     if report is not None and report.undone:
         level = BAD if status.unready() else WARN
         findings.append(HealthFinding(level, "Deletions not done", "; ".join(report.undone)))
+    if report is not None and report.disk.problems:
+        findings.append(HealthFinding(WARN, "Disks", report.disk.problems[0]))
     if report is not None and report.plan.dry_run:
         findings.append(
             HealthFinding(INFO, "Dry run", "it plans and explains, and deletes nothing")
@@ -148,7 +150,7 @@ def _disk_findings(disk: DiskReport) -> Iterator[HealthFinding]:
         yield HealthFinding(
             WARN, "Orphans", f"{count} ({size}) that the cluster doesn't assign to their broker"
         )
-    for problem in disk.problems:
+    for problem in disk.problems[1:]:  # the first is among the findings
         yield HealthFinding(INFO, "Disks", problem)
 
 

@@ -148,3 +148,19 @@ def test_what_may_not_go_is_said_with_the_group_that_keeps_it() -> None:
     assert found.short_bytes == 5_000 - 100 - 1000
     assert found.kept_bytes == {"slow": 3000}
     assert found.sizes == {AT: 4000}
+    assert (found.eager_rows, found.delayed) == ({}, frozenset())
+
+
+@pytest.mark.parametrize("reason", [Reason.PAUSED, Reason.LIMIT_REACHED])
+def test_a_directory_says_what_delays_its_deletions_and_what_pressure_would_do(
+    reason: Reason,
+) -> None:
+    disk = PressedLogDir(1, "/a", 10_000, 100, 5_000)
+    pressed = Pressure((disk,), reading=reading({1: 4000, 2: 4000}))
+    held = replace(deletion(250), verdict=Verdict.HOLD, reason=reason, records=0)
+
+    (found,) = relief([held], tiered(), pressed, [deletion(250)])
+
+    assert found.planned_bytes == 0
+    assert found.eager_rows == {AT: deletion(250)}
+    assert found.delayed == {reason}

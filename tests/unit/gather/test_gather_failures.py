@@ -15,9 +15,10 @@ from retentiond.errors import KafkaUnavailable
 from retentiond.gather.gather import gather
 from retentiond.kafka.interface import OffsetBound
 from retentiond.model import Failure
-from retentiond.snapshot import Snapshot
+from retentiond.snapshot import PartitionReading, Snapshot
 from tests.support.builders.gather_worlds import (
     ENABLED,
+    ORDERS_0,
     Waits,
     commits,
     config,
@@ -201,6 +202,34 @@ def test_a_dead_leader_marks_its_partitions_and_no_others() -> None:
         at for at, leader in led.items() if leader is None
     }
     assert None in led.values()
+
+
+def test_an_empty_partition_has_no_young_record_whatever_a_look_up_by_time_says() -> None:
+    """The records that emptied it hide their age in its active segment, which no check removes."""
+    kafka = healthy()
+    kafka.partition(*ORDERS_0).log_start = 6
+    kafka.fail("offsets_at", ORDERS_0, FAILED)
+    assert partitions(snapshot(kafka))[ORDERS_0] == PartitionReading(1, 0, 6, 6, 6, 6)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_a_partition_is_not_empty_where_one_of_its_ends_can_not_be_read(
+    bound: OffsetBound,
+) -> None:
+    kafka = healthy()
+    kafka.partition(*ORDERS_0).log_start = 6
+    kafka.fail("offsets_at", ORDERS_0, FAILED)
+    kafka.fail("offsets", (ORDERS_0, bound), FAILED)
+    reading = partitions(snapshot(kafka))[ORDERS_0]
+    assert (reading.retention_offset, reading.failure) == (None, FAILED)
+
+
+def test_a_partition_with_one_record_has_no_retention_offset_where_the_look_up_fails() -> None:
+    kafka = healthy()
+    kafka.partition(*ORDERS_0).log_start = 5
+    kafka.fail("offsets_at", ORDERS_0, FAILED)
+    reading = partitions(snapshot(kafka))[ORDERS_0]
+    assert (reading.retention_offset, reading.failure) == (None, FAILED)
 
 
 @pytest.mark.parametrize("api", ["describe_topics", "topic_configs"])

@@ -256,6 +256,15 @@ def test_a_plan_of_which_the_guard_leaves_nothing_is_no_health(tmp_path: Path) -
     assert "health warn" in [each.get("class") for each in visitor.see("/").all("div")]
 
 
+def test_a_cycle_with_an_offline_log_directory_is_no_health(tmp_path: Path) -> None:
+    offline = ("/a of broker 1: KAFKA_STORAGE_ERROR", "/b of broker 1: KAFKA_STORAGE_ERROR")
+    report = replace(scenes.many_topics(1), disk=DiskReport(problems=offline))
+    document = Visitor(tmp_path, report).see("/")
+    assert "Healthy" not in document.text
+    assert "health warn" in [each.get("class") for each in document.all("div")]
+    assert all(document.text.count(f"Disks {each}") == 1 for each in offline)
+
+
 def test_a_cycle_that_failed_after_it_had_deleted_is_said(tmp_path: Path) -> None:
     report = replace(scenes.many_topics(1), failure=StateError("the disk is full"))
     text = Visitor(tmp_path, report).see("/").text
