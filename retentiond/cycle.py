@@ -39,6 +39,7 @@ from retentiond.state.state import (
     StoredState,
     stored_state_of,
     write_last_complete,
+    write_recent_disks,
     write_under_pressure,
     write_waiting,
 )
@@ -225,7 +226,11 @@ def _under_pressure(
     if config.disk_pressure is None:
         return NO_PRESSURE
     pressure = context.disks.pressure(
-        snapshot, config.disk_pressure, stored.under_pressure, stored.awaited
+        snapshot,
+        config.disk_pressure,
+        stored.under_pressure,
+        stored.awaited,
+        stored.recent_disks,
     )
     wanted = pressure.partitions(snapshot) if config.heeds_pressure else []
     if not any(each.needed_bytes for each in pressure.log_dirs) or not wanted:
@@ -348,6 +353,8 @@ def _record(
             write_waiting(state.state_dir, waiting)
         if pressure.remembered != stored.under_pressure:
             write_under_pressure(state.state_dir, pressure.remembered)
+        if pressure.recent is not None:
+            write_recent_disks(state.state_dir, pressure.recent)
         if ended.result == "ok":
             last = LastComplete(ended.cluster_id, ended.planned_at_ms)
             with suppress(StateError):  # information only: no cycle fails of it

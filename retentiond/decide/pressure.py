@@ -12,17 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from retentiond.disks.log_dirs import ReplicaKey
+from retentiond.disks.log_dirs import LogDirKey, ReplicaKey
 from retentiond.disks.predictions import Predictions, predict
 from retentiond.disks.pressure import (
-    LogDirKey,
     LogDirRelief,
     PressedLogDir,
     Pressure,
     bytes_by_log_dir,
-    grouped_by_disk,
     say_log_dir,
 )
+from retentiond.disks.recent import grouped_by_disk
 from retentiond.formatting import listed, say_duration
 from retentiond.model import PlanRow, Reason, TopicPartition
 from retentiond.snapshot import Snapshot

@@ -14,7 +14,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from retentiond.disks.pressure import SAME_DISK
+from retentiond.disks.recent import SAME_DISK
 from retentiond.history.ask.replay import Replay
 from retentiond.history.ask.simulate import SIMULATED_BYTES
 from retentiond.history.schema import RowKind

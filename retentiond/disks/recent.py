@@ -1,0 +1,162 @@
+"""The log directories in the readings of the last ten minutes: what has left the logs and not the
+disk.
+
+A broker renames a segment before it deletes the file, and then no longer counts it in the log's
+size. Until the file is gone, the bytes outside the logs are that much higher than they were. They
+count as removed segments only as far as the logs have shrunk, because other files may have grown.
+
+The readings are stored, so that a restart, or another command, does not take these bytes for bytes
+that must still be deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+
+from retentiond.clock import Uptime
+from retentiond.disks.log_dirs import LogDirCapacity, LogDirKey
+from retentiond.formatting import MINUTE_MS
+from retentiond.kafka.interface import LogDirs
+from retentiond.model import Failure
+
+SAME_DISK = 0.001
+"""Two directories of a broker lie on one disk if their disks have the same size and their usable
+bytes differ by less than this part of it. The broker reads one after the other, so the figures can
+differ a little."""
+
+WINDOW_MS = 10 * MINUTE_MS
+"""For how long a removed segment may still be on the disk. Kafka's default is a minute."""
+
+FolderKey: TypeAlias = "tuple[str, int, bool]"
+"""Topic, partition, and whether the replica is a future one."""
+
+SizesByLogDir: TypeAlias = "Mapping[LogDirKey, Mapping[FolderKey, int]]"
+
+
+def sizes_by_log_dir(found: LogDirs) -> SizesByLogDir:
+    """The size of each folder in the directories that could be read."""
+    return {
+        (broker, log_dir.path): {
+            (replica.topic, replica.partition, replica.is_future): replica.size_bytes
+            for replica in log_dir.replicas
+        }
+        for broker, answer in found.brokers.items()
+        if not isinstance(answer, Failure)
+        for log_dir in answer
+        if log_dir.failure is None
+    }
+
+
+class LogDirUse(NamedTuple):
+    """A log directory in one reading. ``at_ms``: uptime. ``log_bytes``: the size of its logs.
+    ``shrunk_bytes``: what has left the logs since the previous reading."""
+
+    at_ms: int
+    total_bytes: int
+    usable_bytes: int
+    log_bytes: int
+    shrunk_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecentDisks:
+    """The directories whose space was told in the last ten minutes before the last reading.
+
+    - ``boot_id``: the boot that the times of the readings belong to.
+    - ``uses``: each directory's readings, the oldest first.
+    - ``sizes``: the folders of each directory in the last of its readings.
+    """
+
+    boot_id: str = ""
+    uses: Mapping[LogDirKey, Sequence[LogDirUse]] = field(default_factory=dict)
+    sizes: SizesByLogDir = field(default_factory=dict)
+
+    def with_reading(
+        self, space: Sequence[LogDirCapacity], sizes: SizesByLogDir, now: Uptime
+    ) -> RecentDisks:
+        """The recent readings with one more. Earlier ones of another boot can't be dated, so they
+        are left out."""
+        oldest_ms = now.ms - WINDOW_MS
+        uses: dict[LogDirKey, Sequence[LogDirUse]] = {}
+        for key, known in self.uses.items() if self.boot_id == now.boot_id else ():
+            if recent := [use for use in known if oldest_ms <= use.at_ms <= now.ms]:
+                uses[key] = recent
+        last_sizes = {key: self.sizes.get(key, {}) for key in uses}
+        for log_dir in space:
+            if not log_dir.is_plausible:
+                continue
+            key = log_dir.key
+            use = LogDirUse(
+                now.ms,
+                log_dir.total_bytes,
+                log_dir.usable_bytes,
+                sum(sizes[key].values()),
+                _shrunk_bytes(last_sizes.get(key, {}), sizes[key]),
+            )
+            uses[key] = [*uses.get(key, ()), use]
+            last_sizes[key] = sizes[key]
+        return RecentDisks(now.boot_id, uses, last_sizes)
+
+    def removed_bytes(self, space: Sequence[LogDirCapacity]) -> dict[LogDirKey, int]:
+        """What has left the logs and not the disk. ``space``: of the last reading. If a disk has
+        several directories, the first one gets all bytes."""
+        removed: dict[LogDirKey, int] = {}
+        for disk in grouped_by_disk(log_dir for log_dir in space if log_dir.is_plausible):
+            keys = [log_dir.key for log_dir in disk]
+            removed[keys[0]] = _removed_bytes([self.uses[key] for key in keys])
+        return removed
+
+
+def _shrunk_bytes(before: Mapping[FolderKey, int], now: Mapping[FolderKey, int]) -> int:
+    """The bytes that have left a directory's folders. A folder that is gone (its topic was deleted,
+    say) counts with its whole size."""
+    return sum(max(0, size - now.get(folder, 0)) for folder, size in before.items())
+
+
+def _removed_bytes(uses: Sequence[Sequence[LogDirUse]]) -> int:
+    """For the directories of one disk, by the readings that have all of them."""
+    times = set.intersection(*({use.at_ms for use in of_one} for of_one in uses))
+    kept = [[use for use in each if use.at_ms in times] for each in uses]
+    together: list[tuple[LogDirUse, ...]] = list(zip(*kept, strict=False))
+    other_bytes = [_other_bytes(disk) for disk in together]
+    shrunk_bytes = sum(use.shrunk_bytes for disk in together for use in disk)
+    return min(other_bytes[-1] - min(other_bytes), shrunk_bytes)
+
+
+def _other_bytes(disk: Sequence[LogDirUse]) -> int:
+    """What is on the disk and not in a log."""
+    first = disk[0]
+    return first.total_bytes - first.usable_bytes - sum(use.log_bytes for use in disk)
+
+
+class OnDisk(Protocol):
+    """A log directory, with what its broker tells of its disk."""
+
+    @property
+    def broker(self) -> int: ...
+    @property
+    def total_bytes(self) -> int: ...
+    @property
+    def usable_bytes(self) -> int: ...
+
+
+SomeLogDir = TypeVar("SomeLogDir", bound=OnDisk)
+
+
+def grouped_by_disk(log_dirs: Iterable[SomeLogDir]) -> list[list[SomeLogDir]]:
+    """The log directories, grouped by disk."""
+    disks: list[list[SomeLogDir]] = []
+    for log_dir in log_dirs:
+        for disk in disks:
+            first = disk[0]
+            difference = abs(first.usable_bytes - log_dir.usable_bytes)
+            if (first.broker, first.total_bytes) == (log_dir.broker, log_dir.total_bytes) and (
+                difference <= SAME_DISK * first.total_bytes
+            ):
+                disk.append(log_dir)
+                break
+        else:
+            disks.append([log_dir])
+    return disks

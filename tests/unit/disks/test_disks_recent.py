@@ -1,0 +1,67 @@
+"""What has left the logs and not the disk, by the readings of the last minutes."""
+
+from __future__ import annotations
+
+from retentiond.clock import Uptime
+from retentiond.disks.log_dirs import LogDirCapacity
+from retentiond.disks.pressure import PressedLogDir
+from retentiond.disks.recent import RecentDisks, grouped_by_disk
+
+HERE = (1, "/a")
+
+BOOT = "this-boot"
+
+
+class Disk:
+    """A disk of 1000 with one log, or none, and its readings."""
+
+    def __init__(self) -> None:
+        self.recent = RecentDisks()
+
+    def on_its_way(self, log_bytes: int | None, usable: int, at_s: int, boot_id: str = BOOT) -> int:
+        space = [LogDirCapacity(*HERE, 1000, usable)]
+        logs = {} if log_bytes is None else {("orders", 0, False): log_bytes}
+        now = Uptime(boot_id, 1000 * at_s)
+        self.recent = self.recent.with_reading(space, {HERE: logs}, now)
+        return self.recent.removed_bytes(space)[HERE]
+
+
+def test_two_directories_of_a_broker_on_one_disk_are_told_by_its_space() -> None:
+    a, b, c = (PressedLogDir(1, name, 10_000, 1_000, 2_500) for name in "abc")
+    elsewhere = c._replace(usable_bytes=1_100)
+    assert grouped_by_disk([a, b._replace(usable_bytes=1_005), elsewhere]) == [
+        [a, b._replace(usable_bytes=1_005)],
+        [elsewhere],
+    ]
+    assert grouped_by_disk([a, b._replace(broker=2)]) == [[a], [b._replace(broker=2)]]
+
+
+def test_what_has_left_the_logs_and_not_the_disk_is_on_its_way() -> None:
+    disk = Disk()
+    assert disk.on_its_way(800, 100, 0) == 0  # 100 lie beside the logs
+    assert disk.on_its_way(500, 100, 30) == 300  # renamed, and still there
+    assert disk.on_its_way(520, 80, 60) == 300  # as 20 were written
+    assert disk.on_its_way(520, 280, 90) == 100  # two thirds are gone
+    assert disk.on_its_way(520, 380, 120) == 0
+    assert disk.on_its_way(None, 380, 150) == 520  # the topic was deleted
+
+
+def test_other_files_on_the_disk_are_not_taken_for_removed_segments() -> None:
+    disk = Disk()
+    assert disk.on_its_way(800, 100, 0) == 0
+    assert disk.on_its_way(800, 40, 60) == 0  # 60 of something else
+    assert disk.on_its_way(780, 40, 120) == 20
+    assert disk.on_its_way(780, 40, 1200) == 0
+
+
+def test_readings_of_another_boot_can_not_be_dated() -> None:
+    disk = Disk()
+    assert disk.on_its_way(800, 100, 0) == 0
+    assert disk.on_its_way(500, 100, 30, "a-later-boot") == 0
+
+
+def test_a_reading_without_the_space_hides_nothing() -> None:
+    disk = Disk()
+    assert disk.on_its_way(800, 100, 0) == 0
+    disk.recent = disk.recent.with_reading([], {HERE: {("orders", 0, False): 500}}, Uptime(BOOT, 1))
+    assert disk.on_its_way(500, 100, 30) == 300
