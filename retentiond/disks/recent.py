@@ -4,6 +4,7 @@ disk.
 A broker renames a segment before it deletes the file, and then no longer counts it in the log's
 size. Until the file is gone, the bytes outside the logs are that much higher than they were. They
 count as removed segments only as far as the logs have shrunk, because other files may have grown.
+Once they have come free they don't count again, whatever else fills the disk then.
 
 The readings are stored, so that a restart, or another command, does not take these bytes for bytes
 that must still be deleted.
@@ -116,13 +117,24 @@ def _shrunk_bytes(before: Mapping[FolderKey, int], now: Mapping[FolderKey, int])
 
 
 def _removed_bytes(uses: Sequence[Sequence[LogDirUse]]) -> int:
-    """For the directories of one disk, by the readings that have all of them."""
+    """For the directories of one disk, by the readings that have all of them.
+
+    A reading can only add what has left the logs since the one before. So a file that appears after
+    the segments are gone does not count. One that appears before does, for as long as the window
+    lasts: it looks like a segment that is still there. To count too much delays relief, and to
+    count too little deletes records that could have stayed.
+    """
     times = set.intersection(*({use.at_ms for use in of_one} for of_one in uses))
     kept = [[use for use in each if use.at_ms in times] for each in uses]
     together: list[tuple[LogDirUse, ...]] = list(zip(*kept, strict=False))
     other_bytes = [_other_bytes(disk) for disk in together]
-    shrunk_bytes = sum(use.shrunk_bytes for disk in together for use in disk)
-    return min(other_bytes[-1] - min(other_bytes), shrunk_bytes)
+    removed_bytes = 0
+    lowest = other_bytes[0]
+    for disk, others in zip(together, other_bytes, strict=True):
+        lowest = min(lowest, others)
+        removed_bytes += sum(use.shrunk_bytes for use in disk)
+        removed_bytes = min(removed_bytes, others - lowest)
+    return removed_bytes
 
 
 def _other_bytes(disk: Sequence[LogDirUse]) -> int:

@@ -372,3 +372,23 @@ def test_a_restart_does_not_delete_again_what_the_broker_is_about_to_free() -> N
         assert life.cycle() == []
         life.disks = BrokerDisks()
         assert life.cycle() == []
+
+
+def test_another_file_that_appears_after_the_segments_are_gone_is_no_segment() -> None:
+    with new_life() as life:
+        disk = life.disk
+        for number in range(PARTITIONS):
+            disk.commit("billing", {TopicPartition("orders", number): 150})
+        life.cycle()
+        disk.pass_time(2 * HOUR_MS)
+        disk.change_foreign(disk.usable() // 2)
+        assert life.cycle()
+        disk.check()
+        disk.pass_time(SECOND_MS)
+        assert life.cycle() == []
+        disk.pass_time(2 * FILE_DELAY_MS)
+        assert life.cycle() == []
+        assert not life.is_pressed
+        disk.change_foreign(int(disk.usable() - BELOW * TOTAL) + SEGMENT)
+        disk.pass_time(SECOND_MS)
+        assert life.cycle()

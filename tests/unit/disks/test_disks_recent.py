@@ -54,6 +54,26 @@ def test_other_files_on_the_disk_are_not_taken_for_removed_segments() -> None:
     assert disk.on_its_way(780, 40, 1200) == 0
 
 
+def test_what_has_come_free_does_not_count_again() -> None:
+    disk = Disk()
+    assert disk.on_its_way(800, 100, 0) == 0
+    assert disk.on_its_way(500, 100, 30) == 300
+    assert disk.on_its_way(500, 300, 60) == 100
+    assert disk.on_its_way(500, 150, 90) == 100  # another file
+    assert disk.on_its_way(500, 400, 120) == 0
+    assert disk.on_its_way(500, 100, 150) == 0  # another file, as large as what was removed
+    assert disk.on_its_way(450, 100, 180) == 50
+
+
+def test_a_file_that_is_written_and_removed_meanwhile_hides_nothing() -> None:
+    """The log cleaner does that."""
+    disk = Disk()
+    assert disk.on_its_way(800, 100, 0) == 0
+    assert disk.on_its_way(500, 100, 30) == 300
+    assert disk.on_its_way(500, 60, 60) == 300
+    assert disk.on_its_way(500, 100, 90) == 300
+
+
 def test_readings_of_another_boot_can_not_be_dated() -> None:
     disk = Disk()
     assert disk.on_its_way(800, 100, 0) == 0
