@@ -18,10 +18,10 @@ from retentiond.disks.pressure import (
     LogDirRelief,
     PressedLogDir,
     Pressure,
+    bytes_by_disk,
     bytes_by_log_dir,
     say_log_dir,
 )
-from retentiond.disks.recent import grouped_by_disk
 from retentiond.formatting import listed, say_duration
 from retentiond.model import PlanRow, Reason, TopicPartition
 from retentiond.snapshot import Snapshot
@@ -91,12 +91,13 @@ def partitions_to_relieve(
     additional = {at: _additional(freed, frees.get(at, {})) for at, freed in may_free.items()}
     normally_freed = bytes_by_log_dir(frees, frees)
     chosen: dict[TopicPartition, None] = {}
-    for disk in grouped_by_disk(log_dirs):
+    disks: defaultdict[LogDirKey, list[PressedLogDir]] = defaultdict(list)
+    for log_dir in log_dirs:
+        disks[log_dir.disk_key].append(log_dir)
+    for disk in disks.values():
         keys = [log_dir.key for log_dir in disk]
-        needed = max(log_dir.until_bytes - log_dir.usable_bytes for log_dir in disk)
-        needed -= sum(
-            log_dir.awaited_bytes + normally_freed.get(log_dir.key, 0) for log_dir in disk
-        )
+        needed = max(each.until_bytes - each.usable_bytes - each.awaited_bytes for each in disk)
+        needed -= _bytes_on(keys, normally_freed)
         needed -= sum(_bytes_on(keys, additional[at]) for at in chosen)
         largest_first = sorted(
             ((_bytes_on(keys, freed), at) for at, freed in additional.items() if at not in chosen),
@@ -131,7 +132,7 @@ def relief(
     if not pressure.log_dirs:
         return ()
     frees = predict(rows, snapshot, pressure.reading, pressure.awaited_bytes)
-    planned = bytes_by_log_dir(frees, frees)
+    planned = bytes_by_disk(pressure.log_dirs, bytes_by_log_dir(frees, frees))
     kept: defaultdict[LogDirKey, Counter[str]] = defaultdict(Counter)
     sizes: defaultdict[LogDirKey, dict[TopicPartition, int]] = defaultdict(dict)
     for row in rows:
@@ -145,8 +146,8 @@ def relief(
     return tuple(
         LogDirRelief(
             each,
-            planned.get(each.key, 0),
-            max(0, each.needed_bytes - planned.get(each.key, 0)),
+            planned[each.disk_key],
+            max(0, each.needed_bytes - planned[each.disk_key]),
             dict((+kept[each.key]).most_common()),
             sizes[each.key],
         )

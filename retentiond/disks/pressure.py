@@ -27,7 +27,8 @@ from retentiond.snapshot import Snapshot, partitions_of
 
 class PressedLogDir(NamedTuple):
     """A log directory under pressure, in bytes. ``until_bytes``: the usable bytes at which its
-    pressure ends. ``awaited_bytes``: what the broker is about to free."""
+    pressure ends. ``awaited_bytes``: what the broker is about to free on its disk. ``disk``: the
+    first directory on the same disk; None if it is the only one."""
 
     broker: int
     log_dir: str
@@ -35,10 +36,16 @@ class PressedLogDir(NamedTuple):
     usable_bytes: int
     until_bytes: int
     awaited_bytes: int = 0
+    disk: str | None = None
 
     @property
     def key(self) -> LogDirKey:
         return self.broker, self.log_dir
+
+    @property
+    def disk_key(self) -> LogDirKey:
+        """The same for all directories on the disk."""
+        return self.broker, self.log_dir if self.disk is None else self.disk
 
     @property
     def needed_bytes(self) -> int:
@@ -55,8 +62,8 @@ def say_log_dir(log_dir: PressedLogDir) -> str:
 class LogDirRelief(NamedTuple):
     """What a plan does for a log directory under pressure, in bytes.
 
-    - ``planned_bytes``: what the plan's deletions free there.
-    - ``short_bytes``: what is needed beyond that and may not be deleted.
+    - ``planned_bytes``: what the plan's deletions free on its disk.
+    - ``short_bytes``: what the disk needs beyond that and may not be deleted.
     - ``kept_bytes``: by group, about what stays there until that group has read on; the largest
       first.
     - ``sizes``: what each of the plan's partitions takes there.
@@ -128,21 +135,26 @@ def pressure(
     compared with this reading. ``recent``: the readings of the last minutes, with this one; None if
     the disks are not known.
     """
+    disks = {} if recent is None else recent.disks()
+    disk_of = {key: first for first, keys in disks.items() for key in keys}
     awaited: defaultdict[LogDirKey, int] = defaultdict(int)
     if recent is not None:
-        awaited.update(recent.removed_bytes(reading.space))
+        awaited.update({first: recent.removed_bytes(keys) for first, keys in disks.items()})
     for replica, awaited_bytes in followed.awaited_bytes.items():
-        awaited[replica.broker, replica.log_dir] += awaited_bytes
+        key = (replica.broker, replica.log_dir)
+        awaited[disk_of.get(key, key)] += awaited_bytes
+    pressed_disks = {disk_of.get(key, key) for key in before}
     known = [log_dir for log_dir in reading.space if log_dir.is_plausible]
-    pressed = tuple(
-        PressedLogDir(*each, int(each.total_bytes * rules.until_free / 100), awaited[each.key])
-        for each in known
-        if each.usable_bytes
-        < each.total_bytes * (rules.until_free if each.key in before else rules.below_free) / 100
-    )
+    pressed = []
+    for each in known:
+        disk = disk_of.get(each.key, each.key)
+        line = rules.until_free if disk in pressed_disks else rules.below_free
+        if each.usable_bytes < each.total_bytes * line / 100:
+            until_bytes = int(each.total_bytes * rules.until_free / 100)
+            pressed.append(PressedLogDir(*each, until_bytes, awaited[disk], disk[1]))
     unknown = set(before) - {log_dir.key for log_dir in known}
     return Pressure(
-        pressed,
+        tuple(pressed),
         frozenset(unknown | {log_dir.key for log_dir in pressed}),
         # Without `unreadable`: a replica takes its space even if another replica is not known.
         DiskReading(folders=reading.folders),
@@ -160,3 +172,13 @@ def bytes_by_log_dir(
         for replica, predicted_bytes in predictions.get(at, {}).items():
             freed[replica.broker, replica.log_dir] += predicted_bytes
     return freed
+
+
+def bytes_by_disk(
+    log_dirs: Iterable[PressedLogDir], by_log_dir: Mapping[LogDirKey, int]
+) -> dict[LogDirKey, int]:
+    """By `PressedLogDir.disk_key`, the bytes in the directories under pressure on that disk."""
+    on_disk: defaultdict[LogDirKey, int] = defaultdict(int)
+    for log_dir in log_dirs:
+        on_disk[log_dir.disk_key] += by_log_dir.get(log_dir.key, 0)
+    return on_disk

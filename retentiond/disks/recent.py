@@ -12,9 +12,10 @@ that must still be deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from statistics import median_low
+from typing import NamedTuple, TypeAlias
 
 from retentiond.clock import Uptime
 from retentiond.disks.log_dirs import LogDirCapacity, LogDirKey
@@ -22,10 +23,9 @@ from retentiond.formatting import MINUTE_MS
 from retentiond.kafka.interface import LogDirs
 from retentiond.model import Failure
 
-SAME_DISK = 0.001
-"""Two directories of a broker lie on one disk if their disks have the same size and their usable
-bytes differ by less than this part of it. The broker reads one after the other, so the figures can
-differ a little."""
+SAME_DISK = 1e-5
+"""The usable bytes of two directories on one disk differ by at most this part of the disk. The
+broker looks at one right after the other, so only what is written in between makes a difference."""
 
 WINDOW_MS = 10 * MINUTE_MS
 """For how long a removed segment may still be on the disk. Kafka's default is a minute."""
@@ -100,14 +100,40 @@ class RecentDisks:
             last_sizes[key] = sizes[key]
         return RecentDisks(now.boot_id, uses, last_sizes)
 
-    def removed_bytes(self, space: Sequence[LogDirCapacity]) -> dict[LogDirKey, int]:
-        """What has left the logs and not the disk. ``space``: of the last reading. If a disk has
-        several directories, the first one gets all bytes."""
-        removed: dict[LogDirKey, int] = {}
-        for disk in grouped_by_disk(log_dir for log_dir in space if log_dir.is_plausible):
-            keys = [log_dir.key for log_dir in disk]
-            removed[keys[0]] = _removed_bytes([self.uses[key] for key in keys])
-        return removed
+    def disks(self) -> Mapping[LogDirKey, Sequence[LogDirKey]]:
+        """The directories of the last reading, by the first directory on their disk."""
+        last_ms = max((uses[-1].at_ms for uses in self.uses.values()), default=0)
+        disks: dict[LogDirKey, list[LogDirKey]] = {}
+        for key in sorted(key for key, uses in self.uses.items() if uses[-1].at_ms == last_ms):
+            same = (first for first in disks if self._are_on_one_disk(first, key))
+            disks.setdefault(next(same, key), []).append(key)
+        return disks
+
+    def removed_bytes(self, disk: Collection[LogDirKey]) -> int:
+        """What has left the logs and not the disk. ``disk``: its directories, of `disks`."""
+        return _removed_bytes(self._together(disk))
+
+    def _are_on_one_disk(self, one: LogDirKey, other: LogDirKey) -> bool:
+        """Whether two directories look as if they were on one disk, in most of the readings.
+
+        One reading can be wrong: two disks can be equally full for a moment, and a slow broker can
+        look at the same disk at two times. If as many readings say so as not, it is one disk. To
+        take two disks for one delays relief; to take one for two deletes up to twice as much.
+        """
+        if one[0] != other[0]:
+            return False
+        together = self._together((one, other))
+        if any(first.total_bytes != second.total_bytes for first, second in together):
+            return False
+        differences = [abs(first.usable_bytes - second.usable_bytes) for first, second in together]
+        return median_low(differences) <= SAME_DISK * together[-1][0].total_bytes
+
+    def _together(self, keys: Collection[LogDirKey]) -> list[tuple[LogDirUse, ...]]:
+        """The readings that have all of these directories. The last one does."""
+        uses = [self.uses[key] for key in keys]
+        times = set.intersection(*({use.at_ms for use in of_one} for of_one in uses))
+        kept = [[use for use in of_one if use.at_ms in times] for of_one in uses]
+        return list(zip(*kept, strict=False))
 
 
 def _shrunk_bytes(before: Mapping[FolderKey, int], now: Mapping[FolderKey, int]) -> int:
@@ -116,17 +142,14 @@ def _shrunk_bytes(before: Mapping[FolderKey, int], now: Mapping[FolderKey, int])
     return sum(max(0, size - now.get(folder, 0)) for folder, size in before.items())
 
 
-def _removed_bytes(uses: Sequence[Sequence[LogDirUse]]) -> int:
-    """For the directories of one disk, by the readings that have all of them.
+def _removed_bytes(together: Sequence[Sequence[LogDirUse]]) -> int:
+    """For the directories of one disk.
 
     A reading can only add what has left the logs since the one before. So a file that appears after
     the segments are gone does not count. One that appears before does, for as long as the window
     lasts: it looks like a segment that is still there. To count too much delays relief, and to
     count too little deletes records that could have stayed.
     """
-    times = set.intersection(*({use.at_ms for use in of_one} for of_one in uses))
-    kept = [[use for use in each if use.at_ms in times] for each in uses]
-    together: list[tuple[LogDirUse, ...]] = list(zip(*kept, strict=False))
     other_bytes = [_other_bytes(disk) for disk in together]
     removed_bytes = 0
     lowest = other_bytes[0]
@@ -141,34 +164,3 @@ def _other_bytes(disk: Sequence[LogDirUse]) -> int:
     """What is on the disk and not in a log."""
     first = disk[0]
     return first.total_bytes - first.usable_bytes - sum(use.log_bytes for use in disk)
-
-
-class OnDisk(Protocol):
-    """A log directory, with what its broker tells of its disk."""
-
-    @property
-    def broker(self) -> int: ...
-    @property
-    def total_bytes(self) -> int: ...
-    @property
-    def usable_bytes(self) -> int: ...
-
-
-SomeLogDir = TypeVar("SomeLogDir", bound=OnDisk)
-
-
-def grouped_by_disk(log_dirs: Iterable[SomeLogDir]) -> list[list[SomeLogDir]]:
-    """The log directories, grouped by disk."""
-    disks: list[list[SomeLogDir]] = []
-    for log_dir in log_dirs:
-        for disk in disks:
-            first = disk[0]
-            difference = abs(first.usable_bytes - log_dir.usable_bytes)
-            if (first.broker, first.total_bytes) == (log_dir.broker, log_dir.total_bytes) and (
-                difference <= SAME_DISK * first.total_bytes
-            ):
-                disk.append(log_dir)
-                break
-        else:
-            disks.append([log_dir])
-    return disks

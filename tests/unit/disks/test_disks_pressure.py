@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from retentiond.clock import Uptime
 from retentiond.config.disk_pressure import DiskPressure
 from retentiond.disks.freed import FreedProgress, PendingFree
 from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, ReplicaKey, disk_reading
 from retentiond.disks.pressure import pressure
+from retentiond.disks.recent import RecentDisks
 from retentiond.kafka.interface import LogDir, LogDirs
 from retentiond.model import Failure, TopicPartition
 
@@ -54,6 +56,16 @@ def test_what_is_on_its_way_off_counts_as_free() -> None:
     freed = FreedProgress((awaited._replace(freed_bytes=8),))
     (found,) = pressure(reading, RULES, (), freed).log_dirs
     assert (found.awaited_bytes, found.needed_bytes) == (0, 15)
+
+
+def test_directories_on_one_disk_await_the_same_bytes_and_end_together() -> None:
+    replica = ReplicaKey(TopicPartition("orders", 0), 1, "/b")
+    awaited = PendingFree("cycle", replica, "id", 0, 9, 8, 50, 10, asked_at_ms=0)
+    space = tuple(LogDirCapacity(1, path, 100, 22) for path in ("/a", "/b"))
+    recent = RecentDisks().with_reading(space, {each.key: {} for each in space}, Uptime("boot", 0))
+    found = pressure(DiskReading(space=space), RULES, {HERE}, FreedProgress((awaited,)), recent)
+    assert [each.awaited_bytes for each in found.log_dirs] == [8, 8]
+    assert [each.disk_key for each in found.log_dirs] == [HERE, HERE]
 
 
 def test_a_broker_that_does_not_answer_hides_no_pressure_on_the_others() -> None:

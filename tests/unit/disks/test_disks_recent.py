@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from retentiond.clock import Uptime
 from retentiond.disks.log_dirs import LogDirCapacity
-from retentiond.disks.pressure import PressedLogDir
-from retentiond.disks.recent import RecentDisks, grouped_by_disk
+from retentiond.disks.recent import RecentDisks
 
 HERE = (1, "/a")
 
@@ -23,17 +22,48 @@ class Disk:
         logs = {} if log_bytes is None else {("orders", 0, False): log_bytes}
         now = Uptime(boot_id, 1000 * at_s)
         self.recent = self.recent.with_reading(space, {HERE: logs}, now)
-        return self.recent.removed_bytes(space)[HERE]
+        return self.recent.removed_bytes([HERE])
 
 
-def test_two_directories_of_a_broker_on_one_disk_are_told_by_its_space() -> None:
-    a, b, c = (PressedLogDir(1, name, 10_000, 1_000, 2_500) for name in "abc")
-    elsewhere = c._replace(usable_bytes=1_100)
-    assert grouped_by_disk([a, b._replace(usable_bytes=1_005), elsewhere]) == [
-        [a, b._replace(usable_bytes=1_005)],
-        [elsewhere],
-    ]
-    assert grouped_by_disk([a, b._replace(broker=2)]) == [[a], [b._replace(broker=2)]]
+def disks_of(*readings: tuple[int, ...], size: int = 1_000_000_000) -> list[list[str]]:
+    """The directories a, b, … of a broker, by disk; for each reading their usable bytes."""
+    recent = RecentDisks()
+    for at_s, reading in enumerate(readings):
+        space = [
+            LogDirCapacity(1, path, size, usable)
+            for path, usable in zip("abc", reading, strict=False)
+        ]
+        recent = recent.with_reading(
+            space, {log_dir.key: {} for log_dir in space}, Uptime(BOOT, 1000 * at_s)
+        )
+    return [[path for _, path in disk] for disk in recent.disks().values()]
+
+
+def test_directories_of_a_broker_on_one_disk_are_told_by_its_space() -> None:
+    assert disks_of((100_000_000, 100_009_000, 100_100_000)) == [["a", "b"], ["c"]]
+
+
+def test_two_disks_that_are_equally_full_once_are_two() -> None:
+    assert disks_of((500_000, 900_000), (600_000, 800_000), (700_000, 700_000)) == [["a"], ["b"]]
+
+
+def test_a_disk_that_the_broker_looked_at_slowly_once_is_one() -> None:
+    assert disks_of((500_000, 500_000), (700_000, 700_000), (800_000, 900_000)) == [["a", "b"]]
+
+
+def test_what_may_be_one_disk_is_one() -> None:
+    assert disks_of((500_000, 900_000), (700_000, 700_000)) == [["a", "b"]]
+
+
+def test_a_directory_that_was_not_read_is_on_no_disk() -> None:
+    assert disks_of((500_000, 500_000), (500_000,)) == [["a"]]
+
+
+def test_disks_of_two_brokers_or_sizes_are_two() -> None:
+    space = [LogDirCapacity(1, "/a", 1000, 9), LogDirCapacity(2, "/a", 1000, 9)]
+    space.append(LogDirCapacity(1, "/b", 1001, 9))
+    recent = RecentDisks().with_reading(space, {each.key: {} for each in space}, Uptime(BOOT, 0))
+    assert len(recent.disks()) == 3
 
 
 def test_what_has_left_the_logs_and_not_the_disk_is_on_its_way() -> None:

@@ -25,11 +25,11 @@ def test_a_restart_goes_on_with_the_stored_readings(tmp_path: Path) -> None:
     first = reading(RecentDisks(), 800, 0, "this-boot")
     write_recent_disks(tmp_path, first)
     second = reading(read_recent_disks(tmp_path), 500, 30_000, "this-boot")
-    assert second.removed_bytes(SPACE) == {HERE: 300}
+    assert second.removed_bytes([HERE]) == 300
     write_recent_disks(tmp_path, second)
     third = reading(read_recent_disks(tmp_path), 500, 60_000, "this-boot")
     assert third == reading(second, 500, 60_000, "this-boot")
-    assert reading(third, 500, 90_000, "a-later-boot").removed_bytes(SPACE) == {HERE: 0}
+    assert reading(third, 500, 90_000, "a-later-boot").removed_bytes([HERE]) == 0
 
 
 def test_without_a_reading_there_is_no_file(tmp_path: Path) -> None:
