@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Event
@@ -29,7 +29,7 @@ from retentiond.kafka.interface import Kafka
 from retentiond.memory.changes import Changes, changes, known_readers, newly_seen
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import NOTHING, ByTopic, Remembered
-from retentiond.model import Plan, PlanRow, TopicPartition
+from retentiond.model import Plan, PlanRow, TopicPartition, in_turn
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import begun, finished
@@ -141,9 +141,9 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
     executor = _executor(
         context, config, state, stored=stored, first=snapshot, clock=clock, times=times
     )
-    done = executor.carry_out(plan, snapshot, stored.waiting)  # verifies and deletes
+    done = executor.carry_out(plan, snapshot, decided.turns)  # verifies and deletes
     with times.step("record"):
-        _record(context, state, done, stored, pressure)
+        _record(context, state, done, stored, pressure, turns=decided.turns)
         afterwards = after_acting(
             context.disks,
             context.lag,
@@ -239,11 +239,13 @@ def _under_pressure(
 
 
 class Decision(NamedTuple):
-    """``snapshot``: with the retentions that the plan was made by."""
+    """``snapshot``: with the retentions that the plan was made by. ``turns``: the partitions that
+    come first, in this order; the others follow in the plan's."""
 
     plan: Plan
     snapshot: Snapshot
     relief: tuple[LogDirRelief, ...] | None
+    turns: tuple[TopicPartition, ...]
 
 
 def _decided(
@@ -261,11 +263,13 @@ def _decided(
         rows = decide(context.spark, evidence)
         return allowed(rows, config.limits, seen.agreed, stored.pause)
 
-    rows = now_from(snapshot)
+    wanted = now_from(snapshot)
+    turns = stored.waiting
     if pressure.log_dirs:
-        sooner = rows if pressure.eager is None else now_from(pressure.eager)
-        rows, snapshot = relieved(rows, snapshot, sooner, pressure)
-    rows = within_limits(rows, config.limits, stored.waiting)
+        sooner = wanted if pressure.eager is None else now_from(pressure.eager)
+        wanted, snapshot, most_first = relieved(wanted, snapshot, sooner, pressure)
+        turns = tuple(dict.fromkeys((*turns, *most_first)))
+    rows = within_limits(wanted, config.limits, turns)
     plan = Plan(
         cycle_id=uuid.uuid4().hex[:12],
         cluster_id=snapshot.cluster_id,
@@ -277,7 +281,9 @@ def _decided(
         paused=str(stored.pause) if stored.pause else None,
     )
     is_asked = config.disk_pressure is not None
-    return Decision(plan, snapshot, relief(rows, snapshot, pressure) if is_asked else None)
+    without_limits = None if rows == wanted else wanted
+    found = relief(rows, snapshot, pressure, without_limits) if is_asked else None
+    return Decision(plan, snapshot, found, turns)
 
 
 def _executor(
@@ -341,7 +347,13 @@ def _clock_set(clock: ClockChanges) -> str | None:
 
 
 def _record(
-    context: CycleContext, state: State, done: CarriedOut, stored: StoredState, pressure: Pressure
+    context: CycleContext,
+    state: State,
+    done: CarriedOut,
+    stored: StoredState,
+    pressure: Pressure,
+    *,
+    turns: Sequence[TopicPartition],
 ) -> None:
     """Raises what keeps it from being recorded, unless something was deleted: that is to be told
     all the same."""
@@ -349,7 +361,8 @@ def _record(
         ended = finished(done.plan, done.outcomes, context.now(), done.failure)
         state.audit.record_cycle(ended)
         if not done.plan.dry_run:
-            waiting = still_waiting(stored.waiting, done.plan.rows, done.outcomes)
+            rows = [done.plan.rows[position] for position in in_turn(done.plan.rows, turns)]
+            waiting = still_waiting(stored.waiting, rows, done.outcomes)
             write_waiting(state.state_dir, waiting)
         if pressure.remembered != stored.under_pressure:
             write_under_pressure(state.state_dir, pressure.remembered)

@@ -28,10 +28,15 @@ from retentiond.snapshot import Snapshot
 
 
 class Relieved(NamedTuple):
-    """A plan that heeds pressure, and the snapshot with the retention of each of its rows."""
+    """A plan that heeds pressure, and the snapshot with the retention of each of its rows.
+
+    ``most_first``: the partitions whose deletions free something where it is needed, those that
+    free most there first. A limit that leaves deletions out leaves out the others.
+    """
 
     rows: tuple[PlanRow, ...]
     snapshot: Snapshot
+    most_first: tuple[TopicPartition, ...] = ()
 
 
 def relieved(
@@ -56,7 +61,25 @@ def relieved(
             partitions[position] = eager.partitions[position]
     for position in pressure.partitions(snapshot):
         relieved_rows[position] = replace(relieved_rows[position], under_pressure=True)
-    return Relieved(tuple(relieved_rows), replace(snapshot, partitions=tuple(partitions)))
+    freed = {**frees, **{at: may_free[at] for at in chosen}}
+    return Relieved(
+        tuple(relieved_rows),
+        replace(snapshot, partitions=tuple(partitions)),
+        _most_first(pressure.log_dirs, freed),
+    )
+
+
+def _most_first(
+    log_dirs: Iterable[PressedLogDir], frees: Predictions
+) -> tuple[TopicPartition, ...]:
+    """`Relieved.most_first`. Equal ones are in the order of their names."""
+    needy = {log_dir.key for log_dir in log_dirs if log_dir.needed_bytes}
+    freed_bytes = {
+        at: sum(freed for replica, freed in by_replica.items() if replica[1:] in needy)
+        for at, by_replica in frees.items()
+    }
+    freeing = [at for at, freed in freed_bytes.items() if freed > 0]
+    return tuple(sorted(freeing, key=lambda at: (-freed_bytes[at], at)))
 
 
 def _sooner(row: PlanRow, normal: PlanRow, log_dirs: Sequence[PressedLogDir]) -> PlanRow:
@@ -126,13 +149,25 @@ def _bytes_on(keys: Sequence[LogDirKey], by_log_dir: Mapping[LogDirKey, int]) ->
 
 
 def relief(
-    rows: Sequence[PlanRow], snapshot: Snapshot, pressure: Pressure
+    rows: Sequence[PlanRow],
+    snapshot: Snapshot,
+    pressure: Pressure,
+    without_limits: Sequence[PlanRow] | None = None,
 ) -> tuple[LogDirRelief, ...]:
-    """What the plan does for each log directory under pressure. ``rows``: the final plan."""
+    """What the plan does for each log directory under pressure.
+
+    ``rows``: the final plan. ``without_limits``: the same plan before the limits; None if they
+    changed nothing. What only waits for a limit may go, so no directory is short of it.
+    """
     if not pressure.log_dirs:
         return ()
-    frees = predict(rows, snapshot, pressure.reading, pressure.awaited_bytes)
-    planned = bytes_by_disk(pressure.log_dirs, bytes_by_log_dir(frees, frees))
+
+    def freed_by(some_rows: Sequence[PlanRow]) -> dict[LogDirKey, int]:
+        frees = predict(some_rows, snapshot, pressure.reading, pressure.awaited_bytes)
+        return bytes_by_disk(pressure.log_dirs, bytes_by_log_dir(frees, frees))
+
+    planned = freed_by(rows)
+    may_go = planned if without_limits is None else freed_by(without_limits)
     kept: defaultdict[LogDirKey, Counter[str]] = defaultdict(Counter)
     sizes: defaultdict[LogDirKey, dict[TopicPartition, int]] = defaultdict(dict)
     for row in rows:
@@ -147,9 +182,10 @@ def relief(
         LogDirRelief(
             each,
             planned[each.disk_key],
-            max(0, each.needed_bytes - planned[each.disk_key]),
+            max(0, each.needed_bytes - max(planned[each.disk_key], may_go[each.disk_key])),
             dict((+kept[each.key]).most_common()),
             sizes[each.key],
+            max(0, may_go[each.disk_key] - planned[each.disk_key]),
         )
         for each in pressure.log_dirs
     )

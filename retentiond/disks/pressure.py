@@ -67,6 +67,7 @@ class LogDirRelief(NamedTuple):
     - ``kept_bytes``: by group, about what stays there until that group has read on; the largest
       first.
     - ``sizes``: what each of the plan's partitions takes there.
+    - ``waiting_bytes``: what else may go on its disk, and waits for a limit.
     """
 
     log_dir: PressedLogDir
@@ -74,6 +75,7 @@ class LogDirRelief(NamedTuple):
     short_bytes: int
     kept_bytes: Mapping[str, int]
     sizes: Mapping[TopicPartition, int]
+    waiting_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from retentiond.clock import Uptime
-from retentiond.config import Config
+from retentiond.config import Config, Limits
 from retentiond.cycle import CycleContext, run_cycle
 from retentiond.disks import broker_disks
 from retentiond.disks.broker_disks import BrokerDisks
@@ -392,3 +392,16 @@ def test_another_file_that_appears_after_the_segments_are_gone_is_no_segment() -
         disk.change_foreign(int(disk.usable() - BELOW * TOTAL) + SEGMENT)
         disk.pass_time(SECOND_MS)
         assert life.cycle()
+
+
+def test_within_a_limit_those_that_free_most_come_first() -> None:
+    with new_life() as life:
+        disk = life.disk
+        life.config = life.config.model_copy(update={"limits": Limits(partitions_per_cycle=1)})
+        for number, read in enumerate((20, 90, 40, 150)):
+            disk.commit("billing", {TopicPartition("orders", number): read})
+        life.cycle()
+        disk.pass_time(2 * HOUR_MS)
+        disk.change_foreign(disk.usable() - SEGMENT)
+        gone = [[each.number for each in life.cycle()] for _ in range(4)]
+        assert gone == [[3], [1], [2], [0]]

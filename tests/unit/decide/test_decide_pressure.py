@@ -149,6 +149,17 @@ def test_no_directory_is_short_of_what_another_one_on_its_disk_frees() -> None:
     assert [each.short_bytes for each in found] == [0, 0, 900]
 
 
+def test_what_waits_for_a_limit_may_go() -> None:
+    taken = tiered(local_start=0, segment=100)
+    pressed = Pressure((PressedLogDir(1, "/a", 10_000, 100, 1_500),), reading=reading({1: 4000}))
+    waits = replace(deletion(250), verdict=Verdict.HOLD, reason=Reason.LIMIT_REACHED, records=0)
+
+    (found,) = relief([waits], taken, pressed, [deletion(250)])
+
+    assert (found.planned_bytes, found.waiting_bytes) == (0, 1000)
+    assert found.short_bytes == 1_500 - 100 - 1000
+
+
 def test_what_may_not_go_is_said_with_the_group_that_keeps_it() -> None:
     taken = tiered(local_start=0, segment=100)
     disk = PressedLogDir(1, "/a", 10_000, 100, 5_000)

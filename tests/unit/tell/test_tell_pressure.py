@@ -27,3 +27,10 @@ def test_what_may_not_go_is_said_with_the_groups_that_keep_it_if_any_do(
         "/data of broker 1 has 10% left (1.0 KiB), and 1.5 KiB more must go until the pressure "
         f"ends; the plan frees 1.0 KiB there; 512 B of that may not go{said}"
     )
+
+
+def test_what_waits_for_a_limit_is_not_said_to_be_kept() -> None:
+    assert say_relief(LogDirRelief(LOG_DIR, 1_024, 0, {"slow": 2_048}, {}, 512)) == (
+        "/data of broker 1 has 10% left (1.0 KiB), and 1.5 KiB more must go until the pressure "
+        "ends; the plan frees 1.0 KiB there; 512 B more may go and wait for a limit"
+    )
