@@ -20,9 +20,8 @@ from retentiond.disks.freed import (
     offsets_of,
     with_new_deletions,
 )
-from retentiond.disks.log_dirs import DiskReading
+from retentiond.disks.log_dirs import DiskReading, LogDirKey
 from retentiond.disks.predictions import Predictions, Remote, predict, with_predictions, with_remote
-from retentiond.disks.pressure import LogDirKey
 from retentiond.errors import RetentiondError
 from retentiond.kafka.interface import Kafka
 from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow, TopicPartition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Event
@@ -29,7 +29,7 @@ from retentiond.kafka.interface import Kafka
 from retentiond.memory.changes import Changes, changes, known_readers, newly_seen
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import NOTHING, ByTopic, Remembered
-from retentiond.model import Plan, PlanRow, TopicPartition
+from retentiond.model import Plan, PlanRow, TopicPartition, in_turn
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import begun, finished
@@ -39,6 +39,7 @@ from retentiond.state.state import (
     StoredState,
     stored_state_of,
     write_last_complete,
+    write_recent_disks,
     write_under_pressure,
     write_waiting,
 )
@@ -140,9 +141,9 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
     executor = _executor(
         context, config, state, stored=stored, first=snapshot, clock=clock, times=times
     )
-    done = executor.carry_out(plan, snapshot, stored.waiting)  # verifies and deletes
+    done = executor.carry_out(plan, snapshot, decided.turns)  # verifies and deletes
     with times.step("record"):
-        _record(context, state, done, stored, pressure)
+        _record(context, state, done, stored, pressure, turns=decided.turns)
         afterwards = after_acting(
             context.disks,
             context.lag,
@@ -225,7 +226,11 @@ def _under_pressure(
     if config.disk_pressure is None:
         return NO_PRESSURE
     pressure = context.disks.pressure(
-        snapshot, config.disk_pressure, stored.under_pressure, stored.awaited
+        snapshot,
+        config.disk_pressure,
+        stored.under_pressure,
+        stored.awaited,
+        stored.recent_disks,
     )
     wanted = pressure.partitions(snapshot) if config.heeds_pressure else []
     if not any(each.needed_bytes for each in pressure.log_dirs) or not wanted:
@@ -234,11 +239,13 @@ def _under_pressure(
 
 
 class Decision(NamedTuple):
-    """``snapshot``: with the retentions that the plan was made by."""
+    """``snapshot``: with the retentions that the plan was made by. ``turns``: the partitions that
+    come first, in this order; the others follow in the plan's."""
 
     plan: Plan
     snapshot: Snapshot
     relief: tuple[LogDirRelief, ...] | None
+    turns: tuple[TopicPartition, ...]
 
 
 def _decided(
@@ -256,12 +263,14 @@ def _decided(
         rows = decide(context.spark, evidence)
         return once_settled(rows, seen.agreed, config.limits.settle_cycles)
 
-    rows = now_from(snapshot)
+    wanted = now_from(snapshot)
     sooner = None if pressure.eager is None else now_from(pressure.eager)
+    turns = stored.waiting
     if pressure.log_dirs:
-        rows, snapshot = relieved(rows, snapshot, sooner or rows, pressure)
-    rows = unless_paused(rows, stored.pause)
-    rows = within_limits(rows, config.limits, stored.waiting)
+        wanted, snapshot, most_first = relieved(wanted, snapshot, sooner or wanted, pressure)
+        turns = tuple(dict.fromkeys((*turns, *most_first)))
+    wanted = unless_paused(wanted, stored.pause)
+    rows = within_limits(wanted, config.limits, turns)
     plan = Plan(
         cycle_id=uuid.uuid4().hex[:12],
         cluster_id=snapshot.cluster_id,
@@ -273,8 +282,9 @@ def _decided(
         paused=str(stored.pause) if stored.pause else None,
     )
     is_asked = config.disk_pressure is not None
-    relieves = relief(rows, snapshot, pressure, sooner or ()) if is_asked else None
-    return Decision(plan, snapshot, relieves)
+    without_limits = None if rows == wanted else wanted
+    found = relief(rows, snapshot, pressure, without_limits, sooner or ()) if is_asked else None
+    return Decision(plan, snapshot, found, turns)
 
 
 def _executor(
@@ -338,7 +348,13 @@ def _clock_set(clock: ClockChanges) -> str | None:
 
 
 def _record(
-    context: CycleContext, state: State, done: CarriedOut, stored: StoredState, pressure: Pressure
+    context: CycleContext,
+    state: State,
+    done: CarriedOut,
+    stored: StoredState,
+    pressure: Pressure,
+    *,
+    turns: Sequence[TopicPartition],
 ) -> None:
     """Raises what keeps it from being recorded, unless something was deleted: that is to be told
     all the same."""
@@ -346,10 +362,13 @@ def _record(
         ended = finished(done.plan, done.outcomes, context.now(), done.failure)
         state.audit.record_cycle(ended)
         if not done.plan.dry_run:
-            waiting = still_waiting(stored.waiting, done.plan.rows, done.outcomes)
+            rows = [done.plan.rows[position] for position in in_turn(done.plan.rows, turns)]
+            waiting = still_waiting(stored.waiting, rows, done.outcomes)
             write_waiting(state.state_dir, waiting)
         if pressure.remembered != stored.under_pressure:
             write_under_pressure(state.state_dir, pressure.remembered)
+        if pressure.recent is not None:
+            write_recent_disks(state.state_dir, pressure.recent)
         if ended.result == "ok":
             last = LastComplete(ended.cluster_id, ended.planned_at_ms)
             with suppress(StateError):  # information only: no cycle fails of it

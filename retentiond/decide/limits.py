@@ -52,7 +52,8 @@ def unless_paused(rows: Iterable[PlanRow], pause: object) -> tuple[PlanRow, ...]
 def within_limits(
     rows: Sequence[PlanRow], limits: Limits, waiting: Sequence[TopicPartition] = ()
 ) -> tuple[PlanRow, ...]:
-    """Holds deletions that exceed the limits. The ``waiting`` partitions come first. A deletion
+    """Holds deletions that exceed the limits. The ``waiting`` partitions come first (under disk
+    pressure, those that free most follow them: `Relieved.most_first`). A deletion
     that doesn't fit takes nothing from the limits, so smaller ones after it may still fit."""
     records, partitions = limits.records_per_cycle, limits.partitions_per_cycle
     limited = list(rows)

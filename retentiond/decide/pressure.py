@@ -12,15 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from retentiond.disks.log_dirs import ReplicaKey
+from retentiond.disks.log_dirs import LogDirKey, ReplicaKey
 from retentiond.disks.predictions import Predictions, predict
 from retentiond.disks.pressure import (
-    LogDirKey,
     LogDirRelief,
     PressedLogDir,
     Pressure,
+    bytes_by_disk,
     bytes_by_log_dir,
-    grouped_by_disk,
     say_log_dir,
 )
 from retentiond.formatting import listed, say_duration
@@ -29,10 +28,15 @@ from retentiond.snapshot import Snapshot
 
 
 class Relieved(NamedTuple):
-    """A plan that heeds pressure, and the snapshot with the retention of each of its rows."""
+    """A plan that heeds pressure, and the snapshot with the retention of each of its rows.
+
+    ``most_first``: the partitions whose deletions free something where it is needed, those that
+    free most there first. A limit that leaves deletions out leaves out the others.
+    """
 
     rows: tuple[PlanRow, ...]
     snapshot: Snapshot
+    most_first: tuple[TopicPartition, ...] = ()
 
 
 def relieved(
@@ -57,7 +61,25 @@ def relieved(
             partitions[position] = eager.partitions[position]
     for position in pressure.partitions(snapshot):
         relieved_rows[position] = replace(relieved_rows[position], under_pressure=True)
-    return Relieved(tuple(relieved_rows), replace(snapshot, partitions=tuple(partitions)))
+    freed = {**frees, **{at: may_free[at] for at in chosen}}
+    return Relieved(
+        tuple(relieved_rows),
+        replace(snapshot, partitions=tuple(partitions)),
+        _most_first(pressure.log_dirs, freed),
+    )
+
+
+def _most_first(
+    log_dirs: Iterable[PressedLogDir], frees: Predictions
+) -> tuple[TopicPartition, ...]:
+    """`Relieved.most_first`. Equal ones are in the order of their names."""
+    needy = {log_dir.key for log_dir in log_dirs if log_dir.needed_bytes}
+    freed_bytes = {
+        at: sum(freed for replica, freed in by_replica.items() if replica[1:] in needy)
+        for at, by_replica in frees.items()
+    }
+    freeing = [at for at, freed in freed_bytes.items() if freed > 0]
+    return tuple(sorted(freeing, key=lambda at: (-freed_bytes[at], at)))
 
 
 def _sooner(row: PlanRow, normal: PlanRow, log_dirs: Sequence[PressedLogDir]) -> PlanRow:
@@ -92,12 +114,13 @@ def partitions_to_relieve(
     additional = {at: _additional(freed, frees.get(at, {})) for at, freed in may_free.items()}
     normally_freed = bytes_by_log_dir(frees, frees)
     chosen: dict[TopicPartition, None] = {}
-    for disk in grouped_by_disk(log_dirs):
+    disks: defaultdict[LogDirKey, list[PressedLogDir]] = defaultdict(list)
+    for log_dir in log_dirs:
+        disks[log_dir.disk_key].append(log_dir)
+    for disk in disks.values():
         keys = [log_dir.key for log_dir in disk]
-        needed = max(log_dir.until_bytes - log_dir.usable_bytes for log_dir in disk)
-        needed -= sum(
-            log_dir.awaited_bytes + normally_freed.get(log_dir.key, 0) for log_dir in disk
-        )
+        needed = max(each.until_bytes - each.usable_bytes - each.awaited_bytes for each in disk)
+        needed -= _bytes_on(keys, normally_freed)
         needed -= sum(_bytes_on(keys, additional[at]) for at in chosen)
         largest_first = sorted(
             ((_bytes_on(keys, freed), at) for at, freed in additional.items() if at not in chosen),
@@ -129,15 +152,25 @@ def relief(
     rows: Sequence[PlanRow],
     snapshot: Snapshot,
     pressure: Pressure,
+    without_limits: Sequence[PlanRow] | None = None,
     eager_rows: Sequence[PlanRow] = (),
 ) -> tuple[LogDirRelief, ...]:
-    """What the plan does for each log directory under pressure. ``rows``: the final plan.
-    ``eager_rows``: as for `relieved`."""
+    """What the plan does for each log directory under pressure.
+
+    ``rows``: the final plan. ``without_limits``: the same plan before the limits; None if they
+    changed nothing. What only waits for a limit may go, so no directory is short of it.
+    ``eager_rows``: as for `relieved`.
+    """
     if not pressure.log_dirs:
         return ()
     eager_rows_at = {row.topic_partition: row for row in eager_rows}
-    frees = predict(rows, snapshot, pressure.reading, pressure.awaited_bytes)
-    planned = bytes_by_log_dir(frees, frees)
+
+    def freed_by(some_rows: Sequence[PlanRow]) -> dict[LogDirKey, int]:
+        frees = predict(some_rows, snapshot, pressure.reading, pressure.awaited_bytes)
+        return bytes_by_disk(pressure.log_dirs, bytes_by_log_dir(frees, frees))
+
+    planned = freed_by(rows)
+    may_go = planned if without_limits is None else freed_by(without_limits)
     kept: defaultdict[LogDirKey, Counter[str]] = defaultdict(Counter)
     sizes: defaultdict[LogDirKey, dict[TopicPartition, int]] = defaultdict(dict)
     eager: defaultdict[LogDirKey, dict[TopicPartition, PlanRow]] = defaultdict(dict)
@@ -158,10 +191,11 @@ def relief(
     return tuple(
         LogDirRelief(
             each,
-            planned.get(each.key, 0),
-            max(0, each.needed_bytes - planned.get(each.key, 0)),
+            planned[each.disk_key],
+            max(0, each.needed_bytes - max(planned[each.disk_key], may_go[each.disk_key])),
             dict((+kept[each.key]).most_common()),
             sizes[each.key],
+            max(0, may_go[each.disk_key] - planned[each.disk_key]),
             eager[each.key],
             frozenset(delayed[each.key]),
         )

@@ -16,19 +16,18 @@ from retentiond.disks.log_dirs import (
     DiskReader,
     DiskReading,
     LogDirCapacity,
+    LogDirKey,
     Orphans,
     disk_reading,
     no_disk_reading,
 )
 from retentiond.disks.predictions import Remote, record_bytes, remote_logs
 from retentiond.disks.pressure import (
-    LogDirKey,
     LogDirRelief,
     Pressure,
-    RemovedSegments,
     pressure,
-    sizes_by_log_dir,
 )
+from retentiond.disks.recent import RecentDisks, sizes_by_log_dir
 from retentiond.disks.stuck import (
     DiskHistory,
     Patience,
@@ -123,7 +122,6 @@ class BrokerDisks:
         self._first_reading: ReadingTime | None = None
         self._record_bytes: dict[str, float] = {}
         self.space_history = SpaceHistory()
-        self._removed = RemovedSegments()
 
     @property
     def can_tell(self) -> bool:
@@ -151,20 +149,20 @@ class BrokerDisks:
         rules: DiskPressure,
         before: Collection[LogDirKey],
         awaited: Sequence[PendingFree],
+        recent: RecentDisks,
     ) -> Pressure:
         """The log directories that are under pressure by this cycle's reading. Without a reading,
         or with one that is too old, none is.
 
         ``before``: the directories that were under pressure before. ``awaited``: bytes of earlier
-        deletions that the brokers have yet to free.
+        deletions that the brokers have yet to free. ``recent``: the readings of earlier cycles.
         """
-        log_dirs, reading, now_ms = self._reader.result(), self.reading(snapshot), uptime().ms
-        if isinstance(log_dirs, Failure) or now_ms - self._begun_ms > MAX_READING_AGE_MS:
-            return pressure(DiskReading(), rules, before, FreedProgress(), {})
+        log_dirs, reading, now = self._reader.result(), self.reading(snapshot), uptime()
+        if isinstance(log_dirs, Failure) or now.ms - self._begun_ms > MAX_READING_AGE_MS:
+            return pressure(DiskReading(), rules, before, FreedProgress())
         followed = follow(awaited, reading, offsets_of(snapshot), snapshot.taken_at_ms)
-        sizes = sizes_by_log_dir(log_dirs)
-        removed = self._removed.bytes_by_log_dir(reading.space, sizes, now_ms)
-        return pressure(reading, rules, before, followed, removed)
+        recent = recent.with_reading(reading.space, sizes_by_log_dir(log_dirs), now)
+        return pressure(reading, rules, before, followed, recent)
 
     def remote(
         self, snapshot: Snapshot, reading: DiskReading

@@ -36,6 +36,10 @@ class Orphans(NamedTuple):
     size_bytes: int
 
 
+LogDirKey: TypeAlias = "tuple[int, str]"
+"""A broker's id, and the path of a log directory."""
+
+
 class LogDirCapacity(NamedTuple):
     """Size and usable space of a log directory's disk. Brokers tell them from Kafka 3.3 on."""
 
@@ -43,6 +47,15 @@ class LogDirCapacity(NamedTuple):
     log_dir: str
     total_bytes: int
     usable_bytes: int
+
+    @property
+    def key(self) -> LogDirKey:
+        return self.broker, self.log_dir
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether the figures don't contradict each other."""
+        return 0 <= self.usable_bytes <= self.total_bytes and self.total_bytes > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 One process has the state open and may write it (`State`). A cycle begins with the stored state
 (`StoredState`). Beside the databases there are JSON files, which are replaced as a whole: the bytes
 that brokers have yet to free, stuck partitions, partitions that come first in the next cycle, log
-directories under pressure and the space that they had, held partitions and for how long, and the
-last complete cycle. A named
-tuple is written as an array, and an empty list has no file. These files are information, or decide
-an order; so a file that can't be understood counts as missing.
+directories under pressure and the space that they had, the disks in the last minutes, held
+partitions and for how long, and the last complete cycle. A named tuple is written as an array, and
+an empty list has no file. These files are information, or decide an order or how much may stay; so
+a file that can't be understood counts as missing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 from retentiond.disks.broker_disks import SpaceReadings
 from retentiond.disks.freed import PendingFree
-from retentiond.disks.log_dirs import ReplicaKey
-from retentiond.disks.pressure import LogDirKey
+from retentiond.disks.log_dirs import LogDirKey, ReplicaKey
+from retentiond.disks.recent import FolderKey, LogDirUse, RecentDisks
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.formatting import rfc3339
 from retentiond.memory.remembered import NOTHING, Remembered
@@ -42,6 +42,8 @@ WAITING_NAME = "waiting.json"
 UNDER_PRESSURE_NAME = "under_pressure.json"
 
 SPACE_NAME = "space.json"
+
+RECENT_NAME = "recent_disks.json"
 
 LAST_COMPLETE_NAME = "last_complete.json"
 
@@ -83,6 +85,7 @@ class StoredState(NamedTuple):
     - ``stuck``: what the daemon found stuck, for commands that can't find it themselves.
     - ``waiting``: partitions that earlier cycles left out; those that wait longest come first.
     - ``under_pressure``: log directories that were under pressure when their space was last known.
+    - ``recent_disks``: the disks in the last minutes, if there is disk pressure.
     """
 
     remembered: Remembered = NOTHING
@@ -91,6 +94,7 @@ class StoredState(NamedTuple):
     stuck: tuple[Stuck, ...] = ()
     waiting: tuple[TopicPartition, ...] = ()
     under_pressure: frozenset[LogDirKey] = frozenset()
+    recent_disks: RecentDisks = RecentDisks()
 
 
 def read_stored_state(state_dir: Path) -> StoredState:
@@ -102,6 +106,7 @@ def read_stored_state(state_dir: Path) -> StoredState:
         read_stuck(state_dir),
         read_waiting(state_dir),
         read_under_pressure(state_dir),
+        read_recent_disks(state_dir),
     )
 
 
@@ -113,6 +118,7 @@ def stored_state_of(state: State) -> StoredState:
         read_awaited(state.state_dir),
         waiting=read_waiting(state.state_dir),
         under_pressure=read_under_pressure(state.state_dir),
+        recent_disks=read_recent_disks(state.state_dir),
     )
 
 
@@ -212,6 +218,40 @@ def write_space(state_dir: Path, boot_id: str, readings: SpaceReadings) -> None:
     )
     rows = [[*log_dir, points] for log_dir, points in sorted(readings.items())]
     write_json(state_dir / SPACE_NAME, [boot_id, rows], consequence)
+
+
+def read_recent_disks(state_dir: Path) -> RecentDisks:
+    """The disks in the readings of the last minutes, as an earlier cycle left them."""
+    try:
+        boot_id, stored = _read_json(state_dir / RECENT_NAME)
+        uses: dict[LogDirKey, list[LogDirUse]] = {}
+        sizes: dict[LogDirKey, dict[FolderKey, int]] = {}
+        for broker, path, points, topics in stored:
+            key = (int(broker), str(path))
+            uses[key] = [LogDirUse(*map(int, point)) for point in points]
+            sizes[key] = {
+                (topic, int(partition), bool(is_future)): int(size)
+                for topic, folders in topics.items()
+                for partition, is_future, size in folders
+            }
+        return RecentDisks(str(boot_id), uses, sizes)
+    except (*UNREADABLE_ERRORS, AttributeError):
+        return RecentDisks()
+
+
+def write_recent_disks(state_dir: Path, recent: RecentDisks) -> None:
+    """Writes the folders' sizes by topic, because most topics have several. Raises `StateError`."""
+    rows = []
+    for key, uses in sorted(recent.uses.items()):
+        topics: dict[str, list[tuple[int, int, int]]] = {}
+        for (topic, partition, is_future), size in recent.sizes[key].items():
+            topics.setdefault(topic, []).append((partition, int(is_future), size))
+        rows.append([*key, uses, topics])
+    consequence = (
+        ", so a restart under pressure would delete again what the brokers are about to free; "
+        f"{WHAT_TO_CHECK}"
+    )
+    _write_or_remove(state_dir / RECENT_NAME, rows and [recent.boot_id, rows], consequence)
 
 
 class LastComplete(NamedTuple):

@@ -303,7 +303,7 @@ LOG_DIR_UNDER_PRESSURE = Definition(
 LOG_DIR_PLANNED = Definition(
     "retentiond_log_dir_planned_bytes",
     GAUGE,
-    "Log directory under pressure: bytes that the last plan's deletions free there, by estimate.",
+    "Log directory under pressure: bytes that the plan's deletions free on its disk, by estimate.",
     ("broker", "log_dir"),
 )
 LOG_DIR_SHORT = Definition(

@@ -65,6 +65,8 @@ def say_relief(relief: LogDirRelief) -> str:
         )
         kept = f"; most is kept for {keepers}" if keepers else ""
         parts.append(f"{say_bytes(relief.short_bytes)} of that may not go{kept}")
+    if relief.waiting_bytes:
+        parts.append(f"{say_bytes(relief.waiting_bytes)} more may go and wait for a limit")
     return "; ".join(parts)
 
 

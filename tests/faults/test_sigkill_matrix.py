@@ -84,9 +84,11 @@ PURE = {
 ONLY_READ = {"stored_state_of"}
 """What the state directory says, read before anything else."""
 
-UNDER_PRESSURE = {"under_pressure", "write_under_pressure"}
-"""What only a disk that runs full leads to, and none does here: a look-up of offsets, and a file
-that says for how long the disk is under pressure. Without it that ends sooner, and less goes."""
+UNDER_PRESSURE = {"under_pressure", "write_recent_disks", "write_under_pressure"}
+"""What only ``disk_pressure`` leads to, and there is none here: a look-up of offsets, a file that
+says for how long a disk is under pressure, and one that says what its broker is about to free.
+Without the first file that ends sooner, and less goes. Without the second more goes than is needed,
+and only what all groups have read."""
 
 HELD_IN_PARTS = {"after_acting", "execute"}
 

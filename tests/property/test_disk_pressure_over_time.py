@@ -19,7 +19,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from retentiond.clock import Uptime
-from retentiond.config import Config
+from retentiond.config import Config, Limits
 from retentiond.cycle import CycleContext, run_cycle
 from retentiond.disks import broker_disks
 from retentiond.disks.broker_disks import BrokerDisks
@@ -193,6 +193,8 @@ class Life:
         disk.change_foreign(what.foreign_segments * SEGMENT)
         disk.pass_time(what.waited_ms)
         disk.tells_space = what.tells_space
+        if what.restarts:
+            self.disks = BrokerDisks()
         return self.cycle()
 
     def committed(self, number: int) -> int:
@@ -272,13 +274,14 @@ def config(state_dir: Path) -> Config:
 
 class Round(NamedTuple):
     """What happens before a cycle. ``written``, ``read``: records, and the share of what is left to
-    read, by partition."""
+    read, by partition. ``restarts``: the daemon begins anew, from the stored state."""
 
     written: tuple[int, ...]
     read: tuple[float, ...]
     foreign_segments: int
     waited_ms: int
     tells_space: bool
+    restarts: bool
 
 
 def each_partition(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -295,6 +298,7 @@ ROUNDS = st.lists(
             [SECOND_MS, 30 * SECOND_MS, 6 * MINUTE_MS, HOUR_MS, 25 * HOUR_MS]
         ),
         tells_space=st.sampled_from([True, True, True, False]),
+        restarts=st.sampled_from([False, False, True]),
     ),
     min_size=10,
     max_size=30,
@@ -352,3 +356,52 @@ def test_a_group_that_a_cycle_saw_before_its_reading_of_times_failed_is_remember
 
         assert life.cycle() == []
         assert not disk.requests
+
+
+def test_a_restart_does_not_delete_again_what_the_broker_is_about_to_free() -> None:
+    with new_life() as life:
+        disk = life.disk
+        for number in range(PARTITIONS):
+            disk.commit("billing", {TopicPartition("orders", number): 150})
+        life.cycle()
+        disk.pass_time(2 * HOUR_MS)
+        disk.change_foreign(disk.usable() // 2)
+        assert life.cycle()
+        disk.check()  # the segments leave the logs, and their files stay for a minute
+        disk.pass_time(SECOND_MS)
+        assert life.cycle() == []
+        life.disks = BrokerDisks()
+        assert life.cycle() == []
+
+
+def test_another_file_that_appears_after_the_segments_are_gone_is_no_segment() -> None:
+    with new_life() as life:
+        disk = life.disk
+        for number in range(PARTITIONS):
+            disk.commit("billing", {TopicPartition("orders", number): 150})
+        life.cycle()
+        disk.pass_time(2 * HOUR_MS)
+        disk.change_foreign(disk.usable() // 2)
+        assert life.cycle()
+        disk.check()
+        disk.pass_time(SECOND_MS)
+        assert life.cycle() == []
+        disk.pass_time(2 * FILE_DELAY_MS)
+        assert life.cycle() == []
+        assert not life.is_pressed
+        disk.change_foreign(int(disk.usable() - BELOW * TOTAL) + SEGMENT)
+        disk.pass_time(SECOND_MS)
+        assert life.cycle()
+
+
+def test_within_a_limit_those_that_free_most_come_first() -> None:
+    with new_life() as life:
+        disk = life.disk
+        life.config = life.config.model_copy(update={"limits": Limits(partitions_per_cycle=1)})
+        for number, read in enumerate((20, 90, 40, 150)):
+            disk.commit("billing", {TopicPartition("orders", number): read})
+        life.cycle()
+        disk.pass_time(2 * HOUR_MS)
+        disk.change_foreign(disk.usable() - SEGMENT)
+        gone = [[each.number for each in life.cycle()] for _ in range(4)]
+        assert gone == [[3], [1], [2], [0]]

@@ -18,8 +18,7 @@ from retentiond.config import Config
 from retentiond.cycle import CycleContext, plan_cycle, run_cycle
 from retentiond.disks import broker_disks
 from retentiond.disks.broker_disks import BrokerDisks
-from retentiond.disks.log_dirs import DiskReading, LogDirCapacity
-from retentiond.disks.pressure import LogDirKey
+from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, LogDirKey
 from retentiond.disks.stuck import Stuck
 from retentiond.formatting import rfc3339
 from retentiond.gather.groups import LastCoordinators

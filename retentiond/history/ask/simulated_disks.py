@@ -14,13 +14,16 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from retentiond.disks.pressure import SAME_DISK
 from retentiond.history.ask.replay import Replay
 from retentiond.history.ask.simulate import SIMULATED_BYTES
 from retentiond.history.schema import RowKind
 
 IS_PLAUSIBLE = "total_bytes > 0 AND usable_bytes BETWEEN 0 AND total_bytes"
 """Figures that contradict each other count as unknown, as they do for the daemon."""
+
+SAME_DISK = 0.001
+"""The usable bytes of two directories on one disk differ by less than this part of the disk in
+every entry. The daemon tells them by readings that follow one another closely, and is stricter."""
 
 
 def recorded_space(replay: Replay) -> DataFrame:

@@ -437,13 +437,13 @@ class NoDisks(BrokerDisks):
     def begin(self, kafka: Any) -> None: ...
 
     def pressure(
-        self, snapshot: Snapshot, rules: DiskPressure, before: Any, awaited: Any
+        self, snapshot: Snapshot, rules: DiskPressure, before: Any, awaited: Any, recent: Any
     ) -> Pressure:
         try:
             found = disk_reading(self._world.here.log_dirs(), partitions_of(snapshot))
         except KafkaUnavailable:
             found = DiskReading()
-        pressed = pressure(found, rules, before, FreedProgress(), {})
+        pressed = pressure(found, rules, before, FreedProgress())
         self._world.met["cycles under pressure"] += bool(pressed.log_dirs)
         return pressed
 

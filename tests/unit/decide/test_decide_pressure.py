@@ -55,7 +55,7 @@ def test_a_partition_with_replicas_on_two_full_disks_relieves_both() -> None:
 
 
 def test_two_directories_of_one_disk_are_relieved_once() -> None:
-    other = A._replace(log_dir="/c")
+    other = A._replace(log_dir="/c", disk="/a")
     eager = frees((0, A, 160), (1, other, 160))
     assert chosen([A, other], {}, eager) == [0]
 
@@ -136,6 +136,30 @@ def test_a_row_that_goes_sooner_says_for_which_directories_and_how_full_they_are
     assert (row.under_pressure, row.detail) == (True, normal.detail)
 
 
+def test_no_directory_is_short_of_what_another_one_on_its_disk_frees() -> None:
+    taken = tiered(local_start=0, segment=100)
+    busy = PressedLogDir(1, "/a", 10_000, 100, 1_000)
+    idle = busy._replace(log_dir="/b", disk="/a")
+    elsewhere = busy._replace(log_dir="/c")
+    pressed = Pressure((busy, idle, elsewhere), reading=reading({1: 4000}))
+
+    found = relief([deletion(250)], taken, pressed)
+
+    assert [each.planned_bytes for each in found] == [1000, 1000, 0]
+    assert [each.short_bytes for each in found] == [0, 0, 900]
+
+
+def test_what_waits_for_a_limit_may_go() -> None:
+    taken = tiered(local_start=0, segment=100)
+    pressed = Pressure((PressedLogDir(1, "/a", 10_000, 100, 1_500),), reading=reading({1: 4000}))
+    waits = replace(deletion(250), verdict=Verdict.HOLD, reason=Reason.LIMIT_REACHED, records=0)
+
+    (found,) = relief([waits], taken, pressed, [deletion(250)])
+
+    assert (found.planned_bytes, found.waiting_bytes) == (0, 1000)
+    assert found.short_bytes == 1_500 - 100 - 1000
+
+
 def test_what_may_not_go_is_said_with_the_group_that_keeps_it() -> None:
     taken = tiered(local_start=0, segment=100)
     disk = PressedLogDir(1, "/a", 10_000, 100, 5_000)
@@ -159,7 +183,7 @@ def test_a_directory_says_what_delays_its_deletions_and_what_pressure_would_do(
     pressed = Pressure((disk,), reading=reading({1: 4000, 2: 4000}))
     held = replace(deletion(250), verdict=Verdict.HOLD, reason=reason, records=0)
 
-    (found,) = relief([held], tiered(), pressed, [deletion(250)])
+    (found,) = relief([held], tiered(), pressed, eager_rows=[deletion(250)])
 
     assert found.planned_bytes == 0
     assert found.eager_rows == {AT: deletion(250)}

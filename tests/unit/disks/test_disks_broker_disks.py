@@ -11,6 +11,7 @@ from retentiond.config.disk_pressure import DiskPressure
 from retentiond.disks import broker_disks
 from retentiond.disks.broker_disks import BrokerDisks, SpaceHistory, trend
 from retentiond.disks.log_dirs import LogDirCapacity
+from retentiond.disks.recent import RecentDisks
 from retentiond.state.state import read_space, write_space
 from tests.support.builders.gather_worlds import config as policy
 from tests.support.builders.gather_worlds import entry, healthy, snapshot
@@ -105,7 +106,7 @@ def test_a_reading_that_has_grown_old_is_no_pressure(monkeypatch: pytest.MonkeyP
     rules = DiskPressure(below_free=20.0, until_free=25.0)
 
     def pressed() -> list[tuple[int, str]]:
-        found = disks.pressure(taken, rules, (), ())
+        found = disks.pressure(taken, rules, (), (), RecentDisks())
         return [each.key for each in found.log_dirs]
 
     disks = BrokerDisks()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from retentiond.clock import Uptime
 from retentiond.config.disk_pressure import DiskPressure
 from retentiond.disks.freed import FreedProgress, PendingFree
 from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, ReplicaKey, disk_reading
-from retentiond.disks.pressure import PressedLogDir, RemovedSegments, grouped_by_disk, pressure
+from retentiond.disks.pressure import pressure
+from retentiond.disks.recent import RecentDisks
 from retentiond.kafka.interface import LogDir, LogDirs
 from retentiond.model import Failure, TopicPartition
 
@@ -20,7 +22,7 @@ def under_pressure(
     *space: tuple[str, int, int], before: frozenset[tuple[int, str]] = frozenset()
 ) -> list[str]:
     reading = DiskReading(space=tuple(LogDirCapacity(1, *each) for each in space))
-    return [each.log_dir for each in pressure(reading, RULES, before, FreedProgress(), {}).log_dirs]
+    return [each.log_dir for each in pressure(reading, RULES, before, FreedProgress()).log_dirs]
 
 
 def test_it_begins_below_one_line_and_ends_at_another() -> None:
@@ -38,57 +40,32 @@ def test_space_that_contradicts_itself_is_no_pressure(contradiction: tuple[str, 
 
 
 def test_what_is_not_known_now_is_no_pressure_and_is_not_forgotten() -> None:
-    found = pressure(DiskReading(), RULES, {HERE}, FreedProgress(), {})
+    found = pressure(DiskReading(), RULES, {HERE}, FreedProgress())
     assert found.log_dirs == ()
     assert found.remembered == {HERE}
     space = (LogDirCapacity(1, "/a", 100, 24),)
-    assert pressure(DiskReading(space=space), RULES, found.remembered, FreedProgress(), {}).log_dirs
+    assert pressure(DiskReading(space=space), RULES, found.remembered, FreedProgress()).log_dirs
 
 
 def test_what_is_on_its_way_off_counts_as_free() -> None:
     replica = ReplicaKey(TopicPartition("orders", 0), 1, "/a")
     awaited = PendingFree("cycle", replica, "id", 0, 9, 8, 50, 10, asked_at_ms=0)
     reading = DiskReading(space=(LogDirCapacity(1, "/a", 100, 10),))
-    (found,) = pressure(reading, RULES, (), FreedProgress((awaited,)), {}).log_dirs
+    (found,) = pressure(reading, RULES, (), FreedProgress((awaited,))).log_dirs
     assert (found.awaited_bytes, found.needed_bytes) == (8, 7)
     freed = FreedProgress((awaited._replace(freed_bytes=8),))
-    (found,) = pressure(reading, RULES, (), freed, {}).log_dirs
+    (found,) = pressure(reading, RULES, (), freed).log_dirs
     assert (found.awaited_bytes, found.needed_bytes) == (0, 15)
 
 
-def test_two_directories_of_a_broker_on_one_disk_are_told_by_its_space() -> None:
-    a, b, c = (PressedLogDir(1, name, 10_000, 1_000, 2_500) for name in "abc")
-    elsewhere = c._replace(usable_bytes=1_100)
-    assert grouped_by_disk([a, b._replace(usable_bytes=1_005), elsewhere]) == [
-        [a, b._replace(usable_bytes=1_005)],
-        [elsewhere],
-    ]
-    assert grouped_by_disk([a, b._replace(broker=2)]) == [[a], [b._replace(broker=2)]]
-
-
-def on_its_way(removed: RemovedSegments, log_bytes: int | None, usable: int, at_s: int) -> int:
-    """On a disk of 1000 with one log, or none."""
-    space = [LogDirCapacity(*HERE, 1000, usable)]
-    logs = {} if log_bytes is None else {("orders", 0, False): log_bytes}
-    return removed.bytes_by_log_dir(space, {HERE: logs}, 1000 * at_s)[HERE]
-
-
-def test_what_has_left_the_logs_and_not_the_disk_is_on_its_way() -> None:
-    removed = RemovedSegments()
-    assert on_its_way(removed, 800, 100, 0) == 0  # 100 lie beside the logs
-    assert on_its_way(removed, 500, 100, 30) == 300  # renamed, and still there
-    assert on_its_way(removed, 520, 80, 60) == 300  # as 20 were written
-    assert on_its_way(removed, 520, 280, 90) == 100  # two thirds are gone
-    assert on_its_way(removed, 520, 380, 120) == 0
-    assert on_its_way(removed, None, 380, 150) == 520  # the topic was deleted
-
-
-def test_other_files_on_the_disk_are_not_taken_for_removed_segments() -> None:
-    removed = RemovedSegments()
-    assert on_its_way(removed, 800, 100, 0) == 0
-    assert on_its_way(removed, 800, 40, 60) == 0  # 60 of something else
-    assert on_its_way(removed, 780, 40, 120) == 20
-    assert on_its_way(removed, 780, 40, 1200) == 0
+def test_directories_on_one_disk_await_the_same_bytes_and_end_together() -> None:
+    replica = ReplicaKey(TopicPartition("orders", 0), 1, "/b")
+    awaited = PendingFree("cycle", replica, "id", 0, 9, 8, 50, 10, asked_at_ms=0)
+    space = tuple(LogDirCapacity(1, path, 100, 22) for path in ("/a", "/b"))
+    recent = RecentDisks().with_reading(space, {each.key: {} for each in space}, Uptime("boot", 0))
+    found = pressure(DiskReading(space=space), RULES, {HERE}, FreedProgress((awaited,)), recent)
+    assert [each.awaited_bytes for each in found.log_dirs] == [8, 8]
+    assert [each.disk_key for each in found.log_dirs] == [HERE, HERE]
 
 
 def test_a_broker_that_does_not_answer_hides_no_pressure_on_the_others() -> None:
@@ -96,6 +73,6 @@ def test_a_broker_that_does_not_answer_hides_no_pressure_on_the_others() -> None
     offline = LogDir("/b", failure=Failure("KAFKA_STORAGE_ERROR", "the disk is gone"))
     silent = Failure("REQUEST_TIMED_OUT", "no answer")
     read = disk_reading(LogDirs({1: silent, 2: (full, offline)}, {}), ())
-    found = pressure(read, RULES, {HERE}, FreedProgress(), {})
+    found = pressure(read, RULES, {HERE}, FreedProgress())
     assert [each.key for each in found.log_dirs] == [(2, "/a")]
     assert found.remembered == {HERE, (2, "/a")}

@@ -55,7 +55,9 @@ def eager(reason: Reason, detail: str | None = None) -> PlanRow:
 def said(final: PlanRow, sooner: PlanRow, *delayed: Reason, short: int = 512) -> str:
     """What is said of a partition, without what is said of the directory."""
     at = final.topic_partition
-    found = LogDirRelief(LOG_DIR, 0, short, {}, {at: 4_096}, {at: sooner}, frozenset(delayed))
+    found = LogDirRelief(
+        LOG_DIR, 0, short, {}, {at: 4_096}, eager_rows={at: sooner}, delayed=frozenset(delayed)
+    )
     sentence = say_pressure_on(final, POLICY, 1_024, found)
     assert sentence.startswith("/data of broker 1 has 10% left")
     return sentence.removeprefix("/data of broker 1 has 10% left").removeprefix(", and ")
@@ -126,4 +128,11 @@ def test_what_a_pause_holds_under_pressure_says_when_it_may_go() -> None:
     held = eager(Reason.PAUSED, "paused by root")
     assert said(held, eager(Reason.CONSUMED), Reason.PAUSED) == (
         ": records of this partition may go after 10 minutes instead of after 1 day."
+    )
+
+
+def test_what_waits_for_a_limit_is_not_said_to_be_kept() -> None:
+    assert say_relief(LogDirRelief(LOG_DIR, 1_024, 0, {"slow": 2_048}, {}, 512)) == (
+        "/data of broker 1 has 10% left (1.0 KiB), and 1.5 KiB more must go until the pressure "
+        "ends; the plan frees 1.0 KiB there; 512 B more may go and wait for a limit"
     )

@@ -1,0 +1,166 @@
+"""The log directories in the readings of the last ten minutes: what has left the logs and not the
+disk.
+
+A broker renames a segment before it deletes the file, and then no longer counts it in the log's
+size. Until the file is gone, the bytes outside the logs are that much higher than they were. They
+count as removed segments only as far as the logs have shrunk, because other files may have grown.
+Once they have come free they don't count again, whatever else fills the disk then.
+
+The readings are stored, so that a restart, or another command, does not take these bytes for bytes
+that must still be deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median_low
+from typing import NamedTuple, TypeAlias
+
+from retentiond.clock import Uptime
+from retentiond.disks.log_dirs import LogDirCapacity, LogDirKey
+from retentiond.formatting import MINUTE_MS
+from retentiond.kafka.interface import LogDirs
+from retentiond.model import Failure
+
+SAME_DISK = 1e-5
+"""The usable bytes of two directories on one disk differ by at most this part of the disk. The
+broker looks at one right after the other, so only what is written in between makes a difference."""
+
+WINDOW_MS = 10 * MINUTE_MS
+"""For how long a removed segment may still be on the disk. Kafka's default is a minute."""
+
+FolderKey: TypeAlias = "tuple[str, int, bool]"
+"""Topic, partition, and whether the replica is a future one."""
+
+SizesByLogDir: TypeAlias = "Mapping[LogDirKey, Mapping[FolderKey, int]]"
+
+
+def sizes_by_log_dir(found: LogDirs) -> SizesByLogDir:
+    """The size of each folder in the directories that could be read."""
+    return {
+        (broker, log_dir.path): {
+            (replica.topic, replica.partition, replica.is_future): replica.size_bytes
+            for replica in log_dir.replicas
+        }
+        for broker, answer in found.brokers.items()
+        if not isinstance(answer, Failure)
+        for log_dir in answer
+        if log_dir.failure is None
+    }
+
+
+class LogDirUse(NamedTuple):
+    """A log directory in one reading. ``at_ms``: uptime. ``log_bytes``: the size of its logs.
+    ``shrunk_bytes``: what has left the logs since the previous reading."""
+
+    at_ms: int
+    total_bytes: int
+    usable_bytes: int
+    log_bytes: int
+    shrunk_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecentDisks:
+    """The directories whose space was told in the last ten minutes before the last reading.
+
+    - ``boot_id``: the boot that the times of the readings belong to.
+    - ``uses``: each directory's readings, the oldest first.
+    - ``sizes``: the folders of each directory in the last of its readings.
+    """
+
+    boot_id: str = ""
+    uses: Mapping[LogDirKey, Sequence[LogDirUse]] = field(default_factory=dict)
+    sizes: SizesByLogDir = field(default_factory=dict)
+
+    def with_reading(
+        self, space: Sequence[LogDirCapacity], sizes: SizesByLogDir, now: Uptime
+    ) -> RecentDisks:
+        """The recent readings with one more. Earlier ones of another boot can't be dated, so they
+        are left out."""
+        oldest_ms = now.ms - WINDOW_MS
+        uses: dict[LogDirKey, Sequence[LogDirUse]] = {}
+        for key, known in self.uses.items() if self.boot_id == now.boot_id else ():
+            if recent := [use for use in known if oldest_ms <= use.at_ms <= now.ms]:
+                uses[key] = recent
+        last_sizes = {key: self.sizes.get(key, {}) for key in uses}
+        for log_dir in space:
+            if not log_dir.is_plausible:
+                continue
+            key = log_dir.key
+            use = LogDirUse(
+                now.ms,
+                log_dir.total_bytes,
+                log_dir.usable_bytes,
+                sum(sizes[key].values()),
+                _shrunk_bytes(last_sizes.get(key, {}), sizes[key]),
+            )
+            uses[key] = [*uses.get(key, ()), use]
+            last_sizes[key] = sizes[key]
+        return RecentDisks(now.boot_id, uses, last_sizes)
+
+    def disks(self) -> Mapping[LogDirKey, Sequence[LogDirKey]]:
+        """The directories of the last reading, by the first directory on their disk."""
+        last_ms = max((uses[-1].at_ms for uses in self.uses.values()), default=0)
+        disks: dict[LogDirKey, list[LogDirKey]] = {}
+        for key in sorted(key for key, uses in self.uses.items() if uses[-1].at_ms == last_ms):
+            same = (first for first in disks if self._are_on_one_disk(first, key))
+            disks.setdefault(next(same, key), []).append(key)
+        return disks
+
+    def removed_bytes(self, disk: Collection[LogDirKey]) -> int:
+        """What has left the logs and not the disk. ``disk``: its directories, of `disks`."""
+        return _removed_bytes(self._together(disk))
+
+    def _are_on_one_disk(self, one: LogDirKey, other: LogDirKey) -> bool:
+        """Whether two directories look as if they were on one disk, in most of the readings.
+
+        One reading can be wrong: two disks can be equally full for a moment, and a slow broker can
+        look at the same disk at two times. If as many readings say so as not, it is one disk. To
+        take two disks for one delays relief; to take one for two deletes up to twice as much.
+        """
+        if one[0] != other[0]:
+            return False
+        together = self._together((one, other))
+        if any(first.total_bytes != second.total_bytes for first, second in together):
+            return False
+        differences = [abs(first.usable_bytes - second.usable_bytes) for first, second in together]
+        return median_low(differences) <= SAME_DISK * together[-1][0].total_bytes
+
+    def _together(self, keys: Collection[LogDirKey]) -> list[tuple[LogDirUse, ...]]:
+        """The readings that have all of these directories. The last one does."""
+        uses = [self.uses[key] for key in keys]
+        times = set.intersection(*({use.at_ms for use in of_one} for of_one in uses))
+        kept = [[use for use in of_one if use.at_ms in times] for of_one in uses]
+        return list(zip(*kept, strict=False))
+
+
+def _shrunk_bytes(before: Mapping[FolderKey, int], now: Mapping[FolderKey, int]) -> int:
+    """The bytes that have left a directory's folders. A folder that is gone (its topic was deleted,
+    say) counts with its whole size."""
+    return sum(max(0, size - now.get(folder, 0)) for folder, size in before.items())
+
+
+def _removed_bytes(together: Sequence[Sequence[LogDirUse]]) -> int:
+    """For the directories of one disk.
+
+    A reading can only add what has left the logs since the one before. So a file that appears after
+    the segments are gone does not count. One that appears before does, for as long as the window
+    lasts: it looks like a segment that is still there. To count too much delays relief, and to
+    count too little deletes records that could have stayed.
+    """
+    other_bytes = [_other_bytes(disk) for disk in together]
+    removed_bytes = 0
+    lowest = other_bytes[0]
+    for disk, others in zip(together, other_bytes, strict=True):
+        lowest = min(lowest, others)
+        removed_bytes += sum(use.shrunk_bytes for use in disk)
+        removed_bytes = min(removed_bytes, others - lowest)
+    return removed_bytes
+
+
+def _other_bytes(disk: Sequence[LogDirUse]) -> int:
+    """What is on the disk and not in a log."""
+    first = disk[0]
+    return first.total_bytes - first.usable_bytes - sum(use.log_bytes for use in disk)
