@@ -20,15 +20,15 @@ from hypothesis import strategies as st
 
 from retentiond.clock import Uptime
 from retentiond.config import Config, Limits
-from retentiond.cycle import CycleContext, run_cycle
+from retentiond.cycle import CycleContext, plan_cycle, run_cycle
 from retentiond.disks import broker_disks
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.errors import KafkaUnavailable
 from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.interface import LogDir, LogDirs, Replica
-from retentiond.model import TopicPartition
+from retentiond.model import Plan, TopicPartition
 from retentiond.spark.session import SparkSessions
-from retentiond.state.state import State, open_state
+from retentiond.state.state import State, open_state, read_stored_state
 from tests.property.model.daemon import NoLag
 from tests.support import oracle
 from tests.support.fakes import FakeCluster
@@ -232,6 +232,11 @@ class Life:
             assert freed < needed + slack, f"{sooner}: {needed} were needed"
         return sooner
 
+    def plan(self) -> Plan:
+        """What a process that only reads would show."""
+        stored = read_stored_state(self.state.state_dir)
+        return plan_cycle(self._context(), self.config, stored).report.plan
+
     def may_go(self) -> int:
         """Bytes that pressure could still have deleted."""
         disk = self.disk
@@ -371,6 +376,7 @@ def test_a_restart_does_not_delete_again_what_the_broker_is_about_to_free() -> N
         disk.pass_time(SECOND_MS)
         assert life.cycle() == []
         life.disks = BrokerDisks()
+        assert not any(row.records for row in life.plan().rows)
         assert life.cycle() == []
 
 
