@@ -59,7 +59,6 @@ NOTHING_ON_DISK = STEP_NAMES[: STEP_NAMES.index("after the intents are written")
 NOTHING_REQUESTED = STEP_NAMES[: STEP_NAMES.index("while the request is under way")]
 
 PURE = {
-    "allowed",
     "arranged",
     "begun",
     "changes",
@@ -69,6 +68,7 @@ PURE = {
     "in_turn",
     "known_readers",
     "newly_seen",
+    "once_settled",
     "recalled",
     "relief",
     "relieved",
@@ -76,6 +76,7 @@ PURE = {
     "standing",
     "still_waiting",
     "tool_options",
+    "unless_paused",
     "unseen_readers",
     "within_limits",
 }
