@@ -102,6 +102,8 @@ def say_pressure_on(
     if _goes_sooner(row, policy):
         pressure_ms, normal_ms = policy.pressure_retention_ms, policy.consumed_retention_ms
         return f"{says}: {say_sooner('this partition', pressure_ms, normal_ms)}."
+    if row.reason is Reason.EMPTY:
+        return f"{says}, and pressure can't help: the partition has no records."
     if row.verdict is Verdict.HOLD or row.reason is Reason.NOT_CONSUMED:
         return f"{says}, and pressure can't help: see above what keeps the records."
     if not relief.short_bytes:
@@ -128,7 +130,7 @@ def _say_eager_bound(row: PlanRow, pressure_ms: int, relief: LogDirRelief) -> st
     Without an answer of how old they are by that time, the row went by the consumed retention.
     """
     eager = relief.eager_rows.get(row.topic_partition)
-    if eager is None or eager.reason is Reason.EMPTY:
+    if eager is None:
         return None
     if eager.consumed_retention_ms != pressure_ms:
         return "which records are older than the pressure retention could not be read"

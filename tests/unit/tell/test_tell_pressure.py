@@ -107,9 +107,12 @@ def test_what_a_pause_or_a_limit_delays_is_not_laid_to_the_segments(
     assert said(YOUNG, eager(Reason.CONSUMED), *delayed) == f"{why}."
 
 
-def test_an_empty_partition_frees_nothing() -> None:
+@pytest.mark.parametrize("short", [0, 512])
+def test_an_empty_partition_has_nothing_that_could_go(short: int) -> None:
     empty = normal(Reason.EMPTY)
-    assert said(empty, empty, Reason.PAUSED) == f"{FREES_NOTHING}."
+    assert said(empty, empty, Reason.PAUSED, short=short) == (
+        "pressure can't help: the partition has no records."
+    )
 
 
 def test_a_deletion_by_the_consumed_retention_says_that_pressure_frees_no_more() -> None:
