@@ -19,7 +19,15 @@ from typing import NamedTuple
 
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck
-from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition, Verdict
+from retentiond.model import (
+    CAUSED_BY_A_GROUP,
+    DeletionOutcome,
+    Outcome,
+    PlanRow,
+    Reason,
+    TopicPartition,
+    Verdict,
+)
 from retentiond.tell.reasons import say_compacted, say_groups_only, short
 from retentiond.tell.well_known_topics import KnownSystem, system_of
 
@@ -68,19 +76,6 @@ class KeptRecords(NamedTuple):
     keeper: KeptBecause
     records: int
     size: Stored
-
-
-CAUSED_BY_A_GROUP = frozenset(
-    {
-        Reason.NOT_CONSUMED,
-        Reason.REQUIRED_GROUP_MISSING,
-        Reason.GROUP_WITHOUT_COMMIT,
-        Reason.GROUP_VANISHED,
-        Reason.GROUP_UNREADABLE,
-        Reason.COMMIT_BEYOND_END,
-        Reason.COMMIT_REWOUND,
-    }
-)
 
 
 def cause(row: PlanRow) -> KeptBecause:

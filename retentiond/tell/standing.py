@@ -18,7 +18,7 @@ from retentiond.memory.remembered import (
     RememberedReader,
     is_forgotten,
 )
-from retentiond.model import Plan, Reason, TopicPartition, Verdict
+from retentiond.model import CAUSED_BY_A_GROUP, Plan, Reason, TopicPartition, Verdict
 from retentiond.snapshot import GroupCondition, Snapshot, TopicReading
 
 
@@ -90,19 +90,6 @@ HeldFor = Mapping[TopicPartition, Mapping[Reason, float]]
 """For how many seconds partitions have been held, by reason."""
 
 
-CAUSED_BY_GROUP = frozenset(
-    (
-        Reason.REQUIRED_GROUP_MISSING,
-        Reason.GROUP_WITHOUT_COMMIT,
-        Reason.GROUP_VANISHED,
-        Reason.GROUP_UNREADABLE,
-        Reason.COMMIT_BEYOND_END,
-        Reason.COMMIT_REWOUND,
-    )
-)
-"""Holds whose row names the group that is the cause."""
-
-
 class _Hold(NamedTuple):
     """Since when a partition is held for a reason, in monotonic seconds, and which group is the
     cause now; None if no group is, or none is known yet."""
@@ -165,7 +152,7 @@ class HeldSince:
             before = self._holds.get(row.topic_partition, {})
             kept = before if reason is Reason.GROUP_LIST_INCOMPLETE else {}
             since_s = before[reason].since_s if reason in before else now_s
-            group = row.binding_group if reason in CAUSED_BY_GROUP else None
+            group = row.binding_group if reason in CAUSED_BY_A_GROUP else None
             yield row.topic_partition, {**kept, reason: _Hold(since_s, group)}
 
 

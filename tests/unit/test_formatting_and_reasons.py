@@ -23,8 +23,7 @@ from retentiond.formatting import (
     shell_word,
 )
 from retentiond.history.ask.judge import HOLDS_BY_GROUPS, HOLDS_JUDGED_AGAIN, UNREADABLE_REASONS
-from retentiond.model import VERDICT_OF, GroupKind, Reason, Verdict
-from retentiond.tell.answers import CAUSED_BY_A_GROUP
+from retentiond.model import CAUSED_BY_A_GROUP, VERDICT_OF, GroupKind, Reason, Verdict
 from retentiond.tell.first_look import DISABLING
 from retentiond.tell.reasons import REASON_TEXTS, remedy, short, tool_options
 from tests.support.builders.reports import row
@@ -72,7 +71,7 @@ def test_every_reason_has_its_place() -> None:
     assert having("disables") == set(DISABLING)
     assert having("anew") == set(HOLDS_JUDGED_AGAIN)
     assert having("unreadable") == set(UNREADABLE_REASONS)
-    assert having("counted") == set(HOLDS_BY_GROUPS)
+    assert having("counted") == HOLDS_BY_GROUPS
     assert all(
         VERDICT_OF[reason] is Verdict.HOLD for reason in having("anew") | having("unreadable")
     )

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from retentiond.decide.rule import with_bounds, with_reason, with_topic_reason
 from retentiond.history.ask.question import POLICY_COLUMNS
-from retentiond.model import VERDICT_OF, Reason, Verdict
+from retentiond.model import CAUSED_BY_A_GROUP, VERDICT_OF, Reason, Verdict
 
 HOLDS_JUDGED_AGAIN = (
     Reason.RETENTION_EXCEEDS_FORCED,
@@ -35,15 +35,8 @@ HOLDS_OF_ANY_POLICY = tuple(
 )
 """Holds that any policy with the same groups would have had."""
 
-HOLDS_BY_GROUPS = (
-    Reason.NO_GROUP,
-    Reason.TOO_FEW_GROUPS,
-    Reason.REQUIRED_GROUP_MISSING,
-    Reason.GROUP_WITHOUT_COMMIT,
-    Reason.GROUP_VANISHED,
-    Reason.GROUP_UNREADABLE,
-    Reason.COMMIT_BEYOND_END,
-    Reason.COMMIT_REWOUND,
+HOLDS_BY_GROUPS = {Reason.NO_GROUP, Reason.TOO_FEW_GROUPS} | (
+    CAUSED_BY_A_GROUP & {*HOLDS_OF_ANY_POLICY}
 )
 """Holds of `HOLDS_OF_ANY_POLICY` that depend on which groups count."""
 
