@@ -343,14 +343,20 @@ def test_pressure_takes_what_is_needed_and_ends(rounds: Sequence[Round]) -> None
         assert not life.is_pressed or not life.may_go(), "it ends too early"
 
 
+def pressed_disk(life: Life) -> SmallDisk:
+    """The life's disk, which has come under pressure. The topic has settled, and what its group has
+    read is old enough for the pressure retention."""
+    for number in range(PARTITIONS):
+        life.disk.commit("billing", {TopicPartition("orders", number): 150})
+    life.cycle()
+    life.disk.pass_time(2 * HOUR_MS)
+    life.disk.change_foreign(life.disk.usable() // 2)
+    return life.disk
+
+
 def test_a_group_that_a_cycle_saw_before_its_reading_of_times_failed_is_remembered() -> None:
     with new_life() as life:
-        disk = life.disk
-        for number in range(PARTITIONS):
-            disk.commit("billing", {TopicPartition("orders", number): 150})
-        life.cycle()
-        disk.pass_time(2 * HOUR_MS)
-        disk.change_foreign(disk.usable() // 2)
+        disk = pressed_disk(life)
         disk.join("late", ["orders"])
         broker_gone = KafkaUnavailable("no broker answers")
         disk.script.after("offsets_at", lambda: disk.script.fail_next("offsets_at", broker_gone))
@@ -365,12 +371,7 @@ def test_a_group_that_a_cycle_saw_before_its_reading_of_times_failed_is_remember
 
 def test_a_restart_does_not_delete_again_what_the_broker_is_about_to_free() -> None:
     with new_life() as life:
-        disk = life.disk
-        for number in range(PARTITIONS):
-            disk.commit("billing", {TopicPartition("orders", number): 150})
-        life.cycle()
-        disk.pass_time(2 * HOUR_MS)
-        disk.change_foreign(disk.usable() // 2)
+        disk = pressed_disk(life)
         assert life.cycle()
         disk.check()  # the segments leave the logs, and their files stay for a minute
         disk.pass_time(SECOND_MS)
@@ -382,12 +383,7 @@ def test_a_restart_does_not_delete_again_what_the_broker_is_about_to_free() -> N
 
 def test_another_file_that_appears_after_the_segments_are_gone_is_no_segment() -> None:
     with new_life() as life:
-        disk = life.disk
-        for number in range(PARTITIONS):
-            disk.commit("billing", {TopicPartition("orders", number): 150})
-        life.cycle()
-        disk.pass_time(2 * HOUR_MS)
-        disk.change_foreign(disk.usable() // 2)
+        disk = pressed_disk(life)
         assert life.cycle()
         disk.check()
         disk.pass_time(SECOND_MS)
