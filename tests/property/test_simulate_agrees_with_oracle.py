@@ -506,8 +506,14 @@ def test_spark_and_the_oracle_agree_on_what_disk_pressure_would_have_deleted(
 ) -> None:
     rules = DiskPressure.model_validate({"below_free": "15%", "until_free": "25%"})
     times = records = losses = 0
+
+    def has_shown_enough() -> bool:
+        return times > 2 * TABLES and records > 20 * TABLES and losses > 8 * TABLES
+
     with large_jobs.use() as session:
-        for number, batch in enumerate(batches(TABLES)):
+        for number, batch in enumerate(batches(3 * TABLES)):
+            if number >= TABLES and has_shown_enough():
+                break  # a past in which no disk fills shows nothing, so others follow it
             with_pressure_retentions(batch)
             past = past_of(batch, tmp_path / f"pressure-{number}")
             asked = questions(batch.tried, batch.tried.get, batch.in_force.get)
@@ -533,9 +539,7 @@ def test_spark_and_the_oracle_agree_on_what_disk_pressure_would_have_deleted(
             times += sum(len(each.times) for each in pressure)
             records += found.total.simulated_records_sooner
             losses += len(found.total.missed)
-    assert times > 2 * TABLES
-    assert records > 20 * TABLES
-    assert losses > 8 * TABLES
+    assert has_shown_enough(), (times, records, losses)
 
 
 def test_spark_and_the_oracle_agree_on_how_full_disks_would_have_been_without_retentiond(
