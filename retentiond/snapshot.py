@@ -258,10 +258,10 @@ DENSE = 8
 for each commit. Sorting takes twice as long."""
 
 
-def offsets_beside(rows: pa.Table, commits: pa.Table, column: str = "offset") -> Integers:
-    """For each of the rows, which have group_id and partition_id, the offset (or another
-    ``column``) that ``commits`` have of the same group and partition (the first if there are
-    several); `NOWHERE` where they have none. None of theirs is null."""
+def offsets_beside(rows: pa.Table, commits: pa.Table) -> Integers:
+    """For each of the rows, which have group_id and partition_id, the offset that ``commits`` have
+    of the same group and partition (the first if there are several); `NOWHERE` where they have
+    none. None of theirs is null."""
     groups, partitions = (
         1 + max(pc.max(table[name]).as_py() or 0 for table in (rows, commits))
         for name in ("group_id", "partition_id")
@@ -272,7 +272,7 @@ def offsets_beside(rows: pa.Table, commits: pa.Table, column: str = "offset") ->
         keys: Integers = group * partitions + table["partition_id"].to_numpy()
         return keys
 
-    asked, there, offsets = keys_of(rows), keys_of(commits), commits[column].to_numpy()
+    asked, there, offsets = keys_of(rows), keys_of(commits), commits["offset"].to_numpy()
     if groups * partitions <= DENSE * len(there):
         offset_at = np.full(groups * partitions, NOWHERE)
         offset_at[there[::-1]] = offsets[::-1]  # so that the first one is written last

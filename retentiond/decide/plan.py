@@ -6,9 +6,10 @@ second one judges the few doubtful partitions, where a commit is missing or may 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -35,7 +36,7 @@ from retentiond.decide.rule import (
 from retentiond.decide.star_schema import StarSchema, star_schema, to_dataframes, with_join_hint
 from retentiond.formatting import rfc3339
 from retentiond.model import VERDICT_OF, PlanRow, Reason
-from retentiond.snapshot import NOWHERE, GroupTopic, Snapshot, offsets_beside
+from retentiond.snapshot import NOWHERE, GroupTopic, Snapshot
 from retentiond.spark.session import SparkSessions
 
 
@@ -147,10 +148,8 @@ def plan_rows(snapshot: Snapshot, judged: pa.Table) -> tuple[PlanRow, ...]:
     """The rows of `judged_partitions` with names and offsets, sorted by topic and partition."""
     rows = list(decided_rows(judged))
     replaced, vanished = replaced_records(snapshot, rows), _vanished_commits(snapshot, rows)
-    return tuple(
-        _row(snapshot, row, replaced, vanished, since)
-        for row, since in zip(rows, _binding_since(snapshot, rows), strict=True)
-    )
+    since = _binding_since(snapshot, rows)
+    return tuple(_row(snapshot, row, replaced, vanished, since) for row in rows)
 
 
 def _vanished_commits(
@@ -166,34 +165,49 @@ def _vanished_commits(
     }
 
 
-def _binding_since(snapshot: Snapshot, decided: Sequence[Decided]) -> Iterator[str | None]:
-    """For each row, since when its binding group stands at its commit or, if it has vanished, is
-    missing; None where no earlier cycle has seen it.
+def _binding_since(snapshot: Snapshot, decided: Iterable[Decided]) -> dict[int, str]:
+    """Since when the binding group stands at its commit or, if it has vanished, is missing: by
+    partition, where an earlier cycle has seen that.
 
     A commit that has moved since the last cycle stands since now. Since when one stands that went
     back is not known.
     """
     time = cache(rfc3339)  # few cycles have seen a commit move
-    bound = pa.table(
-        {
-            "group_id": pa.array([row.binding_group_id or 0 for row in decided], pa.int32()),
-            "partition_id": pa.array([row.partition_id for row in decided], pa.int32()),
-        }
-    )
-    before = offsets_beside(bound, snapshot.dated).tolist()
-    moved_at_ms = offsets_beside(bound, snapshot.dated, "moved_at_ms").tolist()
-    for row, last, moved_ms in zip(decided, before, moved_at_ms, strict=True):
-        group, committed = row.binding_group_id, row.binding_committed_offset
+    last_seen = _last_seen_of_binding(snapshot, decided)
+    since = {}
+    for row in decided:
+        at, group, committed = row.partition_id, row.binding_group_id, row.binding_committed_offset
         since_ms: int | None = None
         if group is not None and row.reason is Reason.GROUP_VANISHED:
-            topic = snapshot.partitions[row.partition_id].topic
+            topic = snapshot.partitions[at].topic
             since_ms = snapshot.absent_since_ms.get(GroupTopic(group, topic))
-        elif group is not None and committed is not None and last != NOWHERE:
+        elif group is not None and committed is not None and at in last_seen:
+            last, moved_at_ms = last_seen[at]
             if committed > last:
                 since_ms = snapshot.taken_at_ms
-            elif committed == last and moved_ms != NOWHERE:
-                since_ms = moved_ms
-        yield None if since_ms is None else time(since_ms)
+            elif committed == last and moved_at_ms != NOWHERE:
+                since_ms = moved_at_ms
+        if since_ms is not None:
+            since[at] = time(since_ms)
+    return since
+
+
+def _last_seen_of_binding(
+    snapshot: Snapshot, decided: Iterable[Decided]
+) -> dict[int, tuple[int, int]]:
+    """The remembered offset of the binding group, and when it was first seen there (`NOWHERE`: not
+    known); by partition."""
+    group_at = np.full(len(snapshot.partitions), NOWHERE)
+    for row in decided:
+        if row.binding_group_id is not None:
+            group_at[row.partition_id] = row.binding_group_id
+    partitions, groups, offsets, moved_at_ms = (
+        snapshot.dated[name].to_numpy()
+        for name in ("partition_id", "group_id", "offset", "moved_at_ms")
+    )
+    binds = group_at[partitions] == groups
+    found = (column[binds].tolist() for column in (partitions, offsets, moved_at_ms))
+    return {at: (offset, moved) for at, offset, moved in zip(*found, strict=True)}
 
 
 def _row(
@@ -201,7 +215,7 @@ def _row(
     decided: Decided,
     replaced: Mapping[tuple[int, int | None], str],
     vanished: Mapping[tuple[int, int | None], int],
-    since: str | None,
+    since: Mapping[int, str],
 ) -> PlanRow:
     at = snapshot.partitions[decided.partition_id]
     topic = snapshot.topics[at.topic]
@@ -219,7 +233,7 @@ def _row(
         min_committed_offset=decided.min_committed_offset,
         binding_group=None if group is None else group.group_id,
         binding_committed_offset=committed,
-        binding_since=since,
+        binding_since=since.get(decided.partition_id),
         retention_offset=(
             None if isinstance(topic.policy, PolicyConflict) else at.retention_offset
         ),
