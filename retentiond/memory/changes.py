@@ -177,7 +177,8 @@ def newly_seen(second: Snapshot, known: TopicsByReader, before: Remembered) -> N
 
 
 def with_stale(last: RememberedReader, offsets: Mapping[int, int], now_ms: int) -> RememberedReader:
-    """The reader with these commits, by partition, which were seen now, marked as stale."""
+    """The reader with these commits, by partition, which were seen now, marked as stale. Whoever
+    has commits is not absent."""
     moved = {
         partition: now_ms
         for partition, offset in offsets.items()
@@ -188,6 +189,8 @@ def with_stale(last: RememberedReader, offsets: Mapping[int, int], now_ms: int) 
         offsets=last.offsets.updated(ByPartition.of(offsets)),
         moved_at_ms=last.moved_at_ms.updated(ByPartition.of(moved)),
         stale=last.stale.union(offsets),
+        absent_since_ms=None,
+        absent_ms=0,
     )
 
 

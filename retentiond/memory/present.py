@@ -153,7 +153,11 @@ def _renewed(
     for begin, end in pairwise([*begins.tolist(), len(pair)]):
         at = slice(begin, end)
         here = partition[at]
-        found[int(pair[begin])] = ByPartition(here, offset[at]), ByPartition(here, moved[at])
+        # Copies: a part of an array keeps the whole array, for as long as one reader stands still.
+        found[int(pair[begin])] = (
+            ByPartition(here, offset[at].copy()),
+            ByPartition(here, moved[at].copy()),
+        )
     return found
 
 

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from retentiond.clock import Uptime, elapsed_ms, uptime
 from retentiond.errors import StateError
@@ -64,6 +64,14 @@ WHERE group_id = ?1 AND is_external = ?4 AND ifnull(topic = ?2, ?2 IS NULL) AND 
 )
 RETURNING topic
 """
+
+
+class _Written(NamedTuple):
+    """The readers that a transaction writes as they are, and those whose rows it changes by
+    statements, so that only the file knows what they are then."""
+
+    readers: Mapping[GroupOnTopic, RememberedReader]
+    by_statements: Set[GroupOnTopic]
 
 
 class GroupMemory:
@@ -254,11 +262,17 @@ class GroupMemory:
         fails, ``new`` and ``changed`` readers wait for the next one. ``others``, and all readers of
         the ``topics``: those whose rows it writes, too."""
         run = self._connection.executemany
-        written = {*new, *changed, *self._unwritten_new, *self._unwritten_changed, *others}
-        if self._last_read is not None and topics:
-            written |= {at for at in self._last_read[1].commits if at.topic in topics}
+        as_written = {**self._unwritten_new, **self._unwritten_changed, **new, **changed}
+        by_statements = {*others}
+        if self._last_read is not None:
+            there = self._last_read[1].commits
+            by_statements |= {at for at in there if at.topic in topics}
+            # One that is not in the file is not renewed: an operator has released it.
+            by_statements |= (
+                as_written.keys() - there.keys() - self._unwritten_new.keys() - new.keys()
+            )
         try:
-            with self._transaction(written):
+            with self._transaction(_Written(as_written, by_statements)):
                 run(KEEP_READER, rows_of(self._unwritten_new))
                 run(RENEW_READER, rows_of(self._unwritten_changed))
                 yield
@@ -269,10 +283,10 @@ class GroupMemory:
         self._unwritten_new, self._unwritten_changed = {}, {}
 
     @contextmanager
-    def _transaction(self, written: Set[GroupOnTopic] | None = None) -> Iterator[None]:
+    def _transaction(self, written: _Written | None = None) -> Iterator[None]:
         """A transaction that ends with a checkpoint: SQLite takes a write-ahead log that is gone,
         cut or damaged for an empty or a shorter one, and would lose its last transactions.
-        ``written``: the readers whose rows it writes, None: any."""
+        ``written``: the readers whose rows it writes; None: any."""
         groups_file.check_files(self._path, self._files)
         known, self._last_read = self._last_read, None
         self._connection.execute("BEGIN IMMEDIATE")
@@ -282,7 +296,8 @@ class GroupMemory:
             if known is not None and written is not None:
                 # Of the version that it was: what others have written since is read by a recall.
                 version, before = known
-                news = version, read_again(self._connection, before, written)
+                as_written = replace(before, commits={**before.commits, **written.readers})
+                news = version, read_again(self._connection, as_written, written.by_statements)
             self._connection.execute("COMMIT")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             groups_file.check_files(self._path, self._files)

@@ -68,8 +68,8 @@ def read_all(connection: sqlite3.Connection) -> Remembered:
 def read_again(
     connection: sqlite3.Connection, before: Remembered, written: Iterable[GroupOnTopic]
 ) -> Remembered:
-    """Everything, where nothing but the rows of the ``written`` readers has changed since
-    ``before`` was read. Raises as `read_all` does."""
+    """Everything, where only the rows of the ``written`` readers differ from what ``before`` says
+    of them. Raises as `read_all` does."""
     commits = {**before.commits}
     query = f"SELECT {STORED} FROM commits WHERE group_id = ? AND topic = ? AND is_external = ?"
     for at in written:
