@@ -237,11 +237,11 @@ def load(
 ) -> Config:
     """The configuration, checked for both Kafka clients too. ``option``: what names the file.
     ``none_yet``: ``policies`` may lead to no file.
-    Without ``secrets`` it asks for no variable and no file, and the clients' properties are not
-    checked where they need one. Raises `ConfigError`."""
+    Without ``secrets`` it asks for no variable and no file. Clients' properties that need one are
+    then checked one by one, and not together. Raises `ConfigError`."""
     from retentiond import config as configuration
     from retentiond.config.values import is_unknown
-    from retentiond.kafka.settings.properties import translate
+    from retentiond.kafka.settings.properties import refuse_wrong, translate
 
     config = configuration.load(
         path, os.environ if secrets else None, option=option, none_yet=none_yet
@@ -256,6 +256,9 @@ def load(
         try:
             if not is_unknown(properties):
                 translate(properties)
+            elif isinstance(properties, Mapping):
+                known = {k: None if is_unknown(v) else v for k, v in properties.items()}
+                refuse_wrong(known)
         except ConfigError as error:
             raise ConfigError(error.message, path=f"{at}{error.path}", file=str(path)) from error
     return config
