@@ -68,8 +68,8 @@ class PolicyEntry:
 
     @property
     def excepted(self) -> list[str]:
-        """The patterns of ``except``."""
-        return [regex.pattern for regex in self.entry.exceptions or ()]
+        """The patterns of ``except``, each once, in an order of their own."""
+        return sorted({regex.pattern for regex in self.entry.exceptions or ()})
 
     @property
     def topics(self) -> str:

@@ -75,6 +75,10 @@ def test_what_is_the_same_in_other_words_is_no_change(files: Files) -> None:
         )
         == []
     )
+    pattern = f"pattern: 'orders.*', {ENABLED}"
+    assert (
+        files.changes(f"{{{pattern}, except: [a, b]}}", f"{{{pattern}, except: [b, a, b]}}") == []
+    )
 
 
 def test_an_entry_that_comes_enables_its_topics_and_one_that_goes_leaves_them_alone(
