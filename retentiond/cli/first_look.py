@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from retentiond.cli.options import (
-    CONSUMED_RETENTION,
     OWNER,
     TOPIC_IS_A_PATTERN,
     WRITE_CONFIG,
@@ -29,7 +28,14 @@ from retentiond.config.reader import leads_to
 from retentiond.cycle import PlannedCycle, plan_cycle
 from retentiond.engine import Engine
 from retentiond.errors import UsageError
-from retentiond.formatting import printable, rfc3339, say_count, say_many
+from retentiond.formatting import (
+    format_duration,
+    printable,
+    rfc3339,
+    say_count,
+    say_duration,
+    say_many,
+)
 from retentiond.kafka.interface import INTERNAL_TOPICS
 from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
 from retentiond.memory.remembered import readers_by_topic
@@ -141,11 +147,20 @@ def look_at_unmanaged(path: Path, wanted: FirstLookOptions) -> CycleReport | Non
 
 
 def _retention_ms(config: Config, wanted: FirstLookOptions) -> int:
-    """What is asked for, else what the configuration's defaults say, else that of a first look."""
-    by_default = config.defaults.consumed_retention_ms
-    if wanted.consumed_retention is None and by_default is not None:
-        return by_default
-    return consumed_retention_ms(wanted.consumed_retention or CONSUMED_RETENTION)
+    """What is asked for, else what the configuration's defaults say, else that of a first look.
+    Raises `UsageError` where the pressure retention of the defaults, which a policy file would
+    inherit, is longer."""
+    retention_ms = config.defaults.consumed_retention_ms
+    if wanted.consumed_retention is not None or retention_ms is None:
+        retention_ms = consumed_retention_ms(wanted.consumed_retention)
+    pressure_ms = config.defaults.pressure_retention_ms
+    if pressure_ms is not None and pressure_ms > retention_ms:
+        raise UsageError(
+            f"a consumed retention of {say_duration(retention_ms) or 'none'} is shorter than the "
+            f"pressure retention in the configuration's defaults; give --consumed-retention "
+            f"{format_duration(pressure_ms)} or more"
+        )
+    return retention_ms
 
 
 def _refuse_unfit(wanted: FirstLookOptions) -> None:

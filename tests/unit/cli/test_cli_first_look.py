@@ -439,6 +439,25 @@ def test_of_a_cluster_without_topics_no_configuration_can_be_written(
     assert "0 of 0 records in 0 of 0 topics" in command("plan", *SERVER).out
 
 
+@pytest.mark.parametrize(
+    ("options", "retention"),
+    [((), "1 day"), (("--consumed-retention", "90m"), "1 hour 30 minutes")],
+)
+def test_what_is_unmanaged_has_no_retention_below_the_pressure_retention_of_the_defaults(
+    command: Command, tmp_path: Path, options: tuple[str, ...], retention: str
+) -> None:
+    (tmp_path / "retentiond.yaml").write_text(
+        f"kafka: {{bootstrap.servers: 'localhost:1'}}\nstate_dir: {tmp_path / 'state'}\n"
+        "defaults: {retention.commitoffset.pressure.hours: 48}\ntopics: [{name: orders}]\n"
+    )
+    done = command("plan", "--unmanaged", *options)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"retentiond: a consumed retention of {retention} is shorter than the pressure retention "
+        "in the configuration's defaults; give --consumed-retention 2d or more\n"
+    )
+
+
 @pytest.mark.parametrize(("pattern", "topics"), [("orders|clicks", ["secrets"]), (".*", [])])
 def test_what_is_unmanaged_is_one_object_be_it_of_no_topic(
     command: Command,
