@@ -179,13 +179,14 @@ EMPTY_SPAN = "--since lies after --until, or at the same time: there is nothing 
 
 
 def epoch_ms(text: str, option: str, now_ms: int) -> int:
-    """``2h`` is that long before ``now_ms``; a time without a zone is UTC. Raises `UsageError`."""
+    """``2h`` is that long before ``now_ms``; a time without a zone is UTC. Nothing is older than
+    1970. Raises `UsageError`."""
     age_ms = parse_duration(text)
     if age_ms is not None:
-        return now_ms - age_ms
+        return max(0, now_ms - age_ms)
     try:
-        moment = datetime.fromisoformat(text)
-        return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
+        moment = datetime.fromisoformat(text.upper())  # RFC 3339 allows t and z, Python only t
+        return max(0, round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000))
     except (ValueError, OverflowError) as error:
         raise UsageError(
             f"{option} {text!a}: expected an age as in 2h, or a time as in 2026-02-01T12:00:00Z"
