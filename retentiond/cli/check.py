@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from enum import StrEnum
@@ -23,13 +24,16 @@ from retentiond.cli.output.printing import (
     say,
 )
 from retentiond.errors import UsageError
-from retentiond.formatting import listed, say_count, say_many, say_names
+from retentiond.formatting import listed, printable, say_count, say_many, say_names
 
 if TYPE_CHECKING:
     from retentiond.config import Config, Difference
 
 MOST_NAMED = 3
 """How many entries a sentence names."""
+
+_MARKDOWN = re.compile(r"[\\`*<|~]|(?<!\w)_|_(?!\w)|(?<=\])\(")
+"""Characters that Markdown does not show as they are. It shows an underscore within a word."""
 
 INTERNAL = "internal to Kafka, so nothing is ever deleted from it."
 
@@ -188,7 +192,7 @@ def _show(found: Sequence[Difference], output: DifferenceOutput) -> None:
         say(console, "Nothing changes.")
     elif output is DifferenceOutput.MARKDOWN:
         for line in (HEADINGS, ["---"] * len(HEADINGS), *map(_cells, found)):
-            say(console, f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |")
+            say(console, f"| {' | '.join(map(_literal, line))} |")
     else:
         kinds = (ColumnKind.NAME, *[ColumnKind.TEXT] * (len(HEADINGS) - 1))
         columns = [Column(*each) for each in zip(HEADINGS, kinds, strict=True)]
@@ -204,6 +208,12 @@ def _cells(each: Difference) -> list[str]:
         _value(each.after),
         {"none": "as before"}.get(each.effect, each.effect.value),
     ]
+
+
+def _literal(cell: str) -> str:
+    """The cell, so that Markdown shows it as it is. A regular expression would lose backslashes,
+    and asterisks as marks of emphasis."""
+    return _MARKDOWN.sub(r"\\\g<0>", printable(cell))
 
 
 def _value(value: Any) -> str:

@@ -179,13 +179,14 @@ EMPTY_SPAN = "--since lies after --until, or at the same time: there is nothing 
 
 
 def epoch_ms(text: str, option: str, now_ms: int) -> int:
-    """``2h`` is that long before ``now_ms``; a time without a zone is UTC. Raises `UsageError`."""
+    """``2h`` is that long before ``now_ms``; a time without a zone is UTC. Nothing is older than
+    1970. Raises `UsageError`."""
     age_ms = parse_duration(text)
     if age_ms is not None:
-        return now_ms - age_ms
+        return max(0, now_ms - age_ms)
     try:
-        moment = datetime.fromisoformat(text)
-        return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
+        moment = datetime.fromisoformat(text.upper())  # RFC 3339 allows t and z, Python only t
+        return max(0, round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000))
     except (ValueError, OverflowError) as error:
         raise UsageError(
             f"{option} {text!a}: expected an age as in 2h, or a time as in 2026-02-01T12:00:00Z"
@@ -237,11 +238,11 @@ def load(
 ) -> Config:
     """The configuration, checked for both Kafka clients too. ``option``: what names the file.
     ``none_yet``: ``policies`` may lead to no file.
-    Without ``secrets`` it asks for no variable and no file, and the clients' properties are not
-    checked where they need one. Raises `ConfigError`."""
+    Without ``secrets`` it asks for no variable and no file. Clients' properties that need one are
+    then checked one by one, and not together. Raises `ConfigError`."""
     from retentiond import config as configuration
     from retentiond.config.values import is_unknown
-    from retentiond.kafka.settings.properties import translate
+    from retentiond.kafka.settings.properties import refuse_wrong, translate
 
     config = configuration.load(
         path, os.environ if secrets else None, option=option, none_yet=none_yet
@@ -256,6 +257,9 @@ def load(
         try:
             if not is_unknown(properties):
                 translate(properties)
+            elif isinstance(properties, Mapping):
+                known = {k: None if is_unknown(v) else v for k, v in properties.items()}
+                refuse_wrong(known)
         except ConfigError as error:
             raise ConfigError(error.message, path=f"{at}{error.path}", file=str(path)) from error
     return config

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from retentiond.config.rules import GroupRules, PolicyFile, TopicEntry, TopicRules
 from retentiond.config.settings import TopicPolicy, refined
@@ -68,8 +68,8 @@ class PolicyEntry:
 
     @property
     def excepted(self) -> list[str]:
-        """The patterns of ``except``."""
-        return [regex.pattern for regex in self.entry.exceptions or ()]
+        """The patterns of ``except``, each once, in an order of their own."""
+        return sorted({regex.pattern for regex in self.entry.exceptions or ()})
 
     @property
     def topics(self) -> str:
@@ -146,15 +146,14 @@ def work_out_policies(
 ) -> Policies:
     """Raises ConfigError where entries contradict each other or themselves."""
     every_topic = refined(TopicPolicy(), defaults)
-    _refuse_namesakes(defaults, "defaults")
-    entries = list(_entries(every_topic, [defaults], topics))
+    of_main = ("defaults", defaults)
+    _refuse_namesakes(*of_main)
+    entries = list(_entries(every_topic, [of_main], topics))
     for file in files:
-        try:
-            _refuse_namesakes(file.defaults, "defaults")
-            of_file = replace(refined(every_topic, file.defaults), owner=file.owner)
-            entries += _entries(of_file, [defaults, file.defaults], file.topics, file.name)
-        except ConfigError as error:
-            raise ConfigError(error.message, path=error.path, file=file.name) from error
+        of_file = (f"{file.name}{_FILE}defaults", file.defaults)
+        _refuse_namesakes(*of_file)
+        every_of_file = replace(refined(every_topic, file.defaults), owner=file.owner)
+        entries += _entries(every_of_file, [of_main, of_file], file.topics, file.name)
     return Policies(
         tuple(entries),
         _by_name(entries),
@@ -162,35 +161,56 @@ def work_out_policies(
     )
 
 
+_Rules: TypeAlias = tuple[str, TopicRules]
+"""Rules, behind the place where they stand: ``defaults``, or
+``policies.d/payments.yaml: topics[2]``."""
+
+
 def _entries(
     every_topic: TopicPolicy,
-    defaults: list[TopicRules],
+    defaults: list[_Rules],
     topics: Iterable[TopicEntry],
     file: str | None = None,
 ) -> Iterator[PolicyEntry]:
+    """``defaults``: those of the main file, and of the entry's own file where that is another."""
     for index, entry in enumerate(topics):
         at = f"topics[{index}]"
-        _refuse_contradiction(defaults, entry, at)
-        _refuse_namesakes(entry, at)
         source = f"{file}{_FILE}{at}" if file else at
+        rules = [*defaults, (source, entry)]
+        _refuse_contradiction(rules)
+        _refuse_namesakes(source, entry)
         policy = refined(every_topic, entry)
-        _refuse_longer_pressure(policy, defaults, entry, at)
+        _refuse_longer_pressure(policy, rules)
         yield PolicyEntry(entry, replace(policy, owner=every_topic.owner, sources=(source,)))
 
 
-def _refuse_longer_pressure(
-    policy: TopicPolicy, defaults: list[TopicRules], entry: TopicEntry, source: str
-) -> None:
-    """Pressure lets records go sooner, never later."""
+def _refusal(message: str, place: str) -> ConfigError:
+    """The error about a place, with its file."""
+    file, _, path = place.rpartition(_FILE)
+    return ConfigError(message, path=path, file=file or None)
+
+
+def _seen_from(other: str, place: str) -> str:
+    """The other place, as an error about ``place`` names it."""
+    file, _, path = other.rpartition(_FILE)
+    if file == place.rpartition(_FILE)[0]:
+        return path
+    return other if file else f"the main file's {path}"
+
+
+def _refuse_longer_pressure(policy: TopicPolicy, rules: list[_Rules]) -> None:
+    """Pressure lets records go sooner, never later. ``rules``: those of the entry come last."""
     pressure_ms, consumed_ms = policy.pressure_retention_ms, policy.consumed_retention_ms
     if pressure_ms is None or is_unknown((pressure_ms, consumed_ms)) or pressure_ms <= consumed_ms:
         return
-    rules = [(source, entry), *(("defaults", each) for each in reversed(defaults))]
-    by, key = next((by, key) for by, each in rules if (key := each.key_of_pressure) is not None)
-    raise ConfigError(
+    by, key = next(
+        (by, key) for by, each in reversed(rules) if (key := each.key_of_pressure) is not None
+    )
+    source = _seen_from(rules[-1][0], by)
+    raise _refusal(
         f"expected the consumed retention of {source} ({say_duration(consumed_ms) or 'none'}) or "
         f"less, not {say_duration(pressure_ms)}",
-        path=f"{by}.{key}",
+        f"{by}.{key}",
     )
 
 
@@ -200,33 +220,29 @@ def _by_name(entries: Iterable[PolicyEntry]) -> dict[str, PolicyEntry]:
         if (name := each.entry.name) is None:
             continue
         if name in found:
-            file, _, path = each.source.rpartition(_FILE)
-            raise ConfigError(
-                f"{found[name].source} has this name, too; keep one entry for the topic",
-                path=f"{path}.name",
-                file=file or None,
+            other = _seen_from(found[name].source, each.source)
+            raise _refusal(
+                f"{other} has this name, too; keep one entry for the topic", f"{each.source}.name"
             )
         found[name] = each
     return found
 
 
-def _refuse_namesakes(rules: TopicRules, source: str) -> None:
+def _refuse_namesakes(source: str, rules: TopicRules) -> None:
     """Two external readers of one name would count as one."""
     readers = (rules.groups or GroupRules()).external or ()
     names = [reader.name for reader in readers]
     for at, name in enumerate(names):
         if name in names[:at]:
-            raise ConfigError(
+            raise _refusal(
                 "another external reader here has this name; give each its own",
-                path=f"{source}.groups.external[{at}].name",
+                f"{source}.groups.external[{at}].name",
             )
 
 
-def _refuse_contradiction(defaults: list[TopicRules], entry: TopicEntry, source: str) -> None:
-    """A group can't be excluded and required, or declared, by what holds for one entry.
-
-    ``defaults``: those of the main file, and of the entry's own where that is another."""
-    rules = [*(("defaults", each) for each in defaults), (source, entry)]
+def _refuse_contradiction(rules: list[_Rules]) -> None:
+    """A group can't be excluded and required, or declared, by what holds for one entry, whose own
+    rules come last."""
 
     def said(setting: str) -> tuple[str, Any]:
         """The last word on a setting of ``groups``, and who says it."""
@@ -239,22 +255,24 @@ def _refuse_contradiction(defaults: list[TopicRules], entry: TopicEntry, source:
     excluded_by, excluded = said("exclude")
     only_by, only = said("only")
 
-    def refuse_excluded(group: str, what: str, path: str) -> None:
+    def refuse_excluded(group: str, what: str, place: str) -> None:
         if is_unknown(group):
             return
+        source = _seen_from(rules[-1][0], place)
         if only and not is_unknown(only) and not any(regex.fullmatch(group) for regex in only):
-            raise ConfigError(
-                f"expected {what} that counts for {source}, but {only_by}.groups.only has no "
+            raise _refusal(
+                f"expected {what} that counts for {source}, but "
+                f"{_seen_from(only_by, place)}.groups.only has no "
                 "pattern that matches this one; change one of the two",
-                path=path,
+                place,
             )
         for index, regex in enumerate(excluded):
             if regex.fullmatch(group):
-                raise ConfigError(
+                raise _refusal(
                     f"expected {what} that counts for {source}, but "
-                    f"{excluded_by}.groups.exclude[{index}] excludes this one; change one of the "
-                    "two",
-                    path=path,
+                    f"{_seen_from(excluded_by, place)}.groups.exclude[{index}] excludes this one; "
+                    "change one of the two",
+                    place,
                 )
 
     by, required = said("required")

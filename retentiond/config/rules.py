@@ -146,7 +146,12 @@ class TopicEntry(TopicRules):
     """One entry of `topics`: a topic by its name, or all whose name matches a pattern."""
 
     model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["name"]}, {"required": ["pattern"]}]}
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["name"], "properties": {"pattern": False, "except": False}},
+                {"required": ["pattern"], "properties": {"name": False}},
+            ]
+        }
     )
 
     name: TopicName | None = None

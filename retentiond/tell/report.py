@@ -172,10 +172,13 @@ def evidence_document(report: CycleReport) -> dict[str, Any]:
 
 
 def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
-    """The plan as ``--output json`` and ``/api/plan`` give it."""
+    """The plan as ``--output json`` and ``/api/plan`` give it. ``with_outcomes``: with what became
+    of it and of the cycle."""
+    result = {"result": report.result, "undone": list(report.undone)} if with_outcomes else {}
     return {
         "cycle_id": report.plan.cycle_id,
         **evidence_document(report),
+        **result,
         **_disk_document(report.disk),
         "topics": [_topic_document(each) for each in report.answers.topics],
         "partitions": [

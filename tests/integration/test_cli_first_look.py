@@ -336,6 +336,8 @@ def test_a_policy_file_of_what_is_unmanaged_is_taken_by_the_configuration(manage
         "Nothing is unmanaged: every topic of the cluster has an entry in retentiond.yaml.\n",
         "",
     )
+    done = run("plan", "--unmanaged", "--output", "json", cwd=managed)
+    assert (done.code, done.plan["topics"], done.plan["partitions"]) == (0, [], [])
     done = run("plan", "--unmanaged", "--write-config", "other.yaml", cwd=managed)
     assert (done.code, done.out) == (2, "")
     assert "so there is nothing to write to other.yaml" in done.err

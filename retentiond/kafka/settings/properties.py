@@ -166,6 +166,18 @@ def translate(properties: Mapping[str, str]) -> ClientSettings:
     )
 
 
+def refuse_wrong(properties: Mapping[str, str | None]) -> None:
+    """Refuses a property that `translate` takes with no value, or not with this one. None: the
+    value is not known. Raises `ConfigError` naming the property."""
+    for name, value in properties.items():
+        if name not in _names():
+            raise ConfigError(_unknown(name), path=f"kafka.{name}")
+        if value is not None and name in PROPERTIES:
+            _convert(name, value)
+        elif value is not None and name == MAX_IN_FLIGHT:
+            _in_flight(value)
+
+
 def _sasl_name(user: str) -> str:
     """The user's name as SCRAM sends it (RFC 5802, 5.1). librdkafka encodes it, kafka-python
     doesn't."""
@@ -189,9 +201,12 @@ def _convert(name: str, value: str) -> object:
         raise ConfigError(f"expected {expected}", path=f"kafka.{name}") from None
 
 
+def _names() -> tuple[str, ...]:
+    return (*PROPERTIES, MAX_IN_FLIGHT, *TOKEN_PROPERTIES, *CONFLUENT_ONLY)
+
+
 def _unknown(name: str) -> str:
-    known = [*PROPERTIES, MAX_IN_FLIGHT, *TOKEN_PROPERTIES, *CONFLUENT_ONLY]
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, _names(), n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     if name.startswith("sasl.kerberos."):
         hint = f"; {NO_KERBEROS}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 from tests.unit.cli.conftest import Command
 from tests.unit.cli.reviewed_files import ENABLED, HOURS, KAFKA, Files, told
@@ -74,6 +76,10 @@ def test_what_is_the_same_in_other_words_is_no_change(files: Files) -> None:
             "groups: {exclude: [b, a, a]}}",
         )
         == []
+    )
+    pattern = f"pattern: 'orders.*', {ENABLED}"
+    assert (
+        files.changes(f"{{{pattern}, except: [a, b]}}", f"{{{pattern}, except: [b, a, b]}}") == []
     )
 
 
@@ -159,6 +165,27 @@ def test_markdown_is_a_table_for_a_pull_request(files: Files, command: Command) 
         "| --- | --- | --- | --- | --- | --- |",
         f"| a\\|b |  | {HOURS} | 24 | 6 | sooner |",
     ]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "stage\\..*",
+        ".*a.*|b\\|c",
+        "__own_c.*_",
+        "~~a~~ <b>c</b> `d`",
+        "[12](x)",
+    ],
+)
+def test_markdown_shows_a_regular_expression_as_it_is(
+    pattern: str, files: Files, command: Command
+) -> None:
+    entry = f"pattern: '{pattern}', {ENABLED}"
+    before = files.write("old", f"{KAFKA}topics: [{{{entry}}}]\n")
+    after = files.write("new", f"{KAFKA}topics: [{{{entry}, except: [a]}}]\n")
+    done = command("check", "--config", after, "--against", before, "--output", "markdown")
+    page = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(done.out)
+    assert f"<td>{html.escape(pattern, quote=False)}</td>" in page
 
 
 def test_exit_code_and_output_go_with_another_file(files: Files, command: Command) -> None:

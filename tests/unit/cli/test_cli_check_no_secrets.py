@@ -134,6 +134,34 @@ def test_what_no_value_could_mend_is_an_error(
     assert said in done.err
 
 
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ("sasl.mechnism: PLAIN", "kafka.sasl.mechnism: expected a property that reaches both"),
+        ("sasl.mechnism: '${A}'", "did you mean sasl.mechanism?"),
+        ("security.protocol: SASL", "kafka.security.protocol: expected one of PLAINTEXT, SSL"),
+        ("socket.timeout.ms: 5s", "kafka.socket.timeout.ms: expected a whole number"),
+        ("max_in_flight: 0", "kafka.max_in_flight: expected a whole number from 1 to 1000"),
+    ],
+)
+def test_a_property_is_checked_beside_one_that_is_not_known(
+    properties: str, said: str, files: Files, command: Command
+) -> None:
+    kafka = f"{{bootstrap.servers: 'localhost:9092', sasl.password: '${{A}}', {properties}}}"
+    path = files.write("new", f"kafka: {kafka}\n{TOPICS}")
+    done = command("check", "--config", path, "--no-secrets")
+    assert (done.code, done.out) == (2, "")
+    assert f"{path}: kafka." in done.err
+    assert said in done.err
+    reader = f"{{name: a, connect_offsets: {{topic: t, connector: c, kafka: {kafka}}}}}"
+    entry = f"{{name: orders, {ENABLED}, groups: {{external: [{reader}]}}}}"
+    done = command(
+        "check", "--no-secrets", "--config", files.write("new", f"{KAFKA}topics: [{entry}]\n")
+    )
+    assert done.code == 2
+    assert "external reader a: connect_offsets.kafka." in done.err
+
+
 def test_what_an_entry_means_says_which_values_are_not_known(
     files: Files, command: Command
 ) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -435,6 +437,59 @@ def test_of_a_cluster_without_topics_no_configuration_can_be_written(
     )
     assert not (tmp_path / "new.yaml").exists()
     assert "0 of 0 records in 0 of 0 topics" in command("plan", *SERVER).out
+
+
+@pytest.mark.parametrize(
+    ("options", "retention"),
+    [((), "1 day"), (("--consumed-retention", "90m"), "1 hour 30 minutes")],
+)
+def test_what_is_unmanaged_has_no_retention_below_the_pressure_retention_of_the_defaults(
+    command: Command, tmp_path: Path, options: tuple[str, ...], retention: str
+) -> None:
+    (tmp_path / "retentiond.yaml").write_text(
+        f"kafka: {{bootstrap.servers: 'localhost:1'}}\nstate_dir: {tmp_path / 'state'}\n"
+        "defaults: {retention.commitoffset.pressure.hours: 48}\ntopics: [{name: orders}]\n"
+    )
+    done = command("plan", "--unmanaged", *options)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"retentiond: a consumed retention of {retention} is shorter than the pressure retention "
+        "in the configuration's defaults; give --consumed-retention 2d or more\n"
+    )
+
+
+@pytest.mark.parametrize(("pattern", "topics"), [("orders|clicks", ["secrets"]), (".*", [])])
+def test_what_is_unmanaged_is_one_object_be_it_of_no_topic(
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    pattern: str,
+    topics: list[str],
+) -> None:
+    kafka = healthy_cluster()
+    (tmp_path / "retentiond.yaml").write_text(
+        f"kafka: {{bootstrap.servers: 'h:1'}}\nstate_dir: {tmp_path / 'state'}\n"
+        f"topics: [{{pattern: '{pattern}'}}]\n"
+    )
+
+    @contextmanager
+    def one_engine(_: Config) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(context=SimpleNamespace(kafka=kafka), warm_up=lambda: None)
+
+    def plan_cycle(_: object, policy: Config, __: object) -> PlannedCycle:
+        snapshot = taken(kafka, policy=policy)
+        return PlannedCycle(report(oracle.plan(snapshot)), snapshot, NOTHING)
+
+    monkeypatch.setattr("retentiond.cli.first_look.one_engine", one_engine)
+    monkeypatch.setattr("retentiond.cli.first_look.plan_cycle", plan_cycle)
+    done = command("plan", "--unmanaged", "--output", "json", "--exit-code")
+    assert (done.code, done.err) == (0, "")
+    found = json.loads(done.out)
+    assert [topic["topic"] for topic in found["topics"]] == topics
+    assert {row["topic"] for row in found["partitions"]} == set(topics)
+    assert found["total"]["topics"] == len(topics)
+    in_words = command("plan", "--unmanaged").out
+    assert in_words.startswith("Nothing is unmanaged: ") == (not topics)
 
 
 def test_with_exit_code_it_ends_with_3_if_something_may_go(

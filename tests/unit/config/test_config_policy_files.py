@@ -167,6 +167,59 @@ def test_what_is_wrong_is_named_with_its_file_and_path(
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("main", "team", "said"),
+    [
+        (
+            "retention.commitoffset.pressure.hours: 5",
+            "topics: [{name: o, retention.commitoffset.hours: 1}]",
+            "{main}: defaults.retention.commitoffset.pressure.hours: expected the consumed "
+            "retention of policies.d/a.yaml: topics[0] (1 hour) or less, not 5 hours",
+        ),
+        (
+            "retention.commitoffset.hours: 2",
+            "defaults: {retention.commitoffset.pressure.hours: 5}\ntopics: [{name: o}]",
+            "policies.d/a.yaml: defaults.retention.commitoffset.pressure.hours: expected the "
+            "consumed retention of topics[0] (2 hours) or less, not 5 hours",
+        ),
+        (
+            "groups: {required: [billing]}",
+            "topics: [{name: o, groups: {exclude: ['b.*']}}]",
+            "{main}: defaults.groups.required[0]: expected a group that counts for "
+            "policies.d/a.yaml: topics[0], but policies.d/a.yaml: topics[0].groups.exclude[0] "
+            "excludes this one; change one of the two",
+        ),
+        (
+            "groups: {exclude: ['b.*']}",
+            "topics: [{name: o, groups: {required: [billing]}}]",
+            "policies.d/a.yaml: topics[0].groups.required[0]: expected a group that counts for "
+            "topics[0], but the main file's defaults.groups.exclude[0] excludes this one; change "
+            "one of the two",
+        ),
+        (
+            "groups: {only: [search]}",
+            "defaults: {groups: {required: [billing]}}\ntopics: [{name: o}]",
+            "policies.d/a.yaml: defaults.groups.required[0]: expected a group that counts for "
+            "topics[0], but the main file's defaults.groups.only has no pattern that matches this "
+            "one; change one of the two",
+        ),
+        (
+            "groups: {min: 1}",
+            "topics: [{name: mine}]",
+            "policies.d/a.yaml: topics[0].name: the main file's topics[0] has this name, too; "
+            "keep one entry for the topic",
+        ),
+    ],
+)
+def test_what_two_files_contradict_each_other_in_is_named_with_the_file_of_each(
+    main: str, team: str, said: str, tmp_path: Path
+) -> None:
+    text = f"policies: policies.d/*.yaml\ndefaults: {{{main}}}\ntopics: [{{name: mine}}]\n"
+    with pytest.raises(ConfigError) as caught:
+        config_of(tmp_path, text, a=f"owner: a\n{team}\n")
+    assert str(caught.value) == said.format(main=tmp_path / "retentiond.yaml")
+
+
 def test_without_topics_and_without_policies_the_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="topics: expected this setting, which is required"):
         config_of(tmp_path, "dry_run: true\n")

@@ -15,7 +15,7 @@ from retentiond.formatting import rfc3339
 from retentiond.model import Failure, GroupKind, Outcome, Reason, TopicPartition
 from retentiond.snapshot import GroupReading
 from retentiond.tell.reasons import tool_options
-from retentiond.tell.report import GroupCount, count_groups, document, figures
+from retentiond.tell.report import CycleReport, GroupCount, count_groups, document, figures
 from tests.support.builders.guard_readings import Reading
 from tests.support.builders.reports import outcome, report, row, row_json, turned_down, unreadable
 
@@ -131,6 +131,32 @@ def test_a_plan_survives_json_with_its_values() -> None:
             }
         ],
     }
+
+
+@pytest.mark.parametrize(
+    ("of", "result", "undone"),
+    [
+        (report([row("orders")], [outcome("orders")]), "ok", []),
+        (report([row("orders")], problems=("a broker is down",)), "incomplete", None),
+        (
+            report([row("orders")], [outcome("orders", what=Outcome.FAILED)]),
+            "incomplete",
+            ["1 of 1 deletions not done: why it is failed"],
+        ),
+        (
+            replace(report([row("orders")], [outcome("orders")]), failure=OSError("disk full")),
+            "failed",
+            ["the cycle failed: OSError: disk full"],
+        ),
+    ],
+)
+def test_a_plan_with_outcomes_says_what_became_of_the_cycle(
+    of: CycleReport, result: str, undone: list[str] | None
+) -> None:
+    shown = document(of, with_outcomes=True)
+    assert shown["result"] == result
+    assert undone is None or shown["undone"] == undone
+    assert not {"result", "undone"} & document(of, with_outcomes=False).keys()
 
 
 def test_what_is_not_known_is_null_and_never_a_number() -> None:
