@@ -180,7 +180,7 @@ class PlanRow:
     binding_group: str | None = field(
         metadata=said(
             TEXT,
-            "the group with the smallest commit or, on a hold, the one that is its cause",
+            "the group with the smallest commit or, on a hold, the group that causes it",
             audit="",
             in_history=True,
         )
@@ -191,8 +191,8 @@ class PlanRow:
     retention_offset: int | None = field(
         metadata=said(
             OFFSET,
-            "first offset whose record is younger than the consumed retention; the end where all "
-            "are older",
+            "first offset whose record is younger than the consumed retention; the end if all are "
+            "older",
             audit="",
         )
     )
@@ -222,7 +222,7 @@ class PlanRow:
         default=None,
         metadata=said(
             BYTES,
-            "what the deletion frees on the disks of all replicas; null where it is not known",
+            "what the deletion frees on the disks of all replicas; null if it is not known",
             audit="CHECK (predicted_bytes >= 0)",
             is_known_late=True,
         ),
@@ -231,7 +231,7 @@ class PlanRow:
         default=None,
         metadata=said(
             BYTES,
-            "about what it frees in remote storage; null where there is none",
+            "about what the deletion frees in remote storage; null if the topic has none",
             audit="",
             is_known_late=True,
         ),
@@ -240,7 +240,7 @@ class PlanRow:
         default=None,
         metadata=said(
             MILLISECONDS,
-            "the consumed retention in force; null where the policy contradicts itself",
+            "the consumed retention in force; null if the policy contradicts itself",
             audit="",
             in_history=True,
         ),
@@ -250,7 +250,7 @@ class PlanRow:
         metadata=said(
             FLAG,
             "whether one of its replicas lies in a log directory under pressure; the consumed "
-            "retention in force says whether its records go sooner for that",
+            "retention in force says whether its records are deleted sooner because of that",
             audit="NOT NULL DEFAULT false",
             in_history=True,
         ),
@@ -260,7 +260,7 @@ class PlanRow:
         metadata=said(
             TEXT,
             "a regular expression that groups have to match to count at all (the patterns of "
-            "`groups.only`); null: each counts",
+            "`groups.only`); null: every group counts",
             audit="",
         ),
     )
@@ -278,8 +278,9 @@ class PlanRow:
         default=None,
         metadata=said(
             TEXT,
-            "since when the binding group's commit stands there or, if it has vanished, since when "
-            "it is missing, as far as it was seen (RFC 3339); null where it was not seen",
+            "since when the binding group's commit has not moved or, if the group has vanished, "
+            "since when it has been missing, as far as cycles saw that (RFC 3339); null if no "
+            "cycle saw it",
             audit="",
         ),
     )

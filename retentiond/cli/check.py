@@ -85,8 +85,8 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
 ) -> None:
     """Validate the configuration, offline, and say in words what each entry of topics means.
 
-    With --against it says instead what changes from another configuration: records may go sooner or
-    later, or it makes no difference to them.
+    With --against it says instead what changes from another configuration, and whether records may
+    be deleted sooner or later because of that.
 
     Example: retentiond check --config retentiond.yaml
 

@@ -109,10 +109,10 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     """Move log start offsets, as Kafka's own kafka-delete-records does (KIP-107).
 
     On a terminal it asks first, and deletes no more than it has shown: after the answer it reads
-    everything again, and asks again if not all of that may still go. Without a terminal, a file of
-    offsets needs no --yes, except in retentiond's container; anything else needs it. It exits with
-    1 if any partition failed. A partition fails, too, if a group of --to-committed has committed
-    beyond its end or has no commit on the topic.
+    everything again, and asks again if it may no longer delete all of that. Without a terminal, a
+    file of offsets needs no --yes, except in retentiond's container; any other target needs it. It
+    exits with 1 if any partition failed. A partition fails, too, if a group of --to-committed has
+    committed beyond its end or has no commit on the topic.
 
     Example: retentiond delete-records --bootstrap-server localhost:9092 --offset-json-file o.json
 

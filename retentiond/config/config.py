@@ -56,8 +56,8 @@ class Schedule(Section):
 
 class Tls(Section):
     certificate: File
-    """PEM file of the certificate chain: the certificate first, then those that lead to an
-    authority. It is read again when it has changed."""
+    """PEM file of the certificate chain: the certificate first, then the intermediate
+    certificates. It is read again when it has changed."""
 
     key: File
     """PEM file of the certificate's key, without a pass phrase."""
@@ -145,8 +145,9 @@ class AuditLog(Section):
     keep_ms: DurationOrNull = Field(
         default=400 * DAY_MS, alias="keep", json_schema_extra={"default": "400d"}
     )
-    """How long an entry of a deletion is kept. Its age goes by the kernel's monotonic clock, never
-    by the date. null means for ever. An entry whose outcome may still become known stays."""
+    """How long an entry of a deletion is kept. Its age is measured by the kernel's monotonic
+    clock, never by the date. null means for ever. An entry whose outcome may still become known
+    stays."""
 
     max_bytes: CountOrNull = Field(default=5 * 1024**3, json_schema_extra={"default": 5 * 1024**3})
     """The most bytes that all entries take. Above that the oldest entries are removed, however
@@ -190,8 +191,8 @@ class Config(Section):
     """How much one cycle may delete, and how soon."""
 
     disk_pressure: DiskPressureOrNull = None
-    """When a log directory of a broker is under pressure: consumed records then go sooner there.
-    null means never."""
+    """When a log directory of a broker is under pressure: retentiond then deletes consumed records
+    there sooner. null means never."""
 
     history: History = Field(default_factory=History)
     """What each cycle saw, kept so that a policy can be tried on the past."""

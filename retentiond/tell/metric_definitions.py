@@ -129,13 +129,13 @@ HIGH_WATERMARK = Definition(
 MIN_COMMITTED_OFFSET = Definition(
     "retentiond_min_committed_offset",
     GAUGE,
-    "Smallest committed offset of all relevant groups; absent where it is not known.",
+    "Smallest committed offset of all relevant groups; absent if it is not known.",
     ("topic", "partition"),
 )
 CUTOFF_OFFSET = Definition(
     "retentiond_cutoff_offset",
     GAUGE,
-    "Cutoff: the first offset that the rule keeps; absent where it is not known.",
+    "Cutoff: the first offset that the rule keeps; absent if it is not known.",
     ("topic", "partition"),
 )
 RECLAIMABLE_RECORDS = Definition(
@@ -147,34 +147,34 @@ RECLAIMABLE_RECORDS = Definition(
 LOG_RECORDS = Definition(
     "retentiond_log_records",
     GAUGE,
-    "Records from log start offset to high watermark, over the partitions where they are known; "
-    "absent where none is.",
+    "Records from log start offset to high watermark, over the partitions whose offsets are known; "
+    "absent if there are none.",
     ("topic",),
 )
 SLOWEST_GROUP_LAG = Definition(
     "retentiond_slowest_group_lag_records",
     GAUGE,
-    "Records from the smallest committed offset to the high watermark, over the partitions where "
-    "they are known; absent where none is.",
+    "Records from the smallest committed offset to the high watermark, over the partitions "
+    "whose offsets are known; absent if there are none.",
     ("topic",),
 )
 LOG_SIZE = Definition(
     "retentiond_log_size_bytes",
     GAUGE,
-    "Bytes that the topic takes on the disks of all replicas; absent where they are not known.",
+    "Bytes that the topic takes on the disks of all replicas; absent if they are not known.",
     ("topic",),
 )
 PREDICTED_BYTES = Definition(
     "retentiond_predicted_bytes",
     GAUGE,
     "Estimated bytes that the last plan's deletions free on the disks of all replicas; absent "
-    "where they are not known.",
+    "if they are not known.",
     ("topic",),
 )
 REMOTE_LOG_SIZE = Definition(
     "retentiond_remote_log_size_bytes",
     GAUGE,
-    "Bytes of a tiered topic in remote storage, by estimate; absent for other topics, and where it "
+    "Bytes of a tiered topic in remote storage, by estimate; absent for other topics, and if it "
     "is not known.",
     ("topic",),
 )
@@ -182,7 +182,7 @@ PREDICTED_REMOTE_BYTES = Definition(
     "retentiond_predicted_remote_bytes",
     GAUGE,
     "Bytes in remote storage that the last plan's deletions free, by estimate; absent for topics "
-    "that are not tiered, and where it is not known.",
+    "that are not tiered, and if it is not known.",
     ("topic",),
 )
 BYTES_FREED = Definition(
@@ -230,7 +230,7 @@ FORCED_RETENTION_MARGIN = Definition(
 FORCED_RETENTION = Definition(
     "retentiond_forced_retention_seconds",
     GAUGE,
-    "The topic's forced retention by age (retention.ms); absent where it is unlimited or unknown.",
+    "The topic's forced retention by age (retention.ms); absent if it is unlimited or unknown.",
     ("topic",),
 )
 GROUP_LAST_COMMIT = Definition(
@@ -244,7 +244,7 @@ GROUP_LIVE = Definition(
     "retentiond_group_live",
     GAUGE,
     "1 if a group with commits on enabled topics has members, 0 if it has none now; absent for an "
-    "external reader, and where that can't be read.",
+    "external reader, and if that can't be read.",
     ("group",),
 )
 GROUP_VANISHED = Definition(
@@ -272,7 +272,7 @@ GROUP_HELD = Definition(
 STATE_DIR_USABLE = Definition(
     "retentiond_state_dir_usable_bytes",
     GAUGE,
-    "Bytes that retentiond may still write on the disk of state_dir; NaN where they can't be read.",
+    "Bytes that retentiond may still write on the disk of state_dir; NaN if they can't be read.",
 )
 LOG_DIR_TOTAL = Definition(
     "retentiond_log_dir_total_bytes",
@@ -296,7 +296,7 @@ LOG_DIR_FULL = Definition(
 LOG_DIR_UNDER_PRESSURE = Definition(
     "retentiond_log_dir_under_pressure",
     GAUGE,
-    "1 while the log directory is under pressure, else 0; absent without disk_pressure, and where "
+    "1 while the log directory is under pressure, else 0; absent without disk_pressure, and if "
     "its space is not known.",
     ("broker", "log_dir"),
 )

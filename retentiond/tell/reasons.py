@@ -71,7 +71,8 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
     Reason.EMPTY: ReasonText("no record", "Nothing to do: there is nothing to delete."),
     Reason.TOO_YOUNG: ReasonText(
         "too young",
-        "Wait, or shorten the topic's retention.commitoffset.* if its records may go sooner.",
+        "Wait, or shorten the topic's retention.commitoffset.* if its records may be deleted "
+        "sooner.",
     ),
     Reason.NOT_CONSUMED: ReasonText(
         "{group} has yet to read them",
@@ -121,8 +122,8 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
     Reason.COMMIT_BEYOND_END: ReasonText(
         "{group} committed beyond the end",
         "The commit of group {group} belongs to records that are not there: the topic was "
-        "recreated, has lost records (an unclean election), or somebody set a wrong offset. If the "
-        "group has nothing to read again, let it read on; else reset it, to the oldest record "
+        "recreated or has lost records (an unclean election), or somebody set a wrong offset. If "
+        "the group has nothing to read again, let it read on; else reset it to the oldest record "
         "(`{reset} --to-earliest --execute`) or to the end (`{reset} --to-latest --execute`).",
     ),
     Reason.COMMIT_REWOUND: ReasonText(
@@ -139,18 +140,18 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
     Reason.TOPIC_RECREATED: ReasonText(
         "the topic was recreated",
         "Nothing to do: the hold ends with the next cycle. See that its groups don't go on from "
-        "the offsets of the topic of that name that is gone.",
+        "the offsets of the earlier topic of the same name.",
     ),
     Reason.NOT_DELETABLE: ReasonText(
         "compacted, internal or a changelog",
         "Take the topic out of the policy; or, if its cleanup.policy is compact,delete and the "
-        "last value of a key may go too, say allow_compacted: true. A changelog is none to delete "
-        "from as long as a group that counts restores its state from it.",
+        "last value of a key may be deleted too, set allow_compacted: true. Nothing is deleted "
+        "from a changelog as long as a group that counts restores its state from it.",
     ),
     Reason.RETENTION_EXCEEDS_FORCED: ReasonText(
         "Kafka's retention is shorter",
-        "Set the topic's retention.commitoffset.* to no more than its retention.ms, which Kafka "
-        "keeps records for whoever has read them; or raise retention.ms.",
+        "Set the topic's retention.commitoffset.* to no more than its retention.ms, after which "
+        "Kafka deletes records whether or not they were read; or raise retention.ms.",
     ),
     Reason.POLICY_CONFLICT: ReasonText(
         "patterns disagree",
@@ -160,19 +161,19 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
     Reason.OPEN_TRANSACTION: ReasonText(
         "an open transaction",
         "Wait for the transaction to end; where its producer is gone, Kafka ends it after the "
-        "producer's transaction.timeout.ms. One that hangs on is shown by "
-        "`{transactions} find-hanging --topic {topic} --partition {partition}` and ended by "
+        "producer's transaction.timeout.ms. If it hangs, find it with "
+        "`{transactions} find-hanging --topic {topic} --partition {partition}` and end it with "
         "`{transactions} abort --topic {topic} --partition {partition} --start-offset {start}`.",
     ),
     Reason.EVIDENCE_CHANGED: ReasonText(
         "the second reading differed",
-        "Nothing to do if it happens now and then: the next cycle looks anew. If it stays, the "
-        "sentence above names what moves between two readings.",
+        "Nothing to do if it happens now and then: the next cycle reads everything anew. If it "
+        "stays, the sentence above names what changes between two readings.",
     ),
     Reason.LIMIT_REACHED: ReasonText(
         "a limit is reached",
-        "Nothing to do: the next cycles go on with it. If that takes too long, change the setting "
-        "under limits that the detail names.",
+        "Nothing to do: these partitions come first in the next cycle. If that takes too long, "
+        "change the setting under limits that the detail names.",
     ),
     Reason.PAUSED: ReasonText(
         "paused", "Once the cause of the pause is gone, run `retentiond resume`."

@@ -10,20 +10,21 @@ from retentiond.kafka.settings.properties import CONFLUENT_ONLY, PROPERTIES, USU
 
 HEAD = """# Configuration
 
-The configuration is one YAML file. It is read strictly: an unknown or duplicate key, a wrong unit
-or an invalid regular expression is an error that names the path of the key. Policies may be in
-[files of their own](policies.md#files-of-teams).
+The configuration is one YAML file. retentiond reads it strictly: an unknown or duplicate key, a
+wrong unit or an invalid regular expression is an error that names the path of the key. Policies may
+be in [files of their own](policies.md#files-of-teams).
 
 - `retentiond check` says in words what a file means. It connects to nothing.
 - `retentiond check --example` prints `config/retentiond.yaml`, which explains every setting.
 - `retentiond check --schema` prints the JSON Schema, for editors that complete and check while you
   type.
 
-In values, `${NAME}` is replaced from the environment and `${file:PATH}` from a file. So the
-configuration needs no password in it.
+In values, `${NAME}` is replaced from the environment and `${file:PATH}` from a file. So you need
+not write passwords into the configuration.
 
-The daemon reads a changed file when it gets a [SIGHUP](operations.md#signals). Only a restart takes
-over a changed `state_dir` or `http`; the log then has `retentiond.config_needs_restart`.
+The daemon reads a changed file when it gets a [SIGHUP](operations.md#signals). A changed
+`state_dir` or `http` takes effect only after a restart; the log then has
+`retentiond.config_needs_restart`.
 
 | key | what it is | default |
 | --- | --- | --- |
@@ -33,7 +34,8 @@ PROPERTIES_HEAD = """
 ## Properties of `kafka`
 
 retentiond connects with two clients, librdkafka and kafka-python. Each property must reach both;
-otherwise the two could log in as two principals. So any other property than these is refused.
+otherwise the two could log in as two principals. So retentiond refuses any property that is not
+in this table or below it.
 
 | librdkafka's name, for the section `kafka` | kafka-python's name |
 | --- | --- |

@@ -15,8 +15,8 @@ values of the last cycle that had one, and `retentiond_ready` falls to 0 once no
 for three intervals. An unknown figure has no series; it is never shown as 0.
 
 `deploy/prometheus/` has a scrape configuration, recording rules and alerts ([runbook](runbook.md)),
-and `deploy/grafana/` a dashboard. [Several clusters](fleet.md) says how these distinguish daemons
-and clusters.
+and `deploy/grafana/` a dashboard. [Several clusters](fleet.md) says how rules and dashboard
+distinguish daemons and clusters.
 
 The series with the label `partition` are absent with `metrics.partitions: false`.
 
@@ -29,15 +29,15 @@ FOOT = """
 
 `retentiond_forced_retention_margin_seconds` is the time that a group has left before it loses
 records, if it goes on lagging as it does. Kafka deletes a segment when the largest timestamp in it
-is older than `retention.ms`, the oldest segments first. So a record stays until the largest
-timestamp up to it is that old. The margin counts down to that moment.
+is older than `retention.ms`, the oldest segments first. So a record stays until it and all records
+before it are older than `retention.ms`. The margin counts down to that moment.
 
 - retentiond finds it by look-ups of time, which need no right to read records. It keeps the
   answers, so that most cycles send few requests or none. The margin shown is at most a twentieth,
   or a second, too small. After a start it may take a few cycles to become that exact.
 - With one exception, the margin never overstates the time left. The exception is a margin that
-  rests on the timestamp of a record that has been deleted since. It is shown until a look-up
-  confirms or corrects it, mostly in the same cycle.
+  rests on the timestamp of a record that has been deleted since. Such a margin is shown until a
+  look-up confirms or corrects it, mostly in the same cycle.
 - The series shows the smallest margin of all partitions.
 - A negative margin is loss: Kafka may delete, or has deleted, what the group has not read. If
   the records are gone already, the margin is -1, unless earlier cycles had seen the loss coming.
@@ -52,9 +52,9 @@ timestamp up to it is that old. The margin counts down to that moment.
 ## What one group keeps
 
 `retentiond_binding_group_lag_records` counts the records that could be deleted if this group did
-not exist. On each partition that the group binds, they lie between its committed offset and the
-next bound: another group's committed offset, the consumed retention or the end. So the figures of
-several groups can be added up, and a group that keeps nothing by itself shows 0.
+not exist. On each partition that the group binds, these records lie between the group's committed
+offset and the next bound: another group's committed offset, the consumed retention or the end. So
+you can add up the figures of several groups, and a group that keeps nothing by itself shows 0.
 """
 
 
