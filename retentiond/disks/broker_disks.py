@@ -79,11 +79,15 @@ class SpaceHistory:
     ) -> dict[LogDirKey, float]:
         """Only the directories that fill up. ``now_ms`` is monotonic time."""
         until_full: dict[LogDirKey, float] = {}
-        before = self.readings or {}
-        readings: dict[LogDirKey, Sequence[tuple[int, int]]] = {**before} if not space else {}
+        # Of every directory: a broker that does not answer now may answer the next time.
+        readings: dict[LogDirKey, Sequence[tuple[int, int]]] = {
+            key: recent
+            for key, known in (self.readings or {}).items()
+            if (recent := [point for point in known if point[0] >= now_ms - DAY_MS])
+        }
         for log_dir in space:
             key = (log_dir.broker, log_dir.log_dir)
-            points = [point for point in before.get(key, ()) if point[0] >= now_ms - DAY_MS]
+            points = [*readings.get(key, ())]
             if points and now_ms - points[0][0] >= HOUR_MS:
                 taken_per_ms = -trend([*points, (now_ms, log_dir.usable_bytes)])
                 if taken_per_ms > 0:
