@@ -67,9 +67,10 @@ class LogDirRelief(NamedTuple):
     - ``kept_bytes``: by group, about what stays there until that group has read on; the largest
       first.
     - ``sizes``: what each of the plan's partitions takes there.
-    - ``waiting_bytes``: what else may go on its disk, and waits for a limit.
+    - ``waiting_bytes``: what else may go on its disk, and waits for the end of a pause or for a
+      limit.
     - ``eager_rows``: the rows of the partitions there by the pressure retention, if it could help.
-    - ``delayed``: what keeps deletions there from being done now: a pause, a limit, or both.
+    - ``delayed``: what keeps deletions on its disk from being done now: a pause, a limit, or both.
     """
 
     log_dir: PressedLogDir

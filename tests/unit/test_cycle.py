@@ -391,6 +391,11 @@ def test_a_pause_holds_what_pressure_would_delete_and_says_so(
     assert (row.under_pressure, row.consumed_retention_ms, row.cutoff) == (True, 1_000, 1000)
     assert report.disk.relief is not None
     assert {each.planned_bytes for each in report.disk.relief} == {0}
+    assert all(each.waiting_bytes for each in report.disk.relief)  # and no directory is short of it
+    assert {
+        each.log_dir.needed_bytes - each.short_bytes - each.waiting_bytes
+        for each in report.disk.relief
+    } == {0}
     assert kafka.partition("zulu").log_start == 0
 
     young = run(kafka, tmp_path, retention_ms=60_000, pressure_ms=5_000)
