@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from retentiond.cli.output.printing import printer, say
 from retentiond.config import Config
 from retentiond.config.reader import leads_to
 from retentiond.cycle import PlannedCycle, plan_cycle
+from retentiond.engine import Engine
 from retentiond.errors import UsageError
 from retentiond.formatting import printable, rfc3339, say_count, say_many
 from retentiond.kafka.interface import INTERNAL_TOPICS
@@ -101,7 +102,7 @@ def take_first_look(
 
 def look_at_unmanaged(path: Path, wanted: FirstLookOptions) -> CycleReport | None:
     """Looks at the topics that no entry of a configuration is about, shows them and writes a policy
-    file, if one is asked for. None where there is no such topic.
+    file, if one is asked for. None where there is no such topic, and a table would be empty.
 
     Raises `UsageError` and `ConfigError` before anything is asked of the cluster.
     """
@@ -111,9 +112,21 @@ def look_at_unmanaged(path: Path, wanted: FirstLookOptions) -> CycleReport | Non
     retention_ms = _retention_ms(config, wanted)
     is_asked = matching(wanted.topics)
     _refuse_unfit(wanted)
-    looked, every_topic = _looked_outside(config, is_asked, retention_ms)
+    looked: PlannedCycle | None = None
+    nothing = ""
+    with one_engine(config) as engine:
+        every_topic = frozenset(engine.context.kafka.topic_names())
+        unmanaged = {
+            name
+            for name in every_topic - INTERNAL_TOPICS
+            if is_asked(name) and not config.matches(name)
+        }
+        if not unmanaged:
+            nothing = _nothing_to_look_at(path, every_topic, is_asked, wanted)
+        if unmanaged or wanted.output is Output.JSON:
+            looked = _looked_outside(engine, config, unmanaged, retention_ms)
     if looked is None:
-        _refuse_nothing_to_look_at(path, every_topic, is_asked, wanted)
+        say(printer(), printable(nothing))
         return None
     look = _look(looked, every_topic, retention_ms, wanted)
     required = (config.defaults.groups and config.defaults.groups.required) or ()
@@ -140,21 +153,20 @@ def _refuse_unfit(wanted: FirstLookOptions) -> None:
         refuse_unfit(wanted.write_config, WRITE_CONFIG)
 
 
-def _refuse_nothing_to_look_at(
+def _nothing_to_look_at(
     path: Path,
     every_topic: frozenset[str],
     is_asked: Callable[[str], bool],
     wanted: FirstLookOptions,
-) -> None:
-    """Raises `UsageError`, unless it is good news."""
+) -> str:
+    """The good news in a sentence. Raises `UsageError` where it is none."""
     if wanted.topics and not any(map(is_asked, every_topic - INTERNAL_TOPICS)):
         raise _no_such_topic(wanted)
     asked = f" that is called {' or '.join(wanted.topics)}" if wanted.topics else ""
     nothing = f"every topic of the cluster{asked} has an entry in {path}"
     if wanted.write_config is not None:
         raise UsageError(f"{nothing}, so there is nothing to write to {wanted.write_config}")
-    if wanted.output is Output.TABLE:
-        say(printer(), printable(f"Nothing is unmanaged: {nothing}."))
+    return f"Nothing is unmanaged: {nothing}."
 
 
 def _no_such_topic(wanted: FirstLookOptions) -> UsageError:
@@ -173,21 +185,13 @@ def _looked(config: Config, settings: ClientSettings) -> tuple[PlannedCycle, fro
 
 
 def _looked_outside(
-    config: Config, is_asked: Callable[[str], bool], retention_ms: int
-) -> tuple[PlannedCycle | None, frozenset[str]]:
-    """The same for topics that no entry is about; whoever is remembered holds them, too. None where
-    there is no such topic."""
-    with one_engine(config) as engine:
-        every = frozenset(engine.context.kafka.topic_names())
-        unmanaged = {
-            name for name in every - INTERNAL_TOPICS if is_asked(name) and not config.matches(name)
-        }
-        if not unmanaged:
-            return None, every
-        engine.warm_up()
-        remembered = StoredState(recall(config.state_dir))
-        look = unmanaged_look(config, unmanaged, retention_ms)
-        return plan_cycle(engine.context, look, remembered), every
+    engine: Engine, config: Config, unmanaged: Iterable[str], retention_ms: int
+) -> PlannedCycle:
+    """The plan of topics that no entry is about; whoever is remembered holds them, too."""
+    engine.warm_up()
+    remembered = StoredState(recall(config.state_dir))
+    look = unmanaged_look(config, unmanaged, retention_ms)
+    return plan_cycle(engine.context, look, remembered)
 
 
 def _look(

@@ -11,8 +11,9 @@ import psutil
 import pytest
 
 from retentiond.cli.output.report import table_text
-from retentiond.cli.past.options import retention
+from retentiond.cli.past.options import period, retention
 from retentiond.config import ExternalReader, load
+from retentiond.formatting import rfc3339
 from retentiond.history.ask.past import EntryRow, Past, timeline
 from retentiond.history.ask.report_figures import KeepingGroup, Report, StoppedGroup, TopicSaving
 from retentiond.history.table import HistoryTable
@@ -80,6 +81,11 @@ def test_of_a_time_without_entries_both_ends_may_be_wrong(
 
     assert done.code == 2
     assert done.err.endswith("choose another --since or --until\n")
+
+
+@pytest.mark.parametrize("since", ["1000000d", "0001-01-01T00:00:00+14:00"])
+def test_a_period_that_begins_before_1970_begins_then(since: str) -> None:
+    assert rfc3339(period(since, "2026-02-01t12:00:00z").since_ms) == "1970-01-01T00:00:00.000Z"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
