@@ -334,7 +334,8 @@ HISTORY_BYTES = Definition(
 HISTORY_LAST_WRITE = Definition(
     "retentiond_history_last_write_timestamp_seconds",
     GAUGE,
-    "Time of the last entry of the history that was written, in epoch seconds.",
+    "Time of the last entry of the history that was written, in epoch seconds; absent before the "
+    "first one, and while history.enabled is false.",
 )
 HISTORY_FAILURES = Definition(
     "retentiond_history_failures_total",
