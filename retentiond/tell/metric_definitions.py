@@ -289,8 +289,8 @@ LOG_DIR_USABLE = Definition(
 LOG_DIR_FULL = Definition(
     "retentiond_log_dir_full_seconds",
     GAUGE,
-    "Seconds until that disk is full if it fills as in the last day; absent while it is not "
-    "filling, and until it was seen for an hour.",
+    "Seconds until that disk is full if it fills as in the last day, 0 once it is full; absent "
+    "while it is not filling, and until it was seen for an hour.",
     ("broker", "log_dir"),
 )
 LOG_DIR_UNDER_PRESSURE = Definition(

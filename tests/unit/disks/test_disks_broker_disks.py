@@ -39,6 +39,14 @@ def test_one_that_does_not_fill_has_no_end() -> None:
     assert history.seconds_until_full(space(1500), 2 * HOUR_MS) == {}
 
 
+def test_one_that_is_full_stays_so_though_nothing_is_written_any_more() -> None:
+    history = SpaceHistory()
+    for hour in range(30):
+        assert history.seconds_until_full(space(0), hour * HOUR_MS) == {AT: 0}
+    contradiction = [LogDirCapacity(*AT, 0, 0)]
+    assert history.seconds_until_full(contradiction, 31 * HOUR_MS) == {}
+
+
 def test_only_the_last_day_counts() -> None:
     history = SpaceHistory()
     usable = 100_000
