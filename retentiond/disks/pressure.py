@@ -11,6 +11,7 @@ those that have left the logs and not the disk.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -157,7 +158,7 @@ def pressure(
         disk = disk_of.get(each.key, each.key)
         line = rules.until_free if disk in pressed_disks else rules.below_free
         if each.usable_bytes < each.total_bytes * line / 100:
-            until_bytes = int(each.total_bytes * rules.until_free / 100)
+            until_bytes = math.ceil(each.total_bytes * rules.until_free / 100)
             pressed.append(PressedLogDir(*each, until_bytes, awaited[disk], disk[1]))
     unknown = set(before) - {log_dir.key for log_dir in known}
     return Pressure(
