@@ -269,8 +269,7 @@ def _decided(
     if pressure.log_dirs:
         wanted, snapshot, most_first = relieved(wanted, snapshot, sooner or wanted, pressure)
         turns = tuple(dict.fromkeys((*turns, *most_first)))
-    wanted = unless_paused(wanted, stored.pause)
-    rows = within_limits(wanted, config.limits, turns)
+    rows = within_limits(unless_paused(wanted, stored.pause), config.limits, turns)
     plan = Plan(
         cycle_id=uuid.uuid4().hex[:12],
         cluster_id=snapshot.cluster_id,
@@ -282,8 +281,8 @@ def _decided(
         paused=str(stored.pause) if stored.pause else None,
     )
     is_asked = config.disk_pressure is not None
-    without_limits = None if rows == wanted else wanted
-    found = relief(rows, snapshot, pressure, without_limits, sooner or ()) if is_asked else None
+    may_go = None if rows == wanted else wanted
+    found = relief(rows, snapshot, pressure, may_go, sooner or ()) if is_asked else None
     return Decision(plan, snapshot, found, turns)
 
 

@@ -132,7 +132,7 @@ class Daemon:
         app = application(self._status, self._exposition, page)
         self._server = serve(app, config.http, self._status.stuck)
         self._status.history_problem = lambda: self._history.problem
-        registry.register(HistoryMetrics(lambda: self._history.status))
+        registry.register(HistoryMetrics(lambda: self._history.shown))
         registry.register(LogMetrics(logs.dropped_lines))
         self._engine = self._made(config)
         self._scheduler = make_scheduler()

@@ -152,13 +152,13 @@ def relief(
     rows: Sequence[PlanRow],
     snapshot: Snapshot,
     pressure: Pressure,
-    without_limits: Sequence[PlanRow] | None = None,
+    undelayed: Sequence[PlanRow] | None = None,
     eager_rows: Sequence[PlanRow] = (),
 ) -> tuple[LogDirRelief, ...]:
     """What the plan does for each log directory under pressure.
 
-    ``rows``: the final plan. ``without_limits``: the same plan before the limits; None if they
-    changed nothing. What only waits for a limit may go, so no directory is short of it.
+    ``rows``: the final plan. ``undelayed``: the same plan before pause and limits; None if they
+    changed nothing. What only waits for one of them may go, so no directory is short of it.
     ``eager_rows``: as for `relieved`.
     """
     if not pressure.log_dirs:
@@ -170,7 +170,8 @@ def relief(
         return bytes_by_disk(pressure.log_dirs, bytes_by_log_dir(frees, frees))
 
     planned = freed_by(rows)
-    may_go = planned if without_limits is None else freed_by(without_limits)
+    may_go = planned if undelayed is None else freed_by(undelayed)
+    disk_keys = {each.key: each.disk_key for each in pressure.log_dirs}
     kept: defaultdict[LogDirKey, Counter[str]] = defaultdict(Counter)
     sizes: defaultdict[LogDirKey, dict[TopicPartition, int]] = defaultdict(dict)
     eager: defaultdict[LogDirKey, dict[TopicPartition, PlanRow]] = defaultdict(dict)
@@ -181,8 +182,9 @@ def relief(
             sizes[folder.broker, folder.log_dir][at] = folder.size_bytes
             if at in eager_rows_at:
                 eager[folder.broker, folder.log_dir][at] = eager_rows_at[at]
-            if row.reason in (Reason.PAUSED, Reason.LIMIT_REACHED):
-                delayed[folder.broker, folder.log_dir].add(row.reason)
+            disk = disk_keys.get((folder.broker, folder.log_dir))
+            if disk is not None and row.reason in (Reason.PAUSED, Reason.LIMIT_REACHED):
+                delayed[disk].add(row.reason)
             if row.binding_group is not None and row.reason is not Reason.TOO_YOUNG:
                 share = _kept_share(row)
                 kept[folder.broker, folder.log_dir][row.binding_group] += int(
@@ -197,7 +199,7 @@ def relief(
             sizes[each.key],
             max(0, may_go[each.disk_key] - planned[each.disk_key]),
             eager[each.key],
-            frozenset(delayed[each.key]),
+            frozenset(delayed[each.disk_key]),
         )
         for each in pressure.log_dirs
     )

@@ -77,17 +77,23 @@ class SpaceHistory:
     def seconds_until_full(
         self, space: Sequence[LogDirCapacity], now_ms: int
     ) -> dict[LogDirKey, float]:
-        """Only the directories that fill up. ``now_ms`` is monotonic time."""
+        """Only the directories that fill up; 0 for a full one. ``now_ms`` is monotonic time."""
         until_full: dict[LogDirKey, float] = {}
-        before = self.readings or {}
-        readings: dict[LogDirKey, Sequence[tuple[int, int]]] = {**before} if not space else {}
+        # Of every directory: a broker that does not answer now may answer the next time.
+        readings: dict[LogDirKey, Sequence[tuple[int, int]]] = {
+            key: recent
+            for key, known in (self.readings or {}).items()
+            if (recent := [point for point in known if point[0] >= now_ms - DAY_MS])
+        }
         for log_dir in space:
             key = (log_dir.broker, log_dir.log_dir)
-            points = [point for point in before.get(key, ()) if point[0] >= now_ms - DAY_MS]
+            points = [*readings.get(key, ())]
             if points and now_ms - points[0][0] >= HOUR_MS:
                 taken_per_ms = -trend([*points, (now_ms, log_dir.usable_bytes)])
                 if taken_per_ms > 0:
                     until_full[key] = log_dir.usable_bytes / taken_per_ms / 1000
+            if log_dir.is_plausible and not log_dir.usable_bytes:
+                until_full[key] = 0.0
             if not points or now_ms - points[-1][0] >= REMEMBER_INTERVAL_MS:
                 points.append((now_ms, log_dir.usable_bytes))
             readings[key] = points
@@ -226,7 +232,7 @@ class DiskReport:
     - ``log_bytes``: the size of all logs in the cluster, Kafka's own included.
     - ``space``: total and usable bytes of each log directory whose broker tells them.
     - ``full_s``: in how many seconds a directory will be full if the trend of the last day goes
-      on; only the directories that fill up.
+      on, 0 for a full one; only the directories that fill up.
     - ``relief``: for each log directory under pressure, what the plan frees there; None if no
       ``disk_pressure`` is configured.
     - ``problems``: a sentence for each thing that could not be read or written.

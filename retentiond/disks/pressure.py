@@ -11,6 +11,7 @@ those that have left the logs and not the disk.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -67,9 +68,10 @@ class LogDirRelief(NamedTuple):
     - ``kept_bytes``: by group, about what stays there until that group has read on; the largest
       first.
     - ``sizes``: what each of the plan's partitions takes there.
-    - ``waiting_bytes``: what else may go on its disk, and waits for a limit.
+    - ``waiting_bytes``: what else may go on its disk, and waits for the end of a pause or for a
+      limit.
     - ``eager_rows``: the rows of the partitions there by the pressure retention, if it could help.
-    - ``delayed``: what keeps deletions there from being done now: a pause, a limit, or both.
+    - ``delayed``: what keeps deletions on its disk from being done now: a pause, a limit, or both.
     """
 
     log_dir: PressedLogDir
@@ -156,7 +158,7 @@ def pressure(
         disk = disk_of.get(each.key, each.key)
         line = rules.until_free if disk in pressed_disks else rules.below_free
         if each.usable_bytes < each.total_bytes * line / 100:
-            until_bytes = int(each.total_bytes * rules.until_free / 100)
+            until_bytes = math.ceil(each.total_bytes * rules.until_free / 100)
             pressed.append(PressedLogDir(*each, until_bytes, awaited[disk], disk[1]))
     unknown = set(before) - {log_dir.key for log_dir in known}
     return Pressure(

@@ -125,6 +125,11 @@ class HistoryKeeper:
         """A sentence that says what is wrong now, or None."""
         return self.status.problem if self.config.history.enabled else None
 
+    @property
+    def shown(self) -> Status:
+        """What the metrics show. Without a history, nobody waits for its next entry."""
+        return self.status if self.config.history.enabled else replace(self.status, written_at=None)
+
     def see(self, seen: FinishedCycle) -> None:
         """Notes a finished cycle. The cycle's own thread calls it, so it writes nothing."""
         if not self.config.history.enabled:

@@ -225,7 +225,7 @@ def _no_longer_absent(
 ) -> dict[GroupOnTopic, RememberedReader]:
     """Groups that were absent and are listed now, but can't be read or have no commit. Their
     absence ends here; otherwise a later absence would seem to have begun with this one."""
-    failed, listed = _failed(snapshot), _listed(snapshot)
+    failed, listed = _failed(snapshot), listed_readers(snapshot)
     return {
         at: replace(last, absent_since_ms=None, absent_ms=0)
         for at, last in known.items()
@@ -245,7 +245,7 @@ def _missing_readers(
     if not snapshot.complete:
         return {}
     readable = {topic.name for topic in snapshot.topics if topic.failure is None}
-    failed, listed = _failed(snapshot), _listed(snapshot)
+    failed, listed = _failed(snapshot), listed_readers(snapshot)
     configured = {
         GroupOnTopic(reader.name, topic.name, is_external=True)
         for topic in snapshot.topics
@@ -263,7 +263,8 @@ def _missing_readers(
     }
 
 
-def _listed(snapshot: Snapshot) -> set[ReaderName]:
+def listed_readers(snapshot: Snapshot) -> set[ReaderName]:
+    """The readers that exist by this reading."""
     unlisted = (VANISHED, ABSENT)
     return {
         ReaderName(group.name, group.is_external)

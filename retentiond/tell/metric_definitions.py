@@ -289,8 +289,8 @@ LOG_DIR_USABLE = Definition(
 LOG_DIR_FULL = Definition(
     "retentiond_log_dir_full_seconds",
     GAUGE,
-    "Seconds until that disk is full if it fills as in the last day; absent while it is not "
-    "filling, and until it was seen for an hour.",
+    "Seconds until that disk is full if it fills as in the last day, 0 once it is full; absent "
+    "while it is not filling, and until it was seen for an hour.",
     ("broker", "log_dir"),
 )
 LOG_DIR_UNDER_PRESSURE = Definition(
@@ -310,7 +310,8 @@ LOG_DIR_SHORT = Definition(
     "retentiond_log_dir_short_bytes",
     GAUGE,
     "Log directory under pressure: bytes that are missing after the plan's deletions, because "
-    "nothing more may be deleted. 0: the plan frees enough.",
+    "nothing more may be deleted. 0: the plan frees enough, or will after a pause or at a limit's "
+    "next turn.",
     ("broker", "log_dir"),
 )
 LOG_DIR_KEPT = Definition(
@@ -333,7 +334,8 @@ HISTORY_BYTES = Definition(
 HISTORY_LAST_WRITE = Definition(
     "retentiond_history_last_write_timestamp_seconds",
     GAUGE,
-    "Time of the last entry of the history that was written, in epoch seconds.",
+    "Time of the last entry of the history that was written, in epoch seconds; absent before the "
+    "first one, and while history.enabled is false.",
 )
 HISTORY_FAILURES = Definition(
     "retentiond_history_failures_total",

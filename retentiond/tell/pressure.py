@@ -66,7 +66,8 @@ def say_relief(relief: LogDirRelief) -> str:
         kept = f"; most is kept for {keepers}" if keepers else ""
         parts.append(f"{say_bytes(relief.short_bytes)} of that may not go{kept}")
     if relief.waiting_bytes:
-        parts.append(f"{say_bytes(relief.waiting_bytes)} more may go and wait for a limit")
+        what = "the end of the pause" if Reason.PAUSED in relief.delayed else "a limit"
+        parts.append(f"{say_bytes(relief.waiting_bytes)} more may go and wait for {what}")
     return "; ".join(parts)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from retentiond.config import TopicPolicy
-from retentiond.memory.changes import Changes
+from retentiond.memory.changes import Changes, listed_readers
 from retentiond.memory.remembered import (
     GroupOnTopic,
     Remembered,
@@ -28,7 +28,8 @@ class Standing:
 
     - ``forced_retention_ms``: by topic, if it is limited and known.
     - ``last_commit_ms``: by group, when one of its commits was last seen to move.
-    - ``vanished_ms``: by missing group, for how long it was observed to be missing.
+    - ``vanished_ms``: by missing group, for how long it was observed to be missing. A group that
+      exists and has lost its commits on a topic isn't missing.
     - ``is_live``: by group, whether it has members; absent for external readers.
     """
 
@@ -49,6 +50,7 @@ def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
     topics = {topic.name: topic for topic in snapshot.topics}
     last_commit_ms: dict[str, int] = {}
     vanished_ms: dict[str, int] = {}
+    listed = listed_readers(snapshot)
     still_absent = {*seen.still_absent}
     absent = still_absent | {*seen.absent}
     for at, last in {**before.commits, **seen.new_readers, **seen.changed_readers}.items():
@@ -58,7 +60,8 @@ def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
         if last.moved_at_ms:
             moved_ms = int(last.moved_at_ms.numbers.max())
             last_commit_ms[at.group_id] = max(moved_ms, last_commit_ms.get(at.group_id, 0))
-        if at in absent or last.absent_since_ms is not None:
+        is_absent = at in absent or last.absent_since_ms is not None
+        if is_absent and at.reader not in listed:
             missing_ms = last.absent_ms + (seen.observed_ms if at in still_absent else 0)
             vanished_ms[at.group_id] = max(missing_ms, vanished_ms.get(at.group_id, 0))
     return Standing(

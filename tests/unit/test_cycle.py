@@ -391,6 +391,11 @@ def test_a_pause_holds_what_pressure_would_delete_and_says_so(
     assert (row.under_pressure, row.consumed_retention_ms, row.cutoff) == (True, 1_000, 1000)
     assert report.disk.relief is not None
     assert {each.planned_bytes for each in report.disk.relief} == {0}
+    assert all(each.waiting_bytes for each in report.disk.relief)  # and no directory is short of it
+    assert {
+        each.log_dir.needed_bytes - each.short_bytes - each.waiting_bytes
+        for each in report.disk.relief
+    } == {0}
     assert kafka.partition("zulu").log_start == 0
 
     young = run(kafka, tmp_path, retention_ms=60_000, pressure_ms=5_000)
@@ -744,6 +749,23 @@ def test_a_cycle_tells_when_commits_moved_and_for_how_long_a_group_is_missing(
     assert run(kafka, tmp_path).standing.vanished_ms == {"billing": 0}
     kafka.commit("billing", {AT: 8})
     assert run(kafka, tmp_path).standing.vanished_ms == {}
+
+
+def test_a_group_that_exists_is_not_missing_though_its_commits_on_a_topic_have_expired(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cycle, "decide", lambda _, snapshot: tuple(oracle.plan(snapshot)))
+    other = TopicPartition("views", 0)
+    with_topic(kafka, "views")
+    run(kafka, tmp_path)
+    del kafka.groups["billing"].commits[other]
+    for _ in range(2):
+        kafka.now_ms += 60_000
+        report = run(kafka, tmp_path)
+        assert [row.reason for row in report.plan.rows if row.topic == "views"] == [
+            Reason.GROUP_VANISHED
+        ]
+        assert report.standing.vanished_ms == {}
 
 
 def test_a_cycle_tells_which_groups_have_members(kafka: Counting, tmp_path: Path) -> None:

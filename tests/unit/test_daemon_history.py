@@ -41,6 +41,24 @@ def test_a_cycle_leaves_an_entry_in_a_dry_run_too(tmp_path: Path) -> None:
     assert entry.cycle["dry_run"]
 
 
+def test_without_a_history_nobody_waits_for_its_next_entry(tmp_path: Path) -> None:
+    """An alert tells that none was written for a day."""
+    name, size = (
+        f"\nretentiond_history_{each} " for each in ("last_write_timestamp_seconds", "bytes")
+    )
+
+    def play(bench: Bench) -> None:
+        bench.tick(cycle(bench))
+        until(lambda: size in metrics(bench))
+        assert name in metrics(bench)
+        bench.reload(settings(tmp_path, history={"enabled": False}))
+        bench.tick(cycle(bench, START_MS + 1))
+        assert name not in metrics(bench)
+        assert size in metrics(bench)
+
+    live(play, settings(tmp_path, history={}))
+
+
 @pytest.mark.long
 def test_what_is_wrong_is_in_the_detail_of_readiness_and_changes_nothing_else(
     tmp_path: Path,

@@ -264,6 +264,10 @@ def _entry(each: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
     from retentiond.config.writing import entry_document
 
     minutes = _whole_minutes(each.retention_ms)
-    entry = entry_document(each.topic, replace(policy, enabled=True))
+    pressure_ms = policy.pressure_retention_ms
+    if pressure_ms is not None:  # a longer one would be refused
+        pressure_ms = min(pressure_ms, minutes * MINUTE_MS)
+    policy = replace(policy, enabled=True, pressure_retention_ms=pressure_ms)
+    entry = entry_document(each.topic, policy)
     del entry["retention.commitoffset.ms"]
     return entry | {"retention.commitoffset.minutes": minutes}

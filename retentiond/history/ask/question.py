@@ -22,6 +22,7 @@ from retentiond.config.reader import path_of, sentence_of
 from retentiond.config.rules import TopicEntry
 from retentiond.config.settings import SETTINGS, refined
 from retentiond.errors import ConfigError, UsageError
+from retentiond.formatting import say_duration
 
 PolicyFor: TypeAlias = Callable[[str], TopicPolicy | PolicyConflict | None]
 
@@ -203,4 +204,20 @@ def _changed(config: Config, topic: str, settings: dict[str, Any]) -> TopicPolic
     policy = config.policy_for(topic)
     if not isinstance(policy, TopicPolicy):
         policy = refined(TopicPolicy(), config.defaults)
-    return refined(policy, entry)
+    return _with_pressure_at_most(refined(policy, entry), topic, entry.key_of_pressure)
+
+
+def _with_pressure_at_most(policy: TopicPolicy, topic: str, written: str | None) -> TopicPolicy:
+    """The policy with a pressure retention of its consumed retention at most, as a configuration
+    must have it. ``written``: the change's own key of a pressure retention, whose value is refused
+    instead. Raises `ConfigError`."""
+    pressure_ms, consumed_ms = policy.pressure_retention_ms, policy.consumed_retention_ms
+    if pressure_ms is None or pressure_ms <= consumed_ms:
+        return policy
+    if written is not None:
+        raise ConfigError(
+            f"expected the topic's consumed retention ({say_duration(consumed_ms) or 'none'}) or "
+            f"less, not {say_duration(pressure_ms)}",
+            path=f"--set {topic}:{written}",
+        )
+    return replace(policy, pressure_retention_ms=consumed_ms)

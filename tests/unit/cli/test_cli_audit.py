@@ -134,6 +134,8 @@ def test_its_json_has_the_plans_field_names_and_the_evidence(
         (["--outcome", "unknown"], ["payments", "views"]),
         (["--since", "2026-09-21T14:13:20.125Z"], ["views"]),
         (["--since", "2026-09-21T16:13:20.125+02:00"], ["views"]),
+        (["--since", "2026-09-21t14:13:20.125z"], ["views"]),
+        (["--since", "1000000d"], ["clicks", "orders", "payments", "views"]),
         (["--until", "2026-09-21T14:13:20.125"], ["clicks", "orders", "payments"]),
         (["--since", "1h"], []),
     ],

@@ -11,10 +11,14 @@ import psutil
 import pytest
 
 from retentiond.cli.output.report import table_text
-from retentiond.cli.past.options import retention
-from retentiond.config import ExternalReader, load
+from retentiond.cli.past.options import period, retention
+from retentiond.cli.past.recommend import write
+from retentiond.config import ExternalReader, TopicPolicy, load
+from retentiond.formatting import rfc3339
 from retentiond.history.ask.past import EntryRow, Past, timeline
+from retentiond.history.ask.recommend import NOBODY_CAME_BACK, Recommendation
 from retentiond.history.ask.report_figures import KeepingGroup, Report, StoppedGroup, TopicSaving
+from retentiond.history.ask.simulate import SimulatedTopic
 from retentiond.history.table import HistoryTable
 from tests.support.builders.past_clusters import (
     PastCluster,
@@ -82,6 +86,30 @@ def test_of_a_time_without_entries_both_ends_may_be_wrong(
     assert done.err.endswith("choose another --since or --until\n")
 
 
+@pytest.mark.parametrize(("pressure_hours", "expected_ms"), [(6, 3_600_000), (0, 0)])
+def test_a_recommended_configuration_can_be_read_whatever_the_pressure_retention(
+    config: Path, tmp_path: Path, pressure_hours: int, expected_ms: int
+) -> None:
+    """6 hours are longer than the recommended hour."""
+    config.write_text(
+        CONFIG.replace("minutes: 30", "hours: 24")
+        + f"    retention.commitoffset.pressure.hours: {pressure_hours}\n"
+    )
+    of_hour = SimulatedTopic("orders", 3_600_000, 9, 9, 9, 9, 0, (), 0)
+    found = Recommendation("orders", 3_600_000, 1, NOBODY_CAME_BACK, 1, False, of_hour)
+    write(tmp_path / "tried.yaml", load(config), [found], ())
+
+    policy = load(tmp_path / "tried.yaml").policy_for("orders")
+    assert isinstance(policy, TopicPolicy)
+    assert policy.consumed_retention_ms == 3_600_000
+    assert policy.pressure_retention_ms == expected_ms
+
+
+@pytest.mark.parametrize("since", ["1000000d", "0001-01-01T00:00:00+14:00"])
+def test_a_period_that_begins_before_1970_begins_then(since: str) -> None:
+    assert rfc3339(period(since, "2026-02-01t12:00:00z").since_ms) == "1970-01-01T00:00:00.000Z"
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_time_that_is_none_is_refused(command: Command, config: Path, name: str) -> None:
     done = command(name, "--config", config, "--since", "yesterday")
@@ -99,6 +127,10 @@ def test_a_time_that_is_none_is_refused(command: Command, config: Path, name: st
         ("orders:retention.commitoffset.hour=1", "unknown setting"),
         ("orders:groups.min=none", "expected a whole number"),
         ("orders:groups.exclude=['(']", "groups.exclude[0]"),
+        (
+            "orders:retention.commitoffset.pressure.hours=999",
+            "orders:retention.commitoffset.pressure.hours: expected the topic's consumed retention",
+        ),
     ],
 )
 def test_a_change_that_is_no_setting_is_refused_with_its_path(

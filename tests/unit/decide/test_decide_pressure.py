@@ -160,6 +160,19 @@ def test_what_waits_for_a_limit_may_go() -> None:
     assert found.short_bytes == 1_500 - 100 - 1000
 
 
+def test_what_waits_for_the_end_of_a_pause_may_go_on_all_directories_of_the_disk() -> None:
+    taken = tiered(local_start=0, segment=100)
+    busy = PressedLogDir(1, "/a", 10_000, 100, 1_000)
+    pressed = Pressure((busy, busy._replace(log_dir="/b", disk="/a")), reading=reading({1: 4000}))
+    paused = replace(deletion(250), verdict=Verdict.HOLD, reason=Reason.PAUSED, records=0)
+
+    found = relief([paused], taken, pressed, [deletion(250)])
+
+    assert [each.short_bytes for each in found] == [0, 0]
+    assert [each.waiting_bytes for each in found] == [1000, 1000]
+    assert [each.delayed for each in found] == [{Reason.PAUSED}] * 2
+
+
 def test_what_may_not_go_is_said_with_the_group_that_keeps_it() -> None:
     taken = tiered(local_start=0, segment=100)
     disk = PressedLogDir(1, "/a", 10_000, 100, 5_000)

@@ -39,6 +39,14 @@ def test_one_that_does_not_fill_has_no_end() -> None:
     assert history.seconds_until_full(space(1500), 2 * HOUR_MS) == {}
 
 
+def test_one_that_is_full_stays_so_though_nothing_is_written_any_more() -> None:
+    history = SpaceHistory()
+    for hour in range(30):
+        assert history.seconds_until_full(space(0), hour * HOUR_MS) == {AT: 0}
+    contradiction = [LogDirCapacity(*AT, 0, 0)]
+    assert history.seconds_until_full(contradiction, 31 * HOUR_MS) == {}
+
+
 def test_only_the_last_day_counts() -> None:
     history = SpaceHistory()
     usable = 100_000
@@ -56,6 +64,21 @@ def test_a_reading_that_failed_forgets_nothing() -> None:
     history.seconds_until_full(space(1000), 0)
     assert history.seconds_until_full([], HOUR_MS) == {}
     assert history.seconds_until_full(space(500), 2 * HOUR_MS) == {AT: 2 * 3600}
+
+
+def test_a_broker_that_does_not_answer_is_not_forgotten_while_others_do() -> None:
+    history, elsewhere = SpaceHistory(), LogDirCapacity(2, "/kafka", 10_000, 1000)
+    history.seconds_until_full([*space(1000), elsewhere], 0)
+    assert history.seconds_until_full([elsewhere], HOUR_MS) == {}
+    full = history.seconds_until_full([*space(500), elsewhere], 2 * HOUR_MS)
+    assert full == {AT: 2 * 3600}
+
+
+def test_a_directory_that_is_gone_for_a_day_is_forgotten() -> None:
+    history, elsewhere = SpaceHistory(), LogDirCapacity(2, "/kafka", 10_000, 1000)
+    history.seconds_until_full([*space(1000), elsewhere], 0)
+    history.seconds_until_full([elsewhere], 25 * HOUR_MS)
+    assert history.readings == {elsewhere.key: [(25 * HOUR_MS, 1000)]}
 
 
 def test_a_restart_goes_on_with_the_stored_readings(tmp_path: Path) -> None:

@@ -32,6 +32,14 @@ def test_it_begins_below_one_line_and_ends_at_another() -> None:
     assert under_pressure(("/a", 100, 25), before=frozenset({HERE})) == []
 
 
+def test_while_it_lasts_something_is_needed_be_it_a_byte() -> None:
+    """A quarter of 1001 bytes is 250.25."""
+    space = (LogDirCapacity(1, "/a", 1001, 250),)
+    (found,) = pressure(DiskReading(space=space), RULES, {HERE}, FreedProgress()).log_dirs
+    assert (found.until_bytes, found.needed_bytes) == (251, 1)
+    assert under_pressure(("/a", 1001, 251), before=frozenset({HERE})) == []
+
+
 @pytest.mark.parametrize(
     "contradiction", [("/a", 0, 0), ("/a", 100, 101), ("/a", 100, -1), ("/a", -5, -9)]
 )

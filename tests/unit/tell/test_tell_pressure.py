@@ -134,8 +134,13 @@ def test_what_a_pause_holds_under_pressure_says_when_it_may_go() -> None:
     )
 
 
-def test_what_waits_for_a_limit_is_not_said_to_be_kept() -> None:
-    assert say_relief(LogDirRelief(LOG_DIR, 1_024, 0, {"slow": 2_048}, {}, 512)) == (
+@pytest.mark.parametrize(
+    ("reason", "end"), [(Reason.LIMIT_REACHED, "a limit"), (Reason.PAUSED, "the end of the pause")]
+)
+def test_what_waits_is_not_said_to_be_kept(reason: Reason, end: str) -> None:
+    delayed = frozenset({reason})
+    found = LogDirRelief(LOG_DIR, 1_024, 0, {"slow": 2_048}, {}, 512, delayed=delayed)
+    assert say_relief(found) == (
         "/data of broker 1 has 10% left (1.0 KiB), and 1.5 KiB more must go until the pressure "
-        "ends; the plan frees 1.0 KiB there; 512 B more may go and wait for a limit"
+        f"ends; the plan frees 1.0 KiB there; 512 B more may go and wait for {end}"
     )

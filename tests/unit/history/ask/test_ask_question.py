@@ -138,6 +138,9 @@ def test_under_pressure_the_pressure_retention_is_tried_where_there_is_one() -> 
 
     assert tried.disk_pressure is None  # it is not asked when
     assert (retention_ms("orders"), retention_ms("views")) == (120_000, 3_600_000)
+    sooner = tried_policy(config, ["orders:retention.commitoffset.ms=9"]).policy_for("orders")
+    assert isinstance(sooner, TopicPolicy)  # as a configuration may say it
+    assert (sooner.consumed_retention_ms, sooner.pressure_retention_ms) == (9, 9)
     assert tried.policy_for("clicks") is None  # `--set` alone enables nothing
 
 
