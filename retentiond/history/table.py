@@ -47,7 +47,6 @@ from retentiond.history.place import errors_explained, is_remote, location, stor
 from retentiond.history.schema import SCHEMA
 
 if TYPE_CHECKING:
-    import pyarrow.dataset as pads
     import pyarrow.fs as pafs
 
 TABLE_SETTINGS = {
@@ -208,21 +207,6 @@ class HistoryTable:
         """The files' full paths, or an object store's URLs. Their last folder is
         ``day=2026-11-23``; the files themselves don't have this column."""
         return [f"{self.place.rstrip('/')}/{file.path}" for file in files]
-
-    def dataset(
-        self, cluster_id: str, *, since_day: str = "", until_day: str = AFTER_EVERY_DAY
-    ) -> pads.Dataset:
-        """The rows of a cluster and these days, with the columns of `SCHEMA`. Rows of other
-        clusters may be among them, so filter. The dataset stays readable for an hour after its
-        files were replaced."""
-        with errors_explained(self.place):
-            return self._table.to_pyarrow_dataset(
-                file_pruning_predicate=(
-                    f"cluster_id = {quoted(cluster_id)} "
-                    f"AND day >= {quoted(since_day)} AND day <= {quoted(until_day)}"
-                    f"{self._without_damaged(' AND ')}"
-                )
-            )
 
     def query(self, sql: str) -> pa.Table:
         """The rows of a query in DataFusion's SQL, where the table's name is ``history``. Damaged
