@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from retentiond.cli.options import (
 from retentiond.cli.output.files import new_file, refuse_unfit
 from retentiond.cli.output.first_look import show_first_look
 from retentiond.cli.output.printing import printer, say
+from retentiond.clock import now_ms
 from retentiond.config import Config
 from retentiond.config.reader import leads_to
 from retentiond.cycle import PlannedCycle, plan_cycle
@@ -209,7 +209,7 @@ def _readers(snapshot: Snapshot) -> Readers:
 
 
 def _now() -> str:
-    return rfc3339(time.time_ns() // 1_000_000)
+    return rfc3339(now_ms())
 
 
 def _write(path: Path, text: str) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -33,6 +32,7 @@ from deltalake import (
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
+from retentiond.clock import now_ms
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.damage import (
     LOG,
@@ -336,7 +336,7 @@ class HistoryTable:
                     "read; they stay as they are",
                     kind="merge",
                 )
-            now_ms = time.time_ns() // 1_000_000
+            written_at_ms = now_ms()
             bounds = {
                 "numRecords": written,
                 "minValues": {"cluster_id": cluster_id, "entry": old[0].first_entry},
@@ -346,9 +346,9 @@ class HistoryTable:
                 },
             }
             size = files.get_file_info(path).size
-            addition = AddAction(path, size, {"day": day}, now_ms, False, json.dumps(bounds))
+            addition = AddAction(path, size, {"day": day}, written_at_ms, False, json.dumps(bounds))
             removals = [
-                RemoveAction(file.path, False, now_ms, file.size_bytes, {"day": day})
+                RemoveAction(file.path, False, written_at_ms, file.size_bytes, {"day": day})
                 for file in old
             ]
             self._table.create_write_transaction(

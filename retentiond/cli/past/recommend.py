@@ -44,6 +44,7 @@ from retentiond.cli.past.options import (
 )
 from retentiond.errors import UsageError
 from retentiond.formatting import (
+    MINUTE_MS,
     rfc3339,
     say_about,
     say_count,
@@ -59,9 +60,6 @@ if TYPE_CHECKING:
     from retentiond.config import Config, TopicPolicy
     from retentiond.history.ask.past import Past
     from retentiond.history.ask.recommend import Recommendation
-
-
-MINUTE_MS = 60_000
 
 
 def recommend(  # noqa: PLR0917 - typer hands each option over by its name

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from retentiond.config import TopicPolicy
+from retentiond.formatting import DAY_MS
 from retentiond.history.ask.missed import MAY_HAVE_MISSED, Doubt, asked_by, doubts_of, readers_below
 from retentiond.history.ask.past import EntrySelection, Past
 from retentiond.history.ask.question import TopicQuestion
@@ -29,7 +30,7 @@ from retentiond.history.schema import RowKind
 from retentiond.history.table import quoted
 from retentiond.model import Reason
 
-ENOUGH_MS = 7 * 86_400_000
+ENOUGH_MS = 7 * DAY_MS
 """A week shows readers that come back daily, and most of those that come back weekly."""
 
 ENOUGH_TIMES = 3
