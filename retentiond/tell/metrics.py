@@ -243,8 +243,8 @@ def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metr
         metric_definitions.TOPIC_OWNER,
         (((each.topic, label(str(each.owner))), 1) for each in owned),
     )
-    groups = (((group.kind, group.state), group.count) for group in report.groups)
-    yield _gauge(metric_definitions.GROUPS, groups)
+    groups = Counter(report.group_states.values())
+    yield _gauge(metric_definitions.GROUPS, sorted(groups.items()))
     for definition, by_group in BY_GROUP.items():
         shown = sorted(by_group(report.lag).items())
         yield _gauge(definition, (((at.topic, label(at.group_id)), value) for at, value in shown))
