@@ -42,8 +42,9 @@ from retentiond.state.state import State, read_held, read_last_complete, write_h
 from retentiond.state.state_dir import usable_bytes
 from retentiond.tell import logs, metric_definitions
 from retentiond.tell.causes import Causes, sentence_of
+from retentiond.tell.exposition import Exposition
 from retentiond.tell.logs import log_cycle, log_deletions
-from retentiond.tell.metrics import Exposition, HistoryMetrics, LogMetrics, Metrics
+from retentiond.tell.metrics import HistoryMetrics, LogMetrics, Metrics
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import STUCK_S, DaemonStatus, application, raise_open_files, serve
