@@ -250,7 +250,7 @@ def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metr
         yield _log_dir_gauge(definition, ((each[:2], orphan_figure(each)) for each in disk.orphans))
     for definition, space_figure in LOG_DIR_GAUGES.items():
         yield _log_dir_gauge(definition, ((each.key, space_figure(each)) for each in disk.space))
-    yield _log_dir_gauge(metric_definitions.LOG_DIR_FULL, sorted(disk.full_s.items()))
+    yield _log_dir_gauge(metric_definitions.LOG_DIR_FULL, sorted(disk.until_full_s.items()))
     yield from _pressure_families(disk)
 
 

@@ -16,7 +16,6 @@ from retentiond import after_acting, cycle
 from retentiond.clock import Uptime
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, plan_cycle, run_cycle
-from retentiond.disks import broker_disks
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, LogDirKey
 from retentiond.disks.stuck import Stuck
@@ -275,14 +274,13 @@ def test_when_a_disk_is_full_is_told_right_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ms = 0
-    for module in (after_acting, broker_disks):
-        monkeypatch.setattr(module, "uptime", lambda: Uptime("this-boot", now_ms))
+    monkeypatch.setattr(after_acting, "uptime", lambda: Uptime("this-boot", now_ms))
 
-    def full_s(usable: int) -> Mapping[LogDirKey, float]:
+    def until_full_s(usable: int) -> Mapping[LogDirKey, float]:
         """Of a process that has just been started."""
         reading = DiskReading(space=(LogDirCapacity(1, "/kafka", 10_000, usable),))
-        return after_acting._full_s(BrokerDisks(), reading, tmp_path)
+        return after_acting._until_full_s(BrokerDisks(), reading, tmp_path)
 
-    assert full_s(1000) == {}
+    assert until_full_s(1000) == {}
     now_ms = 3_600_000
-    assert full_s(900) == {(1, "/kafka"): 9 * 3600}
+    assert until_full_s(900) == {(1, "/kafka"): 9 * 3600}

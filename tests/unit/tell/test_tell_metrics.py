@@ -143,7 +143,7 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
         stuck=(Stuck(at, StuckCause.FUTURE_REPLICA, "why"),),
         orphans=(Orphans(1, "/kafka", 0, 0),),
         space=(LogDirCapacity(1, "/kafka", 100, 40),),
-        full_s={(1, "/kafka"): 3600.5},
+        until_full_s={(1, "/kafka"): 3600.5},
         relief=(LogDirRelief(PressedLogDir(1, "/kafka", 100, 40, 60), 5, 15, {"billing": 30}, {}),),
     )
     rows = [
