@@ -72,6 +72,7 @@ def take_first_look(
     retention_ms = consumed_retention_ms(wanted.consumed_retention)
     _refuse_unfit(wanted)
     settings = client_settings(servers, command_config)
+    matching(wanted.topics)  # refuses what is no pattern
     config = first_look(settings, wanted.topics, retention_ms)
     looked, every_topic = _looked(config, settings)
     if wanted.topics and not looked.report.plan.rows:
