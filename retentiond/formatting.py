@@ -42,6 +42,11 @@ def say_bytes(count: int) -> str:
     return f"{scaled:.{digits}f} {UNITS[unit]}"
 
 
+def say_figure(value: int | None, unknown: str = "?") -> str:
+    """The digits, without separators."""
+    return unknown if value is None else str(value)
+
+
 def say_estimate(count: int | None) -> str:
     """``~40.0 MiB``, of what is in remote storage; ``?`` where that is not known."""
     return "?" if count is None else f"~{say_bytes(count)}"

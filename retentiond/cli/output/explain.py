@@ -14,6 +14,7 @@ from retentiond.formatting import (
     say_any,
     say_count,
     say_duration,
+    say_figure,
     say_many,
     say_name,
     say_names,
@@ -243,7 +244,3 @@ def say_standing(since_ms: int | None, now_ms: int) -> str:
     if since_ms is None:
         return "?"
     return "moves" if since_ms >= now_ms else say_about(now_ms - since_ms)
-
-
-def say_figure(value: int | None, unknown: str = "?") -> str:
-    return unknown if value is None else str(value)

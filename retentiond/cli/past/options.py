@@ -272,10 +272,10 @@ def say_past(console: Console, past: Past) -> None:
         say(console, f"and {say_many(len(timeline.gaps) - MOST_SHOWN, 'gap')} more")
 
 
-def figure(count: int | None) -> str:
+def say_bytes_if_known(count: int | None) -> str:
     return "?" if count is None else say_bytes(count)
 
 
-def retention(ms: int) -> str:
+def say_retention(ms: int) -> str:
     """``6h``; ``at once``: as soon as consumed."""
     return format_duration(ms) if ms else "at once"

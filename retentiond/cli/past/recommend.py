@@ -36,11 +36,11 @@ from retentiond.cli.past.options import (
     TopicPatterns,
     answered,
     asked_replay,
-    figure,
     past_document,
     period,
-    retention,
+    say_bytes_if_known,
     say_past,
+    say_retention,
 )
 from retentiond.errors import UsageError
 from retentiond.formatting import (
@@ -190,8 +190,8 @@ def _row(each: Recommendation) -> Row:
             each.topic,
             _minutes(each.retention_ms),
             _because(each),
-            figure(each.simulated.mean_bytes),
-            figure(each.simulated.simulated_mean_bytes),
+            say_bytes_if_known(each.simulated.mean_bytes),
+            say_bytes_if_known(each.simulated.simulated_mean_bytes),
         ],
         "yellow" if each.is_short else "",
     )
@@ -217,7 +217,7 @@ def _observed(each: Recommendation) -> str:
 
 
 def _minutes(ms: int) -> str:
-    return retention(_whole_minutes(ms) * MINUTE_MS)
+    return say_retention(_whole_minutes(ms) * MINUTE_MS)
 
 
 def _whole_minutes(ms: int) -> int:
