@@ -18,7 +18,8 @@ from retentiond.kafka.interface import INTERNAL_TOPICS
 from retentiond.kafka.settings.logins import AWS_MECHANISM, REGION
 from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
 from retentiond.model import Reason
-from retentiond.tell.answers import KeptRecords, TopicAnswer
+from retentiond.tell.answers import TopicAnswer
+from retentiond.tell.kept_records import KeptRecords
 from retentiond.tell.report import CycleReport, document
 from retentiond.tell.unseen_readers import NOTHING_UNSEEN, UnseenReaders
 

@@ -13,13 +13,8 @@ from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.formatting import say_bytes, say_many
 from retentiond.model import Outcome, Verdict
 from retentiond.state.operator_actions import Pause
-from retentiond.tell.answers import (
-    ClusterAnswer,
-    PartitionAnswer,
-    TopicAnswer,
-    known_bytes,
-    total_stored,
-)
+from retentiond.tell.answers import ClusterAnswer, PartitionAnswer, TopicAnswer
+from retentiond.tell.kept_records import known_bytes, total_stored
 from retentiond.tell.page.pictures import BarSegment, bar, records_by_kind
 from retentiond.tell.pressure import say_relief
 from retentiond.tell.report import CycleReport
