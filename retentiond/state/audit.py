@@ -158,8 +158,8 @@ class Audit:
                         "partition": each.partition,
                         "topic_id": each.topic_id,
                         "log_start_offset": each.log_start_offset,
-                        "cutoff": each.offset,
-                        "records": each.offset - each.log_start_offset,
+                        "cutoff": each.cutoff,
+                        "records": each.cutoff - each.log_start_offset,
                     }
                     for each in batch
                 ],
