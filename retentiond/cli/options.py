@@ -206,7 +206,7 @@ def matching(
     remedy: str = "give a topic's name, or a pattern such as 'stage\\..*'",
 ) -> Callable[[str], bool]:
     """Whether a name is meant; all are where there is no pattern. Raises `UsageError`."""
-    from retentiond.config.values import Pattern
+    from retentiond.config.pattern import Pattern
 
     def compiled(pattern: str) -> Pattern:
         try:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from retentiond.act.guard import Verified, verify
 from retentiond.config import Limits, PolicyConflict
-from retentiond.config.values import Pattern
+from retentiond.config.pattern import Pattern
 from retentiond.decide.limits import within_limits
 from retentiond.model import Failure, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot

@@ -16,7 +16,7 @@ import pytest
 from retentiond.act.approved import GroupEvidence
 from retentiond.act.guard import verify
 from retentiond.config import PolicyConflict
-from retentiond.config.values import Pattern
+from retentiond.config.pattern import Pattern
 from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import ABSENT, EPOCH_SCHEMA, VANISHED, GroupReading
 from tests.support.builders.guard_readings import (
