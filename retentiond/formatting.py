@@ -99,6 +99,13 @@ def say_verb(count: int, one: str, several: str) -> str:
     return one if count == 1 else several
 
 
+def parse_time(text: str) -> int:
+    """A time of ISO 8601 in epoch milliseconds; without a zone it is UTC. Raises ValueError and
+    OverflowError."""
+    moment = datetime.fromisoformat(text)
+    return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
+
+
 def parse_duration(text: str) -> int | None:
     """Milliseconds of ``500ms``, ``1s``, ``5m``, ``6h`` or ``7d``; None for anything else."""
     written = DURATION.fullmatch(text)

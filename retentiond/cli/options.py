@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retentiond.errors import ConfigError, UsageError
-from retentiond.formatting import parse_duration
+from retentiond.formatting import parse_duration, parse_time
 
 if TYPE_CHECKING:
     from retentiond.config import Config
@@ -192,8 +191,7 @@ def epoch_ms(text: str, option: str, now_ms: int) -> int:
     if age_ms is not None:
         return now_ms - age_ms
     try:
-        moment = datetime.fromisoformat(text)
-        return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
+        return parse_time(text)
     except (ValueError, OverflowError) as error:
         raise UsageError(
             f"{option} {text!a}: expected an age as in 2h, or a time as in 2026-02-01T12:00:00Z"

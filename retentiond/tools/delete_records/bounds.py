@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from retentiond.clock import now_ms
 from retentiond.errors import KafkaUnavailable, UsageError
+from retentiond.formatting import parse_duration, parse_time
 from retentiond.kafka.interface import (
     AGE_NOT_YET_KNOWN,
     NOT_ANSWERED,
@@ -228,8 +228,6 @@ def read_targets(
 
 def _before_ms(older_than: str | None, to_datetime: str | None) -> int | None:
     if older_than is not None:
-        from retentiond.formatting import parse_duration  # noqa: PLC0415 - slow, seldom used
-
         age_ms = parse_duration(older_than)
         now = now_ms()
         if age_ms is None or age_ms > now:
@@ -242,10 +240,7 @@ def _epoch_ms(text: str) -> int:
     """The time in epoch milliseconds; without a zone it is UTC. Raises `UsageError`, also for a
     negative time, which has a special meaning in Kafka."""
     try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        at_ms = round(moment.timestamp() * 1000)
+        at_ms = parse_time(text)
     except (ValueError, OverflowError) as error:
         raise UsageError(
             f"--to-datetime {text!a}: expected a time as in 2026-02-01T12:00:00+01:00"
