@@ -148,7 +148,7 @@ def with_stuck(
     """The same with the partitions whose retention stands still, which are written down for other
     commands. It may ask Kafka, so it comes last in a cycle."""
     try:
-        report = replace(report, full_s=_full_s(disks, found.reading, state_dir))
+        report = replace(report, until_full_s=_until_full_s(disks, found.reading, state_dir))
         report = replace(report, stuck=disks.stuck(kafka, snapshot, found.reading))
         if report.stuck or disks.can_tell:
             write_stuck(state_dir, report.stuck, snapshot.taken_at_ms)
@@ -157,16 +157,18 @@ def with_stuck(
     return report
 
 
-def _full_s(disks: BrokerDisks, reading: DiskReading, state_dir: Path) -> Mapping[LogDirKey, float]:
-    """`DiskReport.full_s`. The readings of the space are stored whenever there are new ones."""
-    history, boot_id = disks.space_history, uptime().boot_id
+def _until_full_s(
+    disks: BrokerDisks, reading: DiskReading, state_dir: Path
+) -> Mapping[LogDirKey, float]:
+    """For `DiskReport`. The readings of the space are stored whenever there are new ones."""
+    history, now = disks.space_history, uptime()
     if history.readings is None:
-        history.readings = read_space(state_dir, boot_id)
+        history.readings = read_space(state_dir, now.boot_id)
     before = history.readings
-    full_s = disks.full_s(reading)
+    until_full_s = history.seconds_until_full(reading.space, now.ms)
     if history.readings != before:
-        write_space(state_dir, boot_id, history.readings)
-    return full_s
+        write_space(state_dir, now.boot_id, history.readings)
+    return until_full_s
 
 
 def _awaited(done: Sequence[PlanRow], found: DisksOfCycle, plan: Plan) -> list[PendingFree]:

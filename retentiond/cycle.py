@@ -45,7 +45,7 @@ from retentiond.state.state import (
 )
 from retentiond.tell.lag.margins import LagReader
 from retentiond.tell.reasons import tool_options
-from retentiond.tell.report import CycleReport, count_groups, group_states
+from retentiond.tell.report import CycleReport, group_states
 from retentiond.tell.standing import standing
 from retentiond.tell.unseen_readers import unseen_readers
 
@@ -98,7 +98,7 @@ def plan_cycle(context: CycleContext, config: Config, stored: StoredState) -> Pl
     times = StepTimes()
     context.disks.begin(context.kafka)
     with times.step("gather"):
-        snapshot = _read(context, config, stored.remembered, context.now())
+        snapshot = _read(context, config, stored.remembered)
         pressure = _under_pressure(context, config, stored, snapshot)
     with times.step("decide"):
         seen = changes(snapshot, stored.remembered, config.limits.settle_cycles)
@@ -108,7 +108,6 @@ def plan_cycle(context: CycleContext, config: Config, stored: StoredState) -> Pl
     report = CycleReport(
         replace(plan, rows=disks.rows),
         {},
-        count_groups(snapshot),
         times.seconds,
         replace(disks.report(), stuck=stored.stuck, relief=decided.relief),
         tool_options=tool_options(config.kafka),
@@ -129,7 +128,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
     began_s = context.elapsed()
     clock = ClockChanges(lambda: context.now() / 1000, context.elapsed)
     with times.step("gather"):
-        snapshot = _read(context, config, stored.remembered, context.now())
+        snapshot = _read(context, config, stored.remembered)
     read_s = context.elapsed() - began_s
     with times.step("record"):
         seen = _remember(config, state, stored, snapshot)
@@ -170,7 +169,6 @@ def _report(
     return CycleReport(
         replace(done.plan, rows=afterwards.rows),
         {each.topic_partition: each for each in done.outcomes},
-        count_groups(snapshot),
         times.seconds,
         afterwards.disk,
         afterwards.lag,
@@ -197,12 +195,12 @@ def _finished(
     )
 
 
-def _read(context: CycleContext, config: Config, remembered: Remembered, now_ms: int) -> Snapshot:
+def _read(context: CycleContext, config: Config, remembered: Remembered) -> Snapshot:
     """The cluster as it is, and what earlier cycles saw of it."""
     snapshot = gather(
         context.kafka,
         config,
-        now_ms,
+        context.now(),
         coordinators=context.coordinators,
         cluster_id=remembered.cluster_id,
         remembered_topics=remembered.topic_names(),
@@ -259,15 +257,15 @@ def _decided(
 ) -> Decision:
     """The plan, less what a limit or an operator keeps from being done now."""
 
-    def now_from(evidence: Snapshot) -> tuple[PlanRow, ...]:
+    def settled_rows(evidence: Snapshot) -> tuple[PlanRow, ...]:
         rows = decide(context.spark, evidence)
         return once_settled(rows, seen.agreed, config.limits.settle_cycles)
 
-    wanted = now_from(snapshot)
-    sooner = None if pressure.eager is None else now_from(pressure.eager)
+    wanted = settled_rows(snapshot)
+    eager_rows = None if pressure.eager is None else settled_rows(pressure.eager)
     turns = stored.waiting
     if pressure.log_dirs:
-        wanted, snapshot, most_first = relieved(wanted, snapshot, sooner or wanted, pressure)
+        wanted, snapshot, most_first = relieved(wanted, snapshot, eager_rows or wanted, pressure)
         turns = tuple(dict.fromkeys((*turns, *most_first)))
     rows = within_limits(unless_paused(wanted, stored.pause), config.limits, turns)
     plan = Plan(
@@ -280,9 +278,12 @@ def _decided(
         rows=rows,
         paused=str(stored.pause) if stored.pause else None,
     )
-    is_asked = config.disk_pressure is not None
     may_go = None if rows == wanted else wanted
-    found = relief(rows, snapshot, pressure, may_go, sooner or ()) if is_asked else None
+    found = (
+        None
+        if config.disk_pressure is None
+        else relief(rows, snapshot, pressure, may_go, eager_rows or ())
+    )
     return Decision(plan, snapshot, found, turns)
 
 

@@ -34,6 +34,7 @@ from retentiond.errors import (
 from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.kafka.cluster import Observer
+from retentiond.model import DeletionOutcome
 from retentiond.reload import Reload
 from retentiond.schedule import EveryInterval, background_scheduler
 from retentiond.state.audit_file import log_bytes
@@ -42,8 +43,9 @@ from retentiond.state.state import State, read_held, read_last_complete, write_h
 from retentiond.state.state_dir import usable_bytes
 from retentiond.tell import logs, metric_definitions
 from retentiond.tell.causes import Causes, sentence_of
+from retentiond.tell.exposition import Exposition
 from retentiond.tell.logs import log_cycle, log_deletions
-from retentiond.tell.metrics import Exposition, HistoryMetrics, LogMetrics, Metrics
+from retentiond.tell.metrics import HistoryMetrics, LogMetrics, Metrics
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import STUCK_S, DaemonStatus, application, raise_open_files, serve
@@ -174,11 +176,17 @@ class Daemon:
         if not ahead_s:
             return
         self._log.warning(logs.CLOCK_SET, seconds=round(ahead_s, 1))
+        if (due := self._next_due()) is not None:
+            latest = datetime.now(UTC) + timedelta(milliseconds=self._status.interval_ms)
+            self._begin_next_at(min(due + timedelta(seconds=ahead_s), latest))
+
+    def _next_due(self) -> datetime | None:
+        """When the next cycle begins; None where that is not known."""
         job = self._scheduler.get_job(CYCLE_JOB)
-        if job is None or job.next_run_time is None:
-            return
-        latest = datetime.now(UTC) + timedelta(milliseconds=self._status.interval_ms)
-        due = min(job.next_run_time + timedelta(seconds=ahead_s), latest)
+        due: datetime | None = None if job is None else job.next_run_time
+        return due
+
+    def _begin_next_at(self, due: datetime) -> None:
         with suppress(JobLookupError):  # the scheduler has ended meanwhile
             self._scheduler.modify_job(CYCLE_JOB, next_run_time=due)
 
@@ -240,13 +248,7 @@ class Daemon:
                 return False
             self._adopt()
             for outcome in self._engine.reconcile(self._state):
-                self._log.info(
-                    logs.DELETION_SETTLED,
-                    topic=outcome.topic,
-                    partition=outcome.partition,
-                    outcome=outcome.outcome.value,
-                    error=outcome.error,
-                )
+                self._log.info(logs.DELETION_SETTLED, **_facts_of(outcome))
             report, finished = self._engine.run_cycle(self._state)
         except Stopped:
             return False
@@ -272,13 +274,7 @@ class Daemon:
         self._status.publish(report)
         self._exposition.renew()
         for outcome in report.failed:
-            self._log.warning(
-                logs.DELETION_UNCLEAR,
-                topic=outcome.topic,
-                partition=outcome.partition,
-                outcome=outcome.outcome.value,
-                error=outcome.error,
-            )
+            self._log.warning(logs.DELETION_UNCLEAR, **_facts_of(outcome))
         if self._engine.config.audit.log:
             log_deletions(self._log, report)
         log_cycle(self._log, report)
@@ -293,11 +289,9 @@ class Daemon:
 
     def _hurry(self, interval_ms: int) -> None:
         """The next cycle, for a disk that runs full, if none comes sooner."""
-        due = datetime.now(UTC) + timedelta(milliseconds=interval_ms)
-        job = self._scheduler.get_job(CYCLE_JOB)
-        if job is not None and job.next_run_time is not None and due < job.next_run_time:
-            with suppress(JobLookupError):  # the scheduler has ended meanwhile
-                self._scheduler.modify_job(CYCLE_JOB, next_run_time=due)
+        soon, due = datetime.now(UTC) + timedelta(milliseconds=interval_ms), self._next_due()
+        if due is not None and soon < due:
+            self._begin_next_at(soon)
 
     def _failed(self, error: Exception, *, exc_info: bool = False) -> None:
         """Says so once for each cause."""
@@ -319,10 +313,7 @@ class Daemon:
         self._status.problem = sentence_of(error)
         if isinstance(error, OtherCluster | StateReplaced):
             self._status.needs_restart = str(error)
-        with suppress(JobLookupError):  # the scheduler has ended meanwhile
-            self._scheduler.modify_job(
-                CYCLE_JOB, next_run_time=datetime.now(UTC) + timedelta(seconds=delay_s)
-            )
+        self._begin_next_at(datetime.now(UTC) + timedelta(seconds=delay_s))
 
     def _tell_of_history(self, error: HistoryUnavailable | None) -> None:
         """Logs each problem once."""
@@ -410,3 +401,12 @@ class Daemon:
         closing.start()
         closing.join(max(0.0, give_up_at - time.monotonic()))
         return not closing.is_alive()
+
+
+def _facts_of(outcome: DeletionOutcome) -> dict[str, object]:
+    return {
+        "topic": outcome.topic,
+        "partition": outcome.partition,
+        "outcome": outcome.outcome.value,
+        "error": outcome.error,
+    }

@@ -42,6 +42,11 @@ def say_bytes(count: int) -> str:
     return f"{scaled:.{digits}f} {UNITS[unit]}"
 
 
+def say_figure(value: int | None, unknown: str = "?") -> str:
+    """The digits, without separators."""
+    return unknown if value is None else str(value)
+
+
 def say_estimate(count: int | None) -> str:
     """``~40.0 MiB``, of what is in remote storage; ``?`` where that is not known."""
     return "?" if count is None else f"~{say_bytes(count)}"
@@ -92,6 +97,13 @@ def say_many(count: int, one: str, several: str | None = None) -> str:
 def say_verb(count: int, one: str, several: str) -> str:
     """What goes with `say_many`: ``1 topic is``, ``2 topics are``."""
     return one if count == 1 else several
+
+
+def parse_time(text: str) -> int:
+    """A time of ISO 8601 or RFC 3339 in epoch milliseconds; without a zone it is UTC. Raises
+    ValueError and OverflowError."""
+    moment = datetime.fromisoformat(text.upper())  # RFC 3339 allows t and z, Python only t
+    return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
 
 
 def parse_duration(text: str) -> int | None:

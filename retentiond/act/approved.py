@@ -1,7 +1,7 @@
 """`Approved`, the only value that `retentiond.act.delete` executes, and the journal of deletions.
 
 Invariant: an `Approved` never reaches a record that a relevant group has yet to read, and never has
-an offset with a special meaning in Kafka (-1 is "everything up to the high watermark"). The
+a cutoff with a special meaning in Kafka (-1 is "everything up to the high watermark"). The
 constructor refuses such values. `retentiond.act.guard`, the only module that makes them, sees to it
 that the evidence is *true and complete*.
 
@@ -45,7 +45,7 @@ class CommitEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """One partition's deletion up to the cutoff ``offset``, proven by two readings.
+    """One partition's deletion up to the ``cutoff``, proven by two readings.
 
     ``log_start_offset`` and ``evidence`` are from the second reading. ``row`` is the plan's row
     with the figures that this reading changed. Raises ValueError if the values contradict each
@@ -55,15 +55,15 @@ class Approved:
     topic: str
     partition: int
     topic_id: str
-    offset: int
+    cutoff: int
     log_start_offset: int
     evidence: CommitEvidence
     row: PlanRow
 
     def __post_init__(self) -> None:
-        if not 0 <= self.log_start_offset < self.offset:
+        if not 0 <= self.log_start_offset < self.cutoff:
             raise ValueError(
-                f"{self.topic}-{self.partition}: the cutoff {self.offset} is not above the "
+                f"{self.topic}-{self.partition}: the cutoff {self.cutoff} is not above the "
                 f"log start offset {self.log_start_offset}"
             )
         if not self.evidence.groups:
@@ -71,9 +71,9 @@ class Approved:
         if len(self.evidence.groups) != len(self.evidence.committed_offsets):
             raise ValueError(f"{self.topic}-{self.partition}: a group's commit is missing")
         lowest = min(self.evidence.committed_offsets)
-        if lowest < self.offset:
+        if lowest < self.cutoff:
             raise ValueError(
-                f"{self.topic}-{self.partition}: the cutoff {self.offset} is above the "
+                f"{self.topic}-{self.partition}: the cutoff {self.cutoff} is above the "
                 f"committed offset {lowest}"
             )
 

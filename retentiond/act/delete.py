@@ -134,7 +134,7 @@ def execute(
     journal.intend(cycle_id, approved, now(), evidence_at_ms=evidence.read_at_ms)
     try:
         settled = requester.request(
-            [WantedDeletion(each.topic_partition, each.topic_id, each.offset) for each in approved]
+            [WantedDeletion(each.topic_partition, each.topic_id, each.cutoff) for each in approved]
         )
     except OtherCluster as error:
         settled = [not_attempted(each.topic_partition, str(error)) for each in approved]

@@ -102,7 +102,7 @@ class _Guard:
             topic=row.topic,
             partition=row.partition,
             topic_id=row.topic_id,
-            offset=row.cutoff,
+            cutoff=row.cutoff,
             log_start_offset=log_start,
             evidence=CommitEvidence(self._kinds_of(row.topic), tuple(committed_offsets)),
             row=_as_read(row, log_start, row.cutoff - log_start),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +19,7 @@ from retentiond.cli.options import (
     set_up,
 )
 from retentiond.cli.output.printing import print_json_list, printer, say, while_read
+from retentiond.clock import now_ms
 from retentiond.errors import UsageError
 from retentiond.formatting import say_many, say_verb
 from retentiond.model import Outcome
@@ -107,12 +107,12 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     if actions:
         _show_actions(folder, output)
         return
-    now_ms = time.time_ns() // 1_000_000
+    now = now_ms()
     wanted = DeletionFilter(
         topic=topic,
         partition=partition,
-        since_ms=None if since is None else epoch_ms(since, "--since", now_ms),
-        until_ms=None if until is None else epoch_ms(until, "--until", now_ms),
+        since_ms=None if since is None else epoch_ms(since, "--since", now),
+        until_ms=None if until is None else epoch_ms(until, "--until", now),
         outcome=outcome,
     )
     if (

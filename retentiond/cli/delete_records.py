@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentiond.cli.options import Debug, Output, OutputFormat
+from retentiond.cli.options import Confirmed, Debug, Output, OutputFormat
 from retentiond.errors import ConfigError, RetentiondError, UsageError
 from retentiond.formatting import printable, say_bytes, say_many, say_stored
 from retentiond.kafka.settings.command_config import read_settings
@@ -93,7 +93,7 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Confirmed = False,
     output: OutputFormat = Output.TABLE,
     state_dir: Annotated[
         Path | None,

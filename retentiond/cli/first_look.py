@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from retentiond.cli.options import (
 from retentiond.cli.output.files import new_file, refuse_unfit
 from retentiond.cli.output.first_look import show_first_look
 from retentiond.cli.output.printing import printer, say
+from retentiond.clock import now_ms
 from retentiond.config import Config
 from retentiond.config.reader import leads_to
 from retentiond.cycle import PlannedCycle, plan_cycle
@@ -79,6 +79,7 @@ def take_first_look(
     retention_ms = consumed_retention_ms(wanted.consumed_retention)
     _refuse_unfit(wanted)
     settings = client_settings(servers, command_config)
+    matching(wanted.topics)  # refuses what is no pattern
     config = first_look(settings, wanted.topics, retention_ms)
     looked, every_topic = _looked(config, settings)
     if wanted.topics and not looked.report.plan.rows:
@@ -228,7 +229,7 @@ def _readers(snapshot: Snapshot) -> Readers:
 
 
 def _now() -> str:
-    return rfc3339(time.time_ns() // 1_000_000)
+    return rfc3339(now_ms())
 
 
 def _write(path: Path, text: str) -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
+from retentiond.cli.forget import NamedKind, forget_one, forget_vanished
+from retentiond.cli.options import (
+    ConfigPath,
+    Confirmed,
+    Debug,
+    Output,
+    OutputFormat,
+    confirm,
+    load,
+    set_up,
+)
+from retentiond.cli.output.groups import GROUP_COLUMNS, by_reader, group_document, group_row
 from retentiond.cli.output.printing import (
-    Column,
-    ColumnKind,
-    Row,
     next_cycle,
     print_json,
     print_table,
@@ -25,34 +29,15 @@ from retentiond.cli.output.printing import (
     say,
 )
 from retentiond.errors import KafkaUnavailable, RetentiondError, UsageError
-from retentiond.formatting import (
-    parse_duration,
-    printable,
-    rfc3339,
-    say_many,
-    say_name,
-    say_names,
-    say_reader,
-)
-from retentiond.model import GroupKind
-from retentiond.state.operator_actions import Action, action_now, record_action
+from retentiond.formatting import printable, say_many
+from retentiond.state.operator_actions import action_now, record_action
 
 if TYPE_CHECKING:
     from retentiond.config import Config
-    from retentiond.memory.remembered import ReaderName, Remembered, RememberedReader
+    from retentiond.memory.remembered import Remembered
 
 
 app = typer.Typer(no_args_is_help=False)
-
-
-class NamedKind(StrEnum):
-    """Which of two readers of one name is meant."""
-
-    GROUP = "group"
-    EXTERNAL = "external"
-
-
-Confirmed = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -76,10 +61,8 @@ def groups(
 
     loaded = load(set_up(context, config, debug))
     remembered = recall(loaded.state_dir)
-    by_reader: defaultdict[ReaderName, dict[str, RememberedReader]] = defaultdict(dict)
-    for at, last in remembered.commits.items():
-        by_reader[at.reader][at.topic] = last
-    documents = [_document(reader.group_id, on) for reader, on in by_reader.items()]
+    known = by_reader(remembered)
+    documents = [group_document(reader.group_id, on) for reader, on in known.items()]
     try:
         documents += _not_remembered(loaded, remembered)
     except RetentiondError as error:
@@ -90,11 +73,11 @@ def groups(
         print_json(documents)
         return
     console = printer()
-    print_table(console, COLUMNS, map(_row, documents))
+    print_table(console, GROUP_COLUMNS, map(group_row, documents))
     if remembered.lost:
         say(console, f"Nothing is deleted: {remembered.lost}.")
     vanished = sum(document["vanished_since"] is not None for document in documents)
-    unknown = len(documents) - len(by_reader)
+    unknown = len(documents) - len(known)
     also = f", {unknown} not remembered" if unknown else ""
     say(console, f"{say_many(len(documents), 'group')}, {vanished} vanished{also}")
     if any(document["without_commit"] for document in documents if document["remembered"]):
@@ -199,168 +182,11 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
     """
     path = set_up(context, config, debug)
     if group is None:
-        _forget_vanished(path, pattern, vanished_for, topic, kind, yes=yes)
+        forget_vanished(path, pattern, vanished_for, topic, kind, yes=yes)
     elif pattern or vanished_for is not None:
         raise UsageError("give either GROUP, or --pattern and --vanished-for")
     else:
-        _forget_one(path, group, topic, kind, yes)
-
-
-def _forget_one(
-    path: Path, group: str, topic: str | None, kind: NamedKind | None, yes: bool
-) -> None:
-    from retentiond.state.groups import GroupMemory
-    from retentiond.state.groups_lookup import recall
-
-    state_dir = load(path).state_dir
-    remembered = recall(state_dir)
-    reader = _named(group, topic, kind, remembered)
-    topics = sorted(
-        at.topic for at in remembered.commits if at.reader == reader and topic in (None, at.topic)
-    )
-    who = _say(reader)
-    on = f"{say_many(len(topics), 'topic')} ({', '.join(topics[:5])})"
-    # the operator has named it: without a terminal that is enough
-    _confirm(f"Forget {who}, on {on}?", yes or not sys.stdin.isatty())
-    with closing(GroupMemory.open(state_dir, shared=True)) as memory:
-        # before it is done: what frees records never goes unrecorded
-        record_action(state_dir, _forgetting(reader, topics))
-        memory.forget(reader.group_id, topic, is_external=reader.is_external)
-    where = "" if topic is None else f" on topic {topic}"
-    say(printer(), f"{who[0].upper()}{who[1:]} is forgotten{where}.")
-
-
-def _say(reader: ReaderName) -> str:
-    return say_reader(reader.group_id, GroupKind.EXTERNAL if reader.is_external else None)
-
-
-def _forgetting(reader: ReaderName, topics: Sequence[str]) -> Action:
-    what = "external reader, " if reader.is_external else ""
-    return action_now("forget", reader.group_id, f"{what}on {', '.join(topics)}")
-
-
-def _is_of(kind: NamedKind | None, reader: ReaderName) -> bool:
-    return kind is None or reader.is_external is (kind is NamedKind.EXTERNAL)
-
-
-def _named(
-    group: str, topic: str | None, kind: NamedKind | None, remembered: Remembered
-) -> ReaderName:
-    """The one reader that is meant, by its name or by `namesake_id`. Raises `UsageError`."""
-    from retentiond.snapshot import namesake_id
-
-    here = {
-        at.reader
-        for at in remembered.commits
-        if topic in (None, at.topic) and _is_of(kind, at.reader)
-    }
-    found = {each for each in here if each.group_id == group} or {
-        each for each in here if namesake_id(each.group_id, is_external=each.is_external) == group
-    }
-    where = "" if topic is None else f" on topic {topic}"
-    if not found:
-        lost = f": {remembered.lost}" if remembered.lost else "; see `retentiond groups`"
-        what = "external reader" if kind is NamedKind.EXTERNAL else "group"
-        raise UsageError(f"no {what} {say_name(group)} is remembered{where}{lost}")
-    if len(found) > 1:
-        raise UsageError(
-            f"a group and an external reader called {say_name(group)} are remembered{where}, and "
-            "each holds what it has not read: say which one with --kind group or --kind external"
-        )
-    return found.pop()
-
-
-MOST_PREVIEWED = 20
-"""Groups that a preview shows; it counts the others."""
-
-
-def _forget_vanished(
-    path: Path,
-    patterns: Sequence[str] | None,
-    vanished_for: str | None,
-    topic: str | None,
-    kind: NamedKind | None,
-    *,
-    yes: bool,
-) -> None:
-    """Shows them, asks, and forgets those that are still absent then."""
-    from retentiond.state.groups import GroupMemory
-    from retentiond.state.groups_lookup import recall
-
-    if not patterns and vanished_for is None:
-        raise UsageError("say which groups: GROUP, --pattern REGEX or --vanished-for DURATION")
-    matches, least_ms = _matching(patterns or ()), _least_ms(vanished_for)
-    state_dir = load(path).state_dir
-    remembered = recall(state_dir)
-    by_reader: defaultdict[ReaderName, dict[str, RememberedReader]] = defaultdict(dict)
-    for at, last in remembered.commits.items():
-        if matches(at.group_id) and _is_of(kind, at.reader):
-            by_reader[at.reader][at.topic] = last
-    present = sorted({each.group_id for each, on in by_reader.items() if _absent_ms(on) is None})
-    chosen = {
-        reader: sorted(each for each in on if topic in (None, each))
-        for reader, on in sorted(by_reader.items())
-        if (absent_ms := _absent_ms(on)) is not None and absent_ms >= least_ms
-    }
-    chosen = {reader: topics for reader, topics in chosen.items() if topics}
-    console = printer()
-    if present and patterns:
-        say(console, f"Not vanished, and so not forgotten: {say_names(present, 5)}.")
-    if not chosen:
-        lost = f": {remembered.lost}" if remembered.lost else "; see `retentiond groups`"
-        raise UsageError(f"no group has vanished that is meant{lost}")
-    shown = list(chosen)[:MOST_PREVIEWED]
-    print_table(
-        console, COLUMNS, (_row(_document(each.group_id, by_reader[each])) for each in shown)
-    )
-    if len(chosen) > len(shown):
-        say(console, f"… and {say_many(len(chosen) - len(shown), 'more group')}")
-    where = "" if topic is None else f" on topic {topic}"
-    _confirm(f"Forget {say_many(len(chosen), 'vanished group')}{where}?", yes)
-    with closing(GroupMemory.open(state_dir, shared=True)) as memory:
-        # before it is done: what frees records never goes unrecorded
-        record_action(state_dir, *(_forgetting(*each) for each in chosen.items()))
-        forgotten = memory.forget_vanished(chosen, least_ms, topic)
-    verb = "is" if len(forgotten) == 1 else "are"
-    say(console, f"{say_many(len(forgotten), 'group')} {verb} forgotten{where}.")
-    if back := chosen.keys() - forgotten.keys():
-        names = sorted({each.group_id for each in back})
-        say(console, f"Seen again meanwhile, and so not forgotten: {say_names(names, 5)}.")
-
-
-def _matching(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Whether a group is meant; all are where there is no pattern. Raises `UsageError`."""
-    from retentiond.config.values import Pattern
-
-    every = []
-    for pattern in patterns:
-        try:
-            every.append(Pattern(pattern))
-        except ValueError as error:
-            raise UsageError(
-                f"--pattern {pattern!a} is no regular expression of RE2's syntax ({error}); "
-                "give one that the whole id matches, such as 'preview-.*'"
-            ) from error
-    return lambda group_id: not every or any(each.fullmatch(group_id) for each in every)
-
-
-def _least_ms(vanished_for: str | None) -> int:
-    if vanished_for is None:
-        return 0
-    least_ms = parse_duration(vanished_for)
-    if least_ms is None or least_ms >= 2**63:
-        raise UsageError(
-            f"--vanished-for {vanished_for!a} is no duration; give a number with its unit (ms, s, "
-            "m, h or d), as in 30d"
-        )
-    return least_ms
-
-
-def _absent_ms(on: Mapping[str, RememberedReader]) -> int | None:
-    """How long a group was observed to be gone wherever it is remembered; None: it is there."""
-    if any(last.absent_since_ms is None for last in on.values()):
-        return None
-    return min(last.absent_ms for last in on.values())
+        forget_one(path, group, topic, kind, yes)
 
 
 @app.command()
@@ -380,61 +206,8 @@ def accept(
     if lost is None:
         say(printer(), "Nothing is lost.")
         return
-    _confirm(f"{lost}. Go on? Groups that vanished before are not waited for.", yes)
+    confirm(f"{lost}. Go on? Groups that vanished before are not waited for.", yes)
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
         record_action(state_dir, action_now("accept", None, lost))
         memory.accept_losses()
     say(printer(), next_cycle(loaded.dry_run))
-
-
-COLUMNS = (
-    Column("GROUP", ColumnKind.NAME),
-    Column("KIND", ColumnKind.WORD),
-    Column("TOPICS", ColumnKind.FIGURE),
-    Column("WITHOUT COMMIT", ColumnKind.FIGURE),
-    Column("REMEMBERED", ColumnKind.WORD),
-    Column("VANISHED SINCE", ColumnKind.WORD),
-)
-
-
-def _confirm(question: str, yes: bool) -> None:
-    """Raises `UsageError` where nobody can answer."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise UsageError("there is no terminal to ask on; --yes does it without a question")
-    typer.confirm(question, abort=True, err=True)
-
-
-def _document(group_id: str, on: dict[str, RememberedReader]) -> dict[str, Any]:
-    absent = [last.absent_since_ms for last in on.values()]
-    since = max((at for at in absent if at is not None), default=None)
-    return {
-        "group": group_id,
-        "kind": next(iter(on.values())).kind.value,
-        "remembered": True,
-        "vanished_since": None if since is None or None in absent else rfc3339(since),
-        "topics": {
-            topic: {str(partition): offset for partition, offset in sorted(last.offsets.items())}
-            for topic, last in sorted(on.items())
-        },
-        "without_commit": {
-            topic: None if last.seen_at_ms is None else rfc3339(last.seen_at_ms)
-            for topic, last in sorted(on.items())
-            if not last.offsets
-        },
-    }
-
-
-def _row(document: dict[str, Any]) -> Row:
-    return Row(
-        [
-            say_name(document["group"]),
-            document["kind"],
-            str(len(document["topics"])),
-            str(len(document["without_commit"]) or "-"),
-            "yes" if document["remembered"] else "no",
-            document["vanished_since"] or "-",
-        ],
-        "yellow" if document["vanished_since"] else "",
-    )

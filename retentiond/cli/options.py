@@ -6,11 +6,11 @@ Imported by every command, so this file imports next to nothing.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retentiond.errors import ConfigError, UsageError
-from retentiond.formatting import parse_duration
+from retentiond.formatting import parse_duration, parse_time
 
 if TYPE_CHECKING:
     from retentiond.config import Config
@@ -49,6 +49,9 @@ ConfigPath = Annotated[
 Debug = Annotated[
     bool, typer.Option("--debug", help="Log more, and show tracebacks.", show_default=False)
 ]
+
+
+Confirmed = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 class Output(StrEnum):
@@ -146,18 +149,22 @@ def refuse_without(what: str, options: Mapping[str, object]) -> None:
             raise UsageError(f"{option} goes with {what}")
 
 
-def consumed_retention_ms(given: str | None) -> int:
-    """The consumed retention of a first look; ``given``: by the option. Raises `UsageError`."""
+def duration_ms(text: str, option: str, example: str) -> int:
+    """Raises `UsageError`, which shows an ``example``."""
     from retentiond.config.values import INT64_MAX
 
-    written = given or CONSUMED_RETENTION
-    ms = parse_duration(written)
+    ms = parse_duration(text)
     if ms is None or ms > INT64_MAX:
         raise UsageError(
-            f"--consumed-retention {written!a} is no duration; "
-            "give a number with its unit (ms, s, m, h or d), as in 24h or 7d"
+            f"{option} {text!a} is no duration; give a number with its unit (ms, s, m, h or d), "
+            f"as in {example}"
         )
     return ms
+
+
+def consumed_retention_ms(given: str | None) -> int:
+    """The consumed retention of a first look; ``given``: by the option. Raises `UsageError`."""
+    return duration_ms(given or CONSUMED_RETENTION, "--consumed-retention", "24h or 7d")
 
 
 def client_settings(servers: str, command_config: Path | None) -> ClientSettings:
@@ -185,29 +192,40 @@ def epoch_ms(text: str, option: str, now_ms: int) -> int:
     if age_ms is not None:
         return max(0, now_ms - age_ms)
     try:
-        moment = datetime.fromisoformat(text.upper())  # RFC 3339 allows t and z, Python only t
-        return max(0, round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000))
+        return max(0, parse_time(text))
     except (ValueError, OverflowError) as error:
         raise UsageError(
             f"{option} {text!a}: expected an age as in 2h, or a time as in 2026-02-01T12:00:00Z"
         ) from error
 
 
-def matching(patterns: Sequence[str] | None) -> Callable[[str], bool]:
-    """Whether a topic is asked for. Raises `UsageError`."""
-    from retentiond.config.values import Pattern
+def matching(
+    patterns: Sequence[str] | None,
+    option: str = "--topic",
+    remedy: str = "give a topic's name, or a pattern such as 'stage\\..*'",
+) -> Callable[[str], bool]:
+    """Whether a name is meant; all are where there is no pattern. Raises `UsageError`."""
+    from retentiond.config.pattern import Pattern
 
     def compiled(pattern: str) -> Pattern:
         try:
             return Pattern(pattern)
         except ValueError as error:
             raise UsageError(
-                f"--topic {pattern!a} is no regular expression of RE2's syntax ({error}); "
-                "give a topic's name, or a pattern such as 'stage\\..*'"
+                f"{option} {pattern!a} is no regular expression of RE2's syntax ({error}); {remedy}"
             ) from error
 
     every = [compiled(pattern) for pattern in patterns or ()]
-    return lambda topic: not every or any(each.fullmatch(topic) for each in every)
+    return lambda name: not every or any(each.fullmatch(name) for each in every)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Raises `UsageError` where nobody can answer."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to ask on; --yes does it without a question")
+    typer.confirm(question, abort=True, err=True)
 
 
 def start_logging(debug: bool) -> None:

@@ -16,6 +16,7 @@ from retentiond.cli.options import (
     BootstrapServer,
     CommandConfig,
     ConfigPath,
+    Confirmed,
     Debug,
     Output,
     OutputFormat,
@@ -66,7 +67,7 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
             show_default=False,
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Confirmed = False,
     output: OutputFormat = Output.TABLE,
     state_dir: Annotated[
         Path | None,

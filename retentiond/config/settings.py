@@ -16,8 +16,8 @@ from typing import Any
 
 from retentiond.config.document import Unknown
 from retentiond.config.external_reader import ExternalReader
+from retentiond.config.pattern import Pattern
 from retentiond.config.rules import RETENTION_UNITS_MS, GroupRules, TopicRules
-from retentiond.config.values import Pattern
 from retentiond.formatting import HOUR_MS, format_duration, listed, say_duration
 
 _FLAG = re.compile(r"\(\?[a-zA-Z-]+\)")
@@ -136,13 +136,9 @@ def _more_is(more: Effect, fewer: Effect) -> Callable[[Collection[Any], Collecti
 
 def _only_effect(before: Collection[Pattern], after: Collection[Pattern]) -> Effect:
     """Without a pattern every group counts: the first one leaves groups out."""
-    if not before:
-        return Effect.SOONER
-    return (
-        Effect.LATER
-        if not after or set(before) < set(after)
-        else (Effect.SOONER if set(after) < set(before) else Effect.UNKNOWN)
-    )
+    if not (before and after):
+        return Effect.LATER if before else Effect.SOONER
+    return _more_is(Effect.LATER, Effect.SOONER)(before, after)
 
 
 def _never_is_longest(before: int | None, after: int | None) -> Effect:

@@ -1,8 +1,6 @@
 """The types of sections and of single settings: what each accepts, and how it refuses the rest.
 
-A type reads a `Scalar` of the file, or the plain Python value in its place. Regular expressions are
-RE2's, as in Kafka's own coordinator: without look-ahead, look-behind and back-references, which
-can't be had in linear time.
+A type reads a `Scalar` of the file, or the plain Python value in its place.
 """
 
 from __future__ import annotations
@@ -10,11 +8,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import re2
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -29,6 +25,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from retentiond.config.document import Scalar, Unknown, shown
+from retentiond.config.pattern import Pattern
 from retentiond.formatting import (
     DAY_MS,
     DURATION,
@@ -37,45 +34,6 @@ from retentiond.formatting import (
     listed,
     parse_duration,
 )
-
-MOST_BYTES = 256 * 1024
-"""How large a compiled pattern may be: a larger one would be linear, and slow all the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """A regular expression. Raises ValueError, with RE2's own words, for one that RE2 refuses.
-
-    ``any_dot``: whether a dot stands for a line break, too, which a group's id may have. It does
-    where to match means to be waited for, and does not where it means to be left out: so whoever
-    writes ``.*`` is never taken to leave out more readers than those that it plainly names.
-    """
-
-    pattern: str
-    any_dot: bool = False
-    _compiled: Any = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        options = re2.Options()
-        options.log_errors = False  # stderr is for JSON lines
-        options.never_capture = True
-        options.max_mem = MOST_BYTES
-        options.dot_nl = self.any_dot
-        try:
-            # As bytes: half the time of a match is spent on counting characters.
-            compiled = re2.compile(self.pattern.encode(), options=options)
-        except re2.error as error:
-            raise ValueError(_words(error)) from None
-        object.__setattr__(self, "_compiled", compiled)
-
-    def fullmatch(self, text: str) -> bool:
-        """Whether it matches the whole text."""
-        return self._compiled.fullmatch(text.encode(errors="surrogatepass")) is not None
-
-
-def _words(error: Exception) -> str:
-    told = error.args[0] if error.args else ""
-    return told.decode(errors="replace") if isinstance(told, bytes) else str(told)
 
 
 class Section(BaseModel):
@@ -383,18 +341,11 @@ FolderOrStore = Annotated[
 ]
 File = Folder
 BcryptHash = Annotated[str, reads(_bcrypt_hash), WithJsonSchema(_text_like(_BCRYPT_HASH.pattern))]
-Regex = Annotated[
-    Pattern,
-    reads(_regex),
-    writes(lambda regex: regex.pattern),
-    WithJsonSchema(_FILLED_TEXT),
+_WrittenRegex = Annotated[
+    Pattern, writes(lambda regex: regex.pattern), WithJsonSchema(_FILLED_TEXT)
 ]
-_CountingRegex = Annotated[
-    Pattern,
-    reads(lambda value: _regex(value, any_dot=True)),
-    writes(lambda regex: regex.pattern),
-    WithJsonSchema(_FILLED_TEXT),
-]
+Regex = Annotated[_WrittenRegex, reads(_regex)]
+_CountingRegex = Annotated[_WrittenRegex, reads(lambda value: _regex(value, any_dot=True))]
 CountingPatterns = Annotated[
     tuple[_CountingRegex, ...], BeforeValidator(_patterns), Field(json_schema_extra={"minItems": 1})
 ]
@@ -406,27 +357,14 @@ Globs = Annotated[
     ),
 ]
 TopicName = Annotated[str, reads(_topic_name), WithJsonSchema(_text_like(_TOPIC_NAME.pattern))]
-Duration = Annotated[
+_WrittenDuration = Annotated[
     int,
-    reads(_duration_ms),
     writes(format_duration),
     WithJsonSchema(_text_like(DURATION.pattern) | {"type": "string"}),
 ]
-Interval = Annotated[
-    int,
-    reads(_interval_ms),
-    writes(format_duration),
-    WithJsonSchema(_text_like(DURATION.pattern) | {"type": "string"}),
-]
-DurationOrNull = Annotated[
-    Annotated[
-        int,
-        writes(format_duration),
-        WithJsonSchema(_text_like(DURATION.pattern) | {"type": "string"}),
-    ]
-    | None,
-    reads(_keep_ms),
-]
+Duration = Annotated[_WrittenDuration, reads(_duration_ms)]
+Interval = Annotated[_WrittenDuration, reads(_interval_ms)]
+DurationOrNull = Annotated[_WrittenDuration | None, reads(_keep_ms)]
 Flag = Annotated[bool, reads(_flag)]
 Visibility = Annotated[Literal["checked", "assumed"], reads(_visibility)]
 Port = Annotated[int, Field(ge=0, le=65_535), reads(whole)]

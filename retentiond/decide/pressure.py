@@ -179,17 +179,15 @@ def relief(
     for row in rows:
         at = row.topic_partition
         for folder in pressure.reading.replicas(at) or ():
-            sizes[folder.broker, folder.log_dir][at] = folder.size_bytes
+            key = folder.broker, folder.log_dir
+            sizes[key][at] = folder.size_bytes
             if at in eager_rows_at:
-                eager[folder.broker, folder.log_dir][at] = eager_rows_at[at]
-            disk = disk_keys.get((folder.broker, folder.log_dir))
+                eager[key][at] = eager_rows_at[at]
+            disk = disk_keys.get(key)
             if disk is not None and row.reason in (Reason.PAUSED, Reason.LIMIT_REACHED):
                 delayed[disk].add(row.reason)
             if row.binding_group is not None and row.reason is not Reason.TOO_YOUNG:
-                share = _kept_share(row)
-                kept[folder.broker, folder.log_dir][row.binding_group] += int(
-                    folder.size_bytes * share
-                )
+                kept[key][row.binding_group] += int(folder.size_bytes * _kept_share(row))
     return tuple(
         LogDirRelief(
             each,

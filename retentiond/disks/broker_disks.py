@@ -86,7 +86,7 @@ class SpaceHistory:
             if (recent := [point for point in known if point[0] >= now_ms - DAY_MS])
         }
         for log_dir in space:
-            key = (log_dir.broker, log_dir.log_dir)
+            key = log_dir.key
             points = [*readings.get(key, ())]
             if points and now_ms - points[0][0] >= HOUR_MS:
                 taken_per_ms = -trend([*points, (now_ms, log_dir.usable_bytes)])
@@ -180,10 +180,6 @@ class BrokerDisks:
         self._record_bytes = known | record_bytes(snapshot, reading)
         return remote_logs(snapshot, reading, self._record_bytes)
 
-    def full_s(self, reading: DiskReading) -> Mapping[tuple[int, str], float]:
-        """Adds this reading to the history of the space, and returns `DiskReport.full_s`."""
-        return self.space_history.seconds_until_full(reading.space, uptime().ms)
-
     def stuck(self, kafka: Kafka, snapshot: Snapshot, reading: DiskReading) -> tuple[Stuck, ...]:
         """Adds this reading to the history of the disks, and returns what is stuck, sorted by
         partition and cause. It asks Kafka only about partitions whose log start offset has not
@@ -231,8 +227,8 @@ class DiskReport:
     - ``orphans``: one entry for each log directory that was read.
     - ``log_bytes``: the size of all logs in the cluster, Kafka's own included.
     - ``space``: total and usable bytes of each log directory whose broker tells them.
-    - ``full_s``: in how many seconds a directory will be full if the trend of the last day goes
-      on, 0 for a full one; only the directories that fill up.
+    - ``until_full_s``: in how many seconds a directory will be full if the trend of the last day
+      goes on, 0 for a full one; only the directories that fill up.
     - ``relief``: for each log directory under pressure, what the plan frees there; None if no
       ``disk_pressure`` is configured.
     - ``problems``: a sentence for each thing that could not be read or written.
@@ -246,7 +242,7 @@ class DiskReport:
     problems: tuple[str, ...] = ()
     remote_bytes: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     space: tuple[LogDirCapacity, ...] = ()
-    full_s: Mapping[tuple[int, str], float] = field(default_factory=dict)
+    until_full_s: Mapping[LogDirKey, float] = field(default_factory=dict)
     relief: tuple[LogDirRelief, ...] | None = None
     log_dirs: Mapping[TopicPartition, tuple[LogDirKey, ...]] = field(default_factory=dict)
 

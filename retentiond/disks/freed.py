@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from retentiond.disks.log_dirs import DiskReading, ReplicaKey
+from retentiond.formatting import MINUTE_MS
 from retentiond.model import TopicPartition
 from retentiond.snapshot import Snapshot, partitions_of
 
-GIVE_UP_MS = 15 * 60_000
+GIVE_UP_MS = 15 * MINUTE_MS
 """Three of a broker's retention checks by default. Bytes that are still on disk after that lie in
 segments that stay, because they hold other records too."""
 

@@ -53,6 +53,11 @@ class LogDirCapacity(NamedTuple):
         return self.broker, self.log_dir
 
     @property
+    def usable_share(self) -> float:
+        """From 0 to 1, if the figures are plausible."""
+        return self.usable_bytes / max(1, self.total_bytes)
+
+    @property
     def is_plausible(self) -> bool:
         """Whether the figures don't contradict each other."""
         return 0 <= self.usable_bytes <= self.total_bytes and self.total_bytes > 0
@@ -85,7 +90,7 @@ class DiskReading:
             return None
         return tuple(folder for folder in self.folders.get(at, ()) if not folder.is_future) or None
 
-    def log_dirs(self) -> Mapping[TopicPartition, tuple[tuple[int, str], ...]]:
+    def log_dirs(self) -> Mapping[TopicPartition, tuple[LogDirKey, ...]]:
         """The broker and the path of each replica in use, sorted; partitions of which one is not
         known are absent."""
         return {

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.disks.log_dirs import DiskReading, Folders, ReplicaKey
-from retentiond.formatting import say_about, say_bytes
+from retentiond.formatting import MINUTE_MS, say_about, say_bytes
 from retentiond.kafka.interface import Kafka
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import PartitionReading, Snapshot, TopicReading, partitions_of
@@ -204,7 +204,7 @@ class Patience:
     """How long a sign must last before it counts: for this many readings and for this long."""
 
     readings: int = 3
-    ms: int = 15 * 60_000
+    ms: int = 15 * MINUTE_MS
 
     def is_over(self, since: ReadingTime, now: ReadingTime) -> bool:
         return now.number - since.number >= self.readings and now.at_ms - since.at_ms >= self.ms

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from retentiond.config.values import Pattern
+from retentiond.config.pattern import Pattern
 from retentiond.errors import KafkaUnavailable
 from retentiond.formatting import say_many, say_verb
 from retentiond.kafka.interface import (

@@ -6,7 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
-from retentiond.kafka.interface import NOT_ANSWERED, Kafka, TopicConfig, TopicDescription
+from retentiond.kafka.interface import (
+    NO_SUCH_TOPIC,
+    NOT_ANSWERED,
+    Kafka,
+    TopicConfig,
+    TopicDescription,
+)
 from retentiond.model import Failure
 from retentiond.snapshot import TopicReading
 
@@ -65,8 +71,6 @@ def topics_gone(kafka: Kafka, unlisted: Collection[str]) -> frozenset[str]:
 def _is_no_topic(failure: Failure | None) -> bool:
     return failure is not None and failure.code == NO_SUCH_TOPIC
 
-
-NO_SUCH_TOPIC = "UNKNOWN_TOPIC_OR_PART"
 
 FIRST_PARTITION = (0,)
 

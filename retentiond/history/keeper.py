@@ -47,7 +47,7 @@ ATTEMPTS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class HistoryStatus:
     """The state of the history. ``bytes``: the size of this cluster's entries. ``written_at``: in
     epoch seconds. None if not known. ``problem``: a sentence that says why the last entry, or the
     upkeep of older ones, failed."""
@@ -103,7 +103,7 @@ class HistoryKeeper:
     ) -> None:
         self.config = config
         self.hourly = hourly
-        self.status = Status()  # replaced as a whole
+        self.status = HistoryStatus()  # replaced as a whole
         self._tell = tell
         self._elapsed_ms = elapsed_ms
         self._date = date
@@ -126,7 +126,7 @@ class HistoryKeeper:
         return self.status.problem if self.config.history.enabled else None
 
     @property
-    def shown(self) -> Status:
+    def shown(self) -> HistoryStatus:
         """What the metrics show. Without a history, nobody waits for its next entry."""
         return self.status if self.config.history.enabled else replace(self.status, written_at=None)
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -33,6 +32,7 @@ from deltalake import (
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
+from retentiond.clock import now_ms
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.damage import (
     LOG,
@@ -47,7 +47,6 @@ from retentiond.history.place import errors_explained, is_remote, location, stor
 from retentiond.history.schema import SCHEMA
 
 if TYPE_CHECKING:
-    import pyarrow.dataset as pads
     import pyarrow.fs as pafs
 
 TABLE_SETTINGS = {
@@ -209,21 +208,6 @@ class HistoryTable:
         ``day=2026-11-23``; the files themselves don't have this column."""
         return [f"{self.place.rstrip('/')}/{file.path}" for file in files]
 
-    def dataset(
-        self, cluster_id: str, *, since_day: str = "", until_day: str = AFTER_EVERY_DAY
-    ) -> pads.Dataset:
-        """The rows of a cluster and these days, with the columns of `SCHEMA`. Rows of other
-        clusters may be among them, so filter. The dataset stays readable for an hour after its
-        files were replaced."""
-        with errors_explained(self.place):
-            return self._table.to_pyarrow_dataset(
-                file_pruning_predicate=(
-                    f"cluster_id = {quoted(cluster_id)} "
-                    f"AND day >= {quoted(since_day)} AND day <= {quoted(until_day)}"
-                    f"{self._without_damaged(' AND ')}"
-                )
-            )
-
     def query(self, sql: str) -> pa.Table:
         """The rows of a query in DataFusion's SQL, where the table's name is ``history``. Damaged
         files are left out, and are in `damaged` afterwards."""
@@ -352,7 +336,7 @@ class HistoryTable:
                     "read; they stay as they are",
                     kind="merge",
                 )
-            now_ms = time.time_ns() // 1_000_000
+            written_at_ms = now_ms()
             bounds = {
                 "numRecords": written,
                 "minValues": {"cluster_id": cluster_id, "entry": old[0].first_entry},
@@ -362,9 +346,9 @@ class HistoryTable:
                 },
             }
             size = files.get_file_info(path).size
-            addition = AddAction(path, size, {"day": day}, now_ms, False, json.dumps(bounds))
+            addition = AddAction(path, size, {"day": day}, written_at_ms, False, json.dumps(bounds))
             removals = [
-                RemoveAction(file.path, False, now_ms, file.size_bytes, {"day": day})
+                RemoveAction(file.path, False, written_at_ms, file.size_bytes, {"day": day})
                 for file in old
             ]
             self._table.create_write_transaction(

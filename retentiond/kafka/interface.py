@@ -25,9 +25,11 @@ THROTTLED = "throttled"
 """Told in place of an api: how long a request waits because of a broker's quota, before it goes
 out."""
 
+OFFSETS_TOPIC = "__consumer_offsets"
+
 INTERNAL_TOPICS = frozenset(
     {
-        "__consumer_offsets",
+        OFFSETS_TOPIC,
         "__transaction_state",
         "__share_group_state",
         "__cluster_metadata",
@@ -39,6 +41,9 @@ INTERNAL_TOPICS = frozenset(
 
 NOT_ANSWERED = Failure("NOT_ANSWERED", "Kafka's answer does not mention it")
 """Stands for a topic, partition or group that was asked about."""
+
+NO_SUCH_TOPIC = "UNKNOWN_TOPIC_OR_PART"
+"""The code of a `Failure` about a topic that doesn't exist. Both clients' failures have it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 from kafka.protocol.admin import DescribeClusterRequest, DescribeLogDirsRequest
 
+from retentiond.formatting import HOUR_MS, MINUTE_MS
 from retentiond.kafka.brokers import request_for, settings_in
 from retentiond.kafka.client import Client
 from retentiond.kafka.interface import LogDir, LogDirs, Replica
@@ -172,8 +173,8 @@ CLUSTER_WITH_FENCED_BROKERS = 2
 
 RETENTION_KEYS = {
     "log.retention.ms": 1,
-    "log.retention.minutes": 60_000,
-    "log.retention.hours": 3_600_000,
+    "log.retention.minutes": MINUTE_MS,
+    "log.retention.hours": HOUR_MS,
 }
 """The first that is set counts, as in Kafka; in milliseconds."""
 

@@ -21,6 +21,7 @@ from kafka.protocol.schemas.fields.codecs import UnsignedVarInt32
 from kafka.protocol.schemas.fields.codecs.tagged_fields import TaggedFields
 
 from retentiond.kafka.cluster_identity import ClusterIdentity
+from retentiond.kafka.interface import OFFSETS_TOPIC
 from retentiond.model import Failure
 
 T = TypeVar("T")
@@ -40,8 +41,6 @@ METADATA_FRESH_S = 5.0
 
 AFTER_TIMEOUT_S = 0.01
 """So that kafka-python has noticed, too, that the time is up."""
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 UNKNOWN_TOPIC = 3
 """Kafka's error code: there is no such topic."""

@@ -22,7 +22,13 @@ from kafka.protocol.admin import DescribeConfigsRequest
 
 from retentiond.kafka.client import Client
 from retentiond.kafka.errors.remedies import with_topic_grant
-from retentiond.kafka.interface import INTERNAL_TOPICS, NOT_ANSWERED, TopicConfig, TopicDescription
+from retentiond.kafka.interface import (
+    INTERNAL_TOPICS,
+    NO_SUCH_TOPIC,
+    NOT_ANSWERED,
+    TopicConfig,
+    TopicDescription,
+)
 from retentiond.kafka.network_client import (
     METADATA_FRESH_S,
     UNKNOWN_TOPIC,
@@ -37,7 +43,7 @@ T = TypeVar("T")
 TOPIC = 2
 """The resource type of a topic's configuration."""
 
-NO_TOPIC = Failure("UNKNOWN_TOPIC_OR_PART", "there is no such topic")
+NO_TOPIC = Failure(NO_SUCH_TOPIC, "there is no such topic")
 
 
 def describe_topics(

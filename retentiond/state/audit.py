@@ -8,7 +8,7 @@ Invariants:
 - An outcome is written once; only an unknown one may still become known.
 - The table itself refuses `deleted` unless the low watermark has reached the cutoff.
 
-One process writes (it holds the `StateLock`), and its threads share one connection. A reader has a
+One process writes (it holds the `state_lock`), and its threads share one connection. A reader has a
 connection of its own (`retentiond.state.audit_records`); it neither waits for the writer nor makes
 it wait. Entries older than ``audit.keep`` are removed (`retentiond.state.audit_pruning`).
 """
@@ -96,7 +96,7 @@ class Audit:
 
     @classmethod
     def open(cls, state_dir: Path) -> Self:
-        """Creates the log if there is none. The caller holds the directory's `StateLock`."""
+        """Creates the log if there is none. The caller holds the `state_lock`."""
         return cls(state_dir, open_for_writing(state_dir))
 
     def close(self) -> None:
@@ -158,8 +158,8 @@ class Audit:
                         "partition": each.partition,
                         "topic_id": each.topic_id,
                         "log_start_offset": each.log_start_offset,
-                        "cutoff": each.offset,
-                        "records": each.offset - each.log_start_offset,
+                        "cutoff": each.cutoff,
+                        "records": each.cutoff - each.log_start_offset,
                     }
                     for each in batch
                 ],

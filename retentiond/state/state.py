@@ -31,7 +31,7 @@ from retentiond.state.audit import Audit
 from retentiond.state.groups import GroupMemory
 from retentiond.state.groups_lookup import recall
 from retentiond.state.operator_actions import Pause, read_pause
-from retentiond.state.state_dir import StateLock, remove, write_json
+from retentiond.state.state_dir import remove, state_lock, write_json
 
 AWAITED_NAME = "awaited.json"
 
@@ -51,8 +51,6 @@ HELD_NAME = "held.json"
 
 UNREADABLE_ERRORS = (OSError, ValueError, TypeError, KeyError, OverflowError)
 
-WHAT_TO_CHECK = "check free space and write permission in state_dir"
-
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -71,7 +69,7 @@ class State:
 def open_state(state_dir: Path) -> Iterator[State]:
     """Opens the state and holds its lock. Raises `StateError`."""
     with (
-        StateLock(state_dir),
+        state_lock(state_dir),
         # before the audit log is created, because beside an audit log a missing memory is a loss
         closing(GroupMemory.open(state_dir)) as memory,
         closing(Audit.open(state_dir)) as audit,
@@ -132,8 +130,8 @@ def read_awaited(state_dir: Path) -> tuple[PendingFree, ...]:
 
 def write_awaited(state_dir: Path, awaited: Sequence[PendingFree]) -> None:
     """Raises `StateError`."""
-    consequence = f", so what deletions free stays unknown; {WHAT_TO_CHECK}"
-    write_json(state_dir / AWAITED_NAME, awaited, consequence)
+    consequence = "what deletions free stays unknown"
+    _write(state_dir / AWAITED_NAME, awaited, consequence)
 
 
 def _awaited_of(cycle_id: str, replica: list[Any], *figures: Any) -> PendingFree:
@@ -160,8 +158,8 @@ def read_stuck(state_dir: Path) -> tuple[Stuck, ...]:
 def write_stuck(state_dir: Path, stuck: Sequence[Stuck], at_ms: int) -> None:
     """Raises `StateError`."""
     rows = [[*each.at, each.cause.value, each.sentence] for each in stuck]
-    consequence = f", so `retentiond explain` does not know what is stuck; {WHAT_TO_CHECK}"
-    _write_or_remove(state_dir / STUCK_NAME, rows and {"at_ms": at_ms, "stuck": rows}, consequence)
+    consequence = "`retentiond explain` does not know what is stuck"
+    _write(state_dir / STUCK_NAME, rows and {"at_ms": at_ms, "stuck": rows}, consequence)
 
 
 def read_waiting(state_dir: Path) -> tuple[TopicPartition, ...]:
@@ -175,8 +173,8 @@ def read_waiting(state_dir: Path) -> tuple[TopicPartition, ...]:
 
 def write_waiting(state_dir: Path, waiting: Sequence[TopicPartition]) -> None:
     """Raises `StateError`."""
-    consequence = f", so what a limit left out would not come first next time; {WHAT_TO_CHECK}"
-    _write_or_remove(state_dir / WAITING_NAME, waiting, consequence)
+    consequence = "what a limit left out would not come first next time"
+    _write(state_dir / WAITING_NAME, waiting, consequence)
 
 
 def read_under_pressure(state_dir: Path) -> frozenset[LogDirKey]:
@@ -190,10 +188,8 @@ def read_under_pressure(state_dir: Path) -> frozenset[LogDirKey]:
 
 def write_under_pressure(state_dir: Path, log_dirs: Collection[LogDirKey]) -> None:
     """Raises `StateError`."""
-    consequence = (
-        f", so a restart would end the pressure on a log directory too soon; {WHAT_TO_CHECK}"
-    )
-    _write_or_remove(state_dir / UNDER_PRESSURE_NAME, sorted(log_dirs), consequence)
+    consequence = "a restart would end the pressure on a log directory too soon"
+    _write(state_dir / UNDER_PRESSURE_NAME, sorted(log_dirs), consequence)
 
 
 def read_space(state_dir: Path, boot_id: str) -> SpaceReadings:
@@ -212,12 +208,9 @@ def read_space(state_dir: Path, boot_id: str) -> SpaceReadings:
 
 def write_space(state_dir: Path, boot_id: str, readings: SpaceReadings) -> None:
     """Raises `StateError`."""
-    consequence = (
-        ", so for an hour after a restart it would not be told when a log directory is full; "
-        f"{WHAT_TO_CHECK}"
-    )
+    consequence = "for an hour after a restart it would not be told when a log directory is full"
     rows = [[*log_dir, points] for log_dir, points in sorted(readings.items())]
-    write_json(state_dir / SPACE_NAME, [boot_id, rows], consequence)
+    _write(state_dir / SPACE_NAME, [boot_id, rows], consequence)
 
 
 def read_recent_disks(state_dir: Path) -> RecentDisks:
@@ -247,11 +240,8 @@ def write_recent_disks(state_dir: Path, recent: RecentDisks) -> None:
         for (topic, partition, is_future), size in recent.sizes[key].items():
             topics.setdefault(topic, []).append((partition, int(is_future), size))
         rows.append([*key, uses, topics])
-    consequence = (
-        ", so a restart under pressure would delete again what the brokers are about to free; "
-        f"{WHAT_TO_CHECK}"
-    )
-    _write_or_remove(state_dir / RECENT_NAME, rows and [recent.boot_id, rows], consequence)
+    consequence = "a restart under pressure would delete again what the brokers are about to free"
+    _write(state_dir / RECENT_NAME, rows and [recent.boot_id, rows], consequence)
 
 
 class LastComplete(NamedTuple):
@@ -274,8 +264,8 @@ def read_last_complete(state_dir: Path, now_ms: int) -> LastComplete | None:
 
 def write_last_complete(state_dir: Path, last: LastComplete) -> None:
     """Raises `StateError`."""
-    consequence = f", so after a restart no cycle would seem to have been complete; {WHAT_TO_CHECK}"
-    write_json(state_dir / LAST_COMPLETE_NAME, last, consequence)
+    consequence = "after a restart no cycle would seem to have been complete"
+    _write(state_dir / LAST_COMPLETE_NAME, last, consequence)
 
 
 def read_held(state_dir: Path) -> dict[TopicPartition, dict[Reason, float]]:
@@ -301,17 +291,18 @@ def write_held(state_dir: Path, held: Mapping[TopicPartition, Mapping[Reason, fl
     for (topic, partition), reasons in held.items():
         for reason, seconds in reasons.items():
             grouped.setdefault((topic, reason, round(seconds, 1)), []).append(partition)
-    consequence = f", so after a restart each hold would seem to begin anew; {WHAT_TO_CHECK}"
+    consequence = "after a restart each hold would seem to begin anew"
     rows = [[*key, partitions] for key, partitions in grouped.items()]
-    _write_or_remove(state_dir / HELD_NAME, rows, consequence)
+    _write(state_dir / HELD_NAME, rows, consequence)
 
 
 def _read_json(path: Path) -> Any:
     return json.loads(path.read_bytes())
 
 
-def _write_or_remove(path: Path, document: object, consequence: str) -> None:
+def _write(path: Path, document: object, consequence: str) -> None:
     """Writes the document, or removes the file if the document is empty."""
+    consequence = f", so {consequence}; check free space and write permission in state_dir"
     if document:
         write_json(path, document, consequence)
     else:

@@ -19,8 +19,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from retentiond.errors import StateError
 
@@ -145,63 +143,27 @@ def sync(directory: Path) -> None:
 LOCK_NAME = "lock"
 
 
-class StateLock:
-    """Holds ``state_dir`` while entered. Creates the directory (mode 0700) if there is none.
+@contextmanager
+def state_lock(state_dir: Path) -> Iterator[None]:
+    """Holds ``state_dir`` for the block. Creates the directory (mode 0700) if there is none.
 
-    ``acquire`` raises `StateError` if another process holds the directory, or if it can't be
-    created or written to.
+    Raises `StateError` if another process holds the directory, or if it can't be created or written
+    to.
     """
-
-    def __init__(self, state_dir: Path) -> None:
-        self._state_dir = state_dir
-        self._fd: int | None = None
-
-    def acquire(self) -> None:
-        fd = _open(self._state_dir)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = _holder(fd)
-            os.close(fd)
-            raise StateError(
-                f"{self._state_dir} is already in use by {holder}; "
-                "stop it or choose another state_dir"
-            ) from None
-        except OSError as exc:
-            os.close(fd)
-            raise StateError(
-                f"{self._state_dir} can't be locked ({exc.strerror}); "
-                "choose a state_dir on a file system with file locks"
-            ) from exc
-        # Not inheritable (PEP 446): a JVM that outlives the daemon doesn't keep the lock.
-        self._fd = fd
+    fd = _open(state_dir)  # not inheritable (PEP 446): a JVM that outlives the daemon holds nothing
+    try:
+        _lock(fd, state_dir)
         try:
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
         except OSError as exc:
-            with contextlib.suppress(OSError):
-                self.release()
-            raise _not_writable(self._state_dir, exc) from exc
-
-    def release(self) -> None:
-        if self._fd is not None:
-            fd, self._fd = self._fd, None
-            try:
-                os.ftruncate(fd, 0)
-            finally:
-                os.close(fd)
-
-    def __enter__(self) -> Self:
-        self.acquire()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.release()
+            raise _not_writable(state_dir, exc) from exc
+        try:
+            yield
+        finally:
+            os.ftruncate(fd, 0)
+    finally:
+        os.close(fd)
 
 
 def holder_of(state_dir: Path) -> str | None:
@@ -229,6 +191,20 @@ def _open(state_dir: Path) -> int:
         return os.open(state_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as exc:
         raise _not_writable(state_dir, exc) from exc
+
+
+def _lock(fd: int, state_dir: Path) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise StateError(
+            f"{state_dir} is already in use by {_holder(fd)}; stop it or choose another state_dir"
+        ) from None
+    except OSError as exc:
+        raise StateError(
+            f"{state_dir} can't be locked ({exc.strerror}); "
+            "choose a state_dir on a file system with file locks"
+        ) from exc
 
 
 def _not_writable(state_dir: Path, error: OSError) -> StateError:

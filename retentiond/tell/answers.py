@@ -12,100 +12,25 @@ fewer records than that.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck
-from retentiond.model import (
-    CAUSED_BY_A_GROUP,
-    DeletionOutcome,
-    Outcome,
-    PlanRow,
-    Reason,
-    TopicPartition,
-    Verdict,
+from retentiond.model import DeletionOutcome, Outcome, PlanRow, TopicPartition, Verdict
+from retentiond.tell.kept_records import (
+    NOTHING_STORED,
+    KeptRecords,
+    Stored,
+    kept_records,
+    known_bytes,
+    most_records_first,
+    summed_by_keeper,
+    total_stored,
 )
 from retentiond.tell.reasons import say_compacted, say_groups_only, short
 from retentiond.tell.well_known_topics import KnownSystem, system_of
-
-
-class Stored(NamedTuple):
-    """Bytes on the disks of all replicas, and about how many in remote storage (0 if the topic has
-    none there); None if they are not known."""
-
-    local: int | None
-    remote: int | None = 0
-
-    def share(self, records: int, log_records: int) -> Stored:
-        """About what ``records`` of the ``log_records`` take."""
-        local, remote = (None if size is None else size * records // log_records for size in self)
-        return Stored(local, remote)
-
-
-NOTHING_STORED = Stored(0)
-
-
-def total(figures: Iterable[int | None]) -> int | None:
-    """The sum; None if one of the figures is not known."""
-    summands = list(figures)
-    return None if None in summands else sum(each for each in summands if each is not None)
-
-
-def total_stored(parts: Iterable[Stored]) -> Stored:
-    every = list(parts)
-    return Stored(total(each.local for each in every), total(each.remote for each in every))
-
-
-class KeptBecause(NamedTuple):
-    """Why records stay: a reason, and the group that is its cause, if there is one."""
-
-    reason: Reason
-    group: str | None = None
-
-
-KEPT_BY_AGE = KeptBecause(Reason.TOO_YOUNG)
-
-
-class KeptRecords(NamedTuple):
-    """Records that stay for one cause, and about what they take: their share of the bytes of each
-    partition."""
-
-    keeper: KeptBecause
-    records: int
-    size: Stored
-
-
-def cause(row: PlanRow) -> KeptBecause:
-    """The row's reason, and its binding group if the group is the cause."""
-    return KeptBecause(row.reason, row.binding_group if row.reason in CAUSED_BY_A_GROUP else None)
-
-
-def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
-    """How many records stay, by cause; empty if the offsets are unreadable.
-
-    A group keeps the records that it has yet to read and that are old enough to go. Younger
-    records stay because of their age, whether or not they are read. A reason that holds the whole
-    topic keeps all its records. If a limit lowers the cutoff of a deletion, the records above the
-    cutoff count for an open transaction.
-    """
-    start, end = row.log_start_offset, row.high_watermark
-    if start is None or end is None:
-        return {}
-    keeper = cause(row)
-    if row.verdict is Verdict.DELETE:
-        keeper = KeptBecause(Reason.OPEN_TRANSACTION)
-        if row.cutoff == row.min_committed_offset:
-            keeper = KeptBecause(Reason.NOT_CONSUMED, row.binding_group)
-        start = start if row.cutoff is None else row.cutoff
-    is_age_a_bound = row.verdict is not Verdict.HOLD or keeper.group is not None
-    retention_offset = row.retention_offset if is_age_a_bound else None
-    old_end = end if retention_offset is None else min(max(start, retention_offset), end)
-    kept = {KEPT_BY_AGE: end - old_end}
-    kept[keeper] = kept.get(keeper, 0) + old_end - start
-    return {each: records for each, records in kept.items() if records > 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +202,7 @@ class TopicAnswer:
     def kept(self) -> tuple[KeptRecords, ...]:
         """The records that stay, by cause, the most records first."""
         parts = (kept for each in self.partitions for kept in each.kept)
-        return tuple(sorted(_summed_by_keeper(parts), key=_most_records_first))
+        return tuple(sorted(summed_by_keeper(parts), key=most_records_first))
 
     @property
     def verdicts(self) -> Counter[Verdict]:
@@ -418,9 +343,9 @@ class ClusterAnswer:
     @cached_property
     def kept(self) -> tuple[KeptRecords, ...]:
         """The records that stay in the cluster, by cause, the most bytes first."""
-        kept = _summed_by_keeper(each for topic in self.topics for each in topic.kept)
+        kept = summed_by_keeper(each for topic in self.topics for each in topic.kept)
         return tuple(
-            sorted(kept, key=lambda each: (-known_bytes(each.size), *_most_records_first(each)))
+            sorted(kept, key=lambda each: (-known_bytes(each.size), *most_records_first(each)))
         )
 
 
@@ -434,22 +359,3 @@ def cluster_answer(partitions: Iterable[PartitionAnswer], disk: DiskReport) -> C
         for topic, of_topic in by_topic.items()
     )
     return ClusterAnswer(tuple(topics), disk.log_bytes)
-
-
-def _summed_by_keeper(parts: Iterable[KeptRecords]) -> Iterator[KeptRecords]:
-    """One sum for each cause."""
-    by_keeper: defaultdict[KeptBecause, list[KeptRecords]] = defaultdict(list)
-    for part in parts:
-        by_keeper[part.keeper].append(part)
-    for keeper, kept in by_keeper.items():
-        size = total_stored(part.size for part in kept)
-        yield KeptRecords(keeper, sum(part.records for part in kept), size)
-
-
-def known_bytes(stored: Stored) -> int:
-    """Local and remote bytes together, as far as they are known."""
-    return (stored.local or 0) + (stored.remote or 0)
-
-
-def _most_records_first(kept: KeptRecords) -> tuple[int, str]:
-    return -kept.records, str(kept.keeper)

@@ -13,14 +13,13 @@ from typing import Any, TypeAlias
 
 from retentiond.config import Config
 from retentiond.config.rules import TopicEntry
-from retentiond.config.values import Pattern
-from retentiond.errors import UsageError
 from retentiond.formatting import listed
 from retentiond.kafka.interface import INTERNAL_TOPICS
 from retentiond.kafka.settings.logins import AWS_MECHANISM, REGION
 from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
 from retentiond.model import Reason
-from retentiond.tell.answers import KeptRecords, TopicAnswer
+from retentiond.tell.answers import TopicAnswer
+from retentiond.tell.kept_records import KeptRecords
 from retentiond.tell.report import CycleReport, document
 from retentiond.tell.unseen_readers import NOTHING_UNSEEN, UnseenReaders
 
@@ -28,16 +27,8 @@ from retentiond.tell.unseen_readers import NOTHING_UNSEEN, UnseenReaders
 def first_look(
     settings: ClientSettings, patterns: Sequence[str], consumed_retention_ms: int
 ) -> Config:
-    """The configuration of a first look at a cluster. ``patterns``: regular expressions for whole
-    topic names; none means all topics. Raises `UsageError` for an invalid regular expression."""
-    for pattern in patterns:
-        try:
-            Pattern(pattern)
-        except ValueError as error:
-            raise UsageError(
-                f"--topic {pattern!a} is no regular expression of RE2's syntax ({error}); "
-                "give a topic's name, or a pattern such as 'stage\\..*'"
-            ) from error
+    """The configuration of a first look at a cluster. ``patterns``: valid regular expressions for
+    whole topic names; none means all topics."""
     return Config.model_validate(
         {
             "kafka": kafka_section(settings),

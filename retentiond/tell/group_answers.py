@@ -13,15 +13,8 @@ from functools import cached_property
 
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import GroupKind
-from retentiond.tell.answers import (
-    ClusterAnswer,
-    KeptRecords,
-    Stored,
-    TopicAnswer,
-    known_bytes,
-    total,
-    total_stored,
-)
+from retentiond.tell.answers import ClusterAnswer, TopicAnswer
+from retentiond.tell.kept_records import KeptRecords, Stored, known_bytes, total, total_stored
 
 
 @dataclass(frozen=True, slots=True)

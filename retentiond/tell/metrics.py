@@ -1,10 +1,6 @@
 """The metrics: totals over the daemon's life, and gauges from the report of the last cycle.
 
 Series of topics are made anew from each report, so a deleted topic leaves no stale series behind.
-
-With thousands of partitions, rendering the last cycle's metrics takes longer than the rest of a
-scrape, and their text stays the same until the next cycle. So the text of a family is kept as long
-as the family is the same object.
 """
 
 from __future__ import annotations
@@ -13,18 +9,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice, product
-from typing import NamedTuple
 
 from prometheus_client.core import Metric
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from retentiond.config import Config
 from retentiond.disks.broker_disks import DiskReport
-from retentiond.disks.log_dirs import LogDirCapacity, Orphans
+from retentiond.disks.log_dirs import LogDirCapacity, LogDirKey, Orphans
 from retentiond.disks.pressure import LogDirRelief
 from retentiond.formatting import label
-from retentiond.history.keeper import Status
+from retentiond.history.keeper import HistoryStatus
 from retentiond.kafka.interface import LOOK_TO_REQUEST, THROTTLED
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Outcome, PlanRow
@@ -166,10 +160,6 @@ class Metrics(Collector):
             for labels in [each for each in counter if each[0] not in topics]:
                 del counter[labels]
 
-    def describe(self) -> Iterable[Metric]:
-        """Nothing: the registry asks for it at registration, before the first cycle."""
-        return []
-
     def collect(self) -> Iterable[Metric]:
         """The families of the last report: the same objects until the next cycle, so that their
         text is rendered once."""
@@ -243,8 +233,8 @@ def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metr
         metric_definitions.TOPIC_OWNER,
         (((each.topic, label(str(each.owner))), 1) for each in owned),
     )
-    groups = (((group.kind, group.state), group.count) for group in report.groups)
-    yield _gauge(metric_definitions.GROUPS, groups)
+    groups = Counter(report.group_states.values())
+    yield _gauge(metric_definitions.GROUPS, sorted(groups.items()))
     for definition, by_group in BY_GROUP.items():
         shown = sorted(by_group(report.lag).items())
         yield _gauge(definition, (((at.topic, label(at.group_id)), value) for at, value in shown))
@@ -257,33 +247,28 @@ def families(report: CycleReport, *, by_partition: bool = True) -> Iterator[Metr
     stuck = Counter((each.at.topic, each.cause) for each in disk.stuck)
     yield _gauge(metric_definitions.STUCK_RETENTION, sorted(stuck.items()))
     for definition, orphan_figure in ORPHAN_GAUGES.items():
-        dirs = (((str(each.broker), each.log_dir), orphan_figure(each)) for each in disk.orphans)
-        yield _gauge(definition, dirs)
+        yield _log_dir_gauge(definition, ((each[:2], orphan_figure(each)) for each in disk.orphans))
     for definition, space_figure in LOG_DIR_GAUGES.items():
-        disks = (((str(each.broker), each.log_dir), space_figure(each)) for each in disk.space)
-        yield _gauge(definition, disks)
-    full = (((str(broker), log_dir), s) for (broker, log_dir), s in sorted(disk.full_s.items()))
-    yield _gauge(metric_definitions.LOG_DIR_FULL, full)
+        yield _log_dir_gauge(definition, ((each.key, space_figure(each)) for each in disk.space))
+    yield _log_dir_gauge(metric_definitions.LOG_DIR_FULL, sorted(disk.until_full_s.items()))
     yield from _pressure_families(disk)
 
 
 def _pressure_families(disk: DiskReport) -> Iterator[Metric]:
     pressed = {each.log_dir.key: each for each in disk.relief or ()}
-    known = [(each.broker, each.log_dir) for each in disk.space if disk.relief is not None]
-    yield _gauge(
-        metric_definitions.LOG_DIR_UNDER_PRESSURE,
-        (((str(key[0]), key[1]), int(key in pressed)) for key in known),
+    known = [each.key for each in disk.space if disk.relief is not None]
+    yield _log_dir_gauge(
+        metric_definitions.LOG_DIR_UNDER_PRESSURE, ((key, int(key in pressed)) for key in known)
     )
     for definition, relief_figure in RELIEF_GAUGES.items():
-        yield _gauge(
-            definition,
-            (((str(key[0]), key[1]), relief_figure(each)) for key, each in pressed.items()),
+        yield _log_dir_gauge(
+            definition, ((key, relief_figure(each)) for key, each in pressed.items())
         )
     yield _gauge(
         metric_definitions.LOG_DIR_KEPT,
         (
-            ((str(key[0]), key[1], label(group)), kept)
-            for key, each in pressed.items()
+            ((str(broker), log_dir, label(group)), kept)
+            for (broker, log_dir), each in pressed.items()
             for group, kept in islice(each.kept_bytes.items(), MOST_KEEPERS)
         ),
     )
@@ -307,6 +292,10 @@ def _standing_families(standing: Standing) -> Iterator[Metric]:
     )
 
 
+def _log_dir_gauge(definition: Definition, samples: Iterable[tuple[LogDirKey, float]]) -> Metric:
+    return _gauge(definition, (((str(broker), path), value) for (broker, path), value in samples))
+
+
 def _gauge(definition: Definition, samples: Iterable[tuple[Labels, float | None]]) -> Metric:
     gauge = definition.gauge_family()
     for labels, value in samples:
@@ -318,11 +307,8 @@ def _gauge(definition: Definition, samples: Iterable[tuple[Labels, float | None]
 class HistoryMetrics(Collector):
     """Metrics of the history. A figure that is not known has no series."""
 
-    def __init__(self, status: Callable[[], Status]) -> None:
+    def __init__(self, status: Callable[[], HistoryStatus]) -> None:
         self._status = status
-
-    def describe(self) -> Iterable[Metric]:
-        return []
 
     def collect(self) -> Iterator[Metric]:
         status = self._status()
@@ -340,70 +326,7 @@ class LogMetrics(Collector):
     def __init__(self, dropped_lines: Callable[[], int]) -> None:
         self._dropped_lines = dropped_lines
 
-    def describe(self) -> Iterable[Metric]:
-        return []
-
     def collect(self) -> Iterator[Metric]:
         dropped = metric_definitions.LOG_LINES_DROPPED.counter_family()
         dropped.add_metric([], self._dropped_lines())
         yield dropped
-
-
-OPENMETRICS_END = b"# EOF\n"
-"""Ends a text in the OpenMetrics format. It comes once, after all families."""
-
-MOST_FORMATS = 4
-"""How many formats are remembered: more than a Prometheus of any version requests."""
-
-Encoder = Callable[[Collector], bytes]
-
-
-class _Rendered(NamedTuple):
-    family: Metric
-    text: bytes
-
-
-class _SingleFamily(Collector):
-    """A registry with a single family."""
-
-    def __init__(self, family: Metric) -> None:
-        self._family = family
-
-    def collect(self) -> Iterable[Metric]:
-        return [self._family]
-
-
-class Exposition:
-    """Renders all metrics. It is thread-safe: remembered texts are replaced as a whole, and an old
-    one does no harm."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-        self._rendered: dict[str, dict[int, _Rendered]] = {}  # by format, then by the object's id
-        self._encoders: dict[str, Encoder] = {}
-
-    def text(self, accept: str) -> tuple[bytes, str]:
-        """All registered metrics in the format of an Accept header, and its content type."""
-        encoder, content_type = choose_encoder(accept)
-        if content_type not in self._encoders and len(self._encoders) >= MOST_FORMATS:
-            self._encoders, self._rendered = {}, {}
-        self._encoders[content_type] = encoder
-        return self._text(encoder, content_type), content_type
-
-    def renew(self) -> None:
-        """Renders the families that have changed, so that the next scrape need not wait for it."""
-        for content_type, encoder in list(self._encoders.items()):
-            self._text(encoder, content_type)
-
-    def _text(self, encoder: Encoder, content_type: str) -> bytes:
-        before = self._rendered.get(content_type, {})
-        now: dict[int, _Rendered] = {}
-        for family in self._registry.collect():
-            last = before.get(id(family))
-            if last is None or last.family is not family:
-                text = encoder(_SingleFamily(family)).removesuffix(OPENMETRICS_END)
-                last = _Rendered(family, text)
-            now[id(family)] = last
-        self._rendered[content_type] = now
-        end = OPENMETRICS_END if content_type.startswith("application/openmetrics-text") else b""
-        return b"".join(each.text for each in now.values()) + end

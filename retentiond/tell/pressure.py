@@ -26,7 +26,7 @@ NEARLY_FULL = 0.7
 
 def nearly_full(disk: DiskReport) -> list[LogDirCapacity]:
     """The log directories on nearly full disks, the fullest first."""
-    by_use = sorted(disk.space, key=lambda each: each.usable_bytes / max(1, each.total_bytes))
+    by_use = sorted(disk.space, key=lambda each: each.usable_share)
     return [each for each in by_use if each.usable_bytes < (1 - NEARLY_FULL) * each.total_bytes]
 
 
@@ -35,7 +35,7 @@ def suggest_pressure(disk: DiskReport) -> str | None:
     full = nearly_full(disk)
     if not full:
         return None
-    used = 100 - 100 * full[0].usable_bytes / max(1, full[0].total_bytes)
+    used = 100 - 100 * full[0].usable_share
     more = f" (and {len(full) - 1} more)" if len(full) > 1 else ""
     return (
         f"{full[0].log_dir} of broker {full[0].broker}{more} is {used:.0f}% full: with "

@@ -45,15 +45,6 @@ class GroupState(NamedTuple):
     state: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCount:
-    """How many groups there are of a kind in a state: live, empty, vanished or unreadable."""
-
-    kind: str
-    state: str
-    count: int
-
-
 @dataclass(frozen=True)
 class CycleReport:
     """A cycle that got as far as a plan.
@@ -71,7 +62,6 @@ class CycleReport:
 
     plan: Plan
     outcomes: Mapping[TopicPartition, DeletionOutcome]
-    groups: tuple[GroupCount, ...]
     seconds: Mapping[str, float]
     disk: DiskReport = NO_DISKS
     lag: LagReport = NO_LAG_READ
@@ -138,19 +128,9 @@ class CycleReport:
     def records_deleted(self) -> int:
         return sum(each.records for each in self.answers.partitions if each.is_deleted_by_us)
 
-    @property
-    def predicted_bytes(self) -> int | None:
-        """What the plan frees on disk; None unless it is known of every deletion."""
-        return self.answers.frees.local
-
-
-def count_groups(snapshot: Snapshot) -> tuple[GroupCount, ...]:
-    """The cluster's groups by kind and state; names that only a policy mentions don't count."""
-    counts = Counter(group_states(snapshot).values())
-    return tuple(GroupCount(*key, count) for key, count in sorted(counts.items()))
-
 
 def group_states(snapshot: Snapshot) -> dict[str, GroupState]:
+    """The cluster's groups, without names that only a policy mentions."""
     return {
         group.group_id: GroupState(str(group.kind), group.condition.value)
         for group in snapshot.groups
@@ -199,12 +179,12 @@ def figures(report: CycleReport) -> dict[str, Any]:
         "dry_run": report.plan.dry_run,
         "topics": len(report.answers.topics),
         "partitions": len(rows),
-        "groups": sum(group.count for group in report.groups),
+        "groups": len(report.group_states),
         **{verdict.value: verdicts[verdict] for verdict in Verdict},
         "holds": dict(Counter(row.reason for row in rows if row.verdict is Verdict.HOLD)),
         "records_planned": report.answers.records,
         "records_deleted": report.records_deleted,
-        "predicted_bytes": report.predicted_bytes,
+        "predicted_bytes": report.answers.frees.local,
         **(
             {"predicted_remote_bytes": report.answers.frees.remote}
             if report.answers.is_tiered

@@ -28,8 +28,8 @@ from retentiond.config.config import Http
 from retentiond.errors import ConfigError
 from retentiond.formatting import printable
 from retentiond.tell import logs
+from retentiond.tell.exposition import Exposition
 from retentiond.tell.listening import bound_socket
-from retentiond.tell.metrics import Exposition
 from retentiond.tell.report import CycleReport, document
 from retentiond.tell.web_security import BasicAuth, Certificate
 

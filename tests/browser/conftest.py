@@ -16,7 +16,7 @@ from prometheus_client.registry import CollectorRegistry
 from retentiond.config import Http
 from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import HistoryKeeper
-from retentiond.tell.metrics import Exposition
+from retentiond.tell.exposition import Exposition
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import DaemonStatus, application, serve

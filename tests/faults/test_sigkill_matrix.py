@@ -62,7 +62,6 @@ PURE = {
     "arranged",
     "begun",
     "changes",
-    "count_groups",
     "finished",
     "group_states",
     "in_turn",

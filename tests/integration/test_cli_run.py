@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from retentiond.state.state_dir import StateLock
+from retentiond.state.state_dir import state_lock
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import Done, consumed, run, settings, write
 from tests.support.tiers import OwnKafka
@@ -243,7 +243,7 @@ def test_an_unreachable_broker_ends_with_1_and_one_sentence(unreachable: Path) -
 
 
 def test_a_second_daemon_on_the_same_state_is_refused(unreachable: Path) -> None:
-    with StateLock(unreachable / "state"):
+    with state_lock(unreachable / "state"):
         for command in (["run"], ["run", "--once"]):
             done = run(*command, cwd=unreachable)
             assert (done.code, done.out) == (2, "")

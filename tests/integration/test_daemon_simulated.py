@@ -22,7 +22,7 @@ from retentiond import config as configuration
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.ask.past import Past, history_at, open_past
 from retentiond.history.ask.question import questions
-from retentiond.history.ask.replay import PARTITION_BITS, TOPIC_BITS, Replay
+from retentiond.history.ask.replay import Replay
 from retentiond.history.table import HistoryTable
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver
@@ -171,11 +171,12 @@ def simulated_starts(
     asked = questions({log.topic for log in LOGS}, config.policy_for, config.policy_for)
     found: defaultdict[int, dict[Log, int]] = defaultdict(dict)
     with spark.use() as session:
-        starts = Replay(past, session, asked).starts().select("log", "order", "start")
+        replay = Replay(past, session, asked)
+        starts = replay.starts().select("log", "order", "start")
         rows = starts.orderBy("order").toArrow().to_pylist()
     for row in rows:
         moment = past.timeline.moments[past.timeline.number(row["order"])]
-        log = Log(asked[row["log"] >> TOPIC_BITS].topic, row["log"] & ((1 << PARTITION_BITS) - 1))
+        log = Log(*replay.partition(row["log"]))
         found[moment.entry.entry][log] = row["start"]
     return found
 

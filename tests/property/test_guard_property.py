@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from retentiond.act.guard import Verified, verify
 from retentiond.config import Limits, PolicyConflict
-from retentiond.config.values import Pattern
+from retentiond.config.pattern import Pattern
 from retentiond.decide.limits import within_limits
 from retentiond.model import Failure, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot
@@ -185,12 +185,12 @@ def check(verified: Verified, first: Snapshot, second: Snapshot) -> None:
             assert not forbidden(snapshot, at.topic)
             known = list(bounds(snapshot, at))
             assert None not in known
-            assert approved.offset <= min(bound for bound in known if bound is not None)
+            assert approved.cutoff <= min(bound for bound in known if bound is not None)
         groups = relevant(second, at.topic)
         assert groups
         assert relevant(first, at.topic) <= groups
         assert {each.group_id for each in approved.evidence} == groups
-        assert 0 <= approved.log_start_offset < approved.offset
+        assert 0 <= approved.log_start_offset < approved.cutoff
 
 
 @pytest.mark.long

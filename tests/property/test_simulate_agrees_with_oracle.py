@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from retentiond.config import ExternalReader, PolicyConflict, TopicPolicy
 from retentiond.config.disk_pressure import DiskPressure
-from retentiond.config.values import Pattern
+from retentiond.config.pattern import Pattern
 from retentiond.history.ask.past import Past, history_at, open_past
 from retentiond.history.ask.pressure import times_under_pressure
 from retentiond.history.ask.question import TopicQuestion, questions

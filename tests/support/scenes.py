@@ -27,7 +27,7 @@ from retentiond.state.audit_records import CycleRecord
 from retentiond.state.groups import GroupMemory
 from retentiond.state.groups_file import NAME
 from retentiond.state.state_dir import connect
-from retentiond.tell.report import CycleReport, GroupCount, GroupState
+from retentiond.tell.report import CycleReport, GroupState
 
 NOW_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
@@ -36,12 +36,12 @@ RECORD_BYTES = 3 * 412  # three replicas
 HOSTILE_TOPIC = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>/../%2e?a=b#c&amp;"
 HOSTILE_GROUP = "</bdi></style>{{ 7 * 7 }}\N{RIGHT-TO-LEFT OVERRIDE}gro\x00up'\"\N{SNOWMAN}\udc80"
 
-GROUPS = (
-    GroupCount("classic", "empty", 3),
-    GroupCount("classic", "vanished", 1),
-    GroupCount("consumer", "live", 11),
-    GroupCount("share", "live", 1),
-)
+GROUP_STATES = {
+    "archive": GroupState("classic", "empty"),
+    "nightly": GroupState("classic", "vanished"),
+    "billing": GroupState("consumer", "live"),
+    "search": GroupState("share", "live"),
+}
 
 
 def partition(
@@ -114,7 +114,9 @@ def report(
         if row.high_watermark is not None and row.log_start_offset is not None
     }
     disk = DiskReport(size_bytes=sizes, stuck=stuck)
-    return CycleReport(plan, done | dict(outcomes or {}), GROUPS, {"gather": 0.4}, disk)
+    return CycleReport(
+        plan, done | dict(outcomes or {}), {"gather": 0.4}, disk, group_states=GROUP_STATES
+    )
 
 
 def plausible(*, dry_run: bool = True) -> CycleReport:

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from retentiond.config import PolicyConflict, TopicPolicy
-from retentiond.config.values import Pattern
+from retentiond.config.pattern import Pattern
 from retentiond.model import Failure, GroupKind, TopicPartition
 from retentiond.snapshot import VANISHED, GroupReading, TopicReading
 from tests.support.builders.guard_readings import Commits, Reading, group, partition, topic

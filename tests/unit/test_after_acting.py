@@ -16,7 +16,6 @@ from retentiond import after_acting, cycle
 from retentiond.clock import Uptime
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, plan_cycle, run_cycle
-from retentiond.disks import broker_disks
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, LogDirKey
 from retentiond.disks.stuck import Stuck
@@ -124,7 +123,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def test_a_plan_tells_sizes_and_bytes_of_all_replicas(run: Run) -> None:
     report = run.plan(40)
-    assert report.plan.rows[0].predicted_bytes == report.predicted_bytes == 2 * 4000
+    assert report.plan.rows[0].predicted_bytes == report.answers.frees.local == 2 * 4000
     assert report.disk.size_bytes == {AT: 2 * 9500}
 
 
@@ -160,7 +159,7 @@ def test_where_the_disks_can_not_be_read_it_deletes_all_the_same_and_knows_no_by
     run.kafka.failure = ConnectionError("no answer")
     report = run.cycle(40)
     assert run.kafka.partition("orders").log_start == 40
-    assert (report.predicted_bytes, report.disk.size_bytes) == (None, {})
+    assert (report.answers.frees.local, report.disk.size_bytes) == (None, {})
     assert report.disk.problems == ("the brokers' disks can't be read: ConnectionError: no answer",)
     run.kafka.failure = None
     run.kafka.check()
@@ -202,7 +201,7 @@ def test_a_file_of_awaited_bytes_that_can_not_be_written_is_told(run: Run) -> No
 
 def test_a_dry_run_awaits_nothing(run: Run) -> None:
     run.config = run.config.model_copy(update={"dry_run": True})
-    assert run.cycle(40).predicted_bytes == 8000
+    assert run.cycle(40).answers.frees.local == 8000
     assert not (run.state_dir / AWAITED_NAME).exists()
 
 
@@ -275,14 +274,13 @@ def test_when_a_disk_is_full_is_told_right_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ms = 0
-    for module in (after_acting, broker_disks):
-        monkeypatch.setattr(module, "uptime", lambda: Uptime("this-boot", now_ms))
+    monkeypatch.setattr(after_acting, "uptime", lambda: Uptime("this-boot", now_ms))
 
-    def full_s(usable: int) -> Mapping[LogDirKey, float]:
+    def until_full_s(usable: int) -> Mapping[LogDirKey, float]:
         """Of a process that has just been started."""
         reading = DiskReading(space=(LogDirCapacity(1, "/kafka", 10_000, usable),))
-        return after_acting._full_s(BrokerDisks(), reading, tmp_path)
+        return after_acting._until_full_s(BrokerDisks(), reading, tmp_path)
 
-    assert full_s(1000) == {}
+    assert until_full_s(1000) == {}
     now_ms = 3_600_000
-    assert full_s(900) == {(1, "/kafka"): 9 * 3600}
+    assert until_full_s(900) == {(1, "/kafka"): 9 * 3600}

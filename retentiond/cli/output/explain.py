@@ -14,6 +14,7 @@ from retentiond.formatting import (
     say_any,
     say_count,
     say_duration,
+    say_figure,
     say_many,
     say_name,
     say_names,
@@ -22,10 +23,11 @@ from retentiond.formatting import (
     shell_argument,
 )
 from retentiond.model import PlanRow
-from retentiond.tell.answers import KEPT_BY_AGE, KeptRecords, SimilarPartitions, TopicAnswer
+from retentiond.tell.answers import SimilarPartitions, TopicAnswer
 from retentiond.tell.explain.evidence import COMMITTED
 from retentiond.tell.explain.explanation import Explanation, TopicExplanation
 from retentiond.tell.group_answers import GroupAnswer
+from retentiond.tell.kept_records import KEPT_BY_AGE, KeptRecords
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, say_compacted, say_groups_only, short
 from retentiond.tell.report import CycleReport
 
@@ -243,7 +245,3 @@ def say_standing(since_ms: int | None, now_ms: int) -> str:
     if since_ms is None:
         return "?"
     return "moves" if since_ms >= now_ms else say_about(now_ms - since_ms)
-
-
-def say_figure(value: int | None, unknown: str = "?") -> str:
-    return unknown if value is None else str(value)

@@ -27,15 +27,9 @@ from retentiond.formatting import (
     say_share,
 )
 from retentiond.model import Verdict
-from retentiond.tell.answers import (
-    KEPT_BY_AGE,
-    NOTHING_STORED,
-    ClusterAnswer,
-    KeptBecause,
-    KeptRecords,
-    TopicAnswer,
-)
+from retentiond.tell.answers import ClusterAnswer, TopicAnswer
 from retentiond.tell.first_look import FirstLook, first_look_document
+from retentiond.tell.kept_records import KEPT_BY_AGE, NOTHING_STORED, KeptBecause, KeptRecords
 from retentiond.tell.pressure import suggest_pressure
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, short
 from retentiond.tell.report import CycleReport

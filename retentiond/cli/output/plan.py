@@ -21,6 +21,7 @@ from retentiond.formatting import (
     say_bytes,
     say_count,
     say_estimate,
+    say_figure,
     say_many,
     say_share,
     say_stored,
@@ -101,10 +102,10 @@ def _row(report: CycleReport, answer: PartitionAnswer, with_outcomes: bool) -> R
     is_done = with_outcomes and row.verdict is Verdict.DELETE
     cells = [
         str(answer.at),
-        _figure(row.log_start_offset),
-        _figure(row.min_committed_offset),
-        _figure(row.high_watermark),
-        _figure(row.cutoff),
+        say_figure(row.log_start_offset),
+        say_figure(row.min_committed_offset),
+        say_figure(row.high_watermark),
+        say_figure(row.cutoff),
         str(row.records or "-"),
         say_stored(frees.local, 0) if row.records else "-",
         *([_remote(frees.remote)] if report.answers.is_tiered else []),
@@ -112,10 +113,6 @@ def _row(report: CycleReport, answer: PartitionAnswer, with_outcomes: bool) -> R
         say_any(row.binding_group),
     ]
     return Row(cells, STYLES[row.verdict])
-
-
-def _figure(value: int | None) -> str:
-    return "?" if value is None else str(value)
 
 
 def _remote(freed: int | None) -> str:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from rich.console import Console
 
 from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, printer, say
-from retentiond.cli.past.options import figure, past_document, say_past
+from retentiond.cli.past.options import past_document, say_bytes_if_known, say_past
 from retentiond.config.price import MONTH_DAYS, Price
 from retentiond.formatting import (
     GIB,
@@ -223,9 +223,14 @@ def summary(report: Report, price: Price | None) -> str:
 
 
 def _saving_row(each: TopicSaving) -> list[str]:
-    bytes_known = (each.mean_bytes, each.without_mean_bytes, each.saved_bytes)
+    sizes = map(say_bytes_if_known, (each.mean_bytes, each.without_mean_bytes, each.saved_bytes))
     days = "?" if each.saved_gib_days is None else say_gib_days(each.saved_gib_days)
-    return [each.topic, *map(figure, bytes_known), days, say_count(each.records_deleted)]
+    return [
+        each.topic,
+        *sizes,
+        days,
+        say_count(each.records_deleted),
+    ]
 
 
 def _keeper_row(each: KeepingGroup, begin_ms: int) -> list[str]:
@@ -233,7 +238,7 @@ def _keeper_row(each: KeepingGroup, begin_ms: int) -> list[str]:
     return [
         say_name(each.group),
         each.topic,
-        figure(each.bytes),
+        say_bytes_if_known(each.bytes),
         records,
         _since(each.since_ms, begin_ms),
     ]

@@ -9,7 +9,6 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
@@ -24,6 +23,7 @@ from retentiond.cli.options import (
     epoch_ms,
 )
 from retentiond.cli.output.printing import say
+from retentiond.clock import now_ms
 from retentiond.errors import HistoryUnavailable, UsageError
 from retentiond.formatting import (
     format_duration,
@@ -86,10 +86,10 @@ class Period(NamedTuple):
 
 def period(since: str, until: str | None = None) -> Period:
     """Raises `UsageError`."""
-    now_ms = time.time_ns() // 1_000_000
+    now = now_ms()
     found = Period(
-        epoch_ms(since, "--since", now_ms),
-        now_ms if until is None else epoch_ms(until, "--until", now_ms),
+        epoch_ms(since, "--since", now),
+        now if until is None else epoch_ms(until, "--until", now),
         "--since" if until is None else "--since or --until",
     )
     if found.since_ms >= found.until_ms:
@@ -272,10 +272,10 @@ def say_past(console: Console, past: Past) -> None:
         say(console, f"and {say_many(len(timeline.gaps) - MOST_SHOWN, 'gap')} more")
 
 
-def figure(count: int | None) -> str:
+def say_bytes_if_known(count: int | None) -> str:
     return "?" if count is None else say_bytes(count)
 
 
-def retention(ms: int) -> str:
+def say_retention(ms: int) -> str:
     """``6h``; ``at once``: as soon as consumed."""
     return format_duration(ms) if ms else "at once"

@@ -36,14 +36,15 @@ from retentiond.cli.past.options import (
     TopicPatterns,
     answered,
     asked_replay,
-    figure,
     past_document,
     period,
-    retention,
+    say_bytes_if_known,
     say_past,
+    say_retention,
 )
 from retentiond.errors import UsageError
 from retentiond.formatting import (
+    MINUTE_MS,
     rfc3339,
     say_about,
     say_count,
@@ -59,9 +60,6 @@ if TYPE_CHECKING:
     from retentiond.config import Config, TopicPolicy
     from retentiond.history.ask.past import Past
     from retentiond.history.ask.recommend import Recommendation
-
-
-MINUTE_MS = 60_000
 
 
 def recommend(  # noqa: PLR0917 - typer hands each option over by its name
@@ -192,8 +190,8 @@ def _row(each: Recommendation) -> Row:
             each.topic,
             _minutes(each.retention_ms),
             _because(each),
-            figure(each.simulated.mean_bytes),
-            figure(each.simulated.simulated_mean_bytes),
+            say_bytes_if_known(each.simulated.mean_bytes),
+            say_bytes_if_known(each.simulated.simulated_mean_bytes),
         ],
         "yellow" if each.is_short else "",
     )
@@ -219,7 +217,7 @@ def _observed(each: Recommendation) -> str:
 
 
 def _minutes(ms: int) -> str:
-    return retention(_whole_minutes(ms) * MINUTE_MS)
+    return say_retention(_whole_minutes(ms) * MINUTE_MS)
 
 
 def _whole_minutes(ms: int) -> int:

@@ -34,12 +34,12 @@ from retentiond.cli.past.options import (
     TopicPatterns,
     answered,
     asked_replay,
-    figure,
     past_document,
     period,
     refuse_unseen,
-    retention,
+    say_bytes_if_known,
     say_past,
+    say_retention,
 )
 from retentiond.errors import UsageError
 from retentiond.formatting import (
@@ -251,11 +251,11 @@ def _row(topic: SimulatedTopic) -> Row:
     return Row(
         [
             topic.topic,
-            "-" if topic.retention_ms is None else retention(topic.retention_ms),
-            figure(topic.mean_bytes),
-            figure(topic.peak_bytes),
-            figure(topic.simulated_mean_bytes),
-            figure(topic.simulated_peak_bytes),
+            "-" if topic.retention_ms is None else say_retention(topic.retention_ms),
+            say_bytes_if_known(topic.mean_bytes),
+            say_bytes_if_known(topic.peak_bytes),
+            say_bytes_if_known(topic.simulated_mean_bytes),
+            say_bytes_if_known(topic.simulated_peak_bytes),
             say_count(topic.simulated_records_deleted),
             say_count(lost) if lost else "-",
         ],

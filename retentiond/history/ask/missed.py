@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from retentiond.history.ask.question import TopicQuestion
 from retentiond.history.ask.readers import in_force
-from retentiond.history.ask.replay import PARTITION_BITS, TOPIC_BITS, Replay
+from retentiond.history.ask.replay import PARTITION_MASK, Replay
 from retentiond.history.schema import RowKind
 
 MOMENTS_PER_BUCKET = 16
@@ -68,12 +68,11 @@ def missed(
     timeline = replay.past.timeline
     by_topic: dict[str, list[Missed]] = {}
     for row in sorted(rows, key=lambda row: (row["moment"], row["group"], row["log"])):
-        topic = replay.questions[row["log"] >> TOPIC_BITS].topic
-        by_topic.setdefault(topic, []).append(
+        at = replay.partition(row["log"])
+        by_topic.setdefault(at.topic, []).append(
             Missed(
                 row["group"],
-                topic,
-                row["log"] & ((1 << PARTITION_BITS) - 1),
+                *at,
                 timeline.moments[row["moment"]].entry.at_ms,
                 row["committed_offset"],
                 row["start"],
@@ -99,7 +98,7 @@ def readers_below(replay: Replay, doubts: Sequence[Doubt], doubtful: DataFrame) 
         "log",
         "order",
         "topic",
-        f"CAST(log & {(1 << PARTITION_BITS) - 1} AS INT) AS partition",
+        f"CAST(log & {PARTITION_MASK} AS INT) AS partition",
         f"CAST(order % {replay.past.timeline.scale} AS INT) AS moment",
         "place",
         "start",

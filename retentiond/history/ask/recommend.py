@@ -20,16 +20,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from retentiond.config import TopicPolicy
+from retentiond.formatting import DAY_MS
 from retentiond.history.ask.missed import MAY_HAVE_MISSED, Doubt, asked_by, doubts_of, readers_below
 from retentiond.history.ask.past import EntrySelection, Past
 from retentiond.history.ask.question import TopicQuestion
-from retentiond.history.ask.replay import PARTITION_BITS, TOPIC_BITS, Replay
+from retentiond.history.ask.replay import Replay
 from retentiond.history.ask.simulate import SimulatedTopic, simulate
 from retentiond.history.schema import RowKind
 from retentiond.history.table import quoted
 from retentiond.model import Reason
 
-ENOUGH_MS = 7 * 86_400_000
+ENOUGH_MS = 7 * DAY_MS
 """A week shows readers that come back daily, and most of those that come back weekly."""
 
 ENOUGH_TIMES = 3
@@ -178,11 +179,11 @@ def _returns(replay: Replay, doubts: Sequence[Doubt]) -> dict[str, _Return]:
         starts.unpersist()
     by_topic: dict[str, _Return] = {}
     for row in rows:
-        topic = replay.questions[row["log"] >> TOPIC_BITS].topic
-        candidate = _return(replay.past, row)
-        worst = by_topic.get(topic)
+        at = replay.partition(row["log"])
+        candidate = _return(replay.past, row, at.partition)
+        worst = by_topic.get(at.topic)
         if worst is None or _rank(candidate) > _rank(worst):
-            by_topic[topic] = candidate
+            by_topic[at.topic] = candidate
     return by_topic
 
 
@@ -218,7 +219,7 @@ def _returning_readers(replay: Replay, doubts: Sequence[Doubt], starts: DataFram
     )
 
 
-def _return(past: Past, row: dict[str, Any]) -> _Return:
+def _return(past: Past, row: dict[str, Any], partition: int) -> _Return:
     timeline = past.timeline
     appeared, deleted = timeline.number(row["appeared"]), timeline.number(row["deleted"])
     came = max(row["moment"], deleted + 1)
@@ -226,7 +227,7 @@ def _return(past: Past, row: dict[str, Any]) -> _Return:
     is_older = row["appeared"] == row["first"]
     return _Return(
         row["group"],
-        row["log"] & ((1 << PARTITION_BITS) - 1),
+        partition,
         row["committed_offset"],
         row["moment"],
         moments[deleted].elapsed_ms - moments[appeared].elapsed_ms,

@@ -29,12 +29,14 @@ from retentiond.history.ask.question import POLICY_COLUMNS, TopicQuestion
 from retentiond.history.ask.readers import MomentRange, RecordedReaders, counted
 from retentiond.history.ask.rows import recorded_rows, table_of
 from retentiond.history.schema import RowKind
-from retentiond.model import Outcome
+from retentiond.model import Outcome, TopicPartition
 
 PARTITION_BITS = 31
 TOPIC_BITS = 43
 """Bits of a log's number: the lowest are the partition, then the number of the topic id, then the
 topic's number."""
+
+PARTITION_MASK = (1 << PARTITION_BITS) - 1
 
 RETENTIONS_PER_PASS = 12
 """How many retentions one pass over the rows can look up."""
@@ -99,6 +101,10 @@ class Replay:
         self.pressed = [each for each in pressed if each.times]
         self.numbers = {each.topic: number for number, each in enumerate(questions)}
         self.logs = _logs(past.topic_ids, self.numbers)
+
+    def partition(self, log: int) -> TopicPartition:
+        """The partition of a log's number."""
+        return TopicPartition(self.questions[log >> TOPIC_BITS].topic, log & PARTITION_MASK)
 
     def under_pressure(self, pressed: Sequence[LogDirTimes]) -> Replay:
         """The same with those directories under pressure."""

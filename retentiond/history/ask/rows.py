@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from retentiond.config import Spark
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.ask.past import EntrySelection, Past
-from retentiond.history.place import STORE, is_remote, shown
+from retentiond.history.place import shown, store_options
 from retentiond.history.schema import SCHEMA, RowKind
 from retentiond.history.table import HistoryFile
 from retentiond.spark.session import CONNECT_SCHEME, SPARK_FAILURES, SparkSessions
@@ -166,7 +166,7 @@ def _read_by_workers(
 ) -> DataFrame:
     place, wanted, names = past.table.place, kind.value, list(columns)
     unreadable = UNREADABLE_PREFIX
-    options = dict(STORE) if is_remote(place) else None
+    options = store_options(place)
     schema = pa.schema([SCHEMA.field(name) for name in names])
 
     # Spark sends an inner function by value, so that workers need not have retentiond.

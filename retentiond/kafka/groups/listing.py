@@ -23,6 +23,7 @@ from kafka.protocol.admin import ListGroupsRequest
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.client import Client
+from retentiond.kafka.errors.remedies import GROUP_REFUSED
 from retentiond.kafka.groups.coordinators import GROUPS_PER_REQUEST, offset_fetch, read_commits
 from retentiond.kafka.interface import CoordinatorState, ListedGroup
 from retentiond.kafka.network_client import (
@@ -172,9 +173,6 @@ def _either(one: ListedGroup, other: ListedGroup) -> ListedGroup:
     )
 
 
-NOT_AUTHORIZED = "GROUP_AUTHORIZATION_FAILED"
-
-
 @dataclass(frozen=True, slots=True)
 class CoordinatorProbe:
     """``not_at_work``: partitions whose coordinator did not answer, ascending; meaningless where
@@ -207,7 +205,7 @@ async def probe_coordinators(
             reply = found.get(names[each])
             if reply is None or isinstance(reply, Failure):
                 failed[each] = reply
-    may_ask = all(failure is None or failure.code != NOT_AUTHORIZED for failure in failed.values())
+    may_ask = all(failure is None or failure.code != GROUP_REFUSED for failure in failed.values())
     return CoordinatorProbe(tuple(sorted(failed)), may_ask)
 
 

@@ -30,6 +30,7 @@ STREAMS_ASSIGNOR = "stream"
 
 STREAMS_CLIENT = re.compile(r".*-StreamThread-\d+-consumer(?:-.*)?")
 """The client ids of its members, whatever ``client.id`` was set."""
+
 EMPTY, DEAD = "Empty", "Dead"
 """States of a group, as its description says them; in every other one it has members."""
 

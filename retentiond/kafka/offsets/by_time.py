@@ -30,6 +30,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from retentiond.formatting import MINUTE_MS
 from retentiond.kafka.interface import AGE_NOT_YET_KNOWN
 from retentiond.kafka.topics import Leader
 from retentiond.model import Failure, TopicPartition
@@ -92,7 +93,7 @@ RETRY_S = 0.3
 QUEUE_IS_FULL = "UNKNOWN"
 """How `failure_of_code` calls UNKNOWN_SERVER_ERROR, which a full queue is answered with."""
 
-SEARCH_STEPS_MS = tuple(15 * 60_000 * 4**step for step in range(8))
+SEARCH_STEPS_MS = tuple(15 * MINUTE_MS * 4**step for step in range(8))
 """How much earlier is asked about where a bound is sought: a quarter of an hour to 170 days."""
 
 HALVINGS = 4

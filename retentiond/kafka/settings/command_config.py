@@ -114,9 +114,7 @@ def read_settings(servers: str, path: Path | None) -> ClientSettings:
     if path is None:
         return _settings(servers, {}, None)
     try:
-        properties = java_properties.parse(
-            path.read_text(encoding=java_properties.PROPERTIES_ENCODING)
-        )
+        properties = java_properties.read(path)
     except OSError as error:
         raise ConfigError(f"can't be read ({error.strerror})", file=str(path)) from error
     except ValueError as error:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-
-PROPERTIES_ENCODING = "latin-1"
+from pathlib import Path
 
 BLANKS = " \t\f"
 
@@ -19,6 +18,11 @@ _SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.|$)", re.DOTALL)
 
 _MEANING = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def read(path: Path) -> dict[str, str]:
+    """A file's properties, as `parse` has them. Raises OSError, too."""
+    return parse(path.read_text(encoding="latin-1"))
 
 
 def parse(text: str) -> dict[str, str]:

@@ -18,8 +18,7 @@ INLINE_TRUST, INLINE_KEY, INLINE_CERTIFICATE = "ssl.ca.pem", "ssl.key.pem", "ssl
 def has_own_context(settings: ClientSettings) -> bool:
     """Where kafka-python can't make its own: its way of loading a list of the revoked is a
     TypeError, and it takes PEM in files."""
-    inline = {INLINE_TRUST, INLINE_KEY, INLINE_CERTIFICATE}
-    return "ssl_crlfile" in settings.kafka_python or bool(inline & settings.confluent.keys())
+    return "ssl_crlfile" in settings.kafka_python or bool(INLINE.keys() & settings.confluent.keys())
 
 
 CERTIFICATE_FILES = (

@@ -18,7 +18,7 @@ from retentiond.formatting import DAY_MS, HOUR_MS, MINUTE_MS
 from retentiond.kafka.interface import Kafka
 from retentiond.memory.remembered import GroupOnTopic, Remembered, RememberedReader
 from retentiond.model import Failure, TopicPartition
-from retentiond.snapshot import GroupReading, GroupTopic, Snapshot, partitions_of
+from retentiond.snapshot import GroupTopic, Snapshot, partitions_of
 from retentiond.tell.explain.sentences import (
     CHECK_INTERVAL,
     DELETE_DELAY,
@@ -146,17 +146,14 @@ def topic_readers(snapshot: Snapshot, remembered: Remembered, topic: str) -> Top
                 evidence,
                 group_id,
                 traces[group_id],
-                remembered.commits.get(_remembered_as(evidence.groups[group_id], topic)),
+                remembered.commits.get(GroupOnTopic(group.name, topic, group.is_external)),
                 now_ms=snapshot.taken_at_ms,
             )
             for group_id in counting_groups
+            for group in (evidence.groups[group_id],)
         ),
         tuple(sorted(all_candidates.difference(counting_groups))),
     )
-
-
-def _remembered_as(group: GroupReading, topic: str) -> GroupOnTopic:
-    return GroupOnTopic(group.name, topic, group.is_external)
 
 
 def _traces(snapshot: Snapshot, evidence: Evidence, topic: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from retentiond.disks.broker_disks import DiskReport
-from retentiond.formatting import say_about, say_bytes
+from retentiond.formatting import MINUTE_MS, say_about, say_bytes
 from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Failure, Verdict
 from retentiond.tell.answers import PartitionAnswer
@@ -16,7 +16,7 @@ CHECK_INTERVAL = "log.retention.check.interval.ms"
 DELETE_DELAY = "log.segment.delete.delay.ms"
 """The brokers' default for a topic's file.delete.delay.ms."""
 
-KAFKA_DEFAULTS_MS = {CHECK_INTERVAL: 300_000, DELETE_DELAY: 60_000}
+KAFKA_DEFAULTS_MS = {CHECK_INTERVAL: 5 * MINUTE_MS, DELETE_DELAY: MINUTE_MS}
 
 BrokerConfigs = Mapping[int, Mapping[str, str] | Failure]
 

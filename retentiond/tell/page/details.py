@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from retentiond.formatting import label
 from retentiond.memory.remembered import RememberedReader
 from retentiond.model import PlanRow, Verdict
-from retentiond.tell.answers import PartitionAnswer, SimilarPartitions, TopicAnswer, cause
+from retentiond.tell.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
 from retentiond.tell.group_answers import (
     GroupAnswer,
     GroupOnTopics,
@@ -20,6 +20,7 @@ from retentiond.tell.group_answers import (
     group_answers,
     group_on_topics,
 )
+from retentiond.tell.kept_records import cause
 from retentiond.tell.page.overview import Paged, paged
 from retentiond.tell.page.pictures import BarSegment, bar, mark, records_by_kind
 from retentiond.tell.report import CycleReport

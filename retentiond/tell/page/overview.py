@@ -13,13 +13,8 @@ from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.formatting import say_bytes, say_many
 from retentiond.model import Outcome, Verdict
 from retentiond.state.operator_actions import Pause
-from retentiond.tell.answers import (
-    ClusterAnswer,
-    PartitionAnswer,
-    TopicAnswer,
-    known_bytes,
-    total_stored,
-)
+from retentiond.tell.answers import ClusterAnswer, PartitionAnswer, TopicAnswer
+from retentiond.tell.kept_records import known_bytes, total_stored
 from retentiond.tell.page.pictures import BarSegment, bar, records_by_kind
 from retentiond.tell.pressure import say_relief
 from retentiond.tell.report import CycleReport
@@ -238,16 +233,16 @@ class TopicItem:
 
 
 class LogDirItem(NamedTuple):
-    """A log directory. ``full_s``: in how many seconds it will be full if the trend goes on; None
-    if it doesn't fill up, or if that is not known yet."""
+    """A log directory. ``until_full_s``: in how many seconds it will be full if the trend goes
+    on; None if it doesn't fill up, or if that is not known yet."""
 
     log_dir: LogDirCapacity
     is_under_pressure: bool
-    full_s: float | None
+    until_full_s: float | None
 
     @property
     def left(self) -> str:
-        return f"{100 * self.log_dir.usable_bytes / max(1, self.log_dir.total_bytes):.3g}%"
+        return f"{100 * self.log_dir.usable_share:.3g}%"
 
 
 class FreedFigures(NamedTuple):
@@ -286,8 +281,10 @@ def overview(report: CycleReport, wanted: TopicFilter) -> Overview:
 
 def log_dir_items(disk: DiskReport) -> Sequence[LogDirItem]:
     pressed = {each.log_dir.key for each in disk.relief or ()}
-    fullest = sorted(disk.space, key=lambda each: each.usable_bytes / max(1, each.total_bytes))
-    return [LogDirItem(each, each[:2] in pressed, disk.full_s.get(each[:2])) for each in fullest]
+    fullest = sorted(disk.space, key=lambda each: each.usable_share)
+    return [
+        LogDirItem(each, each.key in pressed, disk.until_full_s.get(each.key)) for each in fullest
+    ]
 
 
 def topic_item(report: CycleReport, topic: TopicAnswer) -> TopicItem:

@@ -7,13 +7,13 @@ record is younger" (Kafka's -1) means that end, and never records that were writ
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
+from retentiond.clock import now_ms
 from retentiond.errors import KafkaUnavailable, UsageError
+from retentiond.formatting import parse_duration, parse_time
 from retentiond.kafka.interface import (
     AGE_NOT_YET_KNOWN,
     NOT_ANSWERED,
@@ -221,24 +221,18 @@ def read_targets(
         raise UsageError("the name of a topic or group is empty")
     before_ms = _before_ms(older_than, to_datetime)
     warnings: tuple[str, ...] = ()
-    if before_ms is not None and before_ms > _now_ms():
+    if before_ms is not None and before_ms > now_ms():
         warnings = (f"--to-datetime {to_datetime} is in the future: every record is older",)
     return Targets(None, tuple(topics), before_ms, tuple(dict.fromkeys(groups)), warnings)
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def _before_ms(older_than: str | None, to_datetime: str | None) -> int | None:
     if older_than is not None:
-        from retentiond.formatting import parse_duration  # noqa: PLC0415 - slow, seldom used
-
         age_ms = parse_duration(older_than)
-        now_ms = _now_ms()
-        if age_ms is None or age_ms > now_ms:
+        now = now_ms()
+        if age_ms is None or age_ms > now:
             raise UsageError(f"--older-than {older_than!a}: expected a time as in 7d, 12h or 90m")
-        return now_ms - age_ms
+        return now - age_ms
     return None if to_datetime is None else _epoch_ms(to_datetime)
 
 
@@ -246,10 +240,7 @@ def _epoch_ms(text: str) -> int:
     """The time in epoch milliseconds; without a zone it is UTC. Raises `UsageError`, also for a
     negative time, which has a special meaning in Kafka."""
     try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        at_ms = round(moment.timestamp() * 1000)
+        at_ms = parse_time(text)
     except (ValueError, OverflowError) as error:
         raise UsageError(
             f"--to-datetime {text!a}: expected a time as in 2026-02-01T12:00:00+01:00"

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from retentiond.kafka.interface import (
     KAFKAS_HIGH_WATERMARK,
+    NO_SUCH_TOPIC,
     OffsetBound,
     Target,
     TopicConfig,
@@ -117,8 +118,6 @@ ILLEGAL_NAME = Failure(
     "INVALID_TOPIC_EXCEPTION", "no topic can have this name (letters, digits, dot, _ and -)"
 )
 
-UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PART"
-
 Described = Mapping[str, TopicDescription | Failure]
 
 
@@ -151,7 +150,7 @@ def _explained(topic: TopicDescription | Failure) -> TopicDescription | Failure:
         if topic.is_internal:
             return Failure("INVALID_TOPIC_EXCEPTION", "Kafka's own topic is never deleted from")
         return topic
-    if topic.code == UNKNOWN_TOPIC:
+    if topic.code == NO_SUCH_TOPIC:
         return Failure(
             "UNKNOWN_TOPIC_OR_PARTITION", "there is no such topic, or you may not describe it"
         )

@@ -18,10 +18,11 @@ from retentiond.errors import KafkaUnavailable
 from retentiond.formatting import MINUTE_MS, say_about, say_duration
 from retentiond.gather.topics import EnabledTopic
 from retentiond.kafka.brokers import NEWEST_RELEASE, ApiVersions, Brokers
+from retentiond.kafka.cluster_identity import address
 from retentiond.kafka.errors.connection_check import address_of, problem_with
 from retentiond.kafka.errors.remedies import (
+    PASSING,
     ConnectionProblem,
-    ProblemKind,
     unavailable,
 )
 from retentiond.kafka.settings.properties import ClientSettings
@@ -191,14 +192,6 @@ def _missing_apis(api_versions: Mapping[str, Mapping[str, int]]) -> Iterator[Fin
             )
 
 
-OUTAGE_KINDS = (
-    ProblemKind.NO_ADDRESS,
-    ProblemKind.NOBODY_LISTENS,
-    ProblemKind.NO_ANSWER,
-)
-"""Problems that make every request to the server fail. A TLS problem is left to the clients to
-judge, which fail soon, too."""
-
 ServerProblems = Mapping[str, ConnectionProblem | None]
 """What is wrong with each server (HOST:PORT); None if nothing is, as far as can be seen."""
 
@@ -213,8 +206,7 @@ def try_servers(settings: ClientSettings) -> ServerProblems:
 
 def _server(entry: str) -> str:
     """HOST:PORT of an entry of ``bootstrap.servers``."""
-    host, port = address_of(entry)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return address(*address_of(entry))
 
 
 def with_answering_servers(settings: ClientSettings, reached: ServerProblems) -> ClientSettings:
@@ -223,7 +215,7 @@ def with_answering_servers(settings: ClientSettings, reached: ServerProblems) ->
     answering = answering or [
         server
         for server, problem in reached.items()
-        if problem and problem.kind not in OUTAGE_KINDS
+        if problem and problem.kind not in PASSING  # the clients tell these problems soon, too
     ]
     if not answering:
         raise KafkaUnavailable("; ".join(map(str, _errors(reached, settings))))

@@ -17,7 +17,8 @@ from retentiond.gather.assemble import unnamed_readers
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing, problems
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.interface import CoordinatorState
+from retentiond.kafka.errors.remedies import GROUP_REFUSED, TOPIC_REFUSED
+from retentiond.kafka.interface import OFFSETS_TOPIC, CoordinatorState
 from retentiond.model import Commit, Failure, TopicPartition
 from retentiond.tell.reasons import tool_options
 from retentiond.tell.unseen_readers import MAY_RESTORE, unseen_readers
@@ -32,8 +33,8 @@ from retentiond.tools.doctor.finding import (
 )
 
 REMEDIES = {
-    "GROUP_AUTHORIZATION_FAILED": "grant this principal DESCRIBE on GROUP",
-    "TOPIC_AUTHORIZATION_FAILED": "grant this principal DESCRIBE on every topic that it reads",
+    GROUP_REFUSED: "grant this principal DESCRIBE on GROUP",
+    TOPIC_REFUSED: "grant this principal DESCRIBE on every topic that it reads",
     "REBALANCE_IN_PROGRESS": "wait for the rebalance to end",
     "UNKNOWN_KIND": "upgrade retentiond",
     "MEMBERS_UNREADABLE": "see which client its members use, and upgrade or correct it: it does "
@@ -44,9 +45,6 @@ REMEDIES = {
     "or have its consumers use group.protocol=classic",
 }
 """What to do about a group that can't be read, by the error's code."""
-
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def check_groups_visible(state: CoordinatorState, config: Config) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from retentiond.config import Config, PolicyConflict, TopicPolicy
 from retentiond.formatting import say_duration
 from retentiond.gather.topics import NO_ID, EnabledTopic
+from retentiond.kafka.errors.remedies import TOPIC_REFUSED
 from retentiond.kafka.topics import Operations
 from retentiond.model import Failure
 from retentiond.tell.well_known_topics import system_of
@@ -219,7 +220,7 @@ def check_topic_rights(
     complete = 0
     for topic, operations in found.items():
         if isinstance(operations, Failure):
-            if operations.code == "TOPIC_AUTHORIZATION_FAILED":
+            if operations.code == TOPIC_REFUSED:
                 lacking[TOPIC_RIGHTS[0]].append(topic)
             elif operations.code != UNKNOWN_TOPIC:
                 failed[topic] = operations

@@ -73,9 +73,7 @@ def _owner(log_dir: Path) -> tuple[int, str]:
     """The ids of the directory's broker and cluster."""
     path = log_dir / META_PROPERTIES
     try:
-        properties = java_properties.parse(
-            path.read_text(encoding=java_properties.PROPERTIES_ENCODING)
-        )
+        properties = java_properties.read(path)
     except FileNotFoundError as error:
         raise UsageError(
             f"{path} is not there, so {log_dir} is no log directory of a broker; "

@@ -291,6 +291,8 @@ class Session:
 
 
 class KafkaReplicas:
+    """An `AssignmentSource` over Kafka's protocol."""
+
     def __init__(self, settings: ClientSettings) -> None:
         self._connection = Client(settings)
 

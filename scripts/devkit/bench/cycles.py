@@ -24,7 +24,8 @@ from retentiond.config import Config
 from retentiond.engine import Engine, build_versions
 from retentiond.model import Outcome
 from retentiond.state.state import open_state
-from retentiond.tell.metrics import Exposition, Metrics
+from retentiond.tell.exposition import Exposition
+from retentiond.tell.metrics import Metrics
 from retentiond.tell.report import CycleReport
 
 STEPS = ("gather", "decide", "guard", "record")

@@ -11,7 +11,7 @@ from devkit.bench.settings import MASTER
 from devkit.bench.timing import median
 from retentiond import garbage_collection
 from retentiond.config import TopicPolicy
-from retentiond.config.values import Pattern
+from retentiond.config.pattern import Pattern
 from retentiond.decide.plan import decide
 from retentiond.model import GroupKind
 from retentiond.snapshot import (

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from retentiond.act.approved import CommitEvidence, GroupEvidence
 from retentiond.config import TopicPolicy
-from retentiond.config.values import Pattern
+from retentiond.config.pattern import Pattern
 from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import (
     COMMIT_SCHEMA,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from retentiond.config import Config
 from retentiond.disks.broker_disks import DiskReport
@@ -15,8 +16,8 @@ from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.entries import FinishedCycle
 from retentiond.history.keeper import HistoryKeeper
+from retentiond.history.place import location, store_options
 from retentiond.history.schema import SCHEMA
-from retentiond.history.table import HistoryTable
 from retentiond.history.upkeep import Merge
 from retentiond.model import (
     DeletionOutcome,
@@ -155,9 +156,15 @@ class World:
         )
 
 
+def dataset_in(path: str | Path) -> Any:
+    """The table as other programs read it."""
+    place = location(path)
+    return DeltaTable(place, storage_options=store_options(place)).to_pyarrow_dataset()
+
+
 def rows_in(path: str | Path, cluster_id: str = CLUSTER) -> list[dict[str, Any]]:
     """All that stands there of a cluster, by entry."""
-    table = HistoryTable.open(path).dataset(cluster_id).to_table()
+    table = dataset_in(path).to_table()
     assert table.schema.equals(SCHEMA)
     rows = [row for row in table.to_pylist() if row["cluster_id"] == cluster_id]
     return sorted(rows, key=lambda row: row["entry"])

@@ -15,10 +15,14 @@ from retentiond.model import (
     Reason,
     TopicPartition,
 )
-from retentiond.tell.report import CycleReport, GroupCount
+from retentiond.tell.report import CycleReport, GroupState
 
 PLANNED_AT_MS = 1_790_000_000_123
-GROUPS = (GroupCount("classic", "empty", 1), GroupCount("consumer", "live", 2))
+GROUP_STATES = {
+    "archive": GroupState("classic", "empty"),
+    "billing": GroupState("consumer", "live"),
+    "search": GroupState("consumer", "live"),
+}
 SECONDS = {"gather": 0.5, "decide": 0.25, "guard": 0.125, "delete": 0.0625, "record": 0.03125}
 
 
@@ -120,4 +124,4 @@ def report(
         guard_problems=guard_problems,
     )
     by_partition = {TopicPartition(each.topic, each.partition): each for each in outcomes}
-    return CycleReport(plan, by_partition, GROUPS, SECONDS)
+    return CycleReport(plan, by_partition, SECONDS, group_states=GROUP_STATES)

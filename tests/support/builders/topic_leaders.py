@@ -199,7 +199,7 @@ def approved(at: TopicPartition, cutoff: int = 100) -> Approved:
         topic=at.topic,
         partition=at.partition,
         topic_id=f"id-of-{at.topic}",
-        offset=cutoff,
+        cutoff=cutoff,
         log_start_offset=10,
         evidence=CommitEvidence(
             (("billing", GroupKind.CLASSIC), ("search", GroupKind.CONSUMER)), (cutoff + 20, cutoff)

@@ -14,12 +14,12 @@ from retentiond.model import GroupKind
 from tests.support.builders.guard_readings import ORDERS_0, deletion
 
 
-def approved(*, offset: int, log_start_offset: int, committed: tuple[int, ...]) -> Approved:
+def approved(*, cutoff: int, log_start_offset: int, committed: tuple[int, ...]) -> Approved:
     return Approved(
         topic="orders",
         partition=0,
         topic_id="id-of-orders",
-        offset=offset,
+        cutoff=cutoff,
         log_start_offset=log_start_offset,
         evidence=CommitEvidence(
             tuple((f"group-{number}", GroupKind.CLASSIC) for number in range(len(committed))),
@@ -30,7 +30,7 @@ def approved(*, offset: int, log_start_offset: int, committed: tuple[int, ...]) 
 
 
 @pytest.mark.parametrize(
-    ("offset", "log_start_offset", "committed"),
+    ("cutoff", "log_start_offset", "committed"),
     [
         (-1, -1, (10,)),  # to Kafka: everything up to the high watermark
         (-1, 0, (10,)),
@@ -43,20 +43,20 @@ def approved(*, offset: int, log_start_offset: int, committed: tuple[int, ...]) 
     ],
 )
 def test_an_approval_that_contradicts_itself_cannot_be_made(
-    offset: int, log_start_offset: int, committed: tuple[int, ...]
+    cutoff: int, log_start_offset: int, committed: tuple[int, ...]
 ) -> None:
     with pytest.raises(ValueError, match="orders-0: "):
-        approved(offset=offset, log_start_offset=log_start_offset, committed=committed)
+        approved(cutoff=cutoff, log_start_offset=log_start_offset, committed=committed)
 
 
 def test_a_group_without_a_commit_cannot_be_evidence() -> None:
-    sound = approved(offset=10, log_start_offset=0, committed=(10, 12))
+    sound = approved(cutoff=10, log_start_offset=0, committed=(10, 12))
     with pytest.raises(ValueError, match="orders-0: a group's commit is missing"):
         replace(sound, evidence=replace(sound.evidence, committed_offsets=(10,)))
 
 
 def test_the_first_record_alone_can_be_approved() -> None:
-    assert approved(offset=1, log_start_offset=0, committed=(1,)).offset == 1
+    assert approved(cutoff=1, log_start_offset=0, committed=(1,)).cutoff == 1
 
 
 def test_only_the_guard_makes_approvals() -> None:

@@ -16,7 +16,7 @@ import pytest
 from retentiond.act.approved import GroupEvidence
 from retentiond.act.guard import verify
 from retentiond.config import PolicyConflict
-from retentiond.config.values import Pattern
+from retentiond.config.pattern import Pattern
 from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import ABSENT, EPOCH_SCHEMA, VANISHED, GroupReading
 from tests.support.builders.guard_readings import (
@@ -321,7 +321,7 @@ def test_when_both_readings_bear_the_plan_out_it_is_approved() -> None:
     assert verified.rows == deletions()
     assert [each.topic_partition for each in verified.approved] == [CLICKS_0, ORDERS_0, ORDERS_1]
     approved = verified.approved[1]
-    assert (approved.topic_id, approved.offset, approved.log_start_offset) == (
+    assert (approved.topic_id, approved.cutoff, approved.log_start_offset) == (
         "id-of-orders",
         100,
         10,
@@ -401,7 +401,7 @@ def test_evidence_that_just_suffices_is_approved(name: str) -> None:
 
     verified = verify([deletion(ORDERS_0)], reading.snapshot(), reading.snapshot())
 
-    assert [each.offset for each in verified.approved] == [100]
+    assert [each.cutoff for each in verified.approved] == [100]
 
 
 def test_an_objection_to_one_partition_leaves_the_others_alone() -> None:

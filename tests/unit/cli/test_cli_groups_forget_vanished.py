@@ -20,7 +20,7 @@ from retentiond.state.groups_lookup import recall
 from retentiond.state.groups_rows import KEEP_READER, rows_of
 from retentiond.state.operator_actions import actions_in
 from retentiond.tell.metrics import Metrics
-from retentiond.tell.report import count_groups, group_states
+from retentiond.tell.report import group_states
 from tests.support import oracle
 from tests.support.builders.gather_worlds import healthy
 from tests.support.builders.group_memories import cycle
@@ -177,11 +177,7 @@ def test_their_series_leave_the_metrics_with_the_next_cycle(
     def series() -> set[str]:
         snapshot = cycle(memory, kafka)
         metrics.observe_cycle(
-            replace(
-                report(oracle.plan(snapshot)),
-                groups=count_groups(snapshot),
-                group_states=group_states(snapshot),
-            )
+            replace(report(oracle.plan(snapshot)), group_states=group_states(snapshot))
         )
         every = (sample for family in registry.collect() for sample in family.samples)
         return {

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from retentiond.cli.output.report import table_text
-from retentiond.cli.past.options import period, retention
+from retentiond.cli.past.options import period, say_retention
 from retentiond.cli.past.recommend import write
 from retentiond.config import ExternalReader, TopicPolicy, load
 from retentiond.formatting import rfc3339
@@ -277,7 +277,7 @@ def test_an_external_reader_is_written_without_what_may_be_a_secret() -> None:
 
 
 def test_a_retention_of_nothing_is_no_number_of_days() -> None:
-    assert (retention(0), retention(3_600_000)) == ("at once", "1h")
+    assert (say_retention(0), say_retention(3_600_000)) == ("at once", "1h")
 
 
 def test_a_report_says_before_when_a_group_has_stood_still(monkeypatch: pytest.MonkeyPatch) -> None:

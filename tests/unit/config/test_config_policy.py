@@ -7,7 +7,7 @@ import re
 import pytest
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
-from retentiond.config.values import Pattern
+from retentiond.config.pattern import Pattern
 from retentiond.errors import ConfigError
 from tests.unit.config.files import MINIMAL, parsed
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from retentiond.config import PolicyConflict
-from retentiond.config.values import Pattern
+from retentiond.config.pattern import Pattern
 from retentiond.decide.plan import decide
 from retentiond.model import VERDICT_OF, Failure, GroupKind, PlanRow, Reason
 from retentiond.spark.session import SparkSessions

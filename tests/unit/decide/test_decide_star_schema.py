@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from retentiond.config import PolicyConflict
-from retentiond.config.values import Pattern
+from retentiond.config.pattern import Pattern
 from retentiond.decide.detail import Decided, detail
 from retentiond.decide.star_schema import (
     COMMITS,

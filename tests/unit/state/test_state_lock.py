@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from retentiond.errors import StateError
-from retentiond.state.state_dir import StateLock
+from retentiond.state.state_dir import state_lock
 
 ROOT = Path(__file__).parents[3]
 
@@ -34,9 +34,9 @@ def holder(state_dir: Path, then: str = "print('held')") -> Iterator[tuple[int, 
         f"""
         import subprocess, sys
         from pathlib import Path
-        from retentiond.state.state_dir import StateLock
+        from retentiond.state.state_dir import state_lock
 
-        with StateLock(Path(sys.argv[1])):
+        with state_lock(Path(sys.argv[1])):
             {then}
             sys.stdout.flush()
             sys.stdin.read()
@@ -57,9 +57,15 @@ def holder(state_dir: Path, then: str = "print('held')") -> Iterator[tuple[int, 
             process.wait()
 
 
+def take(state_dir: Path) -> None:
+    """Takes the lock, and lets it go."""
+    with state_lock(state_dir):
+        pass
+
+
 def test_a_second_daemon_is_refused_with_the_first_ones_pid_and_host(tmp_path: Path) -> None:
     with holder(tmp_path) as (pid, _), pytest.raises(StateError) as refused:
-        StateLock(tmp_path).acquire()
+        take(tmp_path)
 
     assert str(refused.value) == (
         f"{tmp_path} is already in use by retentiond with pid {pid} on "
@@ -71,8 +77,7 @@ def test_the_lock_ends_when_its_process_is_killed(tmp_path: Path) -> None:
     with holder(tmp_path) as (_, printed):
         assert printed == "held"
 
-    with StateLock(tmp_path):
-        pass
+    take(tmp_path)
 
 
 def test_a_child_that_outlives_its_daemon_does_not_keep_the_lock(tmp_path: Path) -> None:
@@ -83,16 +88,15 @@ def test_a_child_that_outlives_its_daemon_does_not_keep_the_lock(tmp_path: Path)
 
     try:
         os.kill(child, 0)  # it lives
-        with StateLock(tmp_path):
+        with state_lock(tmp_path):
             pass
     finally:
         os.kill(child, signal.SIGKILL)
 
 
 def test_the_lock_can_be_taken_again_after_it_was_released(tmp_path: Path) -> None:
-    with StateLock(tmp_path):
-        pass
-    with StateLock(tmp_path):
+    take(tmp_path)
+    with state_lock(tmp_path):
         text = (tmp_path / "lock").read_text()
 
     assert text == f"{os.getpid()} {socket.gethostname()}\n"
@@ -100,38 +104,38 @@ def test_the_lock_can_be_taken_again_after_it_was_released(tmp_path: Path) -> No
 
 
 def test_two_locks_in_one_process_exclude_each_other(tmp_path: Path) -> None:
-    with StateLock(tmp_path), pytest.raises(StateError, match="is already in use by"):
-        StateLock(tmp_path).acquire()
+    with state_lock(tmp_path), pytest.raises(StateError, match="is already in use by"):
+        take(tmp_path)
 
 
 def test_the_lock_is_released_when_the_work_raises(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), StateLock(tmp_path):
+    with pytest.raises(RuntimeError), state_lock(tmp_path):
         raise RuntimeError
 
-    StateLock(tmp_path).acquire()
+    take(tmp_path)
 
 
 def test_a_holder_that_has_not_written_its_name_yet_is_called_another_retentiond(
     tmp_path: Path,
 ) -> None:
-    with StateLock(tmp_path):
+    with state_lock(tmp_path):
         (tmp_path / "lock").write_text("")
 
         with pytest.raises(StateError, match="is already in use by another retentiond; stop it"):
-            StateLock(tmp_path).acquire()
+            take(tmp_path)
 
 
 def test_a_missing_state_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     state_dir = tmp_path / "var" / "retentiond"
 
-    with StateLock(state_dir):
+    with state_lock(state_dir):
         assert stat.S_IMODE(state_dir.stat().st_mode) == 0o700
 
 
 def test_an_existing_state_directory_keeps_its_mode(tmp_path: Path) -> None:
     tmp_path.chmod(0o750)
 
-    with StateLock(tmp_path):
+    with state_lock(tmp_path):
         assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o750
 
 
@@ -139,7 +143,7 @@ def test_a_file_in_the_place_of_the_state_directory_is_an_error(tmp_path: Path) 
     (tmp_path / "state").write_text("")
 
     with pytest.raises(StateError, match=r"can't be written to \(.*\); make it a directory"):
-        StateLock(tmp_path / "state").acquire()
+        take(tmp_path / "state")
 
 
 def test_a_state_directory_that_may_not_be_written_to_is_an_error() -> None:
@@ -149,12 +153,13 @@ def test_a_state_directory_that_may_not_be_written_to_is_an_error() -> None:
         import os, sys
         from pathlib import Path
         from retentiond.errors import StateError
-        from retentiond.state.state_dir import StateLock
+        from retentiond.state.state_dir import state_lock
 
         if os.getuid() == 0:
             os.setuid(65534)
         try:
-            StateLock(Path(sys.argv[1])).acquire()
+            with state_lock(Path(sys.argv[1])):
+                pass
         except StateError as error:
             print(error)
         """
@@ -185,7 +190,7 @@ def test_a_file_system_without_locks_is_an_error(
     monkeypatch.setattr("fcntl.flock", no_locks)
 
     with pytest.raises(StateError, match=r"can't be locked \(No locks available\)"):
-        StateLock(tmp_path).acquire()
+        take(tmp_path)
 
 
 def test_a_full_disk_is_a_sentence_and_leaves_the_directory_free(
@@ -196,8 +201,7 @@ def test_a_full_disk_is_a_sentence_and_leaves_the_directory_free(
 
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(StateError, match=r"\(No space left on device\); free space on its disk"):
-        StateLock(tmp_path).acquire()
+        take(tmp_path)
     monkeypatch.undo()
 
-    with StateLock(tmp_path):
-        pass
+    take(tmp_path)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentiond.model import VERDICT_OF, PlanRow, Reason, Verdict
-from retentiond.tell.answers import KEPT_BY_AGE, KeptBecause, kept_records
+from retentiond.tell.kept_records import KEPT_BY_AGE, KeptBecause, kept_records
 from tests.support.builders.first_looks import rest
 from tests.support.builders.reports import row, unreadable
 

@@ -16,7 +16,7 @@ from retentiond.disks.log_dirs import LogDirCapacity, Orphans
 from retentiond.disks.pressure import LogDirRelief, PressedLogDir
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.errors import StateError
-from retentiond.history.keeper import Status
+from retentiond.history.keeper import HistoryStatus
 from retentiond.kafka.interface import LOOK_TO_REQUEST, THROTTLED
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
@@ -143,7 +143,7 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
         stuck=(Stuck(at, StuckCause.FUTURE_REPLICA, "why"),),
         orphans=(Orphans(1, "/kafka", 0, 0),),
         space=(LogDirCapacity(1, "/kafka", 100, 40),),
-        full_s={(1, "/kafka"): 3600.5},
+        until_full_s={(1, "/kafka"): 3600.5},
         relief=(LogDirRelief(PressedLogDir(1, "/kafka", 100, 40, 60), 5, 15, {"billing": 30}, {}),),
     )
     rows = [
@@ -161,7 +161,7 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
     cycle = replace(report(rows, [outcome("orders")]), disk=disk, lag=unread, standing=stand)
     metrics.observe_cycle(cycle)
     metrics.observe_request("list_offsets", "ok", 0.01)
-    registry.register(HistoryMetrics(lambda: Status(bytes=7, written_at=1.5, failures=2)))
+    registry.register(HistoryMetrics(lambda: HistoryStatus(bytes=7, written_at=1.5, failures=2)))
     registry.register(LogMetrics(lambda: 3))
     return registry
 
@@ -596,7 +596,7 @@ def test_the_space_of_a_log_directory_is_shown_where_it_is_told(
 
 
 def test_of_a_history_that_is_not_known_there_is_no_figure(registry: CollectorRegistry) -> None:
-    registry.register(HistoryMetrics(Status))
+    registry.register(HistoryMetrics(HistoryStatus))
     assert series(registry, "retentiond_history_bytes") == {}
     assert series(registry, "retentiond_history_last_write_timestamp_seconds") == {}
     assert series(registry, "retentiond_history_failures_total") == {(): 0}

@@ -15,7 +15,7 @@ from retentiond.formatting import rfc3339
 from retentiond.model import Failure, GroupKind, Outcome, Reason, TopicPartition
 from retentiond.snapshot import GroupReading
 from retentiond.tell.reasons import tool_options
-from retentiond.tell.report import CycleReport, GroupCount, count_groups, document, figures
+from retentiond.tell.report import CycleReport, GroupState, document, figures, group_states
 from tests.support.builders.guard_readings import Reading
 from tests.support.builders.reports import outcome, report, row, row_json, turned_down, unreadable
 
@@ -261,7 +261,7 @@ def test_a_cycle_has_failed_where_a_deletion_did_or_may_have() -> None:
     assert [each.partition for each in report(rows, outcomes).failed] == [1, 2]
 
 
-def test_groups_are_counted_and_those_only_named_in_a_policy_are_not() -> None:
+def test_groups_have_a_state_and_those_only_named_in_a_policy_have_none() -> None:
     def group(group_id: str, kind: GroupKind, state: str, **more: Any) -> GroupReading:
         return GroupReading(group_id, kind, state, **more)
 
@@ -273,11 +273,12 @@ def test_groups_are_counted_and_those_only_named_in_a_policy_are_not() -> None:
         group("e", GroupKind.UNKNOWN, "Absent"),
     ]
     reading = Reading(groups={each.group_id: each for each in groups})
-    assert count_groups(reading.snapshot()) == (
-        GroupCount("classic", "empty", 1),
-        GroupCount("classic", "live", 2),
-        GroupCount("share", "unreadable", 1),
-    )
+    assert group_states(reading.snapshot()) == {
+        "a": GroupState("classic", "live"),
+        "b": GroupState("classic", "live"),
+        "c": GroupState("classic", "empty"),
+        "d": GroupState("share", "unreadable"),
+    }
 
 
 def test_while_it_is_paused_plan_and_log_line_say_why() -> None:

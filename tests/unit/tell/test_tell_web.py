@@ -16,7 +16,8 @@ from prometheus_client.registry import CollectorRegistry
 
 from retentiond.errors import ConfigError
 from retentiond.tell import web
-from retentiond.tell.metrics import Exposition, Metrics
+from retentiond.tell.exposition import Exposition
+from retentiond.tell.metrics import Metrics
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import DaemonStatus, Server, application
 from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row, turned_down

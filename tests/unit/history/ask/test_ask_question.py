@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from retentiond.config import Config, ExternalReader, TopicPolicy
-from retentiond.config.values import Pattern
+from retentiond.config.pattern import Pattern
 from retentiond.history.ask.question import TopicQuestion, tried_policy
 
 IN_FORCE = TopicPolicy(enabled=True, consumed_retention_ms=1000)

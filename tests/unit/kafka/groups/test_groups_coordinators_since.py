@@ -10,8 +10,7 @@ from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 from kafka.protocol.metadata import MetadataResponse
 
 from retentiond.kafka.groups.listing import coordinator_state, coordinators_since
-from retentiond.kafka.interface import CoordinatorState
-from retentiond.kafka.network_client import OFFSETS_TOPIC
+from retentiond.kafka.interface import OFFSETS_TOPIC, CoordinatorState
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient
 
 Topic = MetadataResponse.MetadataResponseTopic

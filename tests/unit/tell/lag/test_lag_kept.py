@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retentiond.config.values import Pattern
+from retentiond.config.pattern import Pattern
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
 from retentiond.tell.lag.positions import kept_by_one_group, positions

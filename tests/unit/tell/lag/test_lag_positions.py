@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from retentiond.config import PolicyConflict
-from retentiond.config.values import Pattern
+from retentiond.config.pattern import Pattern
 from retentiond.tell.lag.positions import positions
 from tests.support.builders.guard_readings import (
     CLICKS_0,

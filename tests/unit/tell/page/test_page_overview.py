@@ -334,7 +334,7 @@ def test_each_disk_says_what_is_left_and_one_under_pressure_what_is_done_for_it(
             LogDirCapacity(2, "/data-2", 100 * gib, 60 * gib),
             LogDirCapacity(1, "/data-1", 100 * gib, 10 * gib),
         ),
-        full_s={(1, "/data-1"): 2 * 3600.0},
+        until_full_s={(1, "/data-1"): 2 * 3600.0},
         relief=(LogDirRelief(pressed, 3 * gib, 12 * gib, {"billing": 9 * gib}, {}),),
     )
     visitor = Visitor(tmp_path, replace(scenes.many_topics(1), disk=disk))

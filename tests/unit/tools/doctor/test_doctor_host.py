@@ -14,7 +14,7 @@ from pathlib import Path
 
 from retentiond.memory.remembered import Remembered
 from retentiond.state.operator_actions import Pause, write_pause
-from retentiond.state.state_dir import StateLock
+from retentiond.state.state_dir import state_lock
 from retentiond.tools.doctor.finding import Level
 from retentiond.tools.doctor.host import (
     OUR_METRIC,
@@ -117,7 +117,7 @@ def test_a_file_in_its_place_is_a_problem(tmp_path: Path) -> None:
 
 def test_a_lock_that_a_daemon_holds_is_ok_and_its_holder_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
-    with StateLock(tmp_path):
+    with state_lock(tmp_path):
         found = read_state_dir(tmp_path)
     said = [each.sentence for each in check_state_dir(found) if each.subject == "state_dir"]
     assert len(said) == 1
@@ -127,7 +127,7 @@ def test_a_lock_that_a_daemon_holds_is_ok_and_its_holder_is_named(tmp_path: Path
 def test_a_name_that_a_killed_daemon_left_in_its_lock_holds_nothing(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text("4711 elsewhere\n")
     assert read_state_dir(tmp_path).holder is None
-    with StateLock(tmp_path):
+    with state_lock(tmp_path):
         pass  # nor has it been locked by looking
 
 

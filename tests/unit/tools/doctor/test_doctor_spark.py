@@ -13,7 +13,7 @@ import pytest
 from retentiond.config import Spark
 from retentiond.errors import SparkUnavailable
 from retentiond.model import Failure
-from retentiond.state.state_dir import StateLock
+from retentiond.state.state_dir import state_lock
 from retentiond.tools.doctor.finding import Finding, Level, ok
 from retentiond.tools.doctor.spark import (
     check_java_options,
@@ -139,7 +139,7 @@ def test_spark_is_tried_unless_a_daemon_has_one_or_nobody_wants_it(
         return list(spark_tried(Spark(), tmp_path, wanted))
 
     assert [found(None), found(True), found(False)] == [[tried], [tried], []]
-    with StateLock(tmp_path):
+    with state_lock(tmp_path):
         (left_out,) = found(None)
         assert found(True) == [tried]
     assert left_out.level is Level.OK

@@ -1,0 +1,166 @@
+"""How ``retentiond groups forget`` lets go of a group, or of many that have vanished."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retentiond.cli.options import confirm, duration_ms, load, matching
+from retentiond.cli.output.groups import GROUP_COLUMNS, by_reader, group_document, group_row
+from retentiond.cli.output.printing import print_table, printer, say
+from retentiond.errors import UsageError
+from retentiond.formatting import say_many, say_name, say_names, say_reader
+from retentiond.model import GroupKind
+from retentiond.state.operator_actions import Action, action_now, record_action
+
+if TYPE_CHECKING:
+    from retentiond.memory.remembered import ReaderName, Remembered, RememberedReader
+
+MOST_PREVIEWED = 20
+"""Groups that a preview shows; it counts the others."""
+
+
+class NamedKind(StrEnum):
+    """Which of two readers of one name is meant."""
+
+    GROUP = "group"
+    EXTERNAL = "external"
+
+
+def forget_one(
+    path: Path, group: str, topic: str | None, kind: NamedKind | None, yes: bool
+) -> None:
+    """Raises `UsageError` if it is not remembered, or two readers of that name are."""
+    from retentiond.state.groups import GroupMemory
+    from retentiond.state.groups_lookup import recall
+
+    state_dir = load(path).state_dir
+    remembered = recall(state_dir)
+    reader = _named(group, topic, kind, remembered)
+    topics = sorted(
+        at.topic for at in remembered.commits if at.reader == reader and topic in (None, at.topic)
+    )
+    who = _say(reader)
+    on = f"{say_many(len(topics), 'topic')} ({', '.join(topics[:5])})"
+    # the operator has named it: without a terminal that is enough
+    confirm(f"Forget {who}, on {on}?", yes or not sys.stdin.isatty())
+    with closing(GroupMemory.open(state_dir, shared=True)) as memory:
+        # before it is done: what frees records never goes unrecorded
+        record_action(state_dir, _forgetting(reader, topics))
+        memory.forget(reader.group_id, topic, is_external=reader.is_external)
+    say(printer(), f"{who[0].upper()}{who[1:]} is forgotten{_where(topic)}.")
+
+
+def forget_vanished(
+    path: Path,
+    patterns: Sequence[str] | None,
+    vanished_for: str | None,
+    topic: str | None,
+    kind: NamedKind | None,
+    *,
+    yes: bool,
+) -> None:
+    """Shows them, asks, and forgets those that are still absent then."""
+    from retentiond.state.groups import GroupMemory
+    from retentiond.state.groups_lookup import recall
+
+    if not patterns and vanished_for is None:
+        raise UsageError("say which groups: GROUP, --pattern REGEX or --vanished-for DURATION")
+    matches = matching(
+        patterns, "--pattern", "give one that the whole id matches, such as 'preview-.*'"
+    )
+    least_ms = 0 if vanished_for is None else duration_ms(vanished_for, "--vanished-for", "30d")
+    state_dir = load(path).state_dir
+    remembered = recall(state_dir)
+    meant = {
+        reader: on
+        for reader, on in by_reader(remembered).items()
+        if matches(reader.group_id) and _is_of(kind, reader)
+    }
+    present = sorted({each.group_id for each, on in meant.items() if _absent_ms(on) is None})
+    chosen = {
+        reader: sorted(each for each in on if topic in (None, each))
+        for reader, on in sorted(meant.items())
+        if (absent_ms := _absent_ms(on)) is not None and absent_ms >= least_ms
+    }
+    chosen = {reader: topics for reader, topics in chosen.items() if topics}
+    console = printer()
+    if present and patterns:
+        say(console, f"Not vanished, and so not forgotten: {say_names(present, 5)}.")
+    if not chosen:
+        raise UsageError(f"no group has vanished that is meant{_see(remembered)}")
+    shown = list(chosen)[:MOST_PREVIEWED]
+    documents = (group_document(each.group_id, meant[each]) for each in shown)
+    print_table(console, GROUP_COLUMNS, map(group_row, documents))
+    if len(chosen) > len(shown):
+        say(console, f"… and {say_many(len(chosen) - len(shown), 'more group')}")
+    where = _where(topic)
+    confirm(f"Forget {say_many(len(chosen), 'vanished group')}{where}?", yes)
+    with closing(GroupMemory.open(state_dir, shared=True)) as memory:
+        # before it is done: what frees records never goes unrecorded
+        record_action(state_dir, *(_forgetting(*each) for each in chosen.items()))
+        forgotten = memory.forget_vanished(chosen, least_ms, topic)
+    verb = "is" if len(forgotten) == 1 else "are"
+    say(console, f"{say_many(len(forgotten), 'group')} {verb} forgotten{where}.")
+    if back := chosen.keys() - forgotten.keys():
+        names = sorted({each.group_id for each in back})
+        say(console, f"Seen again meanwhile, and so not forgotten: {say_names(names, 5)}.")
+
+
+def _absent_ms(on: Mapping[str, RememberedReader]) -> int | None:
+    """How long a group was observed to be gone wherever it is remembered; None: it is there."""
+    if any(last.absent_since_ms is None for last in on.values()):
+        return None
+    return min(last.absent_ms for last in on.values())
+
+
+def _say(reader: ReaderName) -> str:
+    return say_reader(reader.group_id, GroupKind.EXTERNAL if reader.is_external else None)
+
+
+def _forgetting(reader: ReaderName, topics: Sequence[str]) -> Action:
+    what = "external reader, " if reader.is_external else ""
+    return action_now("forget", reader.group_id, f"{what}on {', '.join(topics)}")
+
+
+def _is_of(kind: NamedKind | None, reader: ReaderName) -> bool:
+    return kind is None or reader.is_external is (kind is NamedKind.EXTERNAL)
+
+
+def _named(
+    group: str, topic: str | None, kind: NamedKind | None, remembered: Remembered
+) -> ReaderName:
+    """The one reader that is meant, by its name or by `namesake_id`. Raises `UsageError`."""
+    from retentiond.snapshot import namesake_id
+
+    here = {
+        at.reader
+        for at in remembered.commits
+        if topic in (None, at.topic) and _is_of(kind, at.reader)
+    }
+    found = {each for each in here if each.group_id == group} or {
+        each for each in here if namesake_id(each.group_id, is_external=each.is_external) == group
+    }
+    where = _where(topic)
+    if not found:
+        what = "external reader" if kind is NamedKind.EXTERNAL else "group"
+        raise UsageError(f"no {what} {say_name(group)} is remembered{where}{_see(remembered)}")
+    if len(found) > 1:
+        raise UsageError(
+            f"a group and an external reader called {say_name(group)} are remembered{where}, and "
+            "each holds what it has not read: say which one with --kind group or --kind external"
+        )
+    return found.pop()
+
+
+def _where(topic: str | None) -> str:
+    return "" if topic is None else f" on topic {topic}"
+
+
+def _see(remembered: Remembered) -> str:
+    """Why none is remembered, or where to see who is."""
+    return f": {remembered.lost}" if remembered.lost else "; see `retentiond groups`"
