@@ -67,6 +67,16 @@ def no_commit(group: str) -> Change:
     return lambda reading: reading.commits.pop((group, ORDERS_0))
 
 
+def pressure(policy_ms: int, reading_ms: int) -> Change:
+    """The partition was read by a pressure retention, and its policy has one."""
+
+    def change(reading: Reading) -> None:
+        reading.change_topic("orders", policy=replace(POLICY, pressure_retention_ms=policy_ms))
+        reading.change_partition(ORDERS_0, pressure_retention_ms=reading_ms)
+
+    return change
+
+
 def excluding(pattern: str) -> Change:
     return policy(excluded=(Pattern(pattern),))
 
@@ -216,6 +226,28 @@ OBJECTIONS: dict[str, tuple[Change, str]] = {
         "the log start offset is already 101",
     ),
     "group below the cutoff": (commits("search", 99), "group search"),
+    "group below the cutoff beside one at the high watermark": (
+        lambda reading: reading.commits.update(
+            {("billing", ORDERS_0): 200, ("search", ORDERS_0): 99}
+        ),
+        "group search",
+    ),
+    "pressure retention that the policy lacks": (
+        offsets(pressure_retention_ms=30_000),
+        "the policy has no pressure retention of 30000 ms",
+    ),
+    "pressure retention shorter than the policy's": (
+        pressure(policy_ms=30_001, reading_ms=30_000),
+        "the policy has no pressure retention of 30000 ms",
+    ),
+    "pressure retention longer than the policy's": (
+        pressure(policy_ms=29_999, reading_ms=30_000),
+        "the policy has no pressure retention of 30000 ms",
+    ),
+    "pressure retention that the plan does not go by": (
+        pressure(policy_ms=30_000, reading_ms=30_000),
+        "the plan goes by a consumed retention of 60000 ms, and the reading by 30000 ms",
+    ),
     "group beyond the high watermark": (
         commits("search", 201),
         "group search has committed 201, beyond the high watermark 200",
@@ -402,6 +434,34 @@ def test_evidence_that_just_suffices_is_approved(name: str) -> None:
     verified = verify([deletion(ORDERS_0)], reading.snapshot(), reading.snapshot())
 
     assert [each.cutoff for each in verified.approved] == [100]
+
+
+@pytest.mark.parametrize(
+    ("planned_ms", "change", "is_approved"),
+    [
+        (60_000, [], True),
+        (59_999, [], False),
+        (60_001, [], False),
+        (None, [], False),
+        (60_000, [policy(pressure_retention_ms=30_000)], True),
+        (30_000, [policy(pressure_retention_ms=30_000)], False),
+        (30_000, [pressure(30_000, 30_000)], True),
+        (29_999, [pressure(30_000, 30_000)], False),
+        (30_001, [pressure(30_000, 30_000)], False),
+        (60_000, [pressure(60_000, 60_000)], True),
+        (60_001, [pressure(60_001, 60_001)], False),
+    ],
+)
+def test_plan_reading_and_policy_must_go_by_the_same_retention(
+    planned_ms: int | None, change: list[Change], is_approved: bool
+) -> None:
+    """And a pressure retention never makes the consumed one longer."""
+    planned = replace(deletion(ORDERS_0), consumed_retention_ms=planned_ms)
+    reading = changed(*change)
+
+    verified = verify([planned], reading.snapshot(), reading.snapshot())
+
+    assert bool(verified.approved) is is_approved
 
 
 def test_an_objection_to_one_partition_leaves_the_others_alone() -> None:
