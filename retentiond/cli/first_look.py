@@ -119,8 +119,6 @@ def look_at_unmanaged(path: Path, wanted: FirstLookOptions) -> CycleReport | Non
     retention_ms = _retention_ms(config, wanted)
     is_asked = matching(wanted.topics)
     _refuse_unfit(wanted)
-    looked: PlannedCycle | None = None
-    nothing = ""
     with one_engine(config) as engine:
         every_topic = frozenset(engine.context.kafka.topic_names())
         unmanaged = {
@@ -130,11 +128,10 @@ def look_at_unmanaged(path: Path, wanted: FirstLookOptions) -> CycleReport | Non
         }
         if not unmanaged:
             nothing = _nothing_to_look_at(path, every_topic, is_asked, wanted)
-        if unmanaged or wanted.output is Output.JSON:
-            looked = _looked_outside(engine, config, unmanaged, retention_ms)
-    if looked is None:
-        say(printer(), printable(nothing))
-        return None
+            if wanted.output is not Output.JSON:
+                say(printer(), printable(nothing))
+                return None
+        looked = _looked_outside(engine, config, unmanaged, retention_ms)
     look = _look(looked, every_topic, retention_ms, wanted)
     required = (config.defaults.groups and config.defaults.groups.required) or ()
     look = replace(look, outside=str(path), required=frozenset(required))
